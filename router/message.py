@@ -29,7 +29,7 @@ class Message(Struct, frozen=True, gc=False):
     stored_ns: int  # stream time, nanoseconds since the epoch: part of a dead letter's id
     deliveries: int
     token: str  # the ack subject; read by delivery only
-    starts: int = 1  # the number of this attempt, counted over all processes
+    attempts: int = 1  # the number of this attempt, counted over all processes
     revision: int = 0  # of its attempt record (`delivery.attempts`); 0: it has none
     is_first_assumed: bool = False  # the first attempt may not have started: its process died without recording it
     is_recorded: bool = False  # its attempt record has an earlier attempt

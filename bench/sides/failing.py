@@ -25,9 +25,9 @@ class Counted(NullObserver):
 
     done = 0
 
-    def stored(self, message: Message, receipts: Sequence[Receipt]) -> None: ...
+    def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None: ...
 
-    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+    def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         self.done += is_final
 
 
@@ -37,22 +37,22 @@ async def settle(ready: Ready, *, url: str, failures: int, first: int, last: int
     stream, durable = config.streams.decide.name, config.decide.durable
 
     def handle(message: Message) -> Outcome:
-        return NOT_NOW if message.starts <= failures else DONE
+        return NOT_NOW if message.attempts <= failures else DONE
 
     lane = Subscription(
         stream=stream,
         durable=durable,
-        pace=ConsumerOptions(max_attempts=failures + 2),
+        options=ConsumerOptions(max_attempts=failures + 2),
         handle=handle,
-        letter=lambda *_: None,
-        apology=lambda *_: None,
+        dead_letter=lambda *_: None,
+        failure_reply=lambda *_: None,
         observer=counted,
     )
     async with jetstream_on(url) as jetstream, asyncio.TaskGroup() as tasks:
         consumer = Consumer(
             lane,
             jetstream,
-            starts_bucket=config.buckets.starts.name,
+            attempts_bucket=config.buckets.attempts.name,
             answer=lambda *_: None,
             restore=lambda: identity(jetstream, stream, durable),
         )

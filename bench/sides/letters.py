@@ -13,7 +13,7 @@ from router.contracts.dead_letter import build_dead_letter
 from router.deadletters import read_by_filter
 from router.deadletters import replay as send_again
 from router.deadletters.publishers import AckedReplayPublisher
-from router.delivery.storing import evidence_on
+from router.delivery.storing import open_publisher
 from router.message import Effect, Message
 from router.outcome import MAXDELIVER_EXHAUSTED, Fault
 
@@ -51,8 +51,8 @@ async def publish(ready: Ready, *, url: str, count: int) -> Measured:
 
 
 async def _store(url: str, effects: list[Effect]) -> None:
-    async with jetstream_on(url) as jetstream, evidence_on(jetstream) as evidence:
-        outlet = AckedReplayPublisher(jetstream, evidence, "", 0)
+    async with jetstream_on(url) as jetstream, open_publisher(jetstream) as publisher:
+        outlet = AckedReplayPublisher(jetstream, publisher, "", 0)
         for begin in range(0, len(effects), BATCH):
             proofs = await outlet.send(effects[begin : begin + BATCH])
             if any(proofs.values()):

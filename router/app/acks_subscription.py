@@ -21,10 +21,10 @@ def build_acks_subscription(context: AppContext, observer: ConsumerMetrics) -> S
     return Subscription(
         stream=settings.streams.acks.name,
         durable=settings.acks.durable,
-        pace=build_consumer_options(settings.acks, settings),
+        options=build_consumer_options(settings.acks, settings),
         handle=trace_handler(build_acks_handler(context)),
-        letter=trace_dead_letter(build_dead_letter_writer(context, ACK)),
-        apology=lambda *_: None,
+        dead_letter=trace_dead_letter(build_dead_letter_writer(context, ACK)),
+        failure_reply=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,
         tenant_of=lambda message: extract_ids(message, ACK).get("tenant_id", ""),

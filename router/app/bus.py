@@ -8,7 +8,7 @@ from router.config import Settings
 
 def build_bus_settings(settings: Settings) -> BusSettings:
     """SR's variables, and what the bus shares with everybody: limits, starts, the limits of dead letters."""
-    bus, letters, starts = settings.bus, settings.streams.dlq, settings.buckets.starts
+    bus, letters, attempts = settings.bus, settings.streams.dlq, settings.buckets.attempts
     return BusSettings(
         stream_prefix=bus.stream_prefix,
         consumer_prefix=bus.consumer_prefix,
@@ -21,8 +21,8 @@ def build_bus_settings(settings: Settings) -> BusSettings:
         letters_ttl=letters.max_age_ms / 1000,
         letters_window=letters.duplicate_window_ms / 1000,
         letters_max_bytes=letters.max_bytes,
-        starts_bucket=starts.name,
-        starts_ttl=starts.ttl_ms / 1000,
+        attempts_bucket=attempts.name,
+        attempts_ttl=attempts.ttl_ms / 1000,
         node_id=settings.node_id,
         is_making=settings.topology == "create",
     )

@@ -81,7 +81,7 @@ class ConsumerChild:
         consumer = self._consumer = Consumer(
             self._build_subscription(context, self.observer),
             context.jetstream,
-            starts_bucket=context.settings.buckets.starts.name,
+            attempts_bucket=context.settings.buckets.attempts.name,
             answer=answer,
             restore=lambda: monitor.restore(self._stream, self.durable),
             deadlines=drain_deadline,
@@ -90,6 +90,8 @@ class ConsumerChild:
         await consumer.run()
 
     def _watch(self, consumer: Consumer, metrics: Metrics) -> None:
-        metrics.in_flight.set_function(lambda: len(consumer.desk.in_flight) if consumer.desk is not None else 0, self.durable)
-        metrics.consumer_paused.set_function(lambda: int(consumer.gate.cause is not None), self.durable)
-        metrics.storage_waiting.set_function(lambda: len(consumer.desk.settler.refused) if consumer.desk is not None else 0, self.durable)
+        metrics.in_flight.set_function(lambda: len(consumer.processor.in_flight) if consumer.processor is not None else 0, self.durable)
+        metrics.consumer_paused.set_function(lambda: int(consumer.pause_switch.cause is not None), self.durable)
+        metrics.storage_waiting.set_function(
+            lambda: len(consumer.processor.settler.refused) if consumer.processor is not None else 0, self.durable
+        )

@@ -47,7 +47,7 @@ class ConsumerMetrics:
         self.violations: Violations | None = None  # hears which attempt came to something
         self.newest_ns = 0  # stream time of what was settled last
 
-    def stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
+    def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
         for receipt in receipts:
             if not receipt.is_duplicate:
                 if (count := self._published.get(receipt.stream)) is not None:
@@ -55,7 +55,7 @@ class ConsumerMetrics:
             elif receipt.stream == self._usage and message.deliveries == 1:  # else the same message, after a crash
                 self._metrics.results_duplicate.value += 1
 
-    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+    def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         metrics = self._metrics
         self.newest_ns = message.stored_ns
         if self.violations is not None and self.violations.unsettled:
@@ -86,7 +86,7 @@ class ConsumerMetrics:
     def on_unexpected_redelivery(self, message: Message) -> None:
         self._metrics.redeliveries[self._consumer, "timeout"] += 1
 
-    def letter_refused(self, message: Message, cause: str) -> None:
+    def on_dead_letter_refused(self, message: Message, cause: str) -> None:
         self._metrics.dead_letter_failures.value += 1
 
     def on_flow(self, cause: str | None) -> None:
@@ -107,7 +107,7 @@ class ConsumerMetrics:
         facts = {"consumer": self._consumer, "detail": cause}
         self._raise(CRITICAL, f"storage_refused:{self._consumer}", "A stream is full: what must store something in it waits", facts)
 
-    def storage_refused(self, message: Message, subject: str, what: str) -> None:
+    def on_storage_refused(self, message: Message, subject: str, what: str) -> None:
         self._metrics.storage_refused[self._consumer, what] += 1
         if what == DEAD_LETTER_REFUSED:
             self._without_letter = message
@@ -129,7 +129,7 @@ class ConsumerMetrics:
 
     def on_handler_error(self, message: Message, exc: BaseException) -> None:
         if self._failures.allow(type(exc).__name__):
-            log.error(events.HANDLER_FAILED, consumer=self._consumer, sequence=message.sequence, starts=message.starts, exc_info=exc)
+            log.error(events.HANDLER_FAILED, consumer=self._consumer, sequence=message.sequence, attempts=message.attempts, exc_info=exc)
 
     def _sent_back(self, message: Message, outcome: Retry) -> None:
         reason = "tenant" if outcome.fault.code == FOREIGN_TENANT else "full" if outcome.fault is NO_ROOM else "nak"
@@ -156,7 +156,7 @@ class ConsumerMetrics:
             consumer=self._consumer,
             sequence=message.sequence,
             deliveries=message.deliveries,
-            starts=message.starts,
+            attempts=message.attempts,
             outcome=type(outcome).__name__.lower(),
             is_final=is_final,
             code=outcome.fault.code,

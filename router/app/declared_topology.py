@@ -15,7 +15,7 @@ WORKERS_LETTERS = ("caf.exec.dlq.v1", "caf.deadletter.v1")  # what workers give 
 
 def declare_topology(settings: Settings) -> Topology:
     """Every stream, bucket and consumer that this router needs."""
-    streams = (*_requests(settings), *_evidence(settings), *_buckets(settings))
+    streams = (*_requests(settings), *_effect_streams(settings), *_buckets(settings))
     return Topology(streams=streams, consumers=tuple(_consumers(settings)))
 
 
@@ -29,7 +29,7 @@ def _requests(settings: Settings) -> Iterator[StreamSpec]:
         yield _stream(streams.acks, settings.acks.subject)
 
 
-def _evidence(settings: Settings) -> Iterator[StreamSpec]:
+def _effect_streams(settings: Settings) -> Iterator[StreamSpec]:
     """What we store before we acknowledge: when full, nothing is dropped; the lane pauses."""
     streams = settings.streams
     yield _stream(streams.assignments, *settings.assignment.subjects, discard="new")
@@ -48,7 +48,7 @@ def _consumers(settings: Settings) -> Iterator[ConsumerSpec]:
 def _buckets(settings: Settings) -> Iterator[StreamSpec]:
     """What every instance knows."""
     buckets = settings.buckets
-    yield from map(_bucket, (buckets.starts, buckets.assignments_known, buckets.policies, buckets.extensions, buckets.breakers))
+    yield from map(_bucket, (buckets.attempts, buckets.assignments_known, buckets.policies, buckets.extensions, buckets.breakers))
 
 
 def _letter_subjects(settings: Settings) -> tuple[str, ...]:

@@ -111,7 +111,7 @@ class InboxService:
             self._database,
             self._handler,
             node_id=settings.node_id,
-            starts_bucket=settings.buckets.starts.name,
+            attempts_bucket=settings.buckets.attempts.name,
             may_create=settings.topology == "create",
             stale_rows=StaleRowScanRules(every_s=settings.inbox.sweep_ms / 1000, older_than_s=settings.inbox.stranded_after_ms / 1000),
             retention=InboxRetentionRules(keep=keep, every=min(RETENTION_EVERY_S, keep / 4)),
@@ -125,8 +125,8 @@ class InboxService:
 
     @property
     def _streams(self) -> Topology:
-        starts = self.settings.buckets.starts
-        kept = bucket(starts.name, ttl=starts.ttl_ms / 1000, history=starts.history, replicas=starts.replicas)
+        attempts = self.settings.buckets.attempts
+        kept = bucket(attempts.name, ttl=attempts.ttl_ms / 1000, history=attempts.history, replicas=attempts.replicas)
         return inbox_streams(self.rules, kept)
 
     async def _streams_there(self, jetstream: JetStream) -> None:

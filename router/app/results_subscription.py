@@ -22,10 +22,10 @@ def build_results_subscription(context: AppContext, observer: ConsumerMetrics) -
     return Subscription(
         stream=settings.streams.results.name,
         durable=settings.results.durable,
-        pace=build_consumer_options(settings.results, settings),
+        options=build_consumer_options(settings.results, settings),
         handle=trace_handler(build_results_handler(context)),
-        letter=trace_dead_letter(build_dead_letter_writer(context, RESULT)),
-        apology=lambda *_: None,
+        dead_letter=trace_dead_letter(build_dead_letter_writer(context, RESULT)),
+        failure_reply=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,
         receipts_kept=DAY_S,  # longer than the stream knows its ids: a worker may repeat itself after that

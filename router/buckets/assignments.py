@@ -1,4 +1,4 @@
-"""The bucket of known assignments, as people look at it: newest first, each with how far it came.
+"""List the bucket of known assignments for people: newest first, each with its latest acknowledgement.
 
 An acknowledgement is stored after its assignment, so going downwards it is met first and waits for its record: one pass,
 and nothing is asked twice. What was written over leaves a hole, which costs a question.
@@ -22,7 +22,7 @@ UNACKNOWLEDGED = "unacknowledged"
 
 
 class StoredAssignment(Struct, frozen=True):
-    """One stored assignment: its record, what can be read of it, and what a worker last said."""
+    """One stored assignment: its record, its content, and a worker's latest acknowledgement."""
 
     record: AssignmentRecord
     known: Assignment
@@ -76,7 +76,7 @@ async def _read_downwards(jetstream: JetStream, stream: str) -> AsyncIterator[St
 
 
 def _read_stored(stored: StoredMessage, ack: AckState | None) -> StoredAssignment | None:
-    """None for what was deleted, or was never a record."""
+    """The stored assignment; None: it was deleted, or is not a record."""
     try:
         record = read_record(stored.data)
         return StoredAssignment(record, record.read_assignment(), stored.time, ack)

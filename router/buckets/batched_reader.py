@@ -1,9 +1,9 @@
-"""Many records of a bucket asked for at once: whoever asks in the same turn of the loop shares one request.
+"""Read many records of a bucket at once: all lookups of one turn of the event loop share one request.
 
     find, find, find … ──> one direct get for the last message of each subject ──> a reply each, then the end
 
 One by one a lookup costs a process 200 µs, shared a tenth of that. With replicas a direct get may be answered by one that
-lags by moments; who must have the newest word (`Records.create`) asks the leader.
+lags by moments; `WriteOnceKv.create`, which needs the newest revision, asks the leader.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class BatchedKvReader:
             self._opening = None
 
     def _request(self) -> None:
-        """Ask for everything that is wanted."""
+        """Request all records that were looked up and not requested yet."""
         if self._inbox is None:
             self._opening = self._opening or asyncio.get_running_loop().create_task(self._open())
             return
@@ -91,7 +91,7 @@ class BatchedKvReader:
             self._fail(inbox, f"status {headers.get('Status')}")
 
     def _end(self, inbox: str, *, is_cut_off: bool) -> None:
-        """Who had no reply has no record; unless the server stopped early, then they are asked for again."""
+        """A subject without a reply has no record; if the server stopped early, it is requested again."""
         asked = self._requested.pop(inbox)
         for subject, waiting in asked.items():
             if not is_cut_off:

@@ -1,7 +1,7 @@
-"""Documents of a bucket that people write: nobody overwrites what they have not seen.
+"""Documents of a bucket that people edit: a write that has not seen the latest revision is refused.
 
 Every write names the revision that it replaces, and the server compares. A bucket that is missing or silent is away
-(BrokerUnavailable): it is never taken for an empty one. `Watched` is the way to read them in a router.
+(BrokerUnavailable): it is never taken for an empty one. A router reads them through `BucketMirror`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class DocumentBucket:
         self._prefix = f"$KV.{bucket}."
 
     async def get(self, key: str) -> BucketEntry | None:
-        """What stands under the key now. BrokerUnavailable."""
+        """The key's current entry; None: there is none. Raises BrokerUnavailable."""
         newest = await self.read_newest(key)
         return newest if isinstance(newest, BucketEntry) else None
 
     async def read_newest(self, key: str) -> BucketEntry | DeletedKey | None:
-        """The same, and whether anything ever stood there. BrokerUnavailable."""
+        """The key's newest entry, or its deletion; None: it never had one. Raises BrokerUnavailable."""
         try:
             stored = await self._jetstream.get(self._stream, {"last_by_subj": self._prefix + key})
         except BrokerRefused as exc:
@@ -49,13 +49,13 @@ class DocumentBucket:
         await self._write(key, b"", {"KV-Operation": "DEL"}, revision)
 
     async def history(self, key: str) -> list[BucketEntry | DeletedKey]:
-        """All that the bucket still keeps of one key, oldest first. BrokerUnavailable."""
+        """All revisions of one key that the bucket still holds, oldest first. Raises BrokerUnavailable."""
         found: list[BucketEntry | DeletedKey] = []
         await self._list_once(KvWatcher(self._jetstream, self._bucket, found.append, key=key, deliver="all"))
         return found
 
     async def read_all(self) -> dict[str, BucketEntry]:
-        """Everything that stands in the bucket now. BrokerUnavailable."""
+        """All current entries of the bucket. Raises BrokerUnavailable."""
         found: list[BucketEntry | DeletedKey] = []
         await self._list_once(KvWatcher(self._jetstream, self._bucket, found.append))
         newest = {one.key: one for one in found}
@@ -68,7 +68,7 @@ class DocumentBucket:
             await following.close()
 
     async def _expect_free(self, key: str) -> int:
-        """What the server is to expect of a key under which nothing stands."""
+        """The revision that the server must expect of a key without an entry."""
         newest = await self.read_newest(key)
         if isinstance(newest, BucketEntry):
             raise Conflict(f"{key} exists already", newest.revision)
@@ -79,7 +79,7 @@ class DocumentBucket:
             answer = await self._jetstream.publish(self._prefix + key, value, {**headers, "Nats-Expected-Last-Subject-Sequence": str(last)})
         except BrokerRefused as exc:
             if exc.err_code in WRONG_LAST_SEQUENCE:
-                raise Conflict(f"{key} was written by somebody else") from exc
+                raise Conflict(f"{key} was written by another client") from exc
             if exc.err_code == TOO_LARGE:
                 raise Poison("the document is larger than its bucket allows") from exc
             raise unavailable_bucket(self._bucket, exc) from None

@@ -1,4 +1,4 @@
-"""What a bucket says about a key: a value, or that there is none any more. And whether bytes and headers are the one or the other."""
+"""The two kinds of a bucket's messages: the value of a key, or its deletion."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
       ^                  └ not sound any more, or a minute old: again from the start, into a new table
       └ the bucket is away: the last known entries go on serving, and readiness says so
 
-Knows nothing of what the entries mean. nats-py's own watcher is not used: it stays deaf for 12-18 s after a server's kill,
+Knows nothing of what the entries mean. nats-py's own watcher is not used: it hears nothing for 12-18 s after a server's kill,
 and for ever after its bucket was made again (docs/contracts.md#bucket-mirror).
 """
 
@@ -34,7 +34,7 @@ OnChange = Callable[[Mapping[str, BucketEntry]], None]
 
 
 class BucketMirror:
-    """One bucket, mirrored. `changed` is called on the loop with all entries; it sorts its own errors."""
+    """A mirror of one bucket. `on_change` is called on the event loop with all entries, and must not raise."""
 
     def __init__(self, jetstream: JetStream, bucket: str, on_change: OnChange, *, again_s: float = AGAIN_S, now: Clock = steady) -> None:
         self._jetstream = jetstream
@@ -52,7 +52,7 @@ class BucketMirror:
 
     @property
     def entries(self) -> Mapping[str, BucketEntry]:
-        """All that is known."""
+        """All entries of the last known state."""
         return MappingProxyType(self._table or {})
 
     @property
@@ -65,11 +65,11 @@ class BucketMirror:
         return ReadinessCheck(True, f"{len(self._table)} entries")
 
     async def load(self) -> None:
-        """List once, now: for whoever must not begin without. Raises BrokerUnavailable."""
+        """List once, now, for a caller that must not start without the entries. Raises BrokerUnavailable."""
         await self._list()
 
     async def run(self) -> None:
-        """A child of the tree: until cancelled; it may be run again."""
+        """Mirror the bucket until cancelled; it may be run again."""
         try:
             while True:
                 if self._is_due():

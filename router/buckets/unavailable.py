@@ -1,4 +1,4 @@
-"""A bucket that does not answer as one: never an empty one, always away, and the text says what to do."""
+"""The error for a bucket that is missing or refuses: it is unavailable, never empty, and the text says what to do."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ def missing_bucket(bucket: str) -> NotFound:
 
 
 def unavailable_bucket(bucket: str, exc: BrokerRefused) -> BrokerUnavailable:
-    """What a server's refusal means for whoever wanted the bucket."""
+    """The error that a server's refusal means for the reader of the bucket."""
     return missing_bucket(bucket) if exc.err_code == STREAM_NOT_FOUND else BrokerUnavailable(f"bucket {bucket}: {exc}")

@@ -2,8 +2,8 @@
 
     open ──> the newest of each key (or all of them), in order ──> listed ──> every change, as it is stored
 
-It notices when it no longer hears everything (`is_sound`): the connection came back, a message is missing, the server's
-heartbeats stay out. It does not mend itself: whoever wants to go on opens another one.
+It notices when it no longer receives every change (`is_complete`): the connection came back, a message is missing, the server's
+heartbeats stay out. It does not recover: the caller opens another one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NUMBERS = count(1)
 
 
 class KvWatcher:
-    """`key`: one, or all of them. `hear` is called from the reader: short, and never raising."""
+    """`key`: one key, or all. `on_entry` is called from the connection's reader: it must be short, and must not raise."""
 
     def __init__(
         self,
@@ -62,12 +62,12 @@ class KvWatcher:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything that was stored has been heard, or will be."""
+        """Whether every stored change was received, or will be."""
         is_silent = self._now() - self._last_message_at > SILENT_S
         return not (self._has_gap or is_silent) and self._connection.is_connected and self._lives == self._connection.reconnect_count
 
     async def open(self) -> None:
-        """Returns when all that was there has been heard. Raises BrokerUnavailable: no bucket, no answer."""
+        """Return when all existing entries were received. Raises BrokerUnavailable: no bucket, no answer."""
         try:
             async with asyncio.timeout(SILENT_S):
                 self._sid = await self._connection.subscribe_direct(self._inbox, self._on_message)
@@ -85,7 +85,7 @@ class KvWatcher:
             sid, self._sid = self._sid, None
             if self._connection.is_connected:
                 self._connection.publish_nowait(f"{self._jetstream.prefix}.CONSUMER.DELETE.{self._stream}.{self._name}", reply=self._inbox)
-            await self._connection.unsubscribe(sid, at_once=True)  # nobody waits for a server that may have gone
+            await self._connection.unsubscribe(sid, at_once=True)  # do not wait for a server that may be gone
 
     async def _wait(self) -> None:
         try:
@@ -134,7 +134,7 @@ class KvWatcher:
             self._listed.set()
 
     def _on_status(self, reply: str, headers: Headers) -> None:
-        """A heartbeat, or the question whether we keep up, which wants any answer."""
+        """Handle a heartbeat, or a flow-control request, which any reply answers."""
         go_on = reply or headers.get("Nats-Consumer-Stalled", "")
         if go_on.startswith(_FLOW_CONTROL):
             self._connection.publish_nowait(go_on)

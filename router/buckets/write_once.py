@@ -1,7 +1,7 @@
-"""Records of a key-value bucket that are written once: whoever comes first wrote it, and everybody reads the same.
+"""Records of a key-value bucket that are written once: the first writer wins, and every reader gets the same record.
 
-    create   stored under a key that is free (expected last sequence 0), else what stands there
-    find     what stands under a key
+    create   store under a free key (expected last sequence 0), else return the record that is there
+    find     the record under a key
 
 A bucket that is missing or silent is away (BrokerUnavailable): it is never taken for an empty one. A full one takes no new record
 (StorageFull) and can be read.
@@ -30,7 +30,7 @@ class WriteOnceKv:
         self._prefix = f"$KV.{bucket}."
 
     async def create(self, key: str, record: bytes) -> bytes:
-        """What stands under the key after this: the record, or the one before it.
+        """The record under the key afterwards: this one, or the one that was there before.
 
         BrokerUnavailable; StorageFull when the bucket is full; Poison when the record is too large.
         """

@@ -68,17 +68,17 @@ def consumer_of(
     subscription = Subscription(
         stream=durable.stream,
         durable=durable.durable,
-        pace=options,
+        options=options,
         handle=handling,
-        letter=build_dead_letter_writer(settings, jetstream.connection.max_payload),
-        apology=lambda *_: None,
-        last_word=TERM,
+        dead_letter=build_dead_letter_writer(settings, jetstream.connection.max_payload),
+        failure_reply=lambda *_: None,
+        dead_letter_ack=TERM,
         observer=MeteringObserver(observer, handling.meter),
     )
     return Consumer(
         subscription,
         jetstream,
-        starts_bucket=settings.starts_bucket,
+        attempts_bucket=settings.attempts_bucket,
         answer=lambda *_: None,
         restore=_build_restore(settings, durable, jetstream),
         deadlines=deadlines,

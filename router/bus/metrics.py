@@ -70,17 +70,17 @@ class MeteringObserver:
     def __init__(self, told: Observer, meter: ConsumerMeter) -> None:
         self._told = told
         self._meter = meter
-        self.stored = told.stored
+        self.on_stored = told.on_stored
         self.on_unexpected_redelivery = told.on_unexpected_redelivery
-        self.letter_refused = told.letter_refused
+        self.on_dead_letter_refused = told.on_dead_letter_refused
         self.on_flow = told.on_flow
         self.on_storage = told.on_storage
-        self.storage_refused = told.storage_refused
+        self.on_storage_refused = told.on_storage_refused
         self.on_handler_error = told.on_handler_error
 
-    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+    def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         if isinstance(outcome, Dead):
             self._meter.on_dead_letter(outcome.reason)
         elif is_final and isinstance(outcome, Retry):  # its last
             self._meter.on_dead_letter(MAXDELIVER_EXHAUSTED)
-        self._told.settled(message, outcome, is_final)
+        self._told.on_settled(message, outcome, is_final)

@@ -57,7 +57,7 @@ class Publisher:
     async def _publish_and_wait(self, subject: str, envelope: MessageEnvelope) -> Receipt:
         effect = effect_of(subject, envelope)
         self._check_size(effect)
-        result = await self._acked_publisher.stored((effect,))
+        result = await self._acked_publisher.publish_and_wait((effect,))
         if not isinstance(result, NotPublished):
             return result[0]
         if result.err_code:

@@ -28,8 +28,8 @@ class BusSettings(Struct, frozen=True, kw_only=True):
     letters_ttl: float = 30 * A_DAY_S
     letters_window: float = 3_600.0
     letters_max_bytes: int = 1024**3
-    starts_bucket: str = "ROUTER_STARTS"  # shared with every other durable of ours: its keys name stream and consumer
-    starts_ttl: float = 3_600.0
+    attempts_bucket: str = "ROUTER_ATTEMPTS"  # shared with every other durable of ours: its keys name stream and consumer
+    attempts_ttl: float = 3_600.0
     node_id: str = "bus"  # this process in its letters
     is_making: bool = True  # create missing streams and durables; if False, only compare them with the declared ones
 

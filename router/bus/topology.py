@@ -19,7 +19,7 @@ LETTERS = "dlq"
 
 def declare_streams(settings: BusSettings) -> Topology:
     """Every stream and bucket that the bus needs; a consumer declares its own durable."""
-    return Topology(streams=(*_stream_specs(settings), _letters(settings), bucket(settings.starts_bucket, ttl=settings.starts_ttl)))
+    return Topology(streams=(*_stream_specs(settings), _letters(settings), bucket(settings.attempts_bucket, ttl=settings.attempts_ttl)))
 
 
 async def apply_topology(jetstream: JetStream, settings: BusSettings, wanted: Topology) -> list[Difference]:

@@ -1,6 +1,6 @@
-"""Asking a service over NATS, and hearing it: request-reply with a deadline, and streams. Motion: nothing here knows what is asked.
+"""Call services over NATS: request-reply with a deadline, and streams. Motion: the content of a call is not looked at here.
 
-caller      one question, one answer, within its time
-stream      one question, many pieces; leaves when nobody reads on
-outlets     the other end: pieces sent to an inbox until the last one, or until nobody listens there
+request_reply   one request, one reply, within its time
+stream          one request, many pieces; unsubscribes when the reader leaves
+reply_streams   the other end: pieces sent to an inbox until the last one, or until no reader listens there
 """

@@ -1,11 +1,11 @@
-"""The sending end of streams: pieces go to an inbox until the last one, or until nobody listens there.
+"""The sending end of streams: pieces go to an inbox until the last one, or until no reader listens there.
 
 Core NATS does not say that a subscriber went away. But a message with a reply subject that finds no subscriber is answered
 by the server, on that reply subject, with 503. So every piece names one, and the first piece after the reader left (or died)
 ends the stream. A reader may also say so itself: whatever arrives there means "no more".
 
-    piece ── to: the reader's inbox ── reply: {ours}.{token} ──> somebody listens: nothing comes back
-                                                                 nobody:           503 on {ours}.{token} ──> gone()
+    piece ── to: the reader's inbox ── reply: {ours}.{token} ──> the reader listens: no reply
+                                                                 no reader:          503 on {ours}.{token} ──> on_reader_gone()
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ReplyStreams:
             await self._connection.unsubscribe(self._sid)
 
     def open(self, to: str, on_reader_gone: Callable[[], object], headers: Headers) -> ReplyStream:
-        """A stream to the inbox `to`, an address that was checked; `gone` is called once when nobody listens there."""
+        """A stream to the inbox `to`, a checked address; `on_reader_gone` is called once when no reader listens there."""
         token = next(self._tokens)
         self._on_reader_gone[token] = on_reader_gone
         head = head_of(headers)

@@ -1,9 +1,9 @@
-"""Request-reply with a deadline: one inbox for the life of the connection, and a dictionary of who waits.
+"""Request-reply with a deadline: one inbox for the life of the connection, and a dictionary of the calls in flight.
 
     call ── post ──> subject ── reply: {inbox}.{token} ──> the reader ──> the future of that token
 
 Deadlines fall into ticks of 5 ms, and one timer serves all calls of a tick: a timer of its own costs a call as much as sending
-it. An answer that comes after its deadline finds nobody and is dropped.
+it. A reply that comes after its deadline finds no call and is dropped.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class RequestReplyClient:
         return TooLarge(f"{size} bytes where the server takes {self._connection.max_payload}")
 
     async def _open(self) -> None:
-        """Once, whoever comes first; a caller that is cancelled must not take the others' inbox along."""
+        """Subscribe to the inbox once; a cancelled caller must not cancel the subscription for the others."""
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
             self._inbox = f"{self._connection.new_inbox()}."
             self._opening = asyncio.create_task(self._connection.subscribe_raw(f"{self._inbox}*", self._on_reply))
@@ -120,7 +120,7 @@ class RequestReplyClient:
             return
         headers = parse_head(head) or NO_HEADERS
         if not data and headers.get("Status") == NO_RESPONDERS:
-            waiting.set_exception(NoResponders("nobody listens there"))
+            waiting.set_exception(NoResponders("no responders"))
         elif ERROR_CODE in headers or ERROR in headers:
             waiting.set_result(ServiceReply(data, _number(headers.get(ERROR_CODE, "")), headers.get(ERROR, "")))
         else:

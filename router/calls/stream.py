@@ -1,11 +1,11 @@
-"""One question, many pieces: a stream as whoever asked for it hears it.
+"""One request, many pieces: the reading end of a stream.
 
     async with Stream(connection, subject, data, head, silence_s=5.0) as pieces:
-        async for piece in pieces: ...                    whoever reads knows which piece is the last, and leaves
+        async for piece in pieces: ...                    the reader knows which piece is the last, and leaves
 
-A subscription for each stream, given back at the end: from then on the server tells the sender that nobody listens
-(`reply_streams`), so a reader that is cancelled, or dies, stops its stream without a word of its own. Pieces come in order or the
-stream breaks: what a lost connection may have swallowed is never passed over in silence.
+Each stream has a subscription, which ends with it: from then on the server tells the sender that there is no responder
+(`reply_streams`), so a reader that is cancelled, or dies, stops its stream without sending anything. Pieces come in order or the
+stream breaks: a loss by a lost connection always raises.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Stream:
         if self._is_cut:
             self._broken = _cut()
         elif not data and headers is not None and headers.get("Status") == "503":
-            self._broken = NoResponders("nobody listens there")
+            self._broken = NoResponders("no responders")
         elif self._size + len(data) > MOST_WAITING:
             self._broken = StreamOverrun(f"the reader is more than {MOST_WAITING} bytes behind")
         else:

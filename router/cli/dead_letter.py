@@ -41,8 +41,8 @@ def build_panel(letter: DeadLetter) -> Panel:
 
 def _list_facts(letter: DeadLetter) -> list[tuple[str, object]]:
     source = letter.source
-    unconfirmed = " (the first of them not confirmed: its process died)" if source.starts_unconfirmed else ""
-    place = f"{source.stream} {source.sequence}, delivery {source.deliveries}, start {source.starts}{unconfirmed}"
+    unconfirmed = " (the first of them not confirmed: its process died)" if source.attempts_unconfirmed else ""
+    place = f"{source.stream} {source.sequence}, delivery {source.deliveries}, start {source.attempts}{unconfirmed}"
     origin = place if source.stream else None
     facts: list[tuple[str, object]] = [
         ("subject", letter.original_subject),

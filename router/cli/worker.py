@@ -94,7 +94,7 @@ def make_places(settings: Settings) -> WorkerTopology:
 
     return WorkerTopology(
         stream=settings.streams.assignments.name,
-        starts=settings.buckets.starts.name,
+        attempts=settings.buckets.attempts.name,
         results=settings.results.subject,
         acks=settings.acks.subject,
     )

@@ -15,7 +15,7 @@ class ConsumerConfig(Group):
     subject: Subject = Field(description="what the consumer takes from its stream")
     durable: Name = Field(description="the consumer's name on the server")
     deliver_group: str = Field(description="the specification's queue group, kept as the consumer's metadata")
-    max_attempts: Count = Field(default=3, description="starts of the handler before a message is given up")
+    max_attempts: Count = Field(default=3, description="attempts (runs of the handler) before a message is given up")
     backoff_ms: Schedule = Field(default=(1_000, 2_000, 4_000), description="waits after each attempt, the last repeats, milliseconds")
     ack_wait_ms: Millis = Field(default=30_000, description="the server delivers again after this silence, milliseconds")
     prefetch: Count = Field(default=512, description="messages pulled ahead and not in a slot")
@@ -79,7 +79,7 @@ class ResultsConfig(ConsumerConfig):
     deliver_group: str = Field(
         default="router-results-group", description="the specification's queue group, kept as the consumer's metadata"
     )
-    max_attempts: Count = Field(default=10, description="starts of the handler before a message is given up")
+    max_attempts: Count = Field(default=10, description="attempts (runs of the handler) before a message is given up")
     max_cost: float = Field(default=1e9, gt=0, le=1e15, description="a result that costs more is refused, in the currency of the costs")
     max_timestamp_age_ms: Millis = Field(
         default=40 * DAY_MS, description="a result whose timestamp lies longer before its storing is refused, milliseconds"

@@ -92,7 +92,9 @@ SPECIFIED = (
 )
 
 # Earlier names of settings: refused, with the name to use.
-RENAMED = {"workers": "processes"}
+RENAMED = {"workers": "processes"} | {
+    flat(f"buckets.starts.{field}"): f"buckets.attempts.{field}" for field in ("name", "max_bytes", "ttl_ms", "history", "replicas")
+}
 
 DEFAULTS = Settings()
 NAMES = {flat(setting.name): setting.name for setting in list_settings(DEFAULTS)}

@@ -54,10 +54,10 @@ class StreamsConfig(Group):
 
 
 class BucketsConfig(Group):
-    """Every bucket. `starts` holds the attempts of what failed: it forgets after an hour, far above any pause between two attempts."""
+    """Every bucket. `attempts` holds the attempts of what failed: it forgets after an hour, far above any pause between two attempts."""
 
     policies: BucketConfig = BucketConfig(name="ROUTER_POLICIES", history=64)
     extensions: BucketConfig = BucketConfig(name="ROUTER_EXTENSIONS", history=64)
     assignments_known: BucketConfig = BucketConfig(name="ROUTER_ASSIGNMENTS_KNOWN", ttl_ms=_millis(hours=24))
-    starts: BucketConfig = BucketConfig(name="ROUTER_STARTS", ttl_ms=_millis(hours=1))
+    attempts: BucketConfig = BucketConfig(name="ROUTER_ATTEMPTS", ttl_ms=_millis(hours=1))
     breakers: BucketConfig = BucketConfig(name="ROUTER_BREAKERS", ttl_ms=_millis(days=1))  # far above any opening's time

@@ -1,6 +1,6 @@
 """What operators are told: one alert on `beamline.alert.v1.{severity}`, published once and not stored (docs/contracts.md#alerts).
 
-Who raises one names its `cause`; how often one cause may be heard is for whoever publishes.
+The code that raises an alert names its `cause`; the publisher decides how often one cause is repeated.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def decision_fields(decision: Decision) -> dict[str, object]:
 def _fragment(decision: Decision) -> bytes:
     fragment = b'{"ok":true,"decision":%b,"context":{"request_id":' % orjson.dumps(decision_fields(decision))
     if EXECUTED_EXTENSIONS in decision.metadata:
-        return fragment  # nobody else gets this one
+        return fragment  # no other request gets this decision
     if len(_fragments) >= _MAX_FRAGMENTS:
         _fragments.clear()
     _fragments[id(decision)] = (decision, fragment)

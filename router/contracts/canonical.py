@@ -1,4 +1,4 @@
-"""Canonical JSON (RFC 8785): equal values have equal bytes, whoever wrote them, so their hashes are equal too.
+"""Canonical JSON (RFC 8785): equal values have equal bytes in every implementation, so their hashes are equal too.
 
     keys       by their UTF-16 code units
     strings    only what must be escaped is, in the shortest form

@@ -24,7 +24,7 @@ MAX_PAYLOAD_BYTES = 1024 * 1024
 MAX_DEPTH = 64
 BASE64 = "base64"
 
-# All that msgspec raises for a stranger's bytes: text that is no UTF-8 and deep nesting have errors of their own.
+# All that msgspec raises for bytes of a client: text that is not UTF-8 and deep nesting have errors of their own.
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 # A string, closed or running to the end. It always matches where it starts and never backtracks: hostile bytes cost one pass.

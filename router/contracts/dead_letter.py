@@ -108,8 +108,8 @@ def _source(message: Message) -> dict[str, object]:
         "consumer": message.consumer,
         "sequence": message.sequence,
         "deliveries": message.deliveries,
-        "starts": message.starts,
-        **({"starts_unconfirmed": 1} if message.is_first_assumed else {}),
+        "attempts": message.attempts,
+        **({"attempts_unconfirmed": 1} if message.is_first_assumed else {}),
     }
 
 

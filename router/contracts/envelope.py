@@ -28,7 +28,8 @@ from router.contracts.malformed import (
 )
 
 VERSION = "1.0"
-SUPPORTED = frozenset({VERSION})  # a version comes in before anybody emits it, and goes when nobody can meet it (`router bus check-drain`)
+# A version is added before any producer emits it, and removed when no consumer can meet it (`router bus check-drain`).
+SUPPORTED = frozenset({VERSION})
 
 # `$(?!\n)`: the end and nothing else, for Python as for ECMAScript.
 Version = Annotated[str, Meta(description="a supported version of this schema", extra_json_schema={"enum": sorted(SUPPORTED)})]

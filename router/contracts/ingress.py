@@ -29,7 +29,7 @@ from router.message import NO_HEADERS
 SUBJECT = "beamline.ingress.v1.message"
 ACCEPTED = "accepted"  # it stands in the decide stream
 REJECTED = "rejected"  # these bytes will never be taken
-ERROR = "error"  # nobody knows; the same message may be sent again, it is decided once
+ERROR = "error"  # unknown outcome: the same message may be sent again, and is decided once
 
 
 class IngressRequest(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Why bytes are not a valid message: the validation codes of a letter, the stages that find them, the exception that carries both.
 
-Readers raise `Malformed`; whoever called them turns it into a Fault, and the Fault becomes the error reply and the letter.
+Readers raise `Malformed`; their caller turns it into a Fault, and the Fault becomes the error reply and the dead letter.
 No text here repeats a value of the message: values may be secrets.
 """
 

@@ -5,7 +5,7 @@
 
 A stream is asked for with the header `Router-Stream: true`. A provider that streams answers with chunks (`provider_chunk`),
 the last one `done`; one that does not answers once, as ever, and that is a stream of one chunk. Each chunk should name a
-reply subject of the provider's own: when nobody listens any more the server answers 503 there, and the provider may stop.
+reply subject of the provider's own: when no reader listens any more the server answers 503 there, and the provider may stop.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def call_headers(request: ProviderRequest) -> dict[str, str]:
 
 
 def read_time_left(headers: Mapping[str, str]) -> float | None:
-    """Seconds that whoever asks still waits, as its header tells; None where it tells nothing that makes sense."""
+    """Seconds that the caller still waits, from its header; None: the header is absent or invalid."""
     value = headers.get(DEADLINE, "")
     return int(value) / 1000 if value.isascii() and value.isdigit() and len(value) <= _DIGITS else None
 

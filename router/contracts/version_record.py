@@ -1,6 +1,6 @@
-"""One version of a document as a bucket keeps it: what, by whom, when. The bucket's history is the history of these.
+"""One version of a document as a bucket holds it: content, author, time. The bucket's history is the history of these records.
 
-Versions are counted by whoever writes: one more than the one before, also after a deletion. They are for people and for
+The writer counts versions: one more than the version before, also after a deletion. They are for people and for
 what a decision remembers; the lock is the bucket's own revision.
 """
 
@@ -48,7 +48,7 @@ def record_bytes(record: VersionRecord) -> bytes:
 
 
 def read_record(data: bytes) -> VersionRecord:
-    """Raises Poison: these bytes are no record, somebody else wrote them."""
+    """The record in these bytes. Raises Poison: they are no record, another client wrote them."""
     if is_deeper(data, MAX_DEPTH + 1):  # the record is one level around its document
         raise Poison(f"is nested deeper than {MAX_DEPTH}")
     try:

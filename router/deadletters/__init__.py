@@ -1,4 +1,4 @@
-"""Dead letters, for whoever works with them: what failed, why, what it said; and sent again once that is mended.
+"""Dead letters for operators: list, count and export what failed and why; send it again once the cause is mended.
 
     parse      one stored message -> one DeadLetter, whatever stands in it
     listing    newest first, filtered: what has just gone wrong

@@ -30,7 +30,7 @@ MOST = 20_000  # heads a look
 BATCH = 1_000
 
 SubjectAndReason = tuple[str, str]  # subject, reason
-_REASONS = frozenset({VALIDATION_FAILED, MAXDELIVER_EXHAUSTED, PROCESSING_ERROR})  # others are a stranger's words, no labels
+_REASONS = frozenset({VALIDATION_FAILED, MAXDELIVER_EXHAUSTED, PROCESSING_ERROR})  # any other reason is a client's text, not a label
 
 
 class DepthGauge:
@@ -83,7 +83,7 @@ class DepthGauge:
         """Count what is new; at most MOST of it."""
         if self._until >= last:
             return
-        async with reading(self._jetstream, self._stream, self._until + 1, heads_only=True) as reader:
+        async with reading(self._jetstream, self._stream, self._until + 1, headers_only=True) as reader:
             left = min(reader.total, MOST)
             while left > 0 and (found := await reader.read(min(BATCH, left))):
                 left -= len(found)

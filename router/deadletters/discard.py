@@ -1,6 +1,6 @@
 """Letters taken out of their stream, for good.
 
-A letter that is not there any more is as good as removed: who asks twice, or after somebody else, is told so and no more.
+A dead letter that is already gone counts as removed: it is not an error to discard it twice.
 """
 
 from __future__ import annotations

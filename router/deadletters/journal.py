@@ -4,8 +4,8 @@ One key in a bucket beside the letters' stream, gone when a replay ended well:
 
     {voice, runs[…], floors{stream: sequence}, since}
 
-    voice    an inbox that its process answers on for as long as it is connected: somebody answers = a replay is running
-    runs     secrets that its messages bear as `x-replay-run`: nobody else can claim to have sent them
+    voice    an inbox on which the process answers while it is connected: an answer means that a replay is running
+    runs     secrets in the header `x-replay-run` of its messages: no other client can claim to have sent them
     floors   in each target stream, the last sequence before its first message: whatever it sent stands above
     since    when the letters' stream was created: in another one the same sequence is another letter
 
@@ -29,7 +29,7 @@ from router.errors import BrokerUnavailable, RouterError
 from router.message import Effect
 
 KEY = "run"
-WRONG_LAST_SEQUENCE = (10071, 10164)  # somebody else wrote the key since it was read
+WRONG_LAST_SEQUENCE = (10071, 10164)  # another client wrote the key since it was read
 PATIENCE_S = 2.0
 
 
@@ -51,12 +51,12 @@ class JournalEntry(Struct, frozen=True):
 class ReplayJournal:
     """The journal of one run. `run` is its secret."""
 
-    def __init__(self, jetstream: JetStream, evidence: AckedPublisher, letters: str) -> None:
+    def __init__(self, jetstream: JetStream, publisher: AckedPublisher, letters: str) -> None:
         self.run = token_hex(12)
         self.floors: dict[str, int] = {}
         self._jetstream = jetstream
         self._connection = jetstream.connection
-        self._evidence = evidence
+        self._publisher = publisher
         self._letters = letters
         self._since = ""
         self._bucket = f"{letters}_REPLAYS"
@@ -107,7 +107,7 @@ class ReplayJournal:
         if entry is None:
             headers["KV-Operation"] = "DEL"
         data = orjson.dumps(msgspec.to_builtins(entry)) if entry is not None else b""
-        told = await self._evidence.stored([Effect(self._subject, data, token_hex(12), headers)])
+        told = await self._publisher.publish_and_wait([Effect(self._subject, data, token_hex(12), headers)])
         if isinstance(told, NotPublished):
             if told.err_code in WRONG_LAST_SEQUENCE:
                 raise ReplayRunning("another replay of these letters has begun")
@@ -115,7 +115,7 @@ class ReplayJournal:
         self._revision = told[0].sequence
 
     async def _is_answered(self, voice: str) -> bool:
-        """Silence counts as an answer: only the server's word that nobody listens proves that a process is gone."""
+        """Whether a process answers on the inbox. No reply counts as yes: only the server's 503 proves that a process is gone."""
         heard: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def hear(_: str, __: str, ___: bytes, headers: Headers | None) -> None:

@@ -1,11 +1,11 @@
-"""A letter becomes the message that failed, as it is to be sent again; or the reason why it cannot be.
+"""Rebuild the failed message from a dead letter, ready to be sent again; or say why that is impossible.
 
     payload in the letter                      taken from it
     left out, or too large for a letter        taken from its source stream by sequence, if that still holds these very bytes
     a worker's ExecResult (caf.exec.dlq.v1)    its assignment is published again, found by id (docs/contracts.md#workers-dead-letters)
 
-Anybody may publish to a dead-letter subject, so a letter is input: it is sent to the subject whose letters stand where
-it stands, or to none; what the router masked, `Nats-*` and `Reply-To` are left behind: whoever asked has had its answer.
+Any client may publish to a dead-letter subject, so a dead letter is untrusted: its message is sent only to the subject whose dead
+letters belong on its subject. Masked headers, `Nats-*` and `Reply-To` are left out: the requester has had its answer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One stored message becomes one DeadLetter. It never raises: a letter that cannot be read is shown as what it is.
+"""Parse one stored message as a DeadLetter. It never raises: an unreadable dead letter is shown as it is.
 
-Ours are written by `contracts.dead_letter` (docs/contracts.md#dead-letters), but anybody may publish to a dead-letter subject, and workers
+Ours are written by `contracts.dead_letter` (docs/contracts.md#dead-letters), but any client may publish to a dead-letter subject. Workers
 put their ExecResults on `caf.exec.dlq.v1`, and what they cannot read on `caf.deadletter.v1`. So every field may be absent or of
 another kind, and then counts as absent.
 """
@@ -39,8 +39,8 @@ class DeadLetterSource(Struct, frozen=True):
     consumer: str = ""
     sequence: int = 0
     deliveries: int = 0
-    starts: int = 0
-    starts_unconfirmed: int = 0  # of these: the first, if the process that had it died and left no word
+    attempts: int = 0
+    attempts_unconfirmed: int = 0  # of these: the first, if the process that had it died and left no word
 
 
 class DeadLetter(Struct, frozen=True, kw_only=True):
@@ -185,7 +185,7 @@ def _payload(body: Mapping[str, Any], original: Mapping[str, Any]) -> tuple[byte
 
 
 def _source(part: Mapping[str, Any]) -> DeadLetterSource:
-    numbers = (part.get(name) for name in ("sequence", "deliveries", "starts", "starts_unconfirmed"))
+    numbers = (part.get(name) for name in ("sequence", "deliveries", "attempts", "attempts_unconfirmed"))
     return DeadLetterSource(_text(part, "stream") or "", _text(part, "consumer") or "", *(n if isinstance(n, int) else 0 for n in numbers))
 
 

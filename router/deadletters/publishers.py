@@ -49,11 +49,11 @@ class ReplayPublisher(Protocol):
 class AckedReplayPublisher:
     """A stream that answers with PubAcks."""
 
-    def __init__(self, jetstream: JetStream, evidence: AckedPublisher, stream: str, floor: int) -> None:
+    def __init__(self, jetstream: JetStream, publisher: AckedPublisher, stream: str, floor: int) -> None:
         self.stream = stream
         self.floor = floor
         self._jetstream = jetstream
-        self._evidence = evidence
+        self._publisher = publisher
 
     async def send(self, effects: Sequence[Effect]) -> Proofs:
         told: dict[str, Receipts | NotPublished] = {}
@@ -65,7 +65,7 @@ class AckedReplayPublisher:
                 all_told.set()
 
         for effect in effects:
-            self._evidence.store((effect,), partial(tell, effect.id))
+            self._publisher.publish((effect,), partial(tell, effect.id))
         crashpoint_sent("replay_posted")
         await all_told.wait()
         return {effect.id: await self._proof(effect, told[effect.id]) for effect in effects}
@@ -96,7 +96,7 @@ class NoAckReplayPublisher:
 
     async def send(self, effects: Sequence[Effect]) -> Proofs:
         missing = {effect.id for effect in effects}
-        async with reading(self._jetstream, self.stream, self._seen + 1, subject=self._subject, heads_only=True) as reader:
+        async with reading(self._jetstream, self.stream, self._seen + 1, subject=self._subject, headers_only=True) as reader:
             for effect in effects:
                 self._jetstream.connection.publish_nowait(
                     effect.subject, effect.data, "", head_of({**effect.headers, "Nats-Msg-Id": effect.id})
@@ -112,9 +112,9 @@ class NoAckReplayPublisher:
 class ReplayPublishers:
     """Every outlet of one run, found when its subject is first met."""
 
-    def __init__(self, jetstream: JetStream, evidence: AckedPublisher) -> None:
+    def __init__(self, jetstream: JetStream, publisher: AckedPublisher) -> None:
         self._jetstream = jetstream
-        self._evidence = evidence
+        self._publisher = publisher
         self._found: dict[str, ReplayPublisher | None] = {}
 
     async def find(self, subject: str) -> ReplayPublisher | None:
@@ -130,5 +130,5 @@ class ReplayPublishers:
             return None
         floor = int(info["state"]["last_seq"])
         if not info["config"].get("no_ack"):
-            return AckedReplayPublisher(self._jetstream, self._evidence, names[0], floor)
+            return AckedReplayPublisher(self._jetstream, self._publisher, names[0], floor)
         return NoAckReplayPublisher(self._jetstream, names[0], subject, floor)

@@ -33,7 +33,7 @@ from router.deadletters.original import NotReplayed, ReplayOptions, originals_of
 from router.deadletters.publishers import ReplayPublishers
 from router.deadletters.selection import AT_ONCE, DeadLetterBatch
 from router.delivery.api import JetStream
-from router.delivery.storing import evidence_on
+from router.delivery.storing import open_publisher
 from router.delivery.stream_reader import reading
 from router.errors import RouterError
 from router.message import Effect
@@ -44,7 +44,7 @@ CALM_S = 0.25  # after its process is gone: what it sent has been stored by then
 
 
 class EvidenceGone(RouterError):
-    """What an interrupted replay sent may have left its stream already, so that nobody can say what it was."""
+    """Messages of an interrupted replay may have left their stream already, so it cannot be proven what was sent."""
 
     code = "replay_evidence_gone"
 
@@ -183,7 +183,7 @@ class _ReplayRun:
             raise EvidenceGone(f"what an interrupted replay sent to {stream} may be gone: it stood above {floor}, {first} is the oldest")
         finished = 0
         await asyncio.sleep(CALM_S)
-        async with reading(self._jetstream, stream, floor + 1, heads_only=True) as reader:
+        async with reading(self._jetstream, stream, floor + 1, headers_only=True) as reader:
             left = reader.total
             while left > 0 and (found := await reader.read(min(AT_ONCE, left))):
                 left -= len(found)
@@ -194,8 +194,8 @@ class _ReplayRun:
 
 @asynccontextmanager
 async def _open_run(jetstream: JetStream, stream: str) -> AsyncIterator[_ReplayRun]:
-    async with evidence_on(jetstream) as evidence:
-        journal, outlets = ReplayJournal(jetstream, evidence, stream), ReplayPublishers(jetstream, evidence)
+    async with open_publisher(jetstream) as publisher:
+        journal, outlets = ReplayJournal(jetstream, publisher, stream), ReplayPublishers(jetstream, publisher)
         try:
             yield _ReplayRun(jetstream, stream, journal, outlets)
         finally:

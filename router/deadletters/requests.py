@@ -24,7 +24,7 @@ async def send_requests(jetstream: JetStream, what: str, bodies: Mapping[int, by
     inbox = connection.new_inbox() + "."
 
     def hear(subject: str, _: str, data: bytes, __: Headers | None) -> None:
-        answers[int(subject[len(inbox) :])] = orjson.loads(data or b"{}")  # empty: nobody serves the API
+        answers[int(subject[len(inbox) :])] = orjson.loads(data or b"{}")  # empty: no server answers the API
         if len(answers) == len(bodies) and not all_heard.done():
             all_heard.set_result(None)
 

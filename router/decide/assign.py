@@ -1,6 +1,6 @@
 """The assignment of a decision: its record for the bucket, and what is published of a record (docs/contracts.md#assignments).
 
-Both are pure. What is published is made from the record alone, whoever stored it: published twice, it is the same.
+Both are pure. The assignment is built from the record alone, so it is the same when another process publishes it again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def assignment_id(request: RouteRequest) -> str:
 
 
 def record_of(request: RouteRequest, message: Message, decision: Decision, default_subject: str) -> bytes:
-    """What is to be stored of a decision; the reader has checked the request's own subject against the allow list."""
+    """The record of a decision; the reader has checked the request's own subject against the allow list."""
     return record_bytes(
         assignment_id(request),
         request,

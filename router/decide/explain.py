@@ -1,4 +1,4 @@
-"""A recorded decision as an operator reads it: what was known then, what came of it, and whether it comes out the same again.
+"""A recorded decision as JSON for operators: its inputs, its answer, and whether a new evaluation gives the same answer.
 
     {at_ms, request, policy{tenant_id, policy_id, version}, states, remembered?, previous?, decision | error,
      again{decision | error, is_same, trace[{stage, subject, verdict}], doubt?} | again{gone}}
@@ -36,13 +36,13 @@ def explain_decision(case: RecordedDecision, policy: Policy | None) -> Fields:
 
 
 def encode_request(request: RouteRequest) -> Fields:
-    """What the request gave; what it did not give is left out."""
+    """The request's fields; absent ones are left out."""
     fields: Mapping[str, object] = to_builtins(request, enc_hook=dict)
     return {name: value for name, value in fields.items() if value not in (None, {}, False)}
 
 
 def encode_answer(answer: Decision | Refusal) -> Fields:
-    """As in an answer to a requester: `decision`, or else `error`."""
+    """The answer as a requester gets it: `decision`, or else `error`."""
     fields: Mapping[str, object] = to_builtins(answer, enc_hook=dict)
     name = "decision" if isinstance(answer, Decision) else "error"
     return {name: {key: value for key, value in fields.items() if value is not None}}
@@ -58,7 +58,7 @@ def _describe_reevaluation(made: Reevaluation, case: RecordedDecision) -> Fields
 
 
 def _describe_state(state: ProviderState, now: float) -> Fields:
-    """`shut_for_ms`: how long its breaker would have stayed shut; the clock itself means nothing to anybody else."""
+    """`shut_for_ms`: for how long its breaker would still have blocked it; another process cannot read this one's clock."""
     shut_for_ms = round((state.blocked_until - now) * 1000) if state.blocked_until > now else None
     known = {"shut_for_ms": shut_for_ms, "latency_ms": state.latency_ms, "cost": state.cost}
     return {name: value for name, value in known.items() if value is not None}

@@ -2,7 +2,7 @@
 
     not readable, wrong tenant       -> Dead: an error reply, and a dead letter
     a routing answer that says no    -> Done: it was answered
-    a decision                       -> Done, and remembered for whoever asks the same again
+    a decision                       -> Done, and cached for the same request, sent again
     a policy with extensions         -> an awaitable of the same: they are called first, and after
     a decision to be pushed          -> an awaitable of the same (`push`): its assignment is an effect
     a push that is not served here   -> Done, with a warning in the answer
@@ -52,7 +52,7 @@ FOREIGN_TENANT = Fault(TENANT_FORBIDDEN, "This tenant is not served here", "mess
 
 
 class DecideMeter(Protocol):
-    """What the app counts of decisions. Called once a message, so it must be cheap."""
+    """Counts decisions. Called for every message, so it must be cheap."""
 
     def on_decision(self, request: RouteRequest, answer: Decision | Refusal, seconds: float) -> None: ...
 
@@ -61,7 +61,7 @@ class DecideMeter(Protocol):
     def on_replay(self) -> None: ...
 
     def on_assignment_skipped(self, reason: str) -> None:
-        """A decision that was to be pushed has no assignment, and its answer says why."""
+        """A requested assignment was not made; the answer says why."""
 
     def on_session(self, outcome: str) -> None: ...
 
@@ -152,7 +152,7 @@ class DecideHandler:
         return Done(reply=reply_to(request, answer))
 
     def _find_skip_reason(self, request: RouteRequest) -> SkippedAssignment | None:
-        """Why this request is decided without the assignment that it asks for, if it is."""
+        """Why this request is decided without the assignment that it asks for; None: it gets one."""
         return SWITCHED_OFF if self._push is None else self._push.find_skip_reason(request.tenant_id)
 
     def _replay(self, known: Decision | CacheResult) -> Decision | Refusal:
@@ -162,7 +162,7 @@ class DecideHandler:
         return known
 
     async def _follow_up(self, known: AssignmentLookup, request: RouteRequest, message: Message, started: float) -> Outcome:
-        """It follows up another request of its tenant. Raises BrokerUnavailable while nobody can say who had that one."""
+        """Handle a request that follows up another of its tenant. Raises BrokerUnavailable while that assignment cannot be read."""
         previous = await find_previous(known, request)
         again = self._cache.recall(request, message.data)  # its twin may have come meanwhile
         if again is not CacheResult.NEW:
@@ -173,7 +173,7 @@ class DecideHandler:
     async def _decide_in_pipeline(
         self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
     ) -> Outcome:
-        """Concurrent duplicates wait for the first; what it decided is theirs, a refusal they earn for themselves."""
+        """Decide in the pipeline. Concurrent duplicates wait for the first and get its decision; after a refusal each tries itself."""
         key = (request.tenant_id, request.request_key)
         if not self._in_progress.try_acquire(key):
             await self._in_progress.acquire(key)
@@ -218,7 +218,7 @@ class DecideHandler:
     ) -> Outcome:
         """The stored assignment is the decision: it is created first, then published as the evidence of this message.
 
-        Raises BrokerUnavailable while it cannot be stored: the lane waits, and nobody hears of a decision that may not stand.
+        Raises BrokerUnavailable while it cannot be stored: the consumer waits, and no decision is sent that may not be kept.
         """
 
         def decide() -> Decision | Refusal | Awaitable[PipelineResult]:
@@ -241,7 +241,7 @@ class DecideHandler:
         return Done((pushed.effect,), reply_to(request, pushed.decision), remember)
 
     def _decide(self, request: RouteRequest, message: Message, now: float, previous: PreviousAttempt | None) -> Decision | Refusal | Policy:
-        """The policy itself, where extensions are to be asked first."""
+        """The answer; or the policy, where its extensions must be called first."""
         if self._rules.max_age is not None and self._today() - message.stored_at > self._rules.max_age:
             return TOO_OLD
         if REPLY_TO in message.headers and not request.push_assignment and self._today() - message.stored_at > self._rules.patience:

@@ -1,4 +1,4 @@
-"""Names that are no field and look like one: `polcy_id`, `policyId`. They are ignored, and the answer says so.
+"""Hints for unknown names that look like a field: `polcy_id`, `policyId`. They are ignored, and the answer says so.
 
 One letter too many, too few, another one, or two that changed places; capitals, `-` and `_` count for nothing. Every known name is
 looked up by what is left of it without any one letter, so a name costs as many lookups as it has letters, whatever it is like.
@@ -24,7 +24,7 @@ _OF_TASK = frozenset({"type", "payload", "payload_ref", "payload_encoding"})
 
 
 def hints_of(body: Object, inner: Object, task: Object) -> Mapping[str, str]:
-    """What was probably meant, by the place of each such name."""
+    """The field that was probably meant, by the place of each such name."""
     parts = [("", body, _TOP), ("task.", task, _TASK)]
     if inner is not body:
         parts.append(("message.", inner, _TOP))

@@ -1,11 +1,11 @@
-"""One request gets one answer: what this instance decided, remembered by request identity.
+"""One request gets one answer: this instance's decisions, cached by request identity.
 
-Only decisions are remembered: a refusal has no effect that could happen twice, and a client that asks again after
-its policy was mended should hear of it. Where the memory is gone, the deterministic draw decides alike again.
+Only decisions are cached: a refusal has no effect that could happen twice, and a client that asks again after its policy
+was mended should get a new answer. When an entry is gone, the deterministic draw gives the same decision again.
 
 The same request is the same content (`contracts.content`): a fresh trace id and another order of keys change nothing.
 
-Operators look into the same memory by the ids that a request went by; nothing is indexed for them, they wait for a search.
+Operators look decisions up in the same cache by a request's ids. It has no index for them: they wait for a search.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ AT_ONCE = 2_000  # entries looked at in one turn of the loop: about a millisecon
 
 
 class CacheResult(Enum):
-    """What is known of a request, when it is not a decision."""
+    """The result of a lookup that finds no decision."""
 
     NEW = "new"
     CONFLICT = "conflict"  # the same identity came with other content
 
 
 class CachedDecision(Struct, frozen=True, gc=False):
-    """One decision, and the ids that its request went by."""
+    """One decision, and the ids of its request."""
 
     decision: Decision
     content: bytes | str | None  # the request's bytes; of large ones a digest; None: an idempotency key stands for the request
@@ -49,7 +49,7 @@ class CachedDecision(Struct, frozen=True, gc=False):
 
 
 class IdempotencyCache:
-    """At most `limit` decisions for `ttl_s` each; the one longest unused goes first."""
+    """At most `limit` decisions for `ttl_s` seconds each; the least recently used one is dropped first."""
 
     def __init__(self, limit: int = 100_000, ttl_s: float = 600.0, clock: Clock = steady) -> None:
         self._ttl_s = ttl_s

@@ -1,4 +1,4 @@
-"""Which tenant asks, before its request is read: enough to give it its share, and to tell it that there is none left."""
+"""A request's tenant and ids, read before the request itself: enough for the tenant's share, and for an answer that refuses it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NONE: Set[str] = frozenset()
 
 
 class RequestOrigin(Struct, frozen=True, gc=False):
-    """Whose request it is, and what its answer is found by."""
+    """The tenant of a request, and the ids that its answer bears."""
 
     tenant_id: str
     answer_id: str | None
@@ -68,7 +68,7 @@ def _read(data: bytes, headers: Mapping[str, str], limits: RequestLimits) -> Req
 
 
 def _body(data: bytes, headers: Mapping[str, str], limits: RequestLimits) -> dict[str, Any]:
-    """As the handler reads it, less its checks: the handler makes them."""
+    """The body as the handler reads it, without the handler's checks."""
     if data[:1] != b"{":
         return read_body(data, headers, limits.max_payload_bytes, limits.max_depth)
     try:

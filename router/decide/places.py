@@ -1,4 +1,4 @@
-"""The place of a wrong field as its sender knows it: readers name the RouteRequest's, a requester may have sent another form.
+"""The place of a wrong field as its sender wrote it: readers name the RouteRequest's place, a requester may use another form.
 
 task form     message.message_type  ->  task.type         message.tenant_id  ->  tenant_id
 flat          message.message_type  ->  message_type
@@ -17,7 +17,7 @@ _OF_CONTENT = frozenset({*_OF_TASK, "metadata"})  # read from `message` where th
 
 
 def translate_place(refused: Malformed, body: Object) -> Malformed:
-    """The same refusal, its place told in the form of this request."""
+    """The same error with its place in the form of this request."""
     field = refused.field
     place = _place(field, body) if field is not None else None
     if place is None or place == field:

@@ -1,4 +1,4 @@
-"""A request that follows up an earlier one: `context.previous_request_id` names it, its remembered assignment says who had it.
+"""A request that follows up an earlier one: `context.previous_request_id` names it, its known assignment says which provider had it.
 
 So a policy's fallback rule can send it to the same provider again while its retries last (docs/policies.md#retry).
 """
@@ -16,7 +16,7 @@ PREVIOUS_REQUEST = "previous_request_id"
 
 
 async def find_previous(known: AssignmentLookup, request: RouteRequest) -> PreviousAttempt | None:
-    """None: it names none that was assigned to its own tenant. Raises BrokerUnavailable."""
+    """The previous attempt; None: the request names no assignment of its own tenant. Raises BrokerUnavailable."""
     named = request.context.get(PREVIOUS_REQUEST)
     if not isinstance(named, str) or not ids.is_opaque(named):
         return None
@@ -28,7 +28,7 @@ async def find_previous(known: AssignmentLookup, request: RouteRequest) -> Previ
 
 
 def _attempts(assignment: Assignment) -> int:
-    """How often the provider was tried; a first decision does not say. An extension may have written what is no such number."""
+    """How often the provider was tried; a first decision has no count. An extension may have written something else there."""
     told = assignment.decision.metadata.get(ATTEMPTS, "1")
     return int(told[:_DIGITS]) if told.isascii() and told.isdigit() else 1
 

@@ -1,4 +1,4 @@
-"""A decision that is pushed: the stored assignment is the decision, whoever stored it (docs/contracts.md#stored-assignment).
+"""Push a decision as an assignment: the stored assignment counts, whichever instance stored it (docs/contracts.md#stored-assignment).
 
     create in the bucket   ours       -> publish it, answer with our decision
                            an earlier -> publish that again (a crash may lie between), answer with the decision inside
@@ -65,7 +65,7 @@ class AssignmentShares(Protocol):
 
 
 class UnlimitedShares:
-    """Every tenant may hold all of it."""
+    """No shares: every tenant may fill the stream."""
 
     def is_over(self, tenant: str) -> bool:
         return False
@@ -91,7 +91,7 @@ class PushedAssignment(Struct, frozen=True):
 
 
 class AssignmentPusher:
-    """Decides and assigns. Concurrent duplicates of one request wait for the first of them."""
+    """Decides, and stores the assignment. Concurrent duplicates of one request wait for the first of them."""
 
     def __init__(self, bucket: AssignmentBucket, rules: PushRules = PushRules(), shares: AssignmentShares = UnlimitedShares()) -> None:  # noqa: B008 - hold nothing
         self._bucket = bucket
@@ -100,7 +100,7 @@ class AssignmentPusher:
         self._in_progress: SingleFlight[bytes] = SingleFlight()
 
     def find_skip_reason(self, tenant_id: str) -> SkippedAssignment | None:
-        """Why requests of this tenant are decided without an assignment, if they are."""
+        """Why this tenant's requests are decided without an assignment; None: they are pushed."""
         if not self._rules.enabled:
             return SWITCHED_OFF
         if self._rules.tenants_allowed and tenant_id not in self._rules.tenants_allowed:
@@ -108,7 +108,7 @@ class AssignmentPusher:
         return None
 
     def find_refusal(self, request: RouteRequest) -> Refusal | None:
-        """Why this request may not be pushed now, if it may not."""
+        """Why this request may not be pushed now; None: it may."""
         return OVER_SHARE if self._shares.is_over(request.tenant_id) else None
 
     async def __call__(self, request: RouteRequest, message: Message, decide: Decide) -> PushedAssignment | Refusal:
@@ -131,7 +131,7 @@ class AssignmentPusher:
 
 
 async def _decide(decide: Decide, request: RouteRequest) -> tuple[Decision | Refusal, RouteRequest]:
-    """The decision, and the request as the worker is to have it: as the pre-processors left it."""
+    """The decision, and the request for the worker: as the pre-processors left it."""
     decided = decide()
     if isinstance(decided, Decision | Refusal):
         return decided, request
@@ -142,7 +142,7 @@ async def _decide(decide: Decide, request: RouteRequest) -> tuple[Decision | Ref
 def _build_pushed_assignment(
     stored: bytes, request: RouteRequest, message: Message, ours: Decision | None = None
 ) -> PushedAssignment | Refusal:
-    """What a record says; `ours` is the decision in it, where this very request made it."""
+    """The assignment in a record; `ours` is its decision, where this very request made it."""
     record = read_record(stored)
     if ours is None and not is_same_request(record, request, message):
         return CONFLICT

@@ -1,7 +1,7 @@
-"""The last decisions of the tenants that are recorded, kept so that they can be explained and tried again.
+"""The last decisions of the recorded tenants, kept so that they can be explained and evaluated again.
 
 `DecisionRecorder.evaluate` stands in for the engine's own: the same answer, and for a recorded tenant a `RecordedDecision` of it in that
-tenant's ring. Where nobody is recorded the handler keeps the engine's function itself, so a request costs nothing more.
+tenant's ring. Without recorded tenants the handler calls the engine's function itself, so a request costs nothing more.
 
 What goes into a ring is no secret (`redacted`), and it is bounded: so many entries a tenant, so many bytes an entry, the
 oldest first out. It is this instance's memory alone, and ends with it.
@@ -39,7 +39,7 @@ class Evaluator(Protocol):
 
 
 class _RecordedCase(Struct, frozen=True, gc=False):
-    """A case as bytes, small and out of the collector's sight, with what it is looked for by."""
+    """A recorded decision as bytes, small and not scanned by the garbage collector, with the ids to find it by."""
 
     answer_id: str
     message_id: str | None
@@ -61,7 +61,7 @@ class DecisionRecorder:
         return bool(self._rings)
 
     def is_recorded(self, tenant_id: str) -> bool:
-        """Of `_shared`: whether anybody is."""
+        """Whether the tenant is recorded. For `_shared`: whether any tenant is."""
         return tenant_id in self._rings or (tenant_id == SHARED and self.is_on)
 
     def evaluate(

@@ -1,4 +1,4 @@
-"""What a requester hears: a decision, a routing answer that says no, or why the request cannot be taken (docs/contracts.md#answers)."""
+"""The reply to a requester: a decision, a refusal, or why the request is invalid (docs/contracts.md#answers)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One at a time: who asks the same as somebody who is at it waits, and may take over what that one left.
+"""One call at a time for each key: a second caller waits for the first, and may use its result.
 
-For requests that take their time (an assignment is stored, extensions are called): concurrent duplicates wait for the first.
+For slow requests (an assignment is stored, extensions are called): concurrent duplicates wait for the first.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """A turn for each key; nothing is kept of a key whose turns are over."""
+    """Keys in progress; a key takes no memory once its last caller has released it."""
 
     def __init__(self) -> None:
-        self._in_progress: dict[Hashable, asyncio.Future[T | None] | None] = {}  # None: nobody waits for it, as nearly always
+        self._in_progress: dict[Hashable, asyncio.Future[T | None] | None] = {}  # None: no caller waits for the key, the usual case
 
     def try_acquire(self, key: Hashable) -> bool:
-        """Whether the turn is the caller's, as nearly always: then there is nothing to await."""
+        """Take the key without waiting; False: another caller holds it."""
         if key in self._in_progress:
             return False
         self._in_progress[key] = None
         return True
 
     async def acquire(self, key: Hashable) -> T | None:
-        """What the one before left; None: the turn is the caller's, who must `give` it back whatever happens."""
+        """Wait for the call in progress and return its result; None: the caller now holds the key and must `release` it."""
         while key in self._in_progress:
             turn: asyncio.Future[T | None] = self._in_progress[key] or asyncio.get_running_loop().create_future()
             self._in_progress[key] = turn
@@ -37,7 +37,7 @@ class SingleFlight(Generic[T]):
         return None
 
     def release(self, key: Hashable, left: T | None = None) -> None:
-        """The turn is over. Nothing left: the next one that waits has it."""
+        """Release the key. All waiting callers get `left`; if it is None, the next of them takes the key."""
         turn = self._in_progress.pop(key)
         if turn is not None:
             turn.set_result(left)

@@ -46,20 +46,20 @@ PublishCallback = Callable[[Receipts | NotPublished], None]
 class EffectPublisher(Protocol):
     """Where effects are stored: `AckedPublisher`, or `together`."""
 
-    def store(self, effects: Sequence[Effect], told: PublishCallback) -> None: ...
+    def publish(self, effects: Sequence[Effect], callback: PublishCallback) -> None: ...
 
-    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotPublished: ...
+    async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished: ...
 
 
 class PublishGroup:
     """The effects of one message, waiting for their receipts."""
 
-    __slots__ = ("receipts", "told", "waiting")
+    __slots__ = ("callback", "receipts", "waiting")
 
-    def __init__(self, count: int, told: PublishCallback) -> None:
+    def __init__(self, count: int, callback: PublishCallback) -> None:
         self.waiting = count  # 0 = told already
         self.receipts: list[Receipt | None] = [None] * count
-        self.told = told
+        self.callback = callback
 
 
 class PendingPublish(Struct):
@@ -105,9 +105,9 @@ class AckedPublisher:
     def pending(self) -> int:
         return len(self._claims)
 
-    def store(self, effects: Sequence[Effect], told: PublishCallback) -> None:
+    def publish(self, effects: Sequence[Effect], callback: PublishCallback) -> None:
         """Publish effects; `told` hears of them once, later, never from inside this call."""
-        bundle = PublishGroup(len(effects), told)
+        bundle = PublishGroup(len(effects), callback)
         until = self._now() + self._timeout_s
         for place, effect in enumerate(effects):
             claim = PendingPublish(bundle, place, effect, until)
@@ -133,10 +133,10 @@ class AckedPublisher:
         self._claims[inbox] = claim
         self._connection.publish_nowait(effect.subject, effect.data, inbox, head_of({**effect.headers, "Nats-Msg-Id": effect.id}))
 
-    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
+    async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
         """The same for who may wait: retries after a pause, and commands."""
         future: asyncio.Future[Receipts | NotPublished] = asyncio.get_running_loop().create_future()
-        self.store(effects, lambda result: None if future.done() else future.set_result(result))
+        self.publish(effects, lambda result: None if future.done() else future.set_result(result))
         self._awaited.add(future)
         try:
             return await future
@@ -210,10 +210,10 @@ class AckedPublisher:
         bundle.receipts[claim.place] = receipt
         bundle.waiting -= 1
         if not bundle.waiting:
-            bundle.told(tuple(r for r in bundle.receipts if r is not None))
+            bundle.callback(tuple(r for r in bundle.receipts if r is not None))
 
     def _refuse(self, claim: PendingPublish, err_code: int, cause: str) -> None:
         for one in (claim, *self._end_owned(claim)):
             if one.bundle.waiting:
                 one.bundle.waiting = 0
-                one.bundle.told(NotPublished(one.effect.subject, err_code, cause))
+                one.bundle.callback(NotPublished(one.effect.subject, err_code, cause))

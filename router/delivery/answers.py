@@ -68,7 +68,7 @@ class Answers:
         self._rules = rules
         self._on_refused = on_refused
         self._refusal = refusal  # the answer to a request that the stream refuses: header's name, request, its headers
-        self.live = LiveAnswers(lambda told: connection.publish_nowait(LIVE_ANSWERS, told))
+        self.live = LiveAnswers(lambda callback: connection.publish_nowait(LIVE_ANSWERS, callback))
         identical = IdenticalRequests(lambda lines: connection.publish_nowait(IDENTICAL, "\n".join((self.live.instance, *lines)).encode()))
         self._request = b""  # whose answer is being sent
         self._stored_ns = NOT_STORED

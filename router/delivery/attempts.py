@@ -54,9 +54,9 @@ FIRST_ASSUMED = AttemptRecord(1, is_first_assumed=True)
 class AttemptCounter:
     """The attempt records of one bucket."""
 
-    def __init__(self, jetstream: JetStream, evidence: AckedPublisher, bucket: str) -> None:
+    def __init__(self, jetstream: JetStream, publisher: AckedPublisher, bucket: str) -> None:
         self._jetstream = jetstream
-        self._evidence = evidence
+        self._publisher = publisher
         self._stream = f"KV_{bucket}"
         self._prefix = f"$KV.{bucket}."
         self._connection = jetstream.connection
@@ -97,7 +97,7 @@ class AttemptCounter:
     def give_back(self, message: Message, *, was_begun: bool = False) -> None:
         """This attempt must not count: what stood before it stands again, unless another process has written since."""
         head = head_of({EXPECTED: str(message.revision)})
-        record = AttemptRecord(message.starts - 1, is_first_assumed=message.is_first_assumed, was_begun=was_begun)
+        record = AttemptRecord(message.attempts - 1, is_first_assumed=message.is_first_assumed, was_begun=was_begun)
         self._connection.publish_nowait(self._subject(message), _text(record), "", head)
 
     def forget(self, message: Message) -> None:
@@ -115,12 +115,12 @@ class AttemptCounter:
         """Replace the entry at `record.revision`; returns the new revision, or None when another process wrote first."""
         subject, expected = self._subject(message), str(record.revision)
         once = f"{self._writer_of(message, subject)}:{expected}"
-        receipt = await self._evidence.stored([Effect(subject, _text(record), once, {EXPECTED: expected})])
+        receipt = await self._publisher.publish_and_wait([Effect(subject, _text(record), once, {EXPECTED: expected})])
         if not isinstance(receipt, NotPublished):
             return receipt[0].sequence
         if receipt.err_code in WRONG_LAST_SEQUENCE:
             return None
-        raise BrokerUnavailable(f"a start cannot be written down: {receipt.cause}")
+        raise BrokerUnavailable(f"an attempt cannot be recorded: {receipt.cause}")
 
     def _wrote(self, record: AttemptRecord, message: Message) -> bool:
         """Whether it is what this very delivery wrote, and its publish ack was lost."""
@@ -137,7 +137,7 @@ class AttemptCounter:
 def _numbered(message: Message, record: AttemptRecord, *, is_recorded: bool) -> Message:
     return replace(
         message,
-        starts=record.attempts,
+        attempts=record.attempts,
         revision=record.revision,
         is_first_assumed=record.is_first_assumed,
         is_recorded=is_recorded,

@@ -30,9 +30,9 @@ class BatchingPublisher:
     """One lane's way into streams that take batches; `store` as `AckedPublisher` has it."""
 
     def __init__(
-        self, jetstream: JetStream, evidence: AckedPublisher, *, stream_of: StreamOf, tasks: asyncio.TaskGroup, timeout_s: float
+        self, jetstream: JetStream, publisher: AckedPublisher, *, stream_of: StreamOf, tasks: asyncio.TaskGroup, timeout_s: float
     ) -> None:
-        self._evidence = evidence
+        self._publisher = publisher
         self._batches = AtomicPublisher(jetstream, timeout_s)
         self._stream_of = stream_of
         self._tasks = tasks
@@ -49,14 +49,14 @@ class BatchingPublisher:
             self._work.cancel()
         await self._batches.close()
 
-    def store(self, effects: Sequence[Effect], told: PublishCallback) -> None:
+    def publish(self, effects: Sequence[Effect], callback: PublishCallback) -> None:
         """Publish effects; `told` hears of them once, later, never from inside this call."""
-        self._waiting.append((self._one_stream_of(effects), effects, told))
+        self._waiting.append((self._one_stream_of(effects), effects, callback))
         if self._work is None:
             self._work = self._tasks.create_task(self._store_waiting())
 
-    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
-        return await self._evidence.stored(effects)
+    async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
+        return await self._publisher.publish_and_wait(effects)
 
     def _one_stream_of(self, effects: Sequence[Effect]) -> str | None:
         stream = self._stream_of(effects[0].subject)
@@ -88,17 +88,17 @@ class BatchingPublisher:
         result = await self._batches.store(effects)
         if not isinstance(result, NotPublished):
             at = 0
-            for _, some, told in run:
-                told(result[at : at + len(some)])
+            for _, some, callback in run:
+                callback(result[at : at + len(some)])
                 at += len(some)
         elif result.err_code:
             if result.err_code == NOT_ENABLED:
                 self._plain.add(stream)
             self._store_singly(run)
         else:  # nobody answered
-            for _, _, told in run:
-                told(result)
+            for _, _, callback in run:
+                callback(result)
 
     def _store_singly(self, run: Sequence[Wanted]) -> None:
-        for _, effects, told in run:
-            self._evidence.store(effects, told)
+        for _, effects, callback in run:
+            self._publisher.publish(effects, callback)

@@ -78,18 +78,18 @@ class Consumer:
 
     def __init__(
         self,
-        lane: Subscription,
+        subscription: Subscription,
         jetstream: JetStream,
         *,
-        starts_bucket: str,
+        attempts_bucket: str,
         answer: Answer,
         restore: Callable[[], Awaitable[str | None]],
         deadlines: DrainDeadlines = Deadlines(),  # noqa: B008 - frozen
     ) -> None:
-        self.lane = lane
+        self.subscription = subscription
         self._jetstream = jetstream
         self._connection = jetstream.connection
-        self._starts_bucket = starts_bucket
+        self._attempts_bucket = attempts_bucket
         self._answer = answer
         self._restore = restore  # the durable's identity; None: it is not there, and cannot be made
         self._deadlines = deadlines  # asked when the drain begins
@@ -97,8 +97,8 @@ class Consumer:
         self._is_troubled = False
         self._life = self._connection.reconnect_count  # the connection's, when the open pull requests were made
         self._checked_at = 0.0
-        self.gate = PauseSwitch(self._gate_changed)
-        self.desk: MessageProcessor | None = None
+        self.pause_switch = PauseSwitch(self._gate_changed)
+        self.processor: MessageProcessor | None = None
         self.puller: Puller | None = None
         self.storing: EffectPublisher | None = None  # where effects go while it runs
         self.was_clean = True  # of the last drain
@@ -106,77 +106,82 @@ class Consumer:
     @property
     def health(self) -> Health:
         is_pulling = self.puller is not None and self.puller.is_pulling and self._connection.is_connected
-        return Health(is_pulling, self._identity is not None, self.gate.cause, self.desk.settler.refused.cause if self.desk else None)
+        return Health(
+            is_pulling,
+            self._identity is not None,
+            self.pause_switch.cause,
+            self.processor.settler.refused.cause if self.processor else None,
+        )
 
     async def run(self) -> None:
         """Until cancelled; then it drains. It may be run again."""
-        self.desk = self.puller = self.storing = None
-        self.gate.reset()  # an earlier life may have ended while it was paused
-        known = KnownEffects(self.lane.receipts_kept) if self.lane.receipts_kept else None
-        evidence = AckedPublisher(self._jetstream, self.lane.pace.evidence_timeout, known)
-        await evidence.open()
+        self.processor = self.puller = self.storing = None
+        self.pause_switch.reset()  # an earlier life may have ended while it was paused
+        known = KnownEffects(self.subscription.receipts_kept) if self.subscription.receipts_kept else None
+        publisher = AckedPublisher(self._jetstream, self.subscription.options.evidence_timeout, known)
+        await publisher.open()
         try:
-            await self._work(evidence)
+            await self._work(publisher)
         finally:
-            await evidence.close()
+            await publisher.close()
 
-    async def _work(self, evidence: AckedPublisher) -> None:
-        starts = AttemptCounter(self._jetstream, evidence, self._starts_bucket)
-        async with asyncio.TaskGroup() as tasks, self._storing(evidence, tasks) as storing:
+    async def _work(self, publisher: AckedPublisher) -> None:
+        attempt_counter = AttemptCounter(self._jetstream, publisher, self._attempts_bucket)
+        async with asyncio.TaskGroup() as tasks, self._storing(publisher, tasks) as storing:
             self.storing = storing
-            desk = self.desk = MessageProcessor(
-                self.lane,
+            processor = self.processor = MessageProcessor(
+                self.subscription,
                 connection=self._connection,
-                evidence=storing,
-                starts=starts,
-                gate=self.gate,
+                publisher=storing,
+                attempt_counter=attempt_counter,
+                pause_switch=self.pause_switch,
                 tasks=tasks,
                 answer=self._answer,
             )
-            puller = self.puller = self._make_puller(desk)
-            desk.freed = puller.refill_soon
-            ticking = tasks.create_task(self._tick(desk, evidence))
+            puller = self.puller = self._make_puller(processor)
+            processor.freed = puller.refill_soon
+            ticking = tasks.create_task(self._tick(processor, publisher))
             try:
                 await puller.open()
                 await self._watch(puller)
             finally:
                 self.storing = None
-                await self._drain(puller, desk)
+                await self._drain(puller, processor)
                 ticking.cancel()
 
     @asynccontextmanager
-    async def _storing(self, evidence: AckedPublisher, tasks: asyncio.TaskGroup) -> AsyncIterator[EffectPublisher]:
+    async def _storing(self, publisher: AckedPublisher, tasks: asyncio.TaskGroup) -> AsyncIterator[EffectPublisher]:
         """Where a lane's effects go: into batches, where its streams take them."""
-        if self.lane.stream_of is None:
-            yield evidence
+        if self.subscription.stream_of is None:
+            yield publisher
             return
-        timeout_s = self.lane.pace.evidence_timeout
-        together = BatchingPublisher(self._jetstream, evidence, stream_of=self.lane.stream_of, tasks=tasks, timeout_s=timeout_s)
+        timeout_s = self.subscription.options.evidence_timeout
+        together = BatchingPublisher(self._jetstream, publisher, stream_of=self.subscription.stream_of, tasks=tasks, timeout_s=timeout_s)
         await together.open()
         try:
             yield together
         finally:
             await together.close()
 
-    def _make_puller(self, desk: MessageProcessor) -> Puller:
-        lane = self.lane
+    def _make_puller(self, processor: MessageProcessor) -> Puller:
+        subscription = self.subscription
         return Puller(
             self._connection,
-            f"{self._jetstream.prefix}.CONSUMER.MSG.NEXT.{lane.stream}.{lane.durable}",
-            prefetch=lane.pace.prefetch,
-            prefetch_bytes=lane.pace.prefetch_bytes,
-            expires_s=lane.pace.pull_expires,
-            heartbeat_s=lane.pace.heartbeat,
-            deliver=desk.take,
-            room=desk.room,
+            f"{self._jetstream.prefix}.CONSUMER.MSG.NEXT.{subscription.stream}.{subscription.durable}",
+            prefetch=subscription.options.prefetch,
+            prefetch_bytes=subscription.options.prefetch_bytes,
+            expires_s=subscription.options.pull_expires,
+            heartbeat_s=subscription.options.heartbeat,
+            deliver=processor.take,
+            room=processor.room,
             trouble=self._in_trouble,
         )
 
-    async def _tick(self, desk: MessageProcessor, evidence: AckedPublisher) -> None:
+    async def _tick(self, processor: MessageProcessor, publisher: AckedPublisher) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            desk.tick(TICK_S)
-            evidence.expire()
+            processor.tick(TICK_S)
+            publisher.expire()
 
     async def _watch(self, puller: Puller) -> None:
         while True:
@@ -189,10 +194,10 @@ class Consumer:
     async def _look(self, puller: Puller) -> None:
         now = asyncio.get_running_loop().time()
         silence = now - puller.state.heard_at if puller.outstanding else 0.0
-        if silence > 4.5 * self.lane.pace.heartbeat:
+        if silence > 4.5 * self.subscription.options.heartbeat:
             puller.state.heard_at = now
             await self._connection.force_reconnect()
-        elif self._is_doubtful or silence > 2.5 * self.lane.pace.heartbeat:
+        elif self._is_doubtful or silence > 2.5 * self.subscription.options.heartbeat:
             await self._ask_anew(puller, now)
         elif silence > QUIET_S and now - self._checked_at > QUIET_S:
             await self._ask_anew(puller, now, only_if_lost=True)
@@ -223,7 +228,7 @@ class Consumer:
     async def _is_waited_for(self) -> bool:
         """Whether the server has any pull request open on the durable: with none, ours is lost."""
         try:
-            info = await self._jetstream.consumer(self.lane.stream, self.lane.durable)
+            info = await self._jetstream.consumer(self.subscription.stream, self.subscription.durable)
         except RouterError:
             return True  # no answer is no proof
         return info is not None and info["num_waiting"] > 0
@@ -232,17 +237,17 @@ class Consumer:
         self._is_troubled = True
 
     def _gate_changed(self, cause: str | None) -> None:
-        if self.puller is not None and self.desk is not None:
+        if self.puller is not None and self.processor is not None:
             if cause is not None:
                 self.puller.pause()
             else:
-                self.desk.begin_queued()
+                self.processor.begin_queued()
                 self.puller.resume()
-        self.lane.observer.on_flow(cause)
+        self.subscription.observer.on_flow(cause)
 
-    async def _drain(self, puller: Puller, desk: MessageProcessor) -> None:
-        desk.stop_taking()
+    async def _drain(self, puller: Puller, processor: MessageProcessor) -> None:
+        processor.stop_taking()
         await puller.close()
-        self.was_clean = await desk.drain(self._deadlines.soft, self._deadlines.hard)
+        self.was_clean = await processor.drain(self._deadlines.soft, self._deadlines.hard)
         if self._connection.is_connected:
             await self._connection.flush()

@@ -140,7 +140,7 @@ class FinishedRemoval:
             start = state.first
         done: list[int] = []
         self._read_to = state.up_to
-        async with reading(self._jetstream, self._rules.stream, start, heads_only=True) as reader:
+        async with reading(self._jetstream, self._rules.stream, start, headers_only=True) as reader:
             left = min(reader.total, MOST_READ)
             while left > 0 and (found := await reader.read(min(BATCH, left))):
                 left -= len(found)

@@ -36,9 +36,9 @@ class InMemoryStep(Struct, frozen=True):
 class InMemoryConsumer:
     """A lane without a broker. `dies_on`: which messages kill the process that begins them."""
 
-    def __init__(self, lane: Subscription, *, dies_on: Callable[[Message], bool] = lambda _: False) -> None:
-        self.lane = lane
-        self._durable = InMemoryDurable(lane.stream, lane.durable)
+    def __init__(self, subscription: Subscription, *, dies_on: Callable[[Message], bool] = lambda _: False) -> None:
+        self.subscription = subscription
+        self._durable = InMemoryDurable(subscription.stream, subscription.durable)
         self.steps: list[InMemoryStep] = []
         self.effects: list[Effect] = []  # each id once
         self.refuses: str | None = None  # why nothing can be stored, as long as it cannot
@@ -70,19 +70,19 @@ class InMemoryConsumer:
     def stored_on(self, subject: str) -> list[Effect]:
         return [effect for effect in self.effects if effect.subject == subject]
 
-    def stamps(self, sequence: int) -> list[bytes]:
+    def acks(self, sequence: int) -> list[bytes]:
         return [step.value for step in self.steps if step.kind == "stamped" and step.sequence == sequence]
 
     async def _deliver(self, message: Message) -> None:
         attempts, may_begin = self._count_begin(message)
-        message = replace(message, starts=attempts)
+        message = replace(message, attempts=attempts)
         if not may_begin:
-            await self._settle(PendingSettlement(message, Dead(KILLED), give_up(self.lane, message, KILLED)))
+            await self._settle(PendingSettlement(message, Dead(KILLED), give_up(self.subscription, message, KILLED)))
             return
         if self._dies_on(message):
             self._note("started", message, message.data)
             self._sent_away.clear()
-            self._durable.deliver_again(message, self.lane.pace.ack_wait)
+            self._durable.deliver_again(message, self.subscription.options.ack_wait)
         else:
             await self._begin(message)
 
@@ -95,24 +95,24 @@ class InMemoryConsumer:
             self._stall(message, str(exc))
             return
         self._stall(None, None)
-        await self._settle(PendingSettlement(message, outcome, decide_settlement(self.lane, message, outcome)))
+        await self._settle(PendingSettlement(message, outcome, decide_settlement(self.subscription, message, outcome)))
 
     def _stall(self, message: Message | None, cause: str | None) -> None:
         has_changed = (self._stalled is None) != (message is None)
         self._stalled, self._away = message, cause
         if has_changed:
-            self.lane.observer.on_flow(cause)
+            self.subscription.observer.on_flow(cause)
 
     def _count_begin(self, message: Message) -> tuple[int, bool]:
         """Which attempt this one is, and whether it may begin: counted as `Starts` does."""
         if message.deliveries == 1:
             return 1, True
         if message.sequence not in self._sent_away:
-            self.lane.observer.on_unexpected_redelivery(message)
+            self.subscription.observer.on_unexpected_redelivery(message)
         self._sent_away.discard(message.sequence)
         if message.sequence not in self._counted:
             self._assumed.add(message.sequence)
-        most = self.lane.pace.max_attempts
+        most = self.subscription.options.max_attempts
         attempts = self._counted.get(message.sequence, 1)
         if attempts >= (max(2, most) if message.sequence in self._assumed else most):
             return attempts, False
@@ -120,43 +120,43 @@ class InMemoryConsumer:
         return attempts + 1, True
 
     async def _outcome_of(self, message: Message) -> Outcome:
-        if self.lane.is_allowed is not None and not self.lane.is_allowed(message.subject):
+        if self.subscription.is_allowed is not None and not self.subscription.is_allowed(message.subject):
             return Retry(REFUSED_SUBJECT)
         try:
-            outcome = self.lane.handle(message)
+            outcome = self.subscription.handle(message)
             return await outcome if isinstance(outcome, Awaitable) else outcome
         except BrokerUnavailable:
             raise
         except Exception as exc:  # whatever else a handler raises is an outcome too
             return outcome_of(exc)
 
-    async def _settle(self, case: PendingSettlement) -> None:
+    async def _settle(self, pending: PendingSettlement) -> None:
         """Effects stored, commit, reply, stamp; no further than to the first when nothing can be stored."""
-        message, verdict = case.message, case.verdict
-        if verdict.effects and not self._can_store(case):
+        message, settlement = pending.message, pending.settlement
+        if settlement.effects and not self._can_store(pending):
             return
-        receipts = [self._store(message, effect) for effect in verdict.effects]
+        receipts = [self._store(message, effect) for effect in settlement.effects]
         if receipts:
-            self.lane.observer.stored(message, receipts)
-        if verdict.commit is not None:
+            self.subscription.observer.on_stored(message, receipts)
+        if settlement.commit is not None:
             try:
-                await verdict.commit(receipts)
+                await settlement.commit(receipts)
             except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
                 outcome = outcome_of(exc)
-                await self._settle(PendingSettlement(message, outcome, decide_settlement(self.lane, message, outcome)))
+                await self._settle(PendingSettlement(message, outcome, decide_settlement(self.subscription, message, outcome)))
                 return
-        if verdict.reply is not None:
-            self._note("replied", message, verdict.reply.data)
-        if verdict.stamp is not None:
-            self._note("stamped", message, verdict.stamp)
-        if not verdict.is_final:
-            self._send_away(case)
-        self.lane.observer.settled(message, case.outcome, verdict.is_final)
+        if settlement.reply is not None:
+            self._note("replied", message, settlement.reply.data)
+        if settlement.ack is not None:
+            self._note("stamped", message, settlement.ack)
+        if not settlement.is_final:
+            self._send_away(pending)
+        self.subscription.observer.on_settled(message, pending.outcome, settlement.is_final)
 
-    def _can_store(self, case: PendingSettlement) -> bool:
-        was_open, self._stuck = self._stuck is None, case if self.refuses is not None else None
+    def _can_store(self, pending: PendingSettlement) -> bool:
+        was_open, self._stuck = self._stuck is None, pending if self.refuses is not None else None
         if was_open != (self._stuck is None):
-            self.lane.observer.on_flow(self.refuses)
+            self.subscription.observer.on_flow(self.refuses)
         return self._stuck is None
 
     def _store(self, message: Message, effect: Effect) -> Receipt:
@@ -166,13 +166,13 @@ class InMemoryConsumer:
         self._note("stored", message, effect.id.encode())
         return Receipt(effect.id, effect.subject, place or len(self.effects), place is not None)
 
-    def _send_away(self, case: PendingSettlement) -> None:
+    def _send_away(self, pending: PendingSettlement) -> None:
         """What the server makes of a NAK with a delay, or of no stamp at all."""
-        message, outcome, stamp = case.message, case.outcome, case.verdict.stamp
+        message, outcome, ack = pending.message, pending.outcome, pending.settlement.ack
         if isinstance(outcome, Retry):
             self._sent_away.add(message.sequence)
-            self._counted[message.sequence] = message.starts if outcome.uses_attempt else message.starts - 1
-        delay_s = orjson.loads(stamp.removeprefix(b"-NAK "))["delay"] / 1e9 if stamp is not None else self.lane.pace.ack_wait
+            self._counted[message.sequence] = message.attempts if outcome.uses_attempt else message.attempts - 1
+        delay_s = orjson.loads(ack.removeprefix(b"-NAK "))["delay"] / 1e9 if ack is not None else self.subscription.options.ack_wait
         self._durable.deliver_again(message, delay_s)
 
     def _note(self, kind: str, message: Message, value: bytes) -> None:

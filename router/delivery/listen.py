@@ -41,8 +41,8 @@ class Listener:
         ticks = 0
         try:
             self._sids.append(await connection.subscribe_direct(self._subject, self._answers.hear))
-            told = lambda _subject, _reply, data, _headers: self._answers.live.hear(data)  # noqa: E731
-            others.append(await connection.subscribe_direct(LIVE_ANSWERS, told))
+            callback = lambda _subject, _reply, data, _headers: self._answers.live.hear(data)  # noqa: E731
+            others.append(await connection.subscribe_direct(LIVE_ANSWERS, callback))
             others.append(await connection.subscribe_direct(LIVE_ASKERS, self._answers.hear_asker))
             identical = lambda _subject, _reply, data, _headers: self._answers.hear_identical(data)  # noqa: E731
             others.append(await connection.subscribe_direct(IDENTICAL, identical))

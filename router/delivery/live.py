@@ -116,14 +116,14 @@ class LiveRequests(Generic[A]):
         """Whether live copies are to be taken now. Called by the listener, some fifty times a second."""
         self._tell_refused()
         consumer = self._consumer()
-        if consumer is None or consumer.desk is None:
+        if consumer is None or consumer.processor is None:
             return self.is_on
-        lane = consumer.lane
-        self._is_allowed = lane.is_allowed is None or lane.is_allowed(lane.subject or self._subject)
-        is_on = self._overload.look(consumer.desk, self._handled, is_open=consumer.gate.is_open)
+        subscription = consumer.subscription
+        self._is_allowed = subscription.is_allowed is None or subscription.is_allowed(subscription.subject or self._subject)
+        is_on = self._overload.look(consumer.processor, self._handled, is_open=consumer.pause_switch.is_open)
         if is_on != self.is_on:
             self._switch(is_on)
-        consumer.desk.most_held = self._overload.limit_in_flight()
+        consumer.processor.most_held = self._overload.limit_in_flight()
         return is_on
 
     def _switch(self, is_on: bool) -> None:
@@ -218,7 +218,7 @@ class LiveRequests(Generic[A]):
         consumer = self._consumer()
         if request.headers.get(MSG_ID) and self._answers.live.has(request.inbox, request.data, request.heard_at):
             return  # its stored copy was first; without an id it may be another request's answer, so it is answered again
-        if consumer is None or not consumer.gate.is_open:
+        if consumer is None or not consumer.pause_switch.is_open:
             self._leave_request(request)
             return
         if self._is_too_much(request.tenant) and (asker := self._describe(request.data, request.headers)) is not None:
@@ -226,7 +226,7 @@ class LiveRequests(Generic[A]):
             self._refuse_now(asker, request.inbox, request.data, key, bool(request.headers.get(MSG_ID)))
             return
         try:
-            outcome = consumer.lane.handle(self._message(request, consumer.lane))
+            outcome = consumer.subscription.handle(self._message(request, consumer.subscription))
         except Exception:  # its stored copy fails the same way, and there it is told, counted and given up
             self._leave_request(request)
             return
@@ -246,15 +246,15 @@ class LiveRequests(Generic[A]):
         self._running.discard(task)
         self._places.release(tenant)
 
-    def _message(self, request: LiveRequest, lane: Subscription) -> Message:
+    def _message(self, request: LiveRequest, subscription: Subscription) -> Message:
         """As its stored copy will be, but for its place: the time stands for that, so it is made different for each."""
         self._newest_ns = max(self._newest_ns + 1, int(wall() * 1e9))
-        subject = lane.subject or request.subject
-        return Message(subject, request.data, request.headers, lane.stream, lane.durable, 0, self._newest_ns, 1, "")
+        subject = subscription.subject or request.subject
+        return Message(subject, request.data, request.headers, subscription.stream, subscription.durable, 0, self._newest_ns, 1, "")
 
     async def _await(self, consumer: Consumer, request: LiveRequest, awaited: Awaitable[Outcome]) -> None:
         try:
-            async with asyncio.timeout(consumer.lane.pace.handler_timeout):
+            async with asyncio.timeout(consumer.subscription.options.handler_timeout):
                 outcome = await awaited
                 if isinstance(outcome, Done) and not await self._store(consumer, outcome):
                     raise BrokerUnavailable("an effect is not stored")
@@ -272,7 +272,7 @@ class LiveRequests(Generic[A]):
         if done.effects:
             if consumer.storing is None:
                 return False
-            stored = await consumer.storing.stored(done.effects)
+            stored = await consumer.storing.publish_and_wait(done.effects)
             if isinstance(stored, NotPublished):
                 return False
             receipts = stored

@@ -56,10 +56,10 @@ class Overload:
         self.refuses = False  # what is above a share; else that is left to its stored copy
         self.is_on = False
 
-    def look(self, desk: MessageProcessor, handled: int, *, is_open: bool) -> bool:
+    def look(self, processor: MessageProcessor, handled: int, *, is_open: bool) -> bool:
         """Whether live copies are to be taken. `handled`: so many were; their stored copies are pending and need an ack only."""
-        pending = self._pending(desk.pending, desk.taken)
-        self.wait_s = self._backlog.wait_s(pending, desk.delivered + handled, self._now())
+        pending = self._pending(processor.pending, processor.taken)
+        self.wait_s = self._backlog.wait_s(pending, processor.delivered + handled, self._now())
         self.retry_after_ms = min(30_000, max(100, int(self.wait_s * 1000)))
         self.refuses = self.wait_s >= self._rules.refuse_after_s or self._was_behind()
         if self.is_on:
@@ -81,7 +81,7 @@ class Overload:
             return FEWEST_HELD
         return min(MOST_HELD, max(FEWEST_HELD, int(STORED_S * self._backlog.rate)))
 
-    def _pending(self, told: int, taken: int) -> int:
+    def _pending(self, callback: int, taken: int) -> int:
         """What the newest delivery told, unless that is long ago: another instance may have taken it since.
 
         While more waits in the socket than a read takes, the deliveries wait there too.
@@ -89,7 +89,7 @@ class Overload:
         now = self._now()
         if taken != self._taken or self._answers.is_behind:
             self._taken, self._taken_at = taken, now
-        return told if now - self._taken_at < QUIET_S else 0
+        return callback if now - self._taken_at < QUIET_S else 0
 
     def _was_behind(self) -> bool:
         """Whether for a while more has come than can be heard: then it is not only the stored copies that come too late."""

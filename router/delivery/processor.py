@@ -49,52 +49,52 @@ class MessageProcessor:
 
     def __init__(
         self,
-        lane: Subscription,
+        subscription: Subscription,
         *,
         connection: Connection,
-        evidence: EffectPublisher,
-        starts: AttemptCounter,
-        gate: PauseSwitch,
+        publisher: EffectPublisher,
+        attempt_counter: AttemptCounter,
+        pause_switch: PauseSwitch,
         tasks: asyncio.TaskGroup,
         answer: Answer,
     ) -> None:
-        self.lane = lane
-        self._subject = lane.subject
-        self.in_flight = InFlight(connection, lane.pace.ack_wait)
+        self.subscription = subscription
+        self._subject = subscription.subject
+        self.in_flight = InFlight(connection, subscription.options.ack_wait)
         self.settler = Settler(
-            lane,
+            subscription,
             connection=connection,
-            evidence=evidence,
+            publisher=publisher,
             in_flight=self.in_flight,
-            gate=gate,
+            pause_switch=pause_switch,
             tasks=tasks,
             answer=answer,
             finished=self._finished,
             commit_failed=lambda message, exc: self._conclude(message, self._meaning_of(message, exc)),
         )
-        self._chores = BackgroundTasks(tasks)
+        self._background_tasks = BackgroundTasks(tasks)
         self._again = RedeliveryTracker(
-            lane,
+            subscription,
             connection=connection,
             in_flight=self.in_flight,
-            starts=starts,
-            gate=gate,
-            chores=self._chores,
+            attempt_counter=attempt_counter,
+            pause_switch=pause_switch,
+            background_tasks=self._background_tasks,
             begin=self._begin,
             conclude=self._conclude,
             send_back=self._send_back,
         )
         self._connection = connection
-        self._gate = gate
-        pace, meaning_of = lane.pace, self._meaning_of
-        self._slots = TaskPool(pace.slots, pace.handler_timeout, tasks, came=self._came_of_slot, meaning_of=meaning_of)
-        start_chore = self._chores.start
+        self._pause_switch = pause_switch
+        options, meaning_of = subscription.options, self._meaning_of
+        self._task_pool = TaskPool(options.slots, options.handler_timeout, tasks, came=self._came_of_slot, meaning_of=meaning_of)
+        start_task = self._background_tasks.start
         self._stalled = UnavailableRetry(
-            gate, pace.store_retry, begin=self._begin_stalled, works=self._works_again, start_chore=start_chore
+            pause_switch, options.store_retry, begin=self._begin_stalled, works=self._works_again, start_task=start_task
         )
         self._waiting: deque[Message] = deque()  # held, not begun
         self._without_slot: deque[PooledCall] = deque()  # held, its handler asked and not yet awaited
-        self._marks = lane.live_marks
+        self._marks = subscription.live_marks
         self.taken = 0  # first deliveries and others, of this start of the lane
         self._newest = ""  # the token of the delivery that came last
         self.most_held: int | None = None  # a bound below the prefetch, while live copies are answered
@@ -145,7 +145,7 @@ class MessageProcessor:
 
     @property
     def _is_busy(self) -> bool:
-        return bool(self._waiting) or self._is_draining or not self._gate.is_open
+        return bool(self._waiting) or self._is_draining or not self._pause_switch.is_open
 
     def _take_later(self, message: Message) -> None:
         if self._is_draining:
@@ -159,8 +159,8 @@ class MessageProcessor:
         if (held := self.in_flight.find(message)) is not None:  # the server gave up waiting for us: one copy is enough
             held.token = message.token
             return True
-        if (stamp := self._again.find_last_ack(message)) is not None:
-            self._connection.publish_nowait(message.token, stamp)
+        if (ack := self._again.find_last_ack(message)) is not None:
+            self._connection.publish_nowait(message.token, ack)
             return True
         if self._is_draining:
             self._connection.publish_nowait(message.token, nak(AT_ONCE))
@@ -170,11 +170,11 @@ class MessageProcessor:
 
     def room(self) -> int:
         """How many more may be asked for. What we sent away counts against the server's max_ack_pending, so it is bounded too."""
-        pace = self.lane.pace
-        held = len(self.in_flight) - (self._slots.running if pace.slots_beside_prefetch else 0)
+        options = self.subscription.options
+        held = len(self.in_flight) - (self._task_pool.running if options.slots_beside_prefetch else 0)
         # What waits for room in a stream, or for a slot, keeps nothing from being taken.
-        prefetch = pace.prefetch if self.most_held is None else self.most_held + len(self.settler.refused) + len(self._without_slot)
-        return min(prefetch, pace.prefetch) - held - max(0, self._again.delayed - pace.max_delayed)
+        prefetch = options.prefetch if self.most_held is None else self.most_held + len(self.settler.refused) + len(self._without_slot)
+        return min(prefetch, options.prefetch) - held - max(0, self._again.delayed - options.max_delayed)
 
     # -- begin ---------------------------------------------------------------------------------------------------
 
@@ -195,22 +195,22 @@ class MessageProcessor:
 
     def _put_into_slot(self, message: Message, awaited: Awaitable[Outcome]) -> None:
         turn = self.in_flight.add(message).task = PooledCall(message, awaited)
-        if self._slots.are_full:
+        if self._task_pool.are_full:
             self._without_slot.append(turn)
         else:
-            self._slots.put(turn)
+            self._task_pool.put(turn)
 
     def _asked(self, message: Message) -> Outcome | Awaitable[Outcome]:
         """The handler's answer; raises BrokerUnavailable alone."""
         try:
-            return self.lane.handle(message) if self._is_allowed(message) else Retry(REFUSED_SUBJECT)
+            return self.subscription.handle(message) if self._is_allowed(message) else Retry(REFUSED_SUBJECT)
         except BrokerUnavailable:
             raise
         except Exception as exc:  # whatever else a handler raises is an outcome too
             return self._meaning_of(message, exc)
 
     def _is_allowed(self, message: Message) -> bool:
-        return self.lane.is_allowed is None or self.lane.is_allowed(message.subject)
+        return self.subscription.is_allowed is None or self.subscription.is_allowed(message.subject)
 
     def _promised(self, message: Message, later: Deferred[Outcome]) -> None:
         """An outcome that comes by a call: no task, and no slot, for whoever makes it sees to its end."""
@@ -234,7 +234,7 @@ class MessageProcessor:
             self._stall(message, came)
         else:
             self._conclude(message, came)
-        if self._without_slot and self._gate.is_open:
+        if self._without_slot and self._pause_switch.is_open:
             self.begin_queued()  # also while this one's effects are on their way, or wait for room
 
     # -- the broker is away for a handler ------------------------------------------------------------------------
@@ -250,12 +250,12 @@ class MessageProcessor:
         if not isinstance(outcome, Awaitable):
             return outcome
         try:
-            async with asyncio.timeout(self.lane.pace.handler_timeout):
+            async with asyncio.timeout(self.subscription.options.handler_timeout):
                 return await outcome
         except BrokerUnavailable:
             raise
         except (Exception, asyncio.CancelledError) as exc:
-            instead = self._slots.instead(message, exc)
+            instead = self._task_pool.instead(message, exc)
             if instead is None:
                 raise
             return instead
@@ -270,7 +270,7 @@ class MessageProcessor:
         """Our own errors say what they mean; any other is a failure of the handler, and an alarm."""
         outcome = outcome_of(exc)
         if isinstance(outcome, Retry):
-            self.lane.observer.on_handler_error(message, exc)
+            self.subscription.observer.on_handler_error(message, exc)
         return outcome
 
     def _conclude(self, message: Message, outcome: Outcome) -> None:
@@ -285,17 +285,17 @@ class MessageProcessor:
             self._again.count_failure(message, outcome)  # and concluded again, with its number
             return
         try:
-            verdict = decide_settlement(self.lane, message, outcome)
+            settlement = decide_settlement(self.subscription, message, outcome)
         except Exception as exc:  # a letter that cannot be written must neither lose its message nor end the lane
-            self.lane.observer.on_handler_error(message, exc)
-            verdict = Settlement((), None, None, nak(self.lane.pace.backoff[-1]), False)
-        self.settler.settle(PendingSettlement(message, outcome, verdict))
+            self.subscription.observer.on_handler_error(message, exc)
+            settlement = Settlement((), None, None, nak(self.subscription.options.backoff[-1]), False)
+        self.settler.settle(PendingSettlement(message, outcome, settlement))
 
-    def _finished(self, case: PendingSettlement) -> None:
-        if case.verdict.is_final:
-            self._again.settled(case.message, case.verdict.stamp, is_exhausted=isinstance(case.outcome, Retry))
-        elif isinstance(case.outcome, Retry):
-            self._again.sent_away(case.message, case.outcome)
+    def _finished(self, pending: PendingSettlement) -> None:
+        if pending.settlement.is_final:
+            self._again.settled(pending.message, pending.settlement.ack, is_exhausted=isinstance(pending.outcome, Retry))
+        elif isinstance(pending.outcome, Retry):
+            self._again.sent_away(pending.message, pending.outcome)
         self.begin_queued()
         self.freed()
 
@@ -305,9 +305,9 @@ class MessageProcessor:
             return  # called for one that it began itself: a full prefetch would be a stack too deep
         self._is_catching_up = True
         try:
-            while self._without_slot and not self._slots.are_full:
-                self._slots.put(self._without_slot.popleft())
-            while self._waiting and self._gate.is_open:
+            while self._without_slot and not self._task_pool.are_full:
+                self._task_pool.put(self._without_slot.popleft())
+            while self._waiting and self._pause_switch.is_open:
                 self._begin(self._waiting.popleft())
         finally:
             self._is_catching_up = False
@@ -318,20 +318,20 @@ class MessageProcessor:
         """Called by the lane's timer, which comes again in so many seconds."""
         self.in_flight.signal(next_in_s)
         self._again.tick()
-        self._slots.end_overdue()
+        self._task_pool.end_overdue()
 
     def stop_taking(self) -> None:
         """From now on deliveries are handed back, and so is what was never begun: it spends nothing."""
         self._is_draining = True
         for message in self.settler.refused.abandon():
             self._send_back(message)
-        if not self._gate.is_open:
+        if not self._pause_switch.is_open:
             for message in self.settler.abandon():
                 self._send_back(message)
             for message in self._stalled.abandon():
                 self._again.spend_nothing(message)
                 self._send_back(message)
-            self._chores.end()  # else who is being examined is begun: its start is written down already, or about to be
+            self._background_tasks.end()  # else who is being examined is begun: its start is written down already, or about to be
         for turn in self._without_slot:
             self._waiting.append(turn.message)
             turn.end()
@@ -351,7 +351,7 @@ class MessageProcessor:
         is_clean = not len(self.in_flight)
         for message in (*self.settler.abandon(), *self.settler.refused.abandon()):
             self._send_back(message)
-        self._chores.end()
+        self._background_tasks.end()
         for task in [held.task for held in self.in_flight if held.task is not None]:
             task.cancel()
         await self._until_empty(hard_s - soft_s)

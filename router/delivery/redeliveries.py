@@ -1,4 +1,4 @@
-"""Messages that fail or come again: each attempt is counted in the record that all processes share (`starts`).
+"""Messages that fail or come again: each attempt is counted in the record that all processes share (`attempts`).
 
     settled a moment ago      --> it was on its way when its last stamp was said: the stamp is said again, nothing is begun
     we sent it away ourselves --> its attempt is counted, from the entry as we wrote it; then it is begun, and stands in no queue
@@ -31,7 +31,7 @@ from router.message import Message
 from router.outcome import Fault, Outcome, Retry
 
 KILLED = Fault("internal", "begun as often as allowed, and no attempt settled it: its process died, or its dead letter found no room")
-STARTS = "starts"
+ATTEMPTS = "attempts"
 MOST_SETTLED = 10_000  # of the messages that came more than once, so many are known after their end
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ T = TypeVar("T")
 class Ended(Struct, frozen=True):
     """What was said last of a message, of which delivery, in which life of the connection. `until`: steady seconds."""
 
-    stamp: bytes
+    ack: bytes
     deliveries: int
     reconnect_count: int
     until: float
@@ -51,23 +51,23 @@ class RedeliveryTracker:
 
     def __init__(
         self,
-        lane: Subscription,
+        subscription: Subscription,
         *,
         connection: Connection,
         in_flight: InFlight,
-        starts: AttemptCounter,
-        gate: PauseSwitch,
-        chores: BackgroundTasks,
+        attempt_counter: AttemptCounter,
+        pause_switch: PauseSwitch,
+        background_tasks: BackgroundTasks,
         begin: Callable[[Message], None],
         conclude: Callable[[Message, Outcome], None],
         send_back: Callable[[Message], None],
     ) -> None:
-        self._lane = lane
+        self._subscription = subscription
         self._connection = connection
         self._in_flight = in_flight
-        self._starts = starts
-        self._gate = gate
-        self._chores = chores
+        self._attempt_counter = attempt_counter
+        self._pause_switch = pause_switch
+        self._background_tasks = background_tasks
         self._begin = begin
         self._conclude = conclude
         self._send_back = send_back
@@ -85,10 +85,10 @@ class RedeliveryTracker:
         if (known := self._sent_away.pop((message.sequence, message.stored_ns), None)) is not None:
             self._start_chore(message, self._begin_again(message, known[0]))
             return True
-        self._lane.observer.on_unexpected_redelivery(message)
+        self._subscription.observer.on_unexpected_redelivery(message)
         self._suspects.append(message)
         if self._examiner is None:
-            self._examiner = self._chores.start(self._examine())
+            self._examiner = self._background_tasks.start(self._examine())
         return False
 
     def find_last_ack(self, message: Message) -> bytes | None:
@@ -100,8 +100,8 @@ class RedeliveryTracker:
         ended = self._settled.get((message.sequence, message.stored_ns))
         if ended is None or message.deliveries <= ended.deliveries or ended.reconnect_count != self._connection.reconnect_count:
             return None
-        self._lane.observer.on_unexpected_redelivery(message)
-        return ended.stamp
+        self._subscription.observer.on_unexpected_redelivery(message)
+        return ended.ack
 
     @property
     def delayed(self) -> int:
@@ -112,28 +112,28 @@ class RedeliveryTracker:
         """It was NAKed: it will come again, and that will be no surprise."""
         record = None
         if outcome.uses_attempt and message.revision:
-            record = AttemptRecord(message.starts, message.revision, message.is_first_assumed, was_begun=True)
+            record = AttemptRecord(message.attempts, message.revision, message.is_first_assumed, was_begun=True)
         elif not outcome.uses_attempt:
-            self._starts.give_back(message, was_begun=True)
+            self._attempt_counter.give_back(message, was_begun=True)
         self._settled.pop((message.sequence, message.stored_ns), None)
-        self._sent_away[(message.sequence, message.stored_ns)] = (record, self._now() + 2 * self._lane.pace.ack_wait)
+        self._sent_away[(message.sequence, message.stored_ns)] = (record, self._now() + 2 * self._subscription.options.ack_wait)
 
-    def settled(self, message: Message, stamp: bytes | None, *, is_exhausted: bool) -> None:
+    def settled(self, message: Message, ack: bytes | None, *, is_exhausted: bool) -> None:
         """Its last stamp was said. Where its attempts are exhausted its entry stays: another process may have a redelivery of it."""
         if message.deliveries == 1:
             return
         if not is_exhausted:
-            self._starts.forget(message)
-        if stamp is not None:
-            until = self._now() + 2 * self._lane.pace.ack_wait
-            self._settled[(message.sequence, message.stored_ns)] = Ended(stamp, message.deliveries, self._connection.reconnect_count, until)
+            self._attempt_counter.forget(message)
+        if ack is not None:
+            until = self._now() + 2 * self._subscription.options.ack_wait
+            self._settled[(message.sequence, message.stored_ns)] = Ended(ack, message.deliveries, self._connection.reconnect_count, until)
             if len(self._settled) > MOST_SETTLED:
                 self._settled.popitem(last=False)
 
     def spend_nothing(self, message: Message) -> None:
         """It is handed back before its handler has come to anything: another process may get it next, and this attempt is its."""
         if message.revision or message.deliveries == 1:
-            self._starts.give_back(message, was_begun=message.deliveries > 1)
+            self._attempt_counter.give_back(message, was_begun=message.deliveries > 1)
 
     def count_failure(self, message: Message, outcome: Retry) -> None:
         """A first delivery has failed: its outcome is judged when its attempt is counted."""
@@ -157,7 +157,7 @@ class RedeliveryTracker:
     # -- chores --------------------------------------------------------------------------------------------------
 
     def _start_chore(self, message: Message, work: Coroutine[Any, Any, None]) -> None:
-        chore = self._chores.start(work)
+        chore = self._background_tasks.start(work)
         chore.add_done_callback(lambda task: self._send_back(message) if task.cancelled() else None)  # even if it never ran
 
     async def _examine(self) -> None:
@@ -168,7 +168,7 @@ class RedeliveryTracker:
 
     async def _examine_one(self, message: Message) -> None:
         try:
-            await self._gate.wait()
+            await self._pause_switch.wait()
             counted, may_begin = await self._insist(lambda: self._count_begin(message, None))
         except asyncio.CancelledError:
             self._send_back(message)
@@ -179,14 +179,14 @@ class RedeliveryTracker:
 
     async def _begin_again(self, message: Message, known: AttemptRecord | None) -> None:
         """A redelivery that we asked for ourselves: it killed nobody, so it stands in no queue."""
-        await self._gate.wait()
+        await self._pause_switch.wait()
         if self._is_ending:
             self._send_back(message)
             return
         self._begin_counted(*await self._insist(lambda: self._count_begin(message, known)))
 
     async def _count_begin(self, message: Message, known: AttemptRecord | None) -> tuple[Message, bool]:
-        return await self._starts.count_begin(message, known, self._lane.pace.max_attempts)
+        return await self._attempt_counter.count_begin(message, known, self._subscription.options.max_attempts)
 
     def _begin_counted(self, message: Message, may_begin: bool) -> None:
         if may_begin:
@@ -195,7 +195,7 @@ class RedeliveryTracker:
             self._conclude(message, Retry(KILLED))  # its last attempt is spent: judge writes the letter
 
     async def _judge_counted(self, message: Message, outcome: Retry) -> None:
-        self._conclude(await self._insist(lambda: self._starts.count_failure(message)), outcome)
+        self._conclude(await self._insist(lambda: self._attempt_counter.count_failure(message)), outcome)
 
     async def _insist(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Until the bucket of starts takes it; the lane is paused meanwhile."""
@@ -203,10 +203,10 @@ class RedeliveryTracker:
             try:
                 result = await attempt()
             except RouterError as exc:
-                self._gate.close(STARTS, f"a start cannot be written down: {exc}")
-                await asyncio.sleep(self._lane.pace.store_retry)
+                self._pause_switch.close(ATTEMPTS, f"an attempt cannot be recorded: {exc}")
+                await asyncio.sleep(self._subscription.options.store_retry)
             else:
-                self._gate.open(STARTS)
+                self._pause_switch.open(ATTEMPTS)
                 return result
 
 

@@ -30,19 +30,19 @@ class RefusedStorage:
 
     def __init__(
         self,
-        lane: Subscription,
-        evidence: EffectPublisher,
+        subscription: Subscription,
+        publisher: EffectPublisher,
         tasks: asyncio.TaskGroup,
         *,
         on_stored: Callable[[PendingSettlement, Receipts], None],
         try_again: Callable[[PendingSettlement], None],
     ) -> None:
-        self._lane = lane
-        self._evidence = evidence
+        self._subscription = subscription
+        self._publisher = publisher
         self._tasks = tasks
         self._on_stored = on_stored
         self._try_again = try_again
-        self._most = lane.pace.max_waiting
+        self._most = subscription.options.max_waiting
         self._share = max(1, self._most // TENANTS)
         self._waiting: dict[str, deque[Waiting]] = {}  # by the subject that was refused, in the order in which they are tried
         self._tenants: Counter[str] = Counter()
@@ -56,13 +56,13 @@ class RefusedStorage:
         """Whether it is the stream that has no room; else the broker is in trouble, and the lane is to pause."""
         return self._most > 0 and refusal.err_code in NO_ROOM
 
-    def take(self, case: PendingSettlement, refusal: NotPublished) -> bool:
+    def take(self, pending: PendingSettlement, refusal: NotPublished) -> bool:
         """Let it wait; it must be in hand already. False: too many do, or too many of its tenant."""
-        tenant = self._lane.tenant_of(case.message)
+        tenant = self._subscription.tenant_of(pending.message)
         if len(self) >= self._most or self._tenants[tenant] >= self._share:
             return False
         self._tenants[tenant] += 1
-        self._waiting.setdefault(refusal.subject, deque()).append((tenant, case))
+        self._waiting.setdefault(refusal.subject, deque()).append((tenant, pending))
         self._tell(f"{refusal.subject} cannot be stored: {refusal.cause}")
         if self._retrying is None:
             self._retrying = self._tasks.create_task(self._retry())
@@ -73,14 +73,14 @@ class RefusedStorage:
         if self._retrying is not None:
             self._retrying.cancel()
             self._retrying = None
-        waiting = [case.message for cases in self._waiting.values() for _, case in cases]
+        waiting = [pending.message for cases in self._waiting.values() for _, pending in cases]
         self._waiting.clear()
         self._tenants.clear()
         return waiting
 
     async def _retry(self) -> None:
         while self._waiting:
-            await asyncio.sleep(self._lane.pace.store_retry)
+            await asyncio.sleep(self._subscription.options.store_retry)
             for subject in list(self._waiting):
                 await self._retry_subject(subject)
         self._retrying = None
@@ -89,17 +89,17 @@ class RefusedStorage:
     async def _retry_subject(self, subject: str) -> None:
         """Another message each time: a large one that does not fit must not hold back the small ones."""
         waiting = self._waiting[subject]
-        result = await self._evidence.stored(waiting[0][1].verdict.effects)
+        result = await self._publisher.publish_and_wait(waiting[0][1].settlement.effects)
         if isinstance(result, NotPublished):
             waiting.rotate(-1)
             return
         del self._waiting[subject]
         self._tenants -= Counter(tenant for tenant, _ in waiting)  # what falls to nothing goes
         self._on_stored(waiting.popleft()[1], result)
-        for _, case in waiting:
-            self._try_again(case)
+        for _, pending in waiting:
+            self._try_again(pending)
 
     def _tell(self, cause: str | None) -> None:
         if (self.cause is None) != (cause is None):
-            self._lane.observer.on_storage(cause)
+            self._subscription.observer.on_storage(cause)
         self.cause = cause

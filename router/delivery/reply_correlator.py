@@ -341,10 +341,10 @@ class ReplyCorrelator:
 
     def forget(self, line: str) -> None:
         """Another instance answered this inbox."""
-        told = self.identical.read(line)
-        if told is None:
+        callback = self.identical.read(line)
+        if callback is None:
             return
-        spot, number, inbox = told
+        spot, number, inbox = callback
         asked = self._heard_of(spot)
         at = self.identical.find(asked, number, inbox)
         if at is not None:

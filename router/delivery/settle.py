@@ -32,124 +32,124 @@ class Settler:
 
     def __init__(
         self,
-        lane: Subscription,
+        subscription: Subscription,
         *,
         connection: Connection,
-        evidence: EffectPublisher,
+        publisher: EffectPublisher,
         in_flight: InFlight,
-        gate: PauseSwitch,
+        pause_switch: PauseSwitch,
         tasks: asyncio.TaskGroup,
         answer: Answer,
         finished: Callable[[PendingSettlement], None],
         commit_failed: Callable[[Message, Exception], None],
     ) -> None:
-        self._lane = lane
+        self._subscription = subscription
         self._connection = connection
-        self._evidence = evidence
+        self._publisher = publisher
         self._in_flight = in_flight
-        self._gate = gate
+        self._pause_switch = pause_switch
         self._tasks = tasks
         self._answer = answer
         self._finished = finished
         self._commit_failed = commit_failed
-        self._observer = lane.observer
+        self._observer = subscription.observer
         self._stuck: deque[PendingSettlement] = deque()
         self._mender: asyncio.Task[None] | None = None
-        self.refused = RefusedStorage(lane, evidence, tasks, on_stored=self._stored, try_again=self.settle)
+        self.refused = RefusedStorage(subscription, publisher, tasks, on_stored=self._stored, try_again=self.settle)
 
     def settle_plain(self, message: Message, done: Done, token: str) -> None:
         """The fast path: a Done that stores nothing, of a message that is in nobody's hands; the same order, no verdict object."""
         if done.reply is not None:
             self._answer(message, done.reply)
         self._connection.publish_nowait(token, ACK)
-        self._observer.settled(message, done, True)
+        self._observer.on_settled(message, done, True)
 
-    def settle(self, case: PendingSettlement) -> None:
-        if case.verdict.effects:
-            self._in_flight.add(case.message)
+    def settle(self, pending: PendingSettlement) -> None:
+        if pending.settlement.effects:
+            self._in_flight.add(pending.message)
             crashpoint("before_store")
-            self._evidence.store(case.verdict.effects, lambda result: self._told(case, result))
+            self._publisher.publish(pending.settlement.effects, lambda result: self._told(pending, result))
             crashpoint_sent("after_store")
         else:
-            self._stored(case, ())
+            self._stored(pending, ())
 
-    def _told(self, case: PendingSettlement, result: Receipts | NotPublished) -> None:
+    def _told(self, pending: PendingSettlement, result: Receipts | NotPublished) -> None:
         if not isinstance(result, NotPublished):
-            self._stored(case, result)
+            self._stored(pending, result)
         elif self.refused.means(result):
-            self._find_no_room(case, result)
+            self._find_no_room(pending, result)
         else:
-            self._stick(case, result)
+            self._stick(pending, result)
 
-    def _stored(self, case: PendingSettlement, receipts: Receipts) -> None:
+    def _stored(self, pending: PendingSettlement, receipts: Receipts) -> None:
         if receipts:
-            self._observer.stored(case.message, receipts)
-        if case.verdict.commit is None:
-            self._finish(case)
+            self._observer.on_stored(pending.message, receipts)
+        if pending.settlement.commit is None:
+            self._finish(pending)
         else:
-            self._in_flight.add(case.message)
-            self._tasks.create_task(self._commit(case, case.verdict.commit, receipts))
+            self._in_flight.add(pending.message)
+            self._tasks.create_task(self._commit(pending, pending.settlement.commit, receipts))
 
-    async def _commit(self, case: PendingSettlement, commit: Commit, receipts: Receipts) -> None:
+    async def _commit(self, pending: PendingSettlement, commit: Commit, receipts: Receipts) -> None:
         try:
             await commit(receipts)
         except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
-            self._commit_failed(case.message, exc)
+            self._commit_failed(pending.message, exc)
         else:
-            self._finish(case)
+            self._finish(pending)
 
-    def _finish(self, case: PendingSettlement) -> None:
-        message, verdict = case.message, case.verdict
+    def _finish(self, pending: PendingSettlement) -> None:
+        message, settlement = pending.message, pending.settlement
         token = self._in_flight.pop(message)
         crashpoint("after_receipt")
-        if verdict.reply is not None:
-            self._answer(message, verdict.reply)
-        if verdict.stamp is not None:
-            self._connection.publish_nowait(token, verdict.stamp)
+        if settlement.reply is not None:
+            self._answer(message, settlement.reply)
+        if settlement.ack is not None:
+            self._connection.publish_nowait(token, settlement.ack)
         crashpoint("after_stamp")
-        self._finished(case)
-        self._observer.settled(message, case.outcome, verdict.is_final)
+        self._finished(pending)
+        self._observer.on_settled(message, pending.outcome, settlement.is_final)
 
-    def _find_no_room(self, case: PendingSettlement, refusal: NotPublished) -> None:
-        self._tell_refused_letter(case, refusal)
-        if self.refused.take(case, refusal):
-            self._observer.storage_refused(case.message, refusal.subject, WAITING)
+    def _find_no_room(self, pending: PendingSettlement, refusal: NotPublished) -> None:
+        self._tell_refused_letter(pending, refusal)
+        if self.refused.take(pending, refusal):
+            self._observer.on_storage_refused(pending.message, refusal.subject, WAITING)
             return
-        what, instead = beyond_storage(self._lane, case)
-        self._observer.storage_refused(case.message, refusal.subject, what)
+        what, instead = beyond_storage(self._subscription, pending)
+        self._observer.on_storage_refused(pending.message, refusal.subject, what)
         self._stored(instead, ())
 
-    def _tell_refused_letter(self, case: PendingSettlement, refusal: NotPublished) -> None:
-        if any(effect.is_dead_letter for effect in case.verdict.effects):
-            self._observer.letter_refused(case.message, refusal.cause)
+    def _tell_refused_letter(self, pending: PendingSettlement, refusal: NotPublished) -> None:
+        if any(effect.is_dead_letter for effect in pending.settlement.effects):
+            self._observer.on_dead_letter_refused(pending.message, refusal.cause)
 
-    def _stick(self, case: PendingSettlement, refusal: NotPublished) -> None:
-        self._stuck.append(case)
-        self._tell_refused_letter(case, refusal)
-        self._gate.close(EVIDENCE, f"{refusal.subject} cannot be stored: {refusal.cause}")
+    def _stick(self, pending: PendingSettlement, refusal: NotPublished) -> None:
+        self._stuck.append(pending)
+        self._tell_refused_letter(pending, refusal)
+        self._pause_switch.close(EVIDENCE, f"{refusal.subject} cannot be stored: {refusal.cause}")
         if self._mender is None:
             self._mender = self._tasks.create_task(self._mend())
 
     async def _mend(self) -> None:
         """Try the first one again until it is stored; then all the others at once."""
         while True:
-            await asyncio.sleep(self._lane.pace.store_retry)
-            result = await self._evidence.stored(self._stuck[0].verdict.effects)
+            await asyncio.sleep(self._subscription.options.store_retry)
+            result = await self._publisher.publish_and_wait(self._stuck[0].settlement.effects)
             if not isinstance(result, NotPublished) or self.refused.means(result):
                 break
         first, *others = self._stuck
         self._stuck.clear()
         self._mender = None
-        self._gate.open(EVIDENCE)
+        self._pause_switch.open(EVIDENCE)
         self._told(first, result)
-        for case in others:
-            self.settle(case)
+        for pending in others:
+            self.settle(pending)
 
     def abandon(self) -> list[Message]:
         """The end: what is stuck here is for whichever instance pulls it next."""
         if self._mender is not None:
             self._mender.cancel()
             self._mender = None
-        stuck = [case.message for case in self._stuck]
+        stuck = [pending.message for pending in self._stuck]
         self._stuck.clear()
         return stuck

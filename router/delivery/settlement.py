@@ -28,7 +28,7 @@ class Settlement(Struct, frozen=True):
     effects: tuple[Effect, ...]
     reply: Reply | None
     commit: Commit | None
-    stamp: bytes | None
+    ack: bytes | None
     is_final: bool  # nothing more will come of this message
 
 
@@ -37,49 +37,57 @@ class PendingSettlement(Struct, frozen=True):
 
     message: Message
     outcome: Outcome
-    verdict: Settlement
+    settlement: Settlement
 
 
-def decide_settlement(lane: Subscription, message: Message, outcome: Outcome) -> Settlement:
+def decide_settlement(subscription: Subscription, message: Message, outcome: Outcome) -> Settlement:
     """The stamp for one outcome of one start (docs/contracts.md#failures)."""
     match outcome:
         case Done(effects, reply, commit):
             return Settlement(effects, reply, commit, ACK, True)
-        case Retry(fault, _, uses_attempt) if uses_attempt and message.starts >= lane.pace.max_attempts:
+        case Retry(fault, _, uses_attempt) if uses_attempt and message.attempts >= subscription.options.max_attempts:
             # Evidence before the stamp: the letter is an effect like any other, so if it cannot
             # be stored nothing is stamped and JetStream delivers again.
-            return give_up(lane, message, fault)
+            return give_up(subscription, message, fault)
         case Retry(_, delay):
-            wait = delay if delay is not None else delay_after(message.starts, lane.pace.backoff)
+            wait = delay if delay is not None else delay_after(message.attempts, subscription.options.backoff)
             return Settlement((), None, None, nak(wait), False)
         case Dead(fault, reason, reply, commit):
-            return Settlement(_letter(lane, message, reason, fault), reply or lane.apology(message, fault), commit, lane.last_word, True)
+            return Settlement(
+                _dead_letter(subscription, message, reason, fault),
+                reply or subscription.failure_reply(message, fault),
+                commit,
+                subscription.dead_letter_ack,
+                True,
+            )
         case Hold():
             return Settlement((), None, None, None, False)
         case _:
             assert_never(outcome)
 
 
-def give_up(lane: Subscription, message: Message, fault: Fault) -> Settlement:
+def give_up(subscription: Subscription, message: Message, fault: Fault) -> Settlement:
     """It was started as often as allowed: a letter, an apology, the last word."""
-    letter = _letter(lane, message, MAXDELIVER_EXHAUSTED, fault)
-    return Settlement(letter, lane.apology(message, fault), None, lane.last_word, True)
+    letter = _dead_letter(subscription, message, MAXDELIVER_EXHAUSTED, fault)
+    return Settlement(letter, subscription.failure_reply(message, fault), None, subscription.dead_letter_ack, True)
 
 
-def beyond_storage(lane: Subscription, case: PendingSettlement) -> tuple[str, PendingSettlement]:
+def beyond_storage(subscription: Subscription, pending: PendingSettlement) -> tuple[str, PendingSettlement]:
     """A stream has no room for its effects, and no more messages may wait for that: what becomes of it, and what that is called.
 
     Where a requester listens it hears so at once: `overloaded`, or of the failure itself, for which no dead letter is stored
     then. Elsewhere the message comes again later, and spends no attempt.
     """
-    message, verdict, delay = case.message, case.verdict, lane.pace.full_retry
-    if lane.overloaded is None:
+    message, settlement, delay = pending.message, pending.settlement, subscription.options.full_retry
+    if subscription.overloaded is None:
         # Where its attempts are exhausted they stay so: it comes again for its dead letter alone.
-        instead = Retry(NO_ROOM, delay, uses_attempt=isinstance(case.outcome, Retry))
+        instead = Retry(NO_ROOM, delay, uses_attempt=isinstance(pending.outcome, Retry))
         return SENT_BACK, PendingSettlement(message, instead, Settlement((), None, None, nak(delay), False))
-    if isinstance(case.outcome, Done):
-        return DECLINED, PendingSettlement(message, Done(), Settlement((), lane.overloaded(message, delay), None, ACK, True))
-    return DEAD_LETTER_REFUSED, PendingSettlement(message, case.outcome, Settlement((), verdict.reply, verdict.commit, verdict.stamp, True))
+    if isinstance(pending.outcome, Done):
+        return DECLINED, PendingSettlement(message, Done(), Settlement((), subscription.overloaded(message, delay), None, ACK, True))
+    return DEAD_LETTER_REFUSED, PendingSettlement(
+        message, pending.outcome, Settlement((), settlement.reply, settlement.commit, settlement.ack, True)
+    )
 
 
 def outcome_of(exc: BaseException) -> Dead | Retry:
@@ -92,6 +100,6 @@ def nak(delay_s: float) -> bytes:
     return b'-NAK {"delay": %d}' % max(10_000_000, int(delay_s * 1e9))
 
 
-def _letter(lane: Subscription, message: Message, reason: str, fault: Fault) -> tuple[Effect, ...]:
-    letter = lane.letter(message, reason, fault)
+def _dead_letter(subscription: Subscription, message: Message, reason: str, fault: Fault) -> tuple[Effect, ...]:
+    letter = subscription.dead_letter(message, reason, fault)
     return (letter,) if letter is not None else ()

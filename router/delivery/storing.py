@@ -19,20 +19,20 @@ TICK_S = 0.5
 
 
 @asynccontextmanager
-async def evidence_on(jetstream: JetStream, timeout_s: float = PATIENCE_S) -> AsyncIterator[AckedPublisher]:
+async def open_publisher(jetstream: JetStream, timeout_s: float = PATIENCE_S) -> AsyncIterator[AckedPublisher]:
     """An open window that gives up in time, closed in the end."""
-    evidence = AckedPublisher(jetstream, timeout_s)
-    await evidence.open()
-    ticking = asyncio.create_task(_tick(evidence))
+    publisher = AckedPublisher(jetstream, timeout_s)
+    await publisher.open()
+    ticking = asyncio.create_task(_tick(publisher))
     try:
-        yield evidence
+        yield publisher
     finally:
         ticking.cancel()
         with suppress(BrokerUnavailable):
-            await evidence.close()
+            await publisher.close()
 
 
-async def _tick(evidence: AckedPublisher) -> None:
+async def _tick(publisher: AckedPublisher) -> None:
     while True:
         await asyncio.sleep(TICK_S)
-        evidence.expire()
+        publisher.expire()

@@ -32,7 +32,9 @@ ENDED = ("", "404", "408")  # all came, there are no more, no more came in time
 class StreamReader:
     """One way through a stream. `heads_only`: without payloads; `subject`: only that one."""
 
-    def __init__(self, jetstream: JetStream, stream: str, start: int = 1, *, subject: str | None = None, heads_only: bool = False) -> None:
+    def __init__(
+        self, jetstream: JetStream, stream: str, start: int = 1, *, subject: str | None = None, headers_only: bool = False
+    ) -> None:
         self._jetstream = jetstream
         self._connection = connection = jetstream.connection
         self._stream = stream
@@ -42,7 +44,7 @@ class StreamReader:
             "ack_policy": "none",
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": max(start, 1),
-            "headers_only": heads_only,
+            "headers_only": headers_only,
             "mem_storage": True,
             "inactive_threshold": FORGOTTEN_AFTER_NS,
         }
@@ -103,10 +105,10 @@ class StreamReader:
 
 @asynccontextmanager
 async def reading(
-    jetstream: JetStream, stream: str, start: int = 1, *, subject: str | None = None, heads_only: bool = False
+    jetstream: JetStream, stream: str, start: int = 1, *, subject: str | None = None, headers_only: bool = False
 ) -> AsyncIterator[StreamReader]:
     """An open StreamReader, closed in the end."""
-    reader = StreamReader(jetstream, stream, start, subject=subject, heads_only=heads_only)
+    reader = StreamReader(jetstream, stream, start, subject=subject, headers_only=headers_only)
     try:
         await reader.open()
         yield reader

@@ -43,16 +43,16 @@ class ConsumerOptions(Struct, frozen=True, kw_only=True):
 class Observer(Protocol):
     """Who counts and logs what a lane does. Called on the loop, `stored` and `settled` once a message: it must be quick and never raise."""
 
-    def stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
+    def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
         """Its effects have their receipts; it is not stamped yet."""
 
-    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+    def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         """After the stamp. A Retry that is final was its last; a letter stands in its place."""
 
     def on_unexpected_redelivery(self, message: Message) -> None:
         """It was delivered again, and nobody here asked for that."""
 
-    def letter_refused(self, message: Message, cause: str) -> None:
+    def on_dead_letter_refused(self, message: Message, cause: str) -> None:
         """A dead letter could not be stored; the lane is about to pause."""
 
     def on_flow(self, cause: str | None) -> None:
@@ -61,7 +61,7 @@ class Observer(Protocol):
     def on_storage(self, cause: str | None) -> None:
         """Messages began to wait for a stream without room, for a cause, or (None) none waits any more. The others go on."""
 
-    def storage_refused(self, message: Message, subject: str, what: str) -> None:
+    def on_storage_refused(self, message: Message, subject: str, what: str) -> None:
         """A stream without room refused an effect on `subject`; `what` became of its message (`WAITING`, `SENT_BACK`, …)."""
 
     def on_handler_error(self, message: Message, exc: BaseException) -> None:
@@ -71,19 +71,19 @@ class Observer(Protocol):
 class NullObserver:
     """An observer that looks away."""
 
-    def stored(self, message: Message, receipts: Sequence[Receipt]) -> None: ...
+    def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None: ...
 
-    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None: ...
+    def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None: ...
 
     def on_unexpected_redelivery(self, message: Message) -> None: ...
 
-    def letter_refused(self, message: Message, cause: str) -> None: ...
+    def on_dead_letter_refused(self, message: Message, cause: str) -> None: ...
 
     def on_flow(self, cause: str | None) -> None: ...
 
     def on_storage(self, cause: str | None) -> None: ...
 
-    def storage_refused(self, message: Message, subject: str, what: str) -> None: ...
+    def on_storage_refused(self, message: Message, subject: str, what: str) -> None: ...
 
     def on_handler_error(self, message: Message, exc: BaseException) -> None: ...
 
@@ -112,12 +112,12 @@ class Subscription(Struct, frozen=True, kw_only=True):
 
     stream: str
     durable: str
-    pace: ConsumerOptions
+    options: ConsumerOptions
     handle: Handler
-    letter: Callable[[Message, str, Fault], Effect | None]  # None: dead letters are switched off
-    apology: Callable[[Message, Fault], Reply | None]  # what a requester hears when we give up
+    dead_letter: Callable[[Message, str, Fault], Effect | None]  # None: dead letters are switched off
+    failure_reply: Callable[[Message, Fault], Reply | None]  # what a requester hears when we give up
     subject: str | None = None
-    last_word: bytes = ACK
+    dead_letter_ack: bytes = ACK
     is_allowed: Callable[[str], bool] | None = None  # the subject allow list; None = every subject
     observer: Observer = SILENT
     live_marks: StoredCopies | None = None  # None: requests are never answered from their live copy

@@ -27,24 +27,24 @@ class UnavailableRetry:
 
     def __init__(
         self,
-        gate: PauseSwitch,
+        pause_switch: PauseSwitch,
         retry_s: float,
         *,
         begin: Callable[[Message], Awaitable[Outcome]],
         works: Callable[[Message, Outcome, list[Message]], None],
-        start_chore: Callable[[Coroutine[Any, Any, None]], object],
+        start_task: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
-        self._gate = gate
+        self._pause_switch = pause_switch
         self._retry_s = retry_s
         self._begin = begin  # raises BrokerUnavailable as long as it does not work
         self._works = works  # hears of the first one's outcome, and who else stalled
-        self._start_chore = start_chore
+        self._start_chore = start_task
         self._messages: deque[Message] = deque()
 
     def take(self, message: Message, cause: BrokerUnavailable) -> None:
         """One more; it must be in hand already."""
         self._messages.append(message)
-        self._gate.close(HANDLER, str(cause))
+        self._pause_switch.close(HANDLER, str(cause))
         if len(self._messages) == 1:
             self._start_chore(self._try_again())
 
@@ -60,7 +60,7 @@ class UnavailableRetry:
         others = [message for message in self._messages if message is not first]
         self._messages.clear()
         self._works(first, outcome, others)
-        self._gate.open(HANDLER)
+        self._pause_switch.open(HANDLER)
 
     def abandon(self) -> list[Message]:
         """The end: they are for whoever pulls them next. Whoever calls this ends the chore too."""

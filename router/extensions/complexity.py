@@ -1,4 +1,4 @@
-"""How heavy a policy's pipeline is: a score, what it costs in time, and what to do about it (docs/operators.md#complexity).
+"""The complexity of a policy's pipeline: a score, what it costs in time, and what to do about it (docs/operators.md#complexity).
 
 score   floor(60 n / 4) up to four extensions, above it 60 and 5 for each more (20 at most)
         + 5 for each kind with more than two
@@ -14,7 +14,7 @@ from msgspec import Struct
 from router.policy.depth import MOST, MOST_OF_A_KIND, RECOMMENDED, RECOMMENDED_OF_A_KIND, count_by_kind
 from router.policy.model import Pipeline
 
-UNMEASURED_MS = 30  # an extension that nobody has called yet
+UNMEASURED_MS = 30  # an extension that was not called yet
 
 LIMITS: Mapping[str, int] = {
     "max_total": RECOMMENDED,

@@ -1,10 +1,10 @@
-"""The request on its way through a pipeline: what extensions see of it, and what they may change.
+"""The request on its way through a pipeline: what extensions receive, and what they may change.
 
     a pre-processor    replaces payload, message metadata and message type; what it answers as metadata goes into the context
     a post-processor   adds to the decision's metadata: all strings, and no key that stands there already
 
-Never changed, whatever an extension answers: tenant, policy, ids, constraints, where an assignment goes. An extension that sends
-back what it was sent has added nothing. Encoded once for as long as it stays the same: neighbours are sent the same bytes.
+An answer never changes the tenant, the policy, ids, constraints or an assignment's subject. An extension that returns what it was
+sent has added nothing. The request is encoded once until it changes: the next extensions get the same bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from router.contracts.extension import (
 )
 from router.contracts.request import RouteRequest
 
-OWN = ("policy_id", "decision")  # said by the router: an echo of them is no context
+OWN = ("policy_id", "decision")  # the router adds them: an extension that returns them has added nothing
 
 
 class PipelineContext:
@@ -71,7 +71,7 @@ class PipelineContext:
             self._message = self._metadata = None
 
     def set_decision(self, decision: Decision) -> None:
-        """From now on extensions see it."""
+        """Set the decision: from now on extensions receive it."""
         self._decision = decision
         self._metadata = None
 
@@ -85,5 +85,5 @@ class PipelineContext:
 
 
 def _find_changes(metadata: Mapping[str, Any], context: Mapping[str, object]) -> dict[str, Any]:
-    """What was not sent, or was sent otherwise."""
+    """The entries that were not sent, or were sent with another value."""
     return {name: value for name, value in metadata.items() if name not in OWN and not (name in context and context[name] == value)}

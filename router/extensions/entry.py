@@ -1,7 +1,7 @@
-"""What the registry says of one extension, as frozen values (docs/extensions.md#registry). `parse` makes them.
+"""One extension's registry entry as frozen values (docs/extensions.md#registry). `parse` makes them.
 
     ExtensionEntry  id, kind, bounds of a call, config
-      ├─ ExtensionVersion*    a subject, and whom it is for; in order, the first that fits
+      ├─ ExtensionVersion*    a subject, and rules for whom it is; a request gets the first version whose rules match
       │    └─ ExtensionInstance*   shares of its calls
       └─ subject, ExtensionInstance*    an entry without versions is its own and only one
 
@@ -30,7 +30,7 @@ WEIGHT = 100  # of an instance that says nothing: a full share
 
 
 class VersionRules(Struct, frozen=True):
-    """Whom a version is for: every list that is there must hold the request's value. None of them: everybody."""
+    """For whom a version is: every non-empty list must hold the request's value. All lists empty: for all requests."""
 
     tenants: frozenset[str] = frozenset()
     environments: frozenset[str] = frozenset()
@@ -57,7 +57,7 @@ class ExtensionInstance(Struct, frozen=True):
 
 
 class ExtensionVersion(Struct, frozen=True):
-    """`is_default`: what is left for those whom no version fits; without rules it is only that."""
+    """`is_default`: used when no version's rules match; without rules it is used only then."""
 
     version: str
     subject: str
@@ -68,7 +68,7 @@ class ExtensionVersion(Struct, frozen=True):
 
     @property
     def is_for_all(self) -> bool:
-        """It fits whoever calls."""
+        """Whether it is for every request."""
         return self.rules == NO_RULES and not self.is_default
 
     def is_for(self, tenant_id: str, policy_id: str, environment: str | None) -> bool:

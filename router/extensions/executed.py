@@ -1,4 +1,4 @@
-"""What became of each extension of a pipeline, in order of time: `executed_extensions` of a decision.
+"""The outcome of each extension of a pipeline, in order of time: `executed_extensions` of a decision.
 
 Rule: docs/extensions.md#executed-extensions.
 """
@@ -23,7 +23,7 @@ class ExecutedExtension(Struct, frozen=True, gc=False):
 
 
 def executed_fields(executed: Sequence[ExecutedExtension]) -> list[dict[str, object]]:
-    """As JSON shows them; milliseconds with three decimals."""
+    """The outcomes as JSON fields; milliseconds with three decimals."""
     return [{"type": one.type, "id": one.id, "status": one.status, "latency_ms": round(one.latency_ms, 3)} for one in executed]
 
 

@@ -1,21 +1,21 @@
-"""Why an extension gave no answer that counts, by its codes (docs/contracts.md#errors)."""
+"""The codes for an extension that gave no valid answer (docs/contracts.md#errors)."""
 
 from __future__ import annotations
 
 from router.errors import RouterError
 
-NOT_FOUND = "extension_not_found"  # not registered, disabled, or for nobody like this one
+NOT_FOUND = "extension_not_found"  # not registered, disabled, or no version for this request
 TIMED_OUT = "extension_timeout"
-UNAVAILABLE = "extension_unavailable"  # nobody listens, or its breaker is open
-BROKEN = "extension_error"  # it said no, or answered what is no answer
-LATE = "deadline_exceeded"  # it was the pipeline's own time that ran out
+UNAVAILABLE = "extension_unavailable"  # no service listens, or its breaker is open
+BROKEN = "extension_error"  # it answered with an error, or with an invalid answer
+LATE = "deadline_exceeded"  # the pipeline's own time was over
 
 
 class ExtensionFailure(RouterError):
-    """`code` is one of the above. `status` is what its meter is told; `is_passing`: the same call may succeed soon.
+    """`code` is one of the above. `status` goes to the meter; `is_passing`: the same call may succeed soon.
 
-    `is_answer`: the service answered in good order, and its answer was no. Health counts that as a success; a failure that is
-    neither the extension's nor an answer is not counted at all.
+    `is_answer`: the service worked, and its answer was an error of the request (4xx). Health counts that as a success; a failure
+    that is neither the extension's fault nor an answer is not counted at all.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class ExtensionFailure(RouterError):
         self.code = code
         self.status = status
         self.is_passing = is_passing
-        self.is_callees = is_callees  # its breaker and its health are told
+        self.is_callees = is_callees  # the extension's fault: its breaker and its health count it
         self.is_answer = is_answer
 
 

@@ -1,7 +1,7 @@
-"""How each extension fares: every call of the last five minutes, as one instance saw it.
+"""The health of each extension: every call of the last five minutes that this instance made.
 
 Percentiles are true ones (nearest rank over the calls themselves), so the calls are kept: the newest 4096 of each
-extension. One that is called more often than that is judged by a shorter span. Nothing is computed until asked.
+extension. One that is called more often is judged by a shorter time. Figures are computed when they are read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class HealthFigures(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class _RecentCalls:
-    """Of one extension. `newest`: (steady seconds, succeeded, latency in ms), oldest first."""
+    """Recent calls of one extension. `newest`: (steady seconds, succeeded, latency in ms), oldest first."""
 
     __slots__ = ("last_failure", "last_latency_ms", "last_success", "newest")
 
@@ -51,7 +51,7 @@ class _RecentCalls:
 
 
 class HealthTracker:
-    """Written at every call. `wall_ms`: what the time of day is told by."""
+    """Records every call. `wall_ms`: the wall clock, milliseconds."""
 
     def __init__(self, now: Clock = steady, wall_ms: Callable[[], int] = now_ms, *, most: int = MOST) -> None:
         self._now = now
@@ -60,7 +60,7 @@ class HealthTracker:
         self._calls: dict[str, _RecentCalls] = {}
 
     def observe(self, extension_id: str, *, ok: bool, latency_ms: float) -> None:
-        """One call ended. `extension_id` is one of the registry's: what a stranger names must not grow this."""
+        """Record one call. `extension_id` must be in the registry: ids that clients invent must not use memory."""
         calls = self._calls.get(extension_id)
         if calls is None:
             calls = self._calls[extension_id] = _RecentCalls(self._most)
@@ -78,7 +78,7 @@ class HealthTracker:
         return _figures(extension_id, calls, self._wall_ms())
 
     def get_all(self) -> dict[str, HealthFigures]:
-        """Of every extension that was called."""
+        """The figures of every extension that was called."""
         return {extension_id: self.figures(extension_id) for extension_id in self._calls}
 
     def p50_ms(self, extension_id: str) -> float | None:
@@ -87,7 +87,7 @@ class HealthTracker:
         return figures.p50_latency_ms if figures.latency_samples else None
 
     def keep(self, extension_ids: Collection[str]) -> None:
-        """Forget every other one: it was removed."""
+        """Drop the calls of every other extension: it was removed from the registry."""
         self._calls = {extension_id: calls for extension_id, calls in self._calls.items() if extension_id in extension_ids}
 
     def _forget(self, calls: _RecentCalls) -> None:

@@ -1,12 +1,12 @@
-"""One extension called: attempts, spaced and inside the deadline; its breaker asked before, its health told after.
+"""Call one extension: attempts with pauses, inside the deadline; its breaker is asked before, its health is updated after.
 
-    enter the breaker ── call ──> an answer that counts
-          │                └────> timeout, nobody, connection, 5xx ── 100, 200, 400 ms ──> again, while the deadline allows
-          └── open: unavailable   4xx, no such answer ──> an error at once
+    acquire a permit  ── call ──> a valid answer
+          │                └────> timeout, no responders, connection, 5xx ── 100, 200, 400 ms ──> again, while the deadline allows
+          └── open: unavailable   4xx, an invalid answer ──> an error at once
 
-4xx is the request's fault, so neither the breaker nor health count it against the extension; a broker that is away is nobody's.
+4xx is the request's fault, so neither the breaker nor health count it against the extension. Nor do they count a broker that is away.
 A call may have less time than the entry's own `timeout_ms`: the policy says so, or its deadline is near. A timeout of such a call,
-or a 504 by which the service tells of it, is the caller's: the breaker, health and the latencies do not count it.
+or the service's 504 for it, is the caller's fault: the breaker, health and the latencies do not count it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from router.extensions.ports import NULL_METER, ExtensionCaller, ExtensionMeter,
 from router.extensions.registry import Route
 
 PAUSE_S = 0.1  # before the second attempt; doubled for each further one
-GRACE_S = 1.0  # a permit outlasts its call's timeout, or no timeout would ever be told to the breaker
+GRACE_S = 1.0  # a permit outlasts its call's timeout, or the breaker would never count a timeout
 OVERDUE = 504  # the status by which a service says that the call's deadline is over
 LONGEST_ERROR = 200  # characters of an extension's own words that reach the requester
 
@@ -35,7 +35,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class ExtensionCall(Struct, frozen=True, gc=False):
-    """What is asked of whom. Seconds; `deadline` is on the invoker's clock, `retry` the further attempts after the first."""
+    """One call of one extension. Times in seconds; `deadline` is on the invoker's clock, `retry` counts attempts after the first."""
 
     route: Route
     data: bytes
@@ -46,7 +46,7 @@ class ExtensionCall(Struct, frozen=True, gc=False):
 
 
 class Invoker:
-    """Calls extensions. Without a book and health it leaves no trace: a dry run's."""
+    """Calls extensions. Without `breakers` and `health` nothing is counted: for a dry run."""
 
     def __init__(
         self,
@@ -66,15 +66,15 @@ class Invoker:
         self._sleep = sleep
 
     def make_dry_invoker(self) -> Invoker:
-        """The same calls; no breaker, health or metric hears of them."""
+        """An invoker that makes the same calls and updates no breaker, health or metric."""
         return Invoker(self._caller, now=self._now, sleep=self._sleep)
 
     def head(self, headers: Mapping[str, str]) -> bytes:
-        """The headers of calls, made once for all that bear them."""
+        """The encoded headers of calls, made once for all calls that share them."""
         return self._caller.head(headers)
 
     def invoke(self, call: ExtensionCall, read: Callable[[bytes], T]) -> Awaitable[T]:
-        """What `read` makes of the answer. Raises ExtensionFailure; BrokerUnavailable when the broker is to blame."""
+        """The answer as `read` returns it. Raises ExtensionFailure; BrokerUnavailable when the broker failed."""
         return self._retry(call, read) if call.retry else self._attempt(call, read)
 
     async def _retry(self, call: ExtensionCall, read: Callable[[bytes], T]) -> T:
@@ -90,7 +90,7 @@ class Invoker:
         return await self._attempt(call, read)
 
     async def _attempt(self, call: ExtensionCall, read: Callable[[bytes], T]) -> T:
-        """Once. One coroutine around the call itself: what is done before and after it waits for nothing."""
+        """One attempt. A single coroutine around the call: the steps before and after it do not wait."""
         route, began = call.route, self._now()
         timeout_s = min(call.timeout_s, call.deadline - began)
         breaker, permit = self._acquire(route, timeout_s)
@@ -102,7 +102,7 @@ class Invoker:
             if failure is None or failure is exc:
                 raise
             raise failure from exc
-        except BaseException:  # cancelled: nobody's fault
+        except BaseException:  # cancelled: counted neither as success nor as failure
             breaker.release(permit)
             raise
         seconds = self._now() - began
@@ -126,7 +126,7 @@ class Invoker:
     def _report_failure(
         self, route: Route, breaker: AnyBreaker, permit: CallPermit, failure: ExtensionFailure | None, seconds: float
     ) -> None:
-        """None: the broker is away, or something of ours broke; the extension is not to blame, and nobody hears of it."""
+        """Report a failed attempt. None: the broker is away or this router has a defect, so nothing is counted."""
         if failure is None:
             breaker.release(permit)
             return
@@ -137,7 +137,7 @@ class Invoker:
 
 
 class NullBreaker:
-    """The breaker of a call that leaves no trace: open always, and deaf."""
+    """The breaker of a dry run: it permits every call and counts none."""
 
     _LEASE = CallPermit(0)
 
@@ -165,7 +165,7 @@ def _read(answered: ExtensionReply, read: Callable[[bytes], T]) -> T:
 
 
 def _failure_of(exc: Exception, call: ExtensionCall, timeout_s: float) -> ExtensionFailure | None:
-    """Why there is no answer that counts; None where that says nothing about the extension."""
+    """The failure that an exception means; None: it says nothing about the extension."""
     match exc:
         case CallTimeout() | ServiceDeadlineExceeded() if timeout_s < call.route.timeout_ms / 1000:
             return short_timeout_failure(timeout_s)
@@ -174,7 +174,7 @@ def _failure_of(exc: Exception, call: ExtensionCall, timeout_s: float) -> Extens
         case CallTimeout():
             return ExtensionFailure(TIMED_OUT, f"no answer within {timeout_s * 1000:.0f} ms", "timeout", is_passing=True)
         case NoResponders():
-            return ExtensionFailure(UNAVAILABLE, "nobody serves it", "unavailable", is_passing=True)
+            return ExtensionFailure(UNAVAILABLE, "no service listens on its subject", "unavailable", is_passing=True)
         case Poison():
             return ExtensionFailure(BROKEN, str(exc), "refused", is_callees=False)
         case _:
@@ -182,7 +182,7 @@ def _failure_of(exc: Exception, call: ExtensionCall, timeout_s: float) -> Extens
 
 
 def _failure_from_error(answered: ExtensionReply, code: int) -> ExtensionFailure:
-    """4xx: the request is at fault, and would be again. Whatever is no 4xx is the service's own trouble."""
+    """4xx: the request is at fault, and would be again. Any other code is the service's own failure."""
     message = f"it answered {code}: {(answered.error or '')[:LONGEST_ERROR]}"
     if 400 <= code < 500:
         return ExtensionFailure(BROKEN, message, "refused", is_callees=False, is_answer=True)

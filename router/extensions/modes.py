@@ -1,4 +1,4 @@
-"""What an extension's mode makes of a failure, or of a validator's no.
+"""How an extension's mode turns a failure, or a validator's rejection, into the pipeline's result.
 
            fails                      rejects
 required   pre|post_processor_failed  –                   block    validator_blocked

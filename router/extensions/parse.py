@@ -1,7 +1,7 @@
-"""A registry entry's document becomes an ExtensionEntry, or an EntryError that says everything that is wrong with it, each with its path.
+"""Read a registry entry's document as an ExtensionEntry, or raise an EntryError that lists every mistake with its path.
 
 The keys are the table of docs/extensions.md#registry; any other key is an error. Size and depth are looked at before anything is read:
-whatever a stranger puts into the bucket, every router reads it.
+every router reads whatever a client has put into the bucket.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def load_entry(data: bytes, extension_id: str | None = None) -> ExtensionEntry:
 
 
 def read_document(data: bytes, most: int = LARGEST) -> Mapping[str, object]:
-    """The bytes as an object, not yet looked into. Raises EntryError."""
+    """The bytes as a JSON object; its content is not checked here. Raises EntryError."""
     check_size(data, most)
     if is_deeper(data, MAX_DEPTH):
         raise EntryError([("entry", f"is nested deeper than {MAX_DEPTH}")])

@@ -1,7 +1,7 @@
-"""The pipeline of one request: pre-processors, validators, the decision, post-processors; all of it inside one deadline.
+"""The pipeline of one request: pre-processors, validators, the decision, post-processors, all inside one deadline.
 
     request ── pre ──> changed ── validators ──> decide ──> Decision ── post ──> with their additions, and `executed_extensions`
-                 └── a Refusal, from whichever stage says no first
+                 └── a Refusal, from the first stage that refuses
 
 The state of a run (deadline, what was executed, whether it is a dry run) is kept here and in nothing that an extension or
 a client can write: a request's metadata that speaks of it is metadata.
@@ -27,7 +27,7 @@ from router.policy.policy import Policy
 
 
 class PipelineResult(Struct, frozen=True, gc=False):
-    """What came of it. `request`: as the pre-processors left it, the one that was decided and is assigned."""
+    """A pipeline's result. `request`: as the pre-processors left it; this request was decided, and is assigned."""
 
     answer: Decision | Refusal
     executed: tuple[ExecutedExtension, ...]
@@ -75,7 +75,7 @@ class PipelineRunner:
             slots.release(tenant)
 
     async def dry_run(self, policy: Policy, request: RouteRequest, decide: Decide, *, deadline: float, invoke: bool) -> PipelineResult:
-        """The same, and nothing remembers it: no breaker, health, metric or slot. Without `invoke` every extension is skipped."""
+        """The same without counting: no breaker, health, metric or slot. Without `invoke` every extension is skipped."""
         if policy.refusal is not None:
             return PipelineResult(policy.refusal, (), request)
         if not invoke:
@@ -89,7 +89,7 @@ def _start_run(means: PipelineDependencies, policy: Policy, matter: PipelineCont
 
 
 def _finish(run: PipelineRun, answer: Decision | Refusal) -> PipelineResult:
-    """The answer with what post-processors added, and what was executed."""
+    """The result: the answer with the post-processors' additions, and the executed extensions."""
     if isinstance(answer, Decision):
         metadata = {**run.context.additions, **answer.metadata}
         if run.executed:

@@ -1,4 +1,4 @@
-"""What calling extensions needs of the world: somebody who calls a subject, and somebody who counts."""
+"""The ports of this room: one that calls a subject, one that counts calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from router.errors import NoResponders
 
 
 class ExtensionReply(Protocol):
-    """What a service answered; `error_code` stands where it said no (4xx: the request's fault; 5xx: its own)."""
+    """A service's reply; `error_code` is set where it is an error (4xx: the request's fault; 5xx: its own)."""
 
     @property
     def data(self) -> bytes: ...
@@ -25,7 +25,7 @@ class ExtensionCaller(Protocol):
     """Request-reply."""
 
     def head(self, headers: Mapping[str, str]) -> bytes:
-        """Headers as they are sent: made once for all calls that bear them."""
+        """The encoded headers, made once for all calls that share them."""
 
     def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Awaitable[ExtensionReply]:
         """Raises CallTimeout, NoResponders, BrokerUnavailable, or Poison for what the broker would never take.
@@ -35,7 +35,7 @@ class ExtensionCaller(Protocol):
 
 
 class ExtensionMeter(Protocol):
-    """Who counts and logs. Called on the loop, so it must be quick."""
+    """Counts and logs calls. Its methods run on the event loop, so they must be quick."""
 
     def on_call(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
         """One attempt ended. `status`: ok | refused | error | timeout | unavailable, open (its breaker: nothing was sent),
@@ -46,17 +46,17 @@ class ExtensionMeter(Protocol):
 
 
 class NullCaller:
-    """A caller that reaches nobody."""
+    """A caller that reaches no service."""
 
     def head(self, headers: Mapping[str, str]) -> bytes:
         return b""
 
     async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> ExtensionReply:
-        raise NoResponders(f"{subject}: nobody is called here")
+        raise NoResponders(f"{subject}: this caller reaches no service")
 
 
 class NullExtensionMeter:
-    """A meter that looks away."""
+    """A meter that counts nothing."""
 
     def on_call(self, extension_id: str, kind: str, status: str, seconds: float) -> None: ...
 

@@ -1,7 +1,7 @@
-"""Why a provider gave nothing, as its response or its stream's last chunk tells it: `status`, `error_code`, and whose fault it was.
+"""Why a provider gave no output, as a response or a stream's last chunk reports it: `status`, `error_code`, and whose fault it was.
 
-    extension_timeout       status timeout     silence
-    extension_unavailable   status error       nobody there, its breaker open, the broker away
+    extension_timeout       status timeout     no answer in time
+    extension_unavailable   status error       no responders, its breaker open, the broker away
     extension_error         status error       metadata.fault: request (its 4xx), service (its 5xx), answer (no such answer)
     extension_not_found     status error       not in the registry, or not for this tenant
 
@@ -27,19 +27,19 @@ def make_not_found(request: ProviderRequest) -> ExtensionFailure:
 
 
 def caller_deadline_failure(left_s: float) -> ExtensionFailure:
-    """Whoever asked had no more time: no fault of the provider's."""
+    """The caller's time was over: not the provider's fault."""
     return ExtensionFailure(TIMED_OUT, f"no answer within the {left_s * 1000:.0f} ms that were left", "late", is_callees=False)
 
 
 def failure_of(exc: RouterError) -> ExtensionFailure:
-    """What ended a stream, or a call, sorted."""
+    """The failure that an error of a stream or a call means."""
     match exc:
         case ExtensionFailure():
             return exc
         case CallTimeout():
             return ExtensionFailure(TIMED_OUT, str(exc), "timeout", is_passing=True)
         case NoResponders():
-            return ExtensionFailure(UNAVAILABLE, "nobody serves it", "unavailable", is_passing=True)
+            return ExtensionFailure(UNAVAILABLE, "no service listens on its subject", "unavailable", is_passing=True)
         case BrokerUnavailable():
             return ExtensionFailure(UNAVAILABLE, str(exc), "unavailable", is_passing=True, is_callees=False)
         case _:
@@ -56,7 +56,7 @@ def check_refused(headers: Mapping[str, str]) -> None:
 
 
 def read_failure(metadata: Mapping[str, str]) -> ExtensionFailure:
-    """The failure that a provider's own last chunk tells; its code is for people, whose fault it was is `fault`."""
+    """The failure that a provider's own last chunk reports; its code is for people, `fault` says whose fault it was."""
     message = f"it said {metadata.get('error_code', ERROR)}: {metadata.get('error_message', '')}"[:200]
     return _failure_from_error(message, is_requests=metadata.get("fault") == REQUESTS)
 
@@ -73,12 +73,12 @@ def status_of(failure: ExtensionFailure) -> str:
 
 
 def chunk_metadata(failure: ExtensionFailure) -> dict[str, str]:
-    """As a last chunk tells it."""
+    """The failure as metadata of a last chunk."""
     return {"status": status_of(failure), "error_code": failure.code, "error_message": str(failure), **_fault(failure)}
 
 
 def failed_response(request: ProviderRequest, failure: ExtensionFailure, latency_ms: float) -> ProviderResponse:
-    """As a response tells it."""
+    """The failure as a response."""
     status, metadata = status_of(failure), _fault(failure)
     return refuse(request.request_id, failure.code, str(failure), status=status, metadata=metadata, latency_ms=latency_ms)
 

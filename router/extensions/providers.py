@@ -1,12 +1,12 @@
-"""Providers invoked through the router: found in the registry, called, answered for. Meaning: whom to ask, and what came of it.
+"""Invoke providers through the router: find one in the registry, call it, and report the outcome. Meaning: no broker here.
 
     request ── ExtensionRegistry (kind provider) ──> route ──> one call, or a stream ──> ProviderResponse, or chunks up to a last one
                 └─ none: extension_not_found
 
 The tenant, `metadata.policy_id` and the router's own environment choose among versions; the request's id draws the instance. A
-provider has its entry's `timeout_ms` for an answer, and for each piece of a stream; never more than whoever asks still waits.
-Breaker, health and retries are those of every extension; a stream is never asked for twice, since its pieces are out already.
-Who asks with little patience must not open a breaker for all others: only the provider's own time running out is its fault.
+provider has its entry's `timeout_ms` for an answer, and for each piece of a stream; never more than the caller still waits.
+Breaker, health and retries are those of every extension; a stream is never requested twice, since its pieces are sent already.
+A caller with a short timeout must not open the breaker for all others: only the end of the provider's own time is its fault.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from router.extensions.provider_failure import caller_deadline_failure, failed_r
 from router.extensions.registry import ExtensionRegistry, Route
 from router.extensions.relay import ProviderMessage, Send, StreamRelay
 
-USUAL_S = 60.0  # for an answer, where whoever asks does not say
+USUAL_S = 60.0  # for an answer, where the caller names no time
 USUAL_STREAM_S = 600.0
-SLACK_S = 0.01  # the asker's patience ends before the call's own time: a cancelled call is nobody's fault
+SLACK_S = 0.01  # the caller's time ends before the call's own: a cancelled call is not counted against the provider
 POLICY = "default"
 
 
 class StreamOpener(Protocol):
-    """Who asks for streams."""
+    """The port that opens streams."""
 
     def __call__(
         self, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float
@@ -48,9 +48,9 @@ class StreamOpener(Protocol):
 
 
 class ProviderInvoker:
-    """Those of the registry. `breakers`, `health` and `meter` are the invoker's; `environment` is what versions' rules may name.
+    """Invokes registered providers. `breakers`, `health` and `meter` are the invoker's; `environment` is what versions' rules may name.
 
-    `longest_s`: nothing takes longer, whatever patience the asker claims to have."""
+    `longest_s`: no invocation takes longer, whatever time the caller claims to have."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ProviderInvoker:
         self._now = now
 
     async def invoke(self, request: ProviderRequest, left_s: float | None = None) -> ProviderResponse:
-        """What the provider answered, or why it did not. `left_s`: seconds that whoever asks still waits."""
+        """The provider's answer, or a response that says why there is none. `left_s`: seconds that the caller still waits."""
         begun, left_s = self._now(), min(USUAL_S if left_s is None else left_s, self._longest_s)
         route = self._route(request)
         if route is None:
@@ -100,7 +100,7 @@ class ProviderInvoker:
         )
 
     async def stream(self, request: ProviderRequest, send: Send, left_s: float | None = None) -> None:
-        """Pass the provider's chunks to `send`, up to a last one that says how it ended. Cancelled: nobody listens any more."""
+        """Pass the provider's chunks to `send`, up to a last one that says how it ended. The app cancels it when no reader is left."""
         relay = StreamRelay(request, send, self._now)
         left_s = min(USUAL_STREAM_S if left_s is None else left_s, self._longest_s)
         route = self._route(request)
@@ -115,11 +115,11 @@ class ProviderInvoker:
             return
         try:
             failure = await self._relay(relay, route, request, left_s)
-        except BaseException:  # cancelled: nobody's fault
+        except BaseException:  # cancelled: counted neither as success nor as failure
             breaker.release(permit)
             raise
         if failure is not None and relay.latency_ms >= (left_s - SLACK_S) * 1000:
-            failure = caller_deadline_failure(left_s)  # the provider saw the asker's deadline pass, and told of it a moment before we did
+            failure = caller_deadline_failure(left_s)  # the provider saw the caller's deadline pass before this router did
         self._note(breaker, permit, failure, relay.latency_ms)
 
     async def _relay(self, relay: StreamRelay, route: Route, request: ProviderRequest, left_s: float) -> ExtensionFailure | None:

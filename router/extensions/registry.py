@@ -1,4 +1,4 @@
-"""The extensions in force: one table, swapped whole. Everything that a lookup can prepare is prepared at the swap.
+"""The current extensions: one table, replaced as a whole. What a lookup needs is prepared at the replacement.
 
 A lookup: the entry by id and kind → the first version that fits, else the default → one of its instances, drawn by
 a hash of the key. The same key finds the same instance in every process.
@@ -17,7 +17,7 @@ from router.policy.draw import cumulative_weights, weighted_hash
 
 
 class Route(Struct, frozen=True):
-    """Where a call goes, and what the registry says of it. The very object is handed out again and again."""
+    """Where a call goes, with the registry's settings for it. Lookups return the same object each time."""
 
     extension_id: str
     kind: str  # pre | validator | post | provider
@@ -40,7 +40,7 @@ class _RegisteredExtension(Struct, frozen=True):
     kind: str
     versions: tuple[_VersionRoutes, ...]
     default: _VersionRoutes | None
-    for_all: _VersionRoutes | None  # the first of the ways, where it is for everybody: nobody's call needs to look
+    for_all: _VersionRoutes | None  # the first version, if it has no rules: then a lookup needs no search
 
     def find_version(self, tenant_id: str, policy_id: str, environment: str | None) -> _VersionRoutes | None:
         for way in self.versions:
@@ -50,7 +50,7 @@ class _RegisteredExtension(Struct, frozen=True):
 
 
 class ExtensionRegistry:
-    """Written by whoever watches the entries, read by everybody who calls."""
+    """The bucket's mirror replaces the table, callers read it."""
 
     def __init__(self, entries: Iterable[ExtensionEntry] = ()) -> None:
         self._entries: dict[str, ExtensionEntry] = {}
@@ -60,7 +60,7 @@ class ExtensionRegistry:
     def find(
         self, extension_id: str, *, kind: str, tenant_id: str, policy_id: str, environment: str | None = None, key: str = ""
     ) -> Route | None:
-        """The service to call; None is `extension_not_found`: unknown, disabled, of another kind, or for nobody like this one."""
+        """The service to call; None is `extension_not_found`: unknown, disabled, of another kind, or no version for this request."""
         listed = self._prepared.get(extension_id)
         if listed is None or listed.kind != kind:
             return None
@@ -78,7 +78,7 @@ class ExtensionRegistry:
         self._entries, self._prepared = by_id, listed
 
     def _prepare(self, entry: ExtensionEntry) -> _RegisteredExtension:
-        """What was prepared before, where the entry is the same: a change of one costs the others nothing."""
+        """The prepared entry, reused while the entry is the same object: a change of one entry costs the others nothing."""
         known = self._prepared.get(entry.id)
         return known if known is not None and self._entries.get(entry.id) is entry else _prepare_entry(entry)
 
@@ -94,7 +94,7 @@ def _prepare_entry(entry: ExtensionEntry) -> _RegisteredExtension:
 
 
 def _prepare_version(entry: ExtensionEntry, version: ExtensionVersion) -> _VersionRoutes | None:
-    """None when every instance is switched off: nobody is there to answer."""
+    """The version with its routes; None: every instance is disabled."""
     if not version.instances:
         return _VersionRoutes(version, (_route(entry, version, version.subject),), ())
     able = [instance for instance in version.instances if instance.enabled]

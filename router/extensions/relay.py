@@ -1,10 +1,10 @@
-"""A provider's pieces become the chunks of one stream. Pure: pieces come by one port, chunks leave by another.
+"""Turn a provider's pieces into the chunks of one stream. Pure: pieces come through one port, chunks leave through another.
 
     {data, done: false} …   {data, done: true}            passed on with the request's id, the last one with what the whole took
     one whole answer                                      the only chunk
-    silence, an error, garbage, nobody there              a last chunk that says so: no stream ends without one
+    no piece in time, an error, garbage, no responders    a last chunk that says so: no stream ends without one
 
-Whoever asks counts chunks, so the last one says how many there were.
+The reader counts chunks, so the last one says how many there were.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Send = Callable[[StreamChunk], None]
 
 
 class ProviderMessage(Protocol):
-    """One message of a provider, as motion hands it over."""
+    """One message of a provider, as the connection delivers it."""
 
     @property
     def data(self) -> bytes: ...
@@ -47,7 +47,7 @@ class StreamRelay:
         self._count = 0
 
     async def run(self, pieces: AsyncIterable[ProviderMessage]) -> ExtensionFailure | None:
-        """Pass pieces on until the last one; the failure, where the provider is to blame for one."""
+        """Pass pieces on until the last one. Returns the failure, if there was one."""
         try:
             async for piece in pieces:
                 check_refused(piece.headers)
@@ -62,7 +62,7 @@ class StreamRelay:
         return None
 
     def fail(self, failure: ExtensionFailure) -> None:
-        """End it with a chunk that says why."""
+        """End the stream with a chunk that says why."""
         self._end(StreamChunk(done=True, metadata=chunk_metadata(failure)))
 
     @property

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def read_part(fields: Fields, key: str) -> Mapping[str, object]:
-    """An object that is somebody else's business, bounded."""
+    """An object whose content is not checked here, of bounded size."""
     part = fields.free(key)
     try:
         size = len(orjson.dumps(part))
@@ -35,10 +35,10 @@ def read_part(fields: Fields, key: str) -> Mapping[str, object]:
 
 
 def read_subject(fields: Fields, kind: str, extension_id: str, version: str | None = None) -> str | None:
-    """A subject that agrees with the kind and the id beside it, and with the version where one is told."""
+    """A subject that matches the kind and the id beside it, and the version where there is one."""
     value = fields.take("subject")
     if value is None or not (kind and extension_id) or version == "":
-        return None  # there is nothing to compare it with, and that is told already
+        return None  # the kind or the id is wrong, which is reported already
     prefix = f"{SUBJECTS[kind]}{extension_id}."
     last = value.removeprefix(prefix) if isinstance(value, str) else ""
     if value == prefix + last and (last == version if version else ids.is_token(last)):
@@ -109,7 +109,7 @@ def _instance(fields: Fields, subject: str | None) -> ExtensionInstance:
 
 
 def _read_instance_subject(fields: Fields, subject: str | None, name: str) -> str:
-    """An instance stands under its version's subject: whoever may call the version may call each of them."""
+    """An instance's subject is below its version's: a client that may call the version may call each instance."""
     value = fields.take("subject")
     if value is None or subject is None:
         return f"{subject}.{name}"
@@ -120,7 +120,7 @@ def _read_instance_subject(fields: Fields, subject: str | None, name: str) -> st
 
 
 def _read_unique(fields: Fields, key: str, name: str, read: Callable[[Fields], T]) -> tuple[T, ...]:
-    """The list under `key`, in which nobody bears the same `name` as another."""
+    """The list under `key`, in which every `name` is unique."""
     entries = fields.children(key)
     if len(entries) > MOST:
         fields.refuse(key, f"has {len(entries)} entries where {MOST} are allowed")

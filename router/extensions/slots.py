@@ -1,6 +1,6 @@
-"""How many pipelines run at once in this process, how many wait for their turn, and which share of both one tenant may have.
+"""Limits of this process: pipelines that run at once, requests that wait for a slot, and each tenant's share of both.
 
-    take ── a slot is free, and the tenant holds fewer than are free ──> it runs
+    try_acquire ── a slot is free, and the tenant holds fewer than are free ──> the pipeline runs
     enqueue ── the tenant's share of the queue has room ──> it waits; freed slots go to the waiting tenants in turn
     neither ──> `FULL`: the request is answered `overloaded`
 
@@ -25,14 +25,14 @@ SlotWaiter = asyncio.Future[None]  # resolved when its tenant was given a slot
 
 
 class PipelineSlots:
-    """`take`, or else `enqueue` and `wait`; then `give` back, whatever happened."""
+    """`try_acquire`, or else `enqueue` and `wait`; then `release`, whatever happened."""
 
     def __init__(self, slots: int = 128, queue: int = 1024, queue_bytes: int = QUEUE_BYTES) -> None:
         self._slots = FairSlots(slots)
         self._queue: FairQueue[tuple[str, SlotWaiter]] = FairQueue(queue, queue_bytes)
 
     def try_acquire(self, tenant: str) -> bool:
-        """One slot at once, if the tenant may have one and none of its requests waits."""
+        """Take a slot now, if the tenant may have one and none of its requests waits."""
         return not self._queue.has_waiting(tenant) and self._slots.acquire(tenant)
 
     def enqueue(self, tenant: str, size: int) -> SlotWaiter | None:
@@ -41,7 +41,7 @@ class PipelineSlots:
         return turn if self._queue.put(tenant, (tenant, turn), size) else None
 
     async def wait(self, tenant: str, turn: SlotWaiter) -> None:
-        """Until it has a slot. Raises CancelledError: then it holds none."""
+        """Wait for a slot. Raises CancelledError: then the request holds none."""
         try:
             await turn
         except asyncio.CancelledError:
@@ -50,7 +50,7 @@ class PipelineSlots:
             raise
 
     def release(self, tenant: str) -> None:
-        """Back to the free ones; then to the tenants that wait, in turn."""
+        """Free the slot, and give it to the waiting tenants in turn."""
         self._slots.release(tenant)
         while (waiting := self._queue.take_of(self._slots.has_room)) is not None:
             tenant, turn = waiting

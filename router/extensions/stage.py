@@ -1,11 +1,11 @@
-"""A pipeline under way, stage by stage: extensions of one kind, one after the other, or side by side when the policy says `parallel`.
+"""One run of a pipeline, stage by stage: extensions of one kind, one after the other, or in parallel when the policy says `parallel`.
 
     pre ── validators ── the decision, on the request as they left it ── post; the first refusal ends it
     condition does not hold -> skipped
-    called -> what it answered changes the matter; a failure or a no is for its mode to judge (`modes`)
+    called -> its answer changes the request; its mode decides on a failure or a rejection (`modes`)
     the deadline is over -> deadline_exceeded, whatever the mode
 
-Side by side, all see the request as the stage found it; what they changed is put together in the document's order.
+In parallel, all receive the request as it was at the start of the stage; their changes are applied in the document's order.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Decide = Callable[[RouteRequest], Decision | Refusal]
 
 
 class PipelineDependencies(Struct, frozen=True):
-    """What every stage of every pipeline is run with."""
+    """What every stage of every pipeline uses."""
 
     registry: ExtensionRegistry
     invoker: Invoker
@@ -51,7 +51,7 @@ class PipelineDependencies(Struct, frozen=True):
 
 
 class PipelineRun(Struct, frozen=True, gc=False):
-    """One pipeline under way. `deadline`: on the clock of the means; `executed` grows with each extension."""
+    """One run of a pipeline. `deadline` is on `dependencies.now`; `executed` grows with each extension."""
 
     dependencies: PipelineDependencies
     policy: Policy
@@ -63,7 +63,7 @@ class PipelineRun(Struct, frozen=True, gc=False):
     async def answer(self, decide: Decide) -> Decision | Refusal:
         """`decide` is called once, when the validators are through. Raises BrokerUnavailable.
 
-        One coroutine for all stages: each that stands between a call and its task is woken with every answer.
+        One coroutine for all stages: every coroutine between a call and its task would be resumed with every answer.
         """
         pipeline = self.policy.pipeline
         decision: Decision | Refusal = LATE
@@ -89,7 +89,7 @@ class PipelineRun(Struct, frozen=True, gc=False):
         return decision
 
     async def _call_parallel(self, kind: str, uses: Sequence[ExtensionUse]) -> Refusal | None:
-        """All of them end, also when one has failed: what was executed is told whole."""
+        """Call all of them to the end, also when one has failed, so that every outcome is reported."""
         asked = self.context.request
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -100,7 +100,7 @@ class PipelineRun(Struct, frozen=True, gc=False):
         return next((refusal for refusal in refusals if refusal is not None), None)
 
     async def _call_extension(self, kind: str, use: ExtensionUse) -> ExtensionResult | None:
-        """None: skipped."""
+        """Call one extension, and record the outcome. None: its condition does not hold, so it is skipped."""
         request, now = self.context.request, self.dependencies.now
         if use.applies is not match_always and not use.applies(ConditionInput(request, request.context.get("status", MISSING))):
             self.executed.append(ExecutedExtension(kind, use.id, SKIPPED, 0.0))

@@ -1,10 +1,10 @@
 """The content of a policy document as frozen values: one struct for each kind of object in it.
 
     Policy (policy.py)
-      ├─ Provider*       who may be chosen
-      ├─ Fallback*       what to do when nobody may, or when a failure is reported
-      ├─ StickySessions?         keep a session where it is
-      ├─ BreakerConfig?        when a provider is left alone
+      ├─ Provider*       a candidate for the choice
+      ├─ Fallback*       a rule for when no provider is eligible, or a failure is reported
+      ├─ StickySessions? keep a session at its provider
+      ├─ BreakerConfig?  thresholds of the providers' circuit breakers
       ├─ RateLimit?      how often the policy may be asked
       └─ Pipeline        which extensions run before and after the choice
 

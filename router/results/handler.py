@@ -119,7 +119,7 @@ class ResultsHandler:
 
     def _refuse(self, message: Message) -> Outcome:
         """Refuse the result at its second attempt: the bucket's replica that answered may lag by moments."""
-        if message.starts <= 1:
+        if message.attempts <= 1:
             return Retry(UNKNOWN)
         self._meter.on_uncorrelated()
         return Dead(UNKNOWN)

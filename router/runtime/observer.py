@@ -54,10 +54,10 @@ class AgentObserver(NullObserver):
         self._stats = alerts.stats
         self._alert = alerts.alert
 
-    def stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
+    def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
         self._receipts.note(receipts)
 
-    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+    def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         if type(outcome) is Done:
             self._stats.applied += 1
         elif isinstance(outcome, Dead):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import JetStream
-from router.delivery.storing import evidence_on
+from router.delivery.storing import open_publisher
 from router.observability import events, logs
 from router.runtime.batch import BatchProcessor
 from router.runtime.outbound import effect_of
@@ -37,7 +37,7 @@ async def resume(batch: BatchProcessor, store: Store, receipts: Receipts, *, thr
 async def _send(store: Store, receipts: Receipts, thread: StoreThread, jetstream: JetStream) -> int:
     """Publish every message without a publish ack; return how many there were."""
     count, after = 0, (0, -1)
-    async with evidence_on(jetstream) as acked_publisher:
+    async with open_publisher(jetstream) as acked_publisher:
         while page := await thread.run(store.list_unsent, *after):
             await thread.run(receipts.expect, page)
             await _insist(acked_publisher, receipts, page)
@@ -48,7 +48,7 @@ async def _send(store: Store, receipts: Receipts, thread: StoreThread, jetstream
 
 async def _insist(acked_publisher: AckedPublisher, receipts: Receipts, page: Sequence[OutgoingRow]) -> None:
     effects = [effect_of(one) for one in page]
-    while isinstance(result := await acked_publisher.stored(effects), NotPublished):
+    while isinstance(result := await acked_publisher.publish_and_wait(effects), NotPublished):
         log.error(events.PUBLISH_FAILED, subject=result.subject, cause=result.cause)
         await asyncio.sleep(RETRY_S)
     receipts.note(result)

@@ -33,7 +33,7 @@ class AgentTopology(Struct, frozen=True, kw_only=True):
     commands: str = "MESHFORGE_COMMANDS"
     failed: str = "MESHFORGE_FAILED"
     advisories: str = ADVISORIES
-    starts: str = "ROUTER_STARTS"
+    attempts: str = "ROUTER_ATTEMPTS"
     scope: str = "default.demo"
     events_retention: str = "limits"
     events_max_age: float = 0.0  # 0 = for ever
@@ -91,7 +91,7 @@ class AgentTopology(Struct, frozen=True, kw_only=True):
                 replicas=copies,
             ),
             advisories_stream(self.advisories),
-            bucket(self.starts, ttl=3_600.0, replicas=copies),
+            bucket(self.attempts, ttl=3_600.0, replicas=copies),
         )
 
 

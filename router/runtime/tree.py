@@ -85,12 +85,12 @@ class AgentTree:
             self.helpers.append(sweep)
             yield sweep.child
 
-    def _lane(self, stream: str, durable: str, handle: Handler, last_word: bytes, prefetch: int) -> Subscription:
+    def _lane(self, stream: str, durable: str, handle: Handler, dead_letter_ack: bytes, prefetch: int) -> Subscription:
         topology = self._topology
         return Subscription(
             stream=stream,
             durable=durable,
-            pace=ConsumerOptions(
+            options=ConsumerOptions(
                 max_attempts=2 * topology.max_deliver,  # the store enforces the limit of attempts; this one is only a backstop
                 backoff=BACKOFF_S,
                 ack_wait=topology.ack_wait,
@@ -98,9 +98,9 @@ class AgentTree:
                 max_delayed=topology.max_ack_pending // 2,
             ),
             handle=handle,
-            letter=self._letter,
-            apology=lambda *_: None,
-            last_word=last_word,
+            dead_letter=self._letter,
+            failure_reply=lambda *_: None,
+            dead_letter_ack=dead_letter_ack,
             observer=AgentObserver(durable, self._work.receipts, self._alerts),
             stream_of=self._stream_of,
         )
@@ -109,7 +109,7 @@ class AgentTree:
         return Consumer(
             lane,
             self._jetstream,
-            starts_bucket=self._topology.starts,
+            attempts_bucket=self._topology.attempts,
             answer=lambda *_: None,
             restore=partial(restore_durable, self._jetstream, self._declared, lane.stream, lane.durable),
             deadlines=Deadlines(self._drain_s, self._drain_s + 2),

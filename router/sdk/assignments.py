@@ -41,7 +41,7 @@ class WorkerTopology(Struct, frozen=True, kw_only=True):
     """The stream, subjects and bucket that a worker uses; the defaults are the router's."""
 
     stream: str = "ROUTER_ASSIGNMENTS"
-    starts: str = "ROUTER_STARTS"  # the bucket in which starts are written down
+    attempts: str = "ROUTER_ATTEMPTS"  # the bucket in which starts are written down
     results: str = result.SUBJECT
     acks: str = ack.SUBJECT
     letters: str = "caf.exec.dlq.v1"

@@ -33,7 +33,7 @@ from router.bus.topology import apply_topology, declare_streams
 from router.contracts.envelope import MessageEnvelope
 from router.contracts.envelope_making import make_envelope
 from router.delivery.api import JetStream
-from router.delivery.storing import evidence_on
+from router.delivery.storing import open_publisher
 from router.delivery.topology import ConsumerSpec, Difference, Topology
 from router.errors import BrokerUnavailable, Misconfigured, RouterError
 from router.observability import events, logs
@@ -73,7 +73,7 @@ class Bus:
             jetstream = JetStream(connection, self._all.nats.js_domain)
             if self._all.topology != "off":
                 _tell(await apply_topology(jetstream, self.settings, declare_streams(self.settings)))
-            acked_publisher = await opened.enter_async_context(evidence_on(jetstream))
+            acked_publisher = await opened.enter_async_context(open_publisher(jetstream))
             self._publisher = Publisher(self.settings, connection, acked_publisher, self.metrics)
             self._jetstream = jetstream
             self._open = opened.pop_all()

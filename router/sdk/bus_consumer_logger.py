@@ -13,7 +13,7 @@ log = logs.logger(__name__)
 class BusConsumerLogger(ConsumerLogger):
     """The observer of a bus consumer."""
 
-    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+    def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         if is_final and isinstance(outcome, Dead | Retry):
             stands_at = {"stream": message.stream, "consumer": message.consumer, "sequence": message.sequence}
-            log.warning(events.DEAD_LETTER_STORED, **stands_at, subject=message.subject, code=outcome.fault.code, starts=message.starts)
+            log.warning(events.DEAD_LETTER_STORED, **stands_at, subject=message.subject, code=outcome.fault.code, attempts=message.attempts)

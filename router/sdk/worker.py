@@ -155,7 +155,7 @@ class Worker:
             self.worker_id,
             interval_s=self._heartbeat_s,
             capacity=self._slots,
-            in_hand=lambda: len(consumer.desk.in_flight) if consumer.desk is not None else 0,
+            in_hand=lambda: len(consumer.processor.in_flight) if consumer.processor is not None else 0,
         )
         children = (
             Child("heartbeats", heartbeat.run),  # the first to start is the last to end: it says `stopped`
@@ -168,16 +168,16 @@ class Worker:
         subscription = Subscription(
             stream=self._durable.stream,
             durable=self._durable.durable,
-            pace=self._pace,
+            options=self._pace,
             handle=trace_handler(assignments.handle),
-            letter=trace_dead_letter(assignments.letter),
-            apology=lambda *_: None,
+            dead_letter=trace_dead_letter(assignments.letter),
+            failure_reply=lambda *_: None,
             observer=self._logger,
         )
         return Consumer(
             subscription,
             jetstream,
-            starts_bucket=self._topology.starts,
+            attempts_bucket=self._topology.attempts,
             answer=lambda *_: None,
             restore=lambda: self._restore(jetstream),
             deadlines=Deadlines(self._drain_s, self._drain_s + 2),

@@ -17,29 +17,29 @@ def receipt(stream: str, *, again: bool = False) -> Receipt:
 
 def test_what_is_stored_is_counted_by_its_stream() -> None:
     observer, metrics = a_consumer_metrics(Told())
-    observer.stored(a_delivery(), [receipt("ROUTER_USAGE")])
-    observer.stored(a_delivery(), [receipt("ROUTER_ASSIGNMENTS")])
-    observer.stored(a_delivery(), [receipt("ROUTER_DLQ")])
+    observer.on_stored(a_delivery(), [receipt("ROUTER_USAGE")])
+    observer.on_stored(a_delivery(), [receipt("ROUTER_ASSIGNMENTS")])
+    observer.on_stored(a_delivery(), [receipt("ROUTER_DLQ")])
     assert (metrics.usage_published.value, metrics.assignments_published.value, metrics.results_duplicate.value) == (1, 1, 0)
 
 
 def test_a_usage_event_that_stood_there_is_a_duplicate_unless_its_own_message_stored_it() -> None:
     observer, metrics = a_consumer_metrics(Told())
-    observer.stored(a_delivery(deliveries=1), [receipt("ROUTER_USAGE", again=True)])
-    observer.stored(a_delivery(deliveries=2), [receipt("ROUTER_USAGE", again=True)])
+    observer.on_stored(a_delivery(deliveries=1), [receipt("ROUTER_USAGE", again=True)])
+    observer.on_stored(a_delivery(deliveries=2), [receipt("ROUTER_USAGE", again=True)])
     assert (metrics.usage_published.value, metrics.results_duplicate.value) == (0, 1)
 
 
 def test_a_message_that_is_sent_back_is_counted_by_its_reason() -> None:
     observer, metrics = a_consumer_metrics(Told())
-    observer.settled(a_delivery(), Retry(FAULT), False)
-    observer.settled(a_delivery(), Retry(Fault("tenant_forbidden", "not here")), False)
+    observer.on_settled(a_delivery(), Retry(FAULT), False)
+    observer.on_settled(a_delivery(), Retry(Fault("tenant_forbidden", "not here")), False)
     assert metrics.redeliveries == {("router-results", "nak"): 1, ("router-results", "tenant"): 1}
 
 
 def test_only_the_lane_that_answers_measures_how_long_an_answer_took() -> None:
     observer, metrics = a_consumer_metrics(Told())
-    observer.settled(a_delivery(), Done(), True)
+    observer.on_settled(a_delivery(), Done(), True)
     assert sum(metrics.request_seconds.buckets().counts) == 0
 
 
@@ -64,13 +64,13 @@ def test_without_letters_none_is_told_of() -> None:
 
 def _dies(observer: ConsumerMetrics, times: int) -> None:
     for _ in range(times):
-        observer.settled(a_delivery(), Dead(FAULT), True)
+        observer.on_settled(a_delivery(), Dead(FAULT), True)
 
 
 def test_a_message_that_a_replay_sent_is_counted_once_it_is_settled_for_good() -> None:
     observer, metrics = a_consumer_metrics(Told())
     replayed = replace(a_delivery(), headers={RUN: "r"})
-    observer.settled(replayed, Retry(FAULT), False)
-    observer.settled(replayed, Done(), True)
-    observer.settled(a_delivery(), Done(), True)
+    observer.on_settled(replayed, Retry(FAULT), False)
+    observer.on_settled(replayed, Done(), True)
+    observer.on_settled(a_delivery(), Done(), True)
     assert metrics.replayed.value == 1

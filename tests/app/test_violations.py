@@ -61,9 +61,9 @@ class Counting:
 
 def test_of_many_attempts_the_first_is_counted() -> None:
     counting = Counting()
-    counting.attempt(a_delivery(), starts=1, revision=7)
-    for starts in (2, 3):
-        counting.attempt(replace(a_delivery(deliveries=starts, starts=starts), is_recorded=True))
+    counting.attempt(a_delivery(), attempts=1, revision=7)
+    for attempts in (2, 3):
+        counting.attempt(replace(a_delivery(deliveries=attempts, attempts=attempts), is_recorded=True))
     assert (counting.count, len(counting.violations.unsettled)) == (1, 0)
 
 
@@ -71,14 +71,14 @@ def test_a_first_delivery_is_counted_when_it_is_settled_and_not_if_another_route
     counting = Counting()
     counting.violations.read(a_delivery(1), BROKEN)
     assert counting.count == 0
-    counting.attempt(a_delivery(2), starts=2, is_recorded=True)
+    counting.attempt(a_delivery(2), attempts=2, is_recorded=True)
     assert counting.count == 0
 
 
 def test_a_redelivery_of_which_nothing_is_recorded_is_counted() -> None:
     """The router that had the first delivery died, and its counters with it."""
     counting = Counting()
-    counting.attempt(a_delivery(deliveries=2, starts=2))
+    counting.attempt(a_delivery(deliveries=2, attempts=2))
     assert counting.count == 1
 
 

@@ -43,7 +43,13 @@ def a_twin(handle: BusHandler, processed: MemoryProcessed | None = None) -> InMe
     letter = build_dead_letter_writer(BusSettings(), 1 << 20)
     return InMemoryConsumer(
         Subscription(
-            stream="sr-events", durable="c", pace=DEFAULT_OPTIONS, handle=handling, letter=letter, apology=lambda *_: None, last_word=TERM
+            stream="sr-events",
+            durable="c",
+            options=DEFAULT_OPTIONS,
+            handle=handling,
+            dead_letter=letter,
+            failure_reply=lambda *_: None,
+            dead_letter_ack=TERM,
         )
     )
 

@@ -13,7 +13,7 @@ from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import ConsumerMeter
 from router.bus.topology import apply_topology
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
-from router.delivery.storing import evidence_on
+from router.delivery.storing import open_publisher
 from router.delivery.topology import Topology
 from router.errors import Poison
 from router.message import Message
@@ -69,12 +69,12 @@ async def test_each_message_is_counted_by_what_became_of_it(nats_url: str, prefi
 
 async def test_each_publication_is_counted_by_what_became_of_it(nats_url: str, prefix: str) -> None:
     metrics = BusMetrics()
-    async with a_bus(nats_url, prefix) as bus, evidence_on(bus.jetstream) as evidence:
-        publisher = Publisher(bus.settings, bus.jetstream.connection, evidence, metrics)
+    async with a_bus(nats_url, prefix) as bus, open_publisher(bus.jetstream) as publisher:
+        bus_publisher = Publisher(bus.settings, bus.jetstream.connection, publisher, metrics)
         for _ in range(2):
-            await publisher.event(an_envelope(1))
+            await bus_publisher.event(an_envelope(1))
         with pytest.raises(Poison):
-            await publisher.event(replace(an_envelope(2), schema_version="9.9"))
+            await bus_publisher.event(replace(an_envelope(2), schema_version="9.9"))
     subject = ("subject", f"{prefix}.events.loop")
     counted = {(("code", code), subject): 1 for code in ("stored", "duplicate", Poison.code)}
     assert scraped(metrics.registry)["router_bus_published_total"] == counted

@@ -45,12 +45,12 @@ class Meaning:
     """A handler that answers (or raises) one thing after the other, the last one for ever, and remembers its starts."""
 
     def __init__(self, *outcomes: Outcome | Exception) -> None:
-        self.starts: list[int] = []
+        self.attempts: list[int] = []
         self._outcomes = outcomes
 
     def __call__(self, message: Message) -> Outcome:
-        self.starts.append(message.starts)
-        outcome = self._outcomes[min(len(self.starts), len(self._outcomes)) - 1]
+        self.attempts.append(message.attempts)
+        outcome = self._outcomes[min(len(self.attempts), len(self._outcomes)) - 1]
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
@@ -103,19 +103,19 @@ async def test_a_commit_that_fails_brings_the_message_again(run: Run) -> None:
         assert (at_work(driver, REPLIED), await driver.stored_on(driver.effects)) == ([b"yes"], [b"effect"])
 
 
-@pytest.mark.parametrize("last_word", [b"+ACK", b"+TERM exhausted"])
-async def test_a_retry_comes_spaced_and_then_leaves_one_letter_and_the_last_word(run: Run, last_word: bytes) -> None:
+@pytest.mark.parametrize("dead_letter_ack", [b"+ACK", b"+TERM exhausted"])
+async def test_a_retry_comes_spaced_and_then_leaves_one_letter_and_the_last_word(run: Run, dead_letter_ack: bytes) -> None:
     meaning = Meaning(Retry(FAULT))
-    async with run(Script(handle=meaning, last_word=last_word)) as driver:
+    async with run(Script(handle=meaning, dead_letter_ack=dead_letter_ack)) as driver:
         sequence = await driver.publish(b"x")
         await driver.finish()
         first, second, third = times_of(driver, sequence)
         assert second - first >= PACE.backoff[0] - CLOCKS_S
         assert third - second >= PACE.backoff[1] - CLOCKS_S
         assert third - first < 10.0
-        assert meaning.starts == [1, 2, 3]
+        assert meaning.attempts == [1, 2, 3]
         assert await driver.stored_on(driver.letters) == [b"maxdeliver_exhausted:busy"]
-        assert at_work(driver, STAMPED, sequence)[2:] == [last_word]
+        assert at_work(driver, STAMPED, sequence)[2:] == [dead_letter_ack]
         assert at_work(driver, REPLIED) == [b"sorry"]
 
 
@@ -127,14 +127,14 @@ async def test_a_handler_that_raises_is_tried_again_and_may_succeed(run: Run) ->
         assert await driver.stored_on(driver.letters) == []
 
 
-@pytest.mark.parametrize("last_word", [b"+ACK", b"+TERM hopeless"])
-async def test_dead_is_a_letter_at_once(run: Run, last_word: bytes) -> None:
-    async with run(Script(handle=Meaning(Dead(FAULT)), last_word=last_word)) as driver:
+@pytest.mark.parametrize("dead_letter_ack", [b"+ACK", b"+TERM hopeless"])
+async def test_dead_is_a_letter_at_once(run: Run, dead_letter_ack: bytes) -> None:
+    async with run(Script(handle=Meaning(Dead(FAULT)), dead_letter_ack=dead_letter_ack)) as driver:
         sequence = await driver.publish(b"x")
         await driver.finish()
         assert len(times_of(driver, sequence)) == 1
         assert await driver.stored_on(driver.letters) == [b"validation_failed:busy"]
-        assert at_work(driver, STAMPED, sequence) == [last_word]
+        assert at_work(driver, STAMPED, sequence) == [dead_letter_ack]
 
 
 async def test_a_raised_poison_is_a_letter_at_once(run: Run) -> None:
@@ -150,7 +150,7 @@ async def test_what_spends_nothing_never_exhausts(run: Run) -> None:
     async with run(Script(handle=meaning, max_attempts=2)) as driver:
         sequence = await driver.publish(b"x")
         await driver.finish()
-        assert meaning.starts == [1] * 7
+        assert meaning.attempts == [1] * 7
         assert (at_work(driver, STAMPED, sequence)[-1], await driver.stored_on(driver.letters)) == (b"+ACK", [])
 
 
@@ -181,7 +181,7 @@ async def test_a_refused_letter_pauses_the_lane_too_and_spends_nothing(run: Run)
 @pytest.mark.parametrize("answers", ["at_once", "awaited", "later"])
 async def test_a_handler_that_finds_the_broker_away_pauses_the_lane_and_is_begun_again_until_it_works(run: Run, answers: str) -> None:
     is_away = True
-    starts: set[int] = set()
+    attempts: set[int] = set()
 
     async def awaited(outcome: Outcome) -> Outcome:
         return answer(outcome)
@@ -197,7 +197,7 @@ async def test_a_handler_that_finds_the_broker_away_pauses_the_lane_and_is_begun
         return outcome
 
     def handle(message: Message) -> Outcome | Awaitable[Outcome]:
-        starts.add(message.starts)
+        attempts.add(message.attempts)
         done = Done((an_effect(driver, message.data.decode()),), Reply(message.data))
         return {"at_once": answer, "awaited": awaited, "later": later}[answers](done)
 
@@ -208,7 +208,7 @@ async def test_a_handler_that_finds_the_broker_away_pauses_the_lane_and_is_begun
         is_away = False
         await driver.finish()
         assert [at_work(driver, STAMPED, sequence) for sequence in sequences] == [[b"+ACK"]] * 3
-        assert (starts, len(await driver.stored_on(driver.effects)), await driver.stored_on(driver.letters)) == ({1}, 3, [])
+        assert (attempts, len(await driver.stored_on(driver.effects)), await driver.stored_on(driver.letters)) == ({1}, 3, [])
 
 
 async def test_effects_with_one_id_are_stored_once(run: Run) -> None:
@@ -226,7 +226,7 @@ async def test_what_is_held_comes_again_after_the_ack_wait(run: Run) -> None:
         await driver.finish()
         _, second = times_of(driver, sequence)
         assert second - driver.published[sequence] >= PACE.ack_wait - CLOCKS_S  # the server's wait begins before the handler does
-        assert (meaning.starts, at_work(driver, STAMPED, sequence)) == ([1, 2], [b"+ACK"])
+        assert (meaning.attempts, at_work(driver, STAMPED, sequence)) == ([1, 2], [b"+ACK"])
 
 
 async def test_a_message_that_kills_whoever_begins_it_is_given_up_unread_and_takes_no_neighbour_along(run: Run) -> None:
@@ -242,7 +242,7 @@ async def test_what_is_sent_away_for_less_comes_back_first(run: Run) -> None:
     waits = {b"1": 0.3, b"2": 0.1, b"3": 0.2}
 
     def handle(message: Message) -> Outcome:
-        return Retry(FAULT, waits[message.data]) if message.starts == 1 and message.data in waits else Done()
+        return Retry(FAULT, waits[message.data]) if message.attempts == 1 and message.data in waits else Done()
 
     async with run(Script(handle=handle)) as driver:
         for data in (b"1", b"2", b"3", b"4"):

@@ -28,7 +28,7 @@ def content(message, *args, **options):
 
 
 def test_a_letter_says_everything_the_contract_lists() -> None:
-    message = a_message({**a_body(message_id="m-1", run_id="run-1"), "request_id": "r-1"}, GOOD_HEADERS, deliveries=4, starts=3)
+    message = a_message({**a_body(message_id="m-1", run_id="run-1"), "request_id": "r-1"}, GOOD_HEADERS, deliveries=4, attempts=3)
     assert content(message) == {
         "original_subject": "beamline.router.v1.decide",
         "msg_id": "n-1",
@@ -48,7 +48,7 @@ def test_a_letter_says_everything_the_contract_lists() -> None:
             "msg_id": "n-1",
             "validation_stage": "schema",
         },
-        "source": {"stream": "ROUTER_DECIDE", "consumer": "router-decide-consumer", "sequence": 7, "deliveries": 4, "starts": 3},
+        "source": {"stream": "ROUTER_DECIDE", "consumer": "router-decide-consumer", "sequence": 7, "deliveries": 4, "attempts": 3},
         "router_node_id": "node-1",
         "message": {"id": "n-1", "subject": message.subject, "headers": GOOD_HEADERS, "payload": message.data.decode()},
     }

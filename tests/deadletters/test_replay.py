@@ -8,7 +8,7 @@ from router.deadletters import EvidenceGone, ReplayRate, ReplayRunning, read_by_
 from router.deadletters.journal import ReplayJournal
 from router.deadletters.replay import RUN
 from router.delivery.api import JetStream, StoredMessage
-from router.delivery.storing import evidence_on
+from router.delivery.storing import open_publisher
 from router.message import Effect
 from tests.support.deadletters import House, a_letter, stored
 
@@ -25,8 +25,8 @@ def _ids(sent: list[StoredMessage]) -> list[str]:
 
 async def _interrupted(house: House, *letters: int, run: str = "") -> None:
     """A replay noted its floor, sent these letters' messages, and was killed."""
-    async with evidence_on(house.jetstream) as evidence:
-        journal = ReplayJournal(house.jetstream, evidence, house.letters)
+    async with open_publisher(house.jetstream) as publisher:
+        journal = ReplayJournal(house.jetstream, publisher, house.letters)
         await journal.begin()
         info = await house.jetstream.stream(house.stream)
         assert info is not None
@@ -40,8 +40,8 @@ async def _interrupted(house: House, *letters: int, run: str = "") -> None:
 
 async def _interrupted_again(house: House) -> None:
     """The next one was killed before it had finished what the first one left."""
-    async with evidence_on(house.jetstream) as evidence:
-        journal = ReplayJournal(house.jetstream, evidence, house.letters)
+    async with open_publisher(house.jetstream) as publisher:
+        journal = ReplayJournal(house.jetstream, publisher, house.letters)
         assert await journal.begin() is not None
         await journal.close()
 
@@ -138,8 +138,8 @@ async def test_evidence_that_is_gone_stops_a_replay_until_somebody_says_go_on(ho
 
 async def test_one_replay_at_a_time(house: House) -> None:
     await house.store(1)
-    async with evidence_on(house.jetstream) as evidence:
-        journal = ReplayJournal(house.jetstream, evidence, house.letters)
+    async with open_publisher(house.jetstream) as publisher:
+        journal = ReplayJournal(house.jetstream, publisher, house.letters)
         await journal.begin()
         with pytest.raises(ReplayRunning):
             await house.replay()
@@ -148,8 +148,8 @@ async def test_one_replay_at_a_time(house: House) -> None:
 
 
 async def test_of_two_that_begin_at_once_one_is_refused(house: House) -> None:
-    async with evidence_on(house.jetstream) as evidence:
-        journals = [ReplayJournal(house.jetstream, evidence, house.letters) for _ in range(2)]
+    async with open_publisher(house.jetstream) as publisher:
+        journals = [ReplayJournal(house.jetstream, publisher, house.letters) for _ in range(2)]
         began = await asyncio.gather(*(journal.begin() for journal in journals), return_exceptions=True)
         assert sorted(type(one) for one in began if one is not None) == [ReplayRunning]
 

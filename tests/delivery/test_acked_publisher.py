@@ -19,89 +19,89 @@ async def place(nats_url: str, prefix: str) -> AsyncIterator[Place]:
 
 
 @pytest.fixture
-async def evidence(place: Place) -> AsyncIterator[AckedPublisher]:
-    evidence = AckedPublisher(place.jetstream)
-    await evidence.open()
-    yield evidence
-    await evidence.close()
+async def publisher(place: Place) -> AsyncIterator[AckedPublisher]:
+    publisher = AckedPublisher(place.jetstream)
+    await publisher.open()
+    yield publisher
+    await publisher.close()
 
 
-async def stored(evidence: AckedPublisher, *effects: Effect) -> Receipts:
-    result = await evidence.stored(effects)
+async def stored(publisher: AckedPublisher, *effects: Effect) -> Receipts:
+    result = await publisher.publish_and_wait(effects)
     assert not isinstance(result, NotPublished), result
     return result
 
 
-async def refused(evidence: AckedPublisher, *effects: Effect) -> NotPublished:
-    result = await evidence.stored(effects)
+async def refused(publisher: AckedPublisher, *effects: Effect) -> NotPublished:
+    result = await publisher.publish_and_wait(effects)
     assert isinstance(result, NotPublished), result
     return result
 
 
-async def test_receipts_come_in_the_order_of_the_effects(place: Place, evidence: AckedPublisher) -> None:
+async def test_receipts_come_in_the_order_of_the_effects(place: Place, publisher: AckedPublisher) -> None:
     one, two = Effect(place.effects, b"1", "a", {"tenant_id": "t"}), Effect(place.letters, b"2", "b")
-    receipts = await stored(evidence, one, two)
+    receipts = await stored(publisher, one, two)
     assert [(r.id, r.stream, r.sequence, r.is_duplicate) for r in receipts] == [("a", place.out, 1, False), ("b", place.out, 2, False)]
     found = await place.jetstream.message(place.out, 1)
     assert found is not None
     assert (found.data, found.headers) == (b"1", {"tenant_id": "t", "Nats-Msg-Id": "a"})
 
 
-async def test_an_id_that_stands_there_already_is_a_duplicate_of_the_first(place: Place, evidence: AckedPublisher) -> None:
-    await stored(evidence, Effect(place.effects, b"1", "a"))
-    (receipt,) = await stored(evidence, Effect(place.effects, b"1", "a"))
+async def test_an_id_that_stands_there_already_is_a_duplicate_of_the_first(place: Place, publisher: AckedPublisher) -> None:
+    await stored(publisher, Effect(place.effects, b"1", "a"))
+    (receipt,) = await stored(publisher, Effect(place.effects, b"1", "a"))
     assert (receipt.is_duplicate, receipt.sequence, await place.last_sequence(place.out)) == (True, 1, 1)
 
 
-async def test_a_subject_that_no_stream_takes_is_refused_at_once(evidence: AckedPublisher) -> None:
-    refusal = await refused(evidence, Effect("nobody.listens", b"1", "a"))
+async def test_a_subject_that_no_stream_takes_is_refused_at_once(publisher: AckedPublisher) -> None:
+    refusal = await refused(publisher, Effect("nobody.listens", b"1", "a"))
     assert (refusal.subject, refusal.err_code, refusal.cause) == ("nobody.listens", 0, "no stream takes this subject")
 
 
-async def test_a_streams_refusal_carries_its_number(place: Place, evidence: AckedPublisher) -> None:
-    refusal = await refused(evidence, Effect(place.effects, b"1", "a", {"Nats-Expected-Stream": "ANOTHER"}))
+async def test_a_streams_refusal_carries_its_number(place: Place, publisher: AckedPublisher) -> None:
+    refusal = await refused(publisher, Effect(place.effects, b"1", "a", {"Nats-Expected-Stream": "ANOTHER"}))
     assert refusal.err_code == 10060
 
 
-async def test_one_refusal_refuses_the_bundle_and_is_told_once(place: Place, evidence: AckedPublisher) -> None:
+async def test_one_refusal_refuses_the_bundle_and_is_told_once(place: Place, publisher: AckedPublisher) -> None:
     told: list[object] = []
-    evidence.store([Effect("nobody.listens", b"", "a"), Effect(place.effects, b"", "b")], told.append)
-    await until(lambda: not evidence.pending)
+    publisher.publish([Effect("nobody.listens", b"", "a"), Effect(place.effects, b"", "b")], told.append)
+    await until(lambda: not publisher.pending)
     assert [type(result) for result in told] == [NotPublished]
 
 
-async def test_many_bundles_share_the_window_and_each_is_told_once(place: Place, evidence: AckedPublisher) -> None:
+async def test_many_bundles_share_the_window_and_each_is_told_once(place: Place, publisher: AckedPublisher) -> None:
     told: list[Receipts | NotPublished] = []
     for number in range(100):
-        evidence.store([Effect(place.effects, b"", f"{number}")], told.append)
+        publisher.publish([Effect(place.effects, b"", f"{number}")], told.append)
     await until(lambda: len(told) == 100)
     assert [result[0].id for result in told if not isinstance(result, NotPublished)] == [str(number) for number in range(100)]
-    assert evidence.pending == 0
+    assert publisher.pending == 0
 
 
-async def test_a_letters_duplicate_counts_while_its_first_copy_is_there(place: Place, evidence: AckedPublisher) -> None:
+async def test_a_letters_duplicate_counts_while_its_first_copy_is_there(place: Place, publisher: AckedPublisher) -> None:
     letter = Effect(place.letters, b"letter", LETTER, is_dead_letter=True)
-    await stored(evidence, letter)
-    (receipt,) = await stored(evidence, letter)
+    await stored(publisher, letter)
+    (receipt,) = await stored(publisher, letter)
     assert (receipt.is_duplicate, await place.last_sequence(place.out)) == (True, 1)
 
 
-async def test_a_letter_whose_first_copy_is_gone_is_stored_again(place: Place, evidence: AckedPublisher) -> None:
+async def test_a_letter_whose_first_copy_is_gone_is_stored_again(place: Place, publisher: AckedPublisher) -> None:
     letter = Effect(place.letters, b"letter", LETTER, is_dead_letter=True)
-    await stored(evidence, letter)
+    await stored(publisher, letter)
     await place.jetstream.ask(f"STREAM.MSG.DELETE.{place.out}", {"seq": 1})
-    (receipt,) = await stored(evidence, letter)
+    (receipt,) = await stored(publisher, letter)
     assert (receipt.is_duplicate, receipt.sequence) == (False, 2)
     found = await place.jetstream.message(place.out, 2)
     assert found is not None
     assert found.data == b"letter"
 
 
-async def test_an_effect_that_is_no_letter_may_be_gone(place: Place, evidence: AckedPublisher) -> None:
+async def test_an_effect_that_is_no_letter_may_be_gone(place: Place, publisher: AckedPublisher) -> None:
     effect = Effect(place.effects, b"", "a")
-    await stored(evidence, effect)
+    await stored(publisher, effect)
     await place.jetstream.ask(f"STREAM.MSG.DELETE.{place.out}", {"seq": 1})
-    (receipt,) = await stored(evidence, effect)
+    (receipt,) = await stored(publisher, effect)
     assert receipt.is_duplicate
 
 
@@ -112,11 +112,11 @@ class Silent:
         self.connection = FakeConnection()
         self.now = 0.0
         self.told: list[Receipts | NotPublished] = []
-        self.evidence = AckedPublisher(self, timeout_s=5.0)  # type: ignore[arg-type]
-        self.evidence._now = lambda: self.now
+        self.publisher = AckedPublisher(self, timeout_s=5.0)  # type: ignore[arg-type]
+        self.publisher._now = lambda: self.now
 
     def store(self, *ids: str) -> None:
-        self.evidence.store([Effect("effects", b"", one) for one in ids], self.told.append)
+        self.publisher.publish([Effect("effects", b"", one) for one in ids], self.told.append)
 
     def ack(self, number: int, **answer: object) -> None:
         self.connection.say(self.connection.posts[number].reply, orjson.dumps({"stream": "E", "seq": number + 1, **answer}))
@@ -129,32 +129,32 @@ class Silent:
 @pytest.fixture
 async def silent() -> Silent:
     silent = Silent()
-    await silent.evidence.open()
+    await silent.publisher.open()
     return silent
 
 
 async def test_who_awaits_a_receipt_when_the_window_closes_hears_that_there_is_none(silent: Silent) -> None:
     """It may belong to a live request, which outlives the lane that it stored by."""
-    waiting = asyncio.create_task(silent.evidence.stored([Effect("effects", b"", "e-1")]))
+    waiting = asyncio.create_task(silent.publisher.publish_and_wait([Effect("effects", b"", "e-1")]))
     await asyncio.sleep(0)
-    await silent.evidence.close()
+    await silent.publisher.close()
     assert isinstance(await asyncio.wait_for(waiting, 5), NotPublished)
 
 
 async def test_no_receipt_in_time_is_not_stored(silent: Silent) -> None:
     silent.store("a")
     silent.now = 4.9
-    silent.evidence.expire()
+    silent.publisher.expire()
     assert silent.told == []
     silent.now = 5.1
-    silent.evidence.expire()
-    assert (silent.causes, silent.evidence.pending) == (["no receipt in time"], 0)
+    silent.publisher.expire()
+    assert (silent.causes, silent.publisher.pending) == (["no receipt in time"], 0)
 
 
 async def test_a_receipt_that_comes_too_late_is_not_heard(silent: Silent) -> None:
     silent.store("a")
     silent.now = 6.0
-    silent.evidence.expire()
+    silent.publisher.expire()
     silent.ack(0)
     assert len(silent.told) == 1
 
@@ -177,22 +177,22 @@ async def test_a_receipt_that_cannot_be_read_is_no_evidence(silent: Silent, answ
 
 
 async def test_a_check_that_fails_on_whatever_refuses_its_claim(
-    place: Place, evidence: AckedPublisher, monkeypatch: pytest.MonkeyPatch
+    place: Place, publisher: AckedPublisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     letter = Effect(place.letters, b"1", LETTER, is_dead_letter=True)
-    await stored(evidence, letter)
+    await stored(publisher, letter)
 
     async def broken(*_: object) -> None:
         raise ValueError("not even an error of ours")
 
     monkeypatch.setattr(place.jetstream, "message", broken)
-    assert (await refused(evidence, letter)).cause == "ValueError"
-    assert evidence.pending == 0
+    assert (await refused(publisher, letter)).cause == "ValueError"
+    assert publisher.pending == 0
 
 
-async def test_a_second_copy_of_a_letter_counts_only_while_it_stands_too(place: Place, evidence: AckedPublisher) -> None:
+async def test_a_second_copy_of_a_letter_counts_only_while_it_stands_too(place: Place, publisher: AckedPublisher) -> None:
     letter = Effect(place.letters, b"1", LETTER, is_dead_letter=True)
     for _ in range(3):
-        (receipt,) = await stored(evidence, letter)
+        (receipt,) = await stored(publisher, letter)
         assert not receipt.is_duplicate
         await place.jetstream.ask(f"STREAM.MSG.DELETE.{place.out}", {"seq": receipt.sequence})

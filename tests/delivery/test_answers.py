@@ -12,7 +12,7 @@ from tests.support.waiting import until
 
 INBOX = "_INBOX.abc.1"
 YES = Reply(b"yes", {"version": "1"})
-ARROWS = ["$JS.API.STREAM.PURGE.ROUTER_DLQ", "$KV.ROUTER_STARTS.a", "beamline.router.v1.decide", "_INBOX", "x._INBOX.a", "_inbox.a"]
+ARROWS = ["$JS.API.STREAM.PURGE.ROUTER_DLQ", "$KV.ROUTER_ATTEMPTS.a", "beamline.router.v1.decide", "_INBOX", "x._INBOX.a", "_inbox.a"]
 NO_LITERALS = ["_INBOX.>", "_INBOX.*", "_INBOX.a.*.b", "_INBOX.", "_INBOX..a", "_INBOX.a b", "_INBOX.a\r\nPUB x 0", "_R_.a\t"]
 
 

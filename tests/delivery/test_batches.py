@@ -10,7 +10,7 @@ from router.deferred import Deferred
 from router.delivery.batches import Batches
 from router.message import Message
 from router.outcome import Done, Outcome
-from tests.support.delivery import a_delivery, a_desk
+from tests.support.delivery import a_delivery, a_processor
 from tests.support.waiting import until
 
 
@@ -101,15 +101,15 @@ async def _is_cancelled(later: Deferred[Outcome]) -> bool:
 async def test_a_desk_acknowledges_by_batches_and_sends_back_what_a_failed_one_held() -> None:
     slow = Slow()
     batches = Batches(slow)
-    async with running(batches), a_desk(batches.take) as bench:
+    async with running(batches), a_processor(batches.take) as bench:
         bench.take(1)
         await until(lambda: slow.batches)
         bench.take(2)
-        assert (bench.stamps(1), bench.stamps(2)) == ([], [])
+        assert (bench.acks(1), bench.acks(2)) == ([], [])
         slow.go.set()
-        await until(lambda: bench.stamps(2))
-        assert (bench.stamps(1), bench.stamps(2)) == ([b"+ACK"], [b"+ACK"])
+        await until(lambda: bench.acks(2))
+        assert (bench.acks(1), bench.acks(2)) == ([b"+ACK"], [b"+ACK"])
         slow.failure = RuntimeError("gone")
         bench.take(3)
-        await until(lambda: bench.stamps(3))
-        assert bench.stamps(3)[0].startswith(b"-NAK")
+        await until(lambda: bench.acks(3))
+        assert bench.acks(3)[0].startswith(b"-NAK")

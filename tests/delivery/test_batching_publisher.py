@@ -12,7 +12,7 @@ from router.delivery.acked_publisher import AckedPublisher, NotPublished, Receip
 from router.delivery.api import JetStream
 from router.delivery.batching_publisher import FEW, BatchingPublisher, StreamOf
 from router.message import Effect
-from tests.support.delivery import FakeConnection, FakeEvidence, Place, a_place
+from tests.support.delivery import FakeConnection, FakePublisher, Place, a_place
 from tests.support.waiting import until
 
 MANY = 3 * FEW
@@ -28,7 +28,7 @@ class Asked:
 
     def ask(self, *ids: str, subjects: Sequence[str] = ()) -> None:
         effects = [Effect(subject, one.encode(), one) for one, subject in zip(ids, subjects or [self._subject] * len(ids), strict=True)]
-        self._together.store(effects, self.heard.setdefault(ids[0], []).append)
+        self._together.publish(effects, self.heard.setdefault(ids[0], []).append)
 
     def ask_many(self, *numbers: int) -> None:
         for number in numbers:
@@ -55,10 +55,10 @@ async def place(nats_url: str, prefix: str) -> AsyncIterator[Place]:
 
 @asynccontextmanager
 async def together_on(
-    jetstream: JetStream, evidence: AckedPublisher, stream_of: StreamOf, timeout_s: float = 2.0
+    jetstream: JetStream, publisher: AckedPublisher, stream_of: StreamOf, timeout_s: float = 2.0
 ) -> AsyncIterator[BatchingPublisher]:
     async with asyncio.TaskGroup() as tasks:
-        together = BatchingPublisher(jetstream, evidence, stream_of=stream_of, tasks=tasks, timeout_s=timeout_s)
+        together = BatchingPublisher(jetstream, publisher, stream_of=stream_of, tasks=tasks, timeout_s=timeout_s)
         await together.open()
         yield together
         await together.close()
@@ -67,11 +67,11 @@ async def together_on(
 @pytest.fixture
 async def on(place: Place, prefix: str) -> AsyncIterator[Callable[[str], Asked]]:
     """A publisher's question to the streams by number: 0 and 1 take batches, 2 does not, 3 does not exist."""
-    evidence = AckedPublisher(place.jetstream)
-    await evidence.open()
-    async with together_on(place.jetstream, evidence, lambda subject: subject) as together:
+    publisher = AckedPublisher(place.jetstream)
+    await publisher.open()
+    async with together_on(place.jetstream, publisher, lambda subject: subject) as together:
         yield lambda stream: Asked(together, f"{prefix}.{stream}")
-    await evidence.close()
+    await publisher.close()
 
 
 async def in_batches(place: Place, stream: str) -> list[bool]:
@@ -179,19 +179,19 @@ async def test_a_batch_that_nobody_takes_is_told_to_all_once(on: Callable[[str],
 
 
 async def test_a_batch_without_a_receipt_in_time_is_told_as_not_stored() -> None:
-    evidence = FakeEvidence()
+    publisher = FakePublisher()
     silent = cast(JetStream, SimpleNamespace(connection=FakeConnection()))
-    async with together_on(silent, cast(AckedPublisher, evidence), lambda _: "S", timeout_s=0.02) as together:
+    async with together_on(silent, cast(AckedPublisher, publisher), lambda _: "S", timeout_s=0.02) as together:
         asked = Asked(together, "s")
         asked.ask_many(*range(MANY))
         await asked.all_heard()
     assert {cast(NotPublished, heard).cause for (heard,) in asked.heard.values()} == {"no receipt in time"}
-    assert evidence.asked == []
+    assert publisher.asked == []
 
 
 async def test_once_closed_nothing_is_heard_any_more() -> None:
     silent = cast(JetStream, SimpleNamespace(connection=FakeConnection()))
-    async with together_on(silent, cast(AckedPublisher, FakeEvidence()), lambda _: "S") as together:
+    async with together_on(silent, cast(AckedPublisher, FakePublisher()), lambda _: "S") as together:
         asked = Asked(together, "s")
         asked.ask_many(*range(MANY))
         await asyncio.sleep(0)

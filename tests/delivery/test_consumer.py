@@ -10,7 +10,7 @@ from router.delivery.consumer import Consumer, Deadlines, Health
 from router.delivery.topology import create, identity
 from router.message import Effect, Message
 from router.outcome import Done, Handler, Outcome
-from tests.support.delivery import Place, Watcher, a_lane, a_place
+from tests.support.delivery import Place, Watcher, a_place, a_subscription
 from tests.support.waiting import until
 
 
@@ -29,7 +29,7 @@ class Working:
         self.watcher = Watcher()
         self.restores = True
         self._handle = handle or (lambda _: Done())
-        lane = a_lane(
+        subscription = a_subscription(
             self._begin,
             stream=place.stream,
             durable=place.durable,
@@ -40,9 +40,9 @@ class Working:
             backoff=(0.02,),
         )
         self.consumer = Consumer(
-            lane,
+            subscription,
             place.jetstream,
-            starts_bucket=place.bucket,
+            attempts_bucket=place.bucket,
             answer=lambda *_: None,
             restore=self._restore,
             deadlines=Deadlines(soft=0.5, hard=1.0),

@@ -3,13 +3,13 @@
 from router.delivery.in_memory_consumer import InMemoryConsumer
 from router.message import Message, Reply
 from router.outcome import Done, Fault, Retry
-from tests.support.delivery import Watcher, a_lane
+from tests.support.delivery import Watcher, a_subscription
 
 FAULT = Fault("busy", "not now")
 
 
 async def test_waiting_costs_no_time() -> None:
-    twin = InMemoryConsumer(a_lane(lambda _: Retry(FAULT), backoff=(60.0, 3600.0), max_attempts=3))
+    twin = InMemoryConsumer(a_subscription(lambda _: Retry(FAULT), backoff=(60.0, 3600.0), max_attempts=3))
     twin.publish("work", b"x")
     await twin.run()
     assert [(step.at, step.value) for step in twin.steps if step.kind == "started"] == [(0.0, b"x"), (60.0, b"x"), (3660.0, b"x")]
@@ -20,22 +20,24 @@ async def test_a_handler_may_wait() -> None:
     async def handle(message: Message) -> Done:
         return Done(reply=Reply(message.headers["x"].encode()))
 
-    twin = InMemoryConsumer(a_lane(handle))
+    twin = InMemoryConsumer(a_subscription(handle))
     sequence = twin.publish("work", b"", {"x": "y"})
     await twin.run()
-    assert ([step.value for step in twin.steps if step.kind == "replied"], twin.stamps(sequence)) == ([b"y"], [b"+ACK"])
+    assert ([step.value for step in twin.steps if step.kind == "replied"], twin.acks(sequence)) == ([b"y"], [b"+ACK"])
 
 
 async def test_a_death_takes_along_what_the_process_knew_of_the_messages_it_sent_away() -> None:
-    watcher, starts = Watcher(), []
+    watcher, attempts = Watcher(), []
 
     def handle(message: Message) -> Retry | Done:
-        starts.append((message.sequence, message.starts))
+        attempts.append((message.sequence, message.attempts))
         return Retry(FAULT, delay=5.0) if message.deliveries == 1 else Done()
 
-    twin = InMemoryConsumer(a_lane(handle, observer=watcher), dies_on=lambda message: message.sequence == 2 and message.starts == 1)
+    twin = InMemoryConsumer(
+        a_subscription(handle, observer=watcher), dies_on=lambda message: message.sequence == 2 and message.attempts == 1
+    )
     for _ in range(3):
         twin.publish("work")
     await twin.run()
     assert watcher.timeouts == [1, 2]  # 3 was sent away by the process that lives
-    assert sorted(starts) == [(1, 1), (1, 2), (2, 2), (3, 1), (3, 2)]
+    assert sorted(attempts) == [(1, 1), (1, 2), (2, 2), (3, 1), (3, 2)]

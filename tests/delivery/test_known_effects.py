@@ -20,17 +20,17 @@ class Publisher:
         self.connection = FakeConnection()
         self.told: list[Receipts | NotPublished] = []
         self.now = 0.0
-        self.evidence = AckedPublisher(self, 5.0, KnownEffects(keep_s, clock=lambda: self.now))  # type: ignore[arg-type]
+        self.publisher = AckedPublisher(self, 5.0, KnownEffects(keep_s, clock=lambda: self.now))  # type: ignore[arg-type]
 
     def store(self, effect: Effect = USAGE) -> None:
-        self.evidence.store([effect], self.told.append)
+        self.publisher.publish([effect], self.told.append)
 
     @property
     def inboxes(self) -> list[str]:
         return [post.reply for post in self.connection.posts]
 
     def ack(self, number: int, **answer: object) -> None:
-        self.evidence._heard(self.inboxes[number], "", orjson.dumps(answer or {"stream": "S", "seq": 7}), None)
+        self.publisher._heard(self.inboxes[number], "", orjson.dumps(answer or {"stream": "S", "seq": 7}), None)
 
 
 async def test_copies_wait_for_the_first_ones_receipt() -> None:
@@ -66,8 +66,8 @@ async def test_what_has_no_receipt_in_time_is_refused_with_its_copies() -> None:
     publisher = Publisher()
     publisher.store()
     publisher.store()
-    publisher.evidence._now = lambda: 1e12
-    publisher.evidence.expire()
+    publisher.publisher._now = lambda: 1e12
+    publisher.publisher.expire()
     assert [type(one) for one in publisher.told] == [NotPublished, NotPublished]
 
 
@@ -87,7 +87,7 @@ async def test_an_effect_without_an_owner_and_a_lane_without_memory_send_every_c
     publisher = Publisher()
     for _ in range(2):
         publisher.store(Effect("effects", b"1", "a"))
-    publisher.evidence._known = None
+    publisher.publisher._known = None
     for _ in range(2):
         publisher.store()
     assert len(publisher.inboxes) == 4

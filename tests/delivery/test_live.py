@@ -18,7 +18,7 @@ from router.delivery.overload import LiveRules
 from router.errors import BrokerUnavailable
 from router.message import Effect, Message, Reply
 from router.outcome import Dead, Done, Fault, Outcome, Retry
-from tests.support.delivery import FakeConnection, FakeEvidence
+from tests.support.delivery import FakeConnection, FakePublisher
 from tests.support.waiting import until
 
 YES = Done(reply=Reply(b"yes"))
@@ -37,19 +37,19 @@ class Bench:
     """Live requests whose data is `tenant:rest`; what begins with `-` cannot be taken live."""
 
     def __init__(self, handle: Callable[[Message], Outcome | Awaitable[Outcome]] = lambda _: YES, **rules: Any) -> None:
-        self.connection, self.evidence, self.marks = FakeConnection(), FakeEvidence(), AnsweredRequests()
+        self.connection, self.publisher, self.marks = FakeConnection(), FakePublisher(), AnsweredRequests()
         self.heard: list[str] = []
         self.switches: list[bool] = []
         self.told: Counter[str] = Counter()
-        self.desk = SimpleNamespace(pending=0, taken=0, delivered=0, most_held=None)
-        gate = SimpleNamespace(is_open=True)
-        pace = SimpleNamespace(handler_timeout=5.0)
-        lane = SimpleNamespace(handle=self._handle, pace=pace, subject=None, is_allowed=None, stream="S", durable="c")
+        self.processor = SimpleNamespace(pending=0, taken=0, delivered=0, most_held=None)
+        pause_switch = SimpleNamespace(is_open=True)
+        options = SimpleNamespace(handler_timeout=5.0)
+        subscription = SimpleNamespace(handle=self._handle, options=options, subject=None, is_allowed=None, stream="S", durable="c")
         self.consumer = SimpleNamespace(
-            desk=self.desk,
-            gate=gate,
-            storing=self.evidence,
-            lane=lane,
+            processor=self.processor,
+            pause_switch=pause_switch,
+            storing=self.publisher,
+            subscription=subscription,
         )
         self.answers = Answers(self.connection, ReplyRules(), conflict=lambda *_: b"", refusal=lambda *_: b"")  # type: ignore[arg-type]
         self.answers.listens_from(0)
@@ -175,7 +175,7 @@ async def test_effects_are_stored_then_committed_before_the_answer() -> None:
     order: list[str] = []
 
     async def commit(receipts: object) -> None:
-        order.append(f"commit {len(bench.evidence.asked)} {bench.sent()}")
+        order.append(f"commit {len(bench.publisher.asked)} {bench.sent()}")
 
     async def handle(_: Message) -> Outcome:
         return Done((EFFECT,), Reply(b"yes"), commit)
@@ -191,7 +191,7 @@ async def test_effects_that_cannot_be_stored_are_the_stored_copy_s() -> None:
         return Done((EFFECT,), Reply(b"yes"))
 
     bench = Bench(handle)
-    bench.evidence.refuse()
+    bench.publisher.refuse()
     bench.hear("acme:1")
     await until(lambda: bench.told["left"])
     assert (bench.sent(), bench.is_stored_copy_answered("acme:1")) == ([], False)
@@ -232,18 +232,18 @@ async def test_a_deep_backlog_switches_it_on_and_a_short_one_for_a_while_off() -
     def look(pending: int, taken: int, passed: float = 0.05) -> bool:
         nonlocal now
         now += passed
-        bench.desk.pending, bench.desk.taken = pending, bench.desk.taken + taken
-        bench.desk.delivered += taken
+        bench.processor.pending, bench.processor.taken = pending, bench.processor.taken + taken
+        bench.processor.delivered += taken
         bench.answers.heard += 1
         return bench.live.look()
 
     assert [look(0, 500) for _ in range(20)] == [False] * 20
     assert look(400, 500) is False  # some 10 000 a second: 40 ms
     assert look(5_000, 500) is True
-    assert bench.desk.most_held in range(8, 65)
+    assert bench.processor.most_held in range(8, 65)
     assert look(0, 500) is True  # not at once
     assert [look(0, 500) for _ in range(12)][-1] is False
-    assert (bench.switches, bench.desk.most_held) == ([True, False], None)
+    assert (bench.switches, bench.processor.most_held) == ([True, False], None)
 
 
 async def test_stored_copies_are_held_back_while_live_ones_come_alone() -> None:
@@ -254,11 +254,11 @@ async def test_stored_copies_are_held_back_while_live_ones_come_alone() -> None:
     def held(heard: int) -> int | None:
         nonlocal now
         now += 0.6
-        bench.desk.pending, bench.desk.taken = 50_000, bench.desk.taken + 5_000
-        bench.desk.delivered += 5_000
+        bench.processor.pending, bench.processor.taken = 50_000, bench.processor.taken + 5_000
+        bench.processor.delivered += 5_000
         bench.answers.heard += heard
         bench.live.look()
-        most: int | None = bench.desk.most_held
+        most: int | None = bench.processor.most_held
         return most
 
     assert [held(1), held(1)][-1] == 41  # 5 ms of some 8 300 a second
@@ -314,7 +314,7 @@ async def test_before_the_backlog_is_too_deep_nothing_is_refused_at_once() -> No
 
 async def test_a_few_that_wait_are_no_backlog_however_slow_the_consumer() -> None:
     bench = Bench(after_s=0.1)
-    bench.desk.pending = 200
+    bench.processor.pending = 200
     assert [bench.live.look() for _ in range(3)] == [False] * 3
 
 

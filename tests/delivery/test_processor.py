@@ -9,7 +9,7 @@ from router.deferred import Deferred
 from router.errors import BrokerUnavailable, Poison
 from router.message import Effect, Message, Reply
 from router.outcome import Done, Fault, Hold, Outcome, Retry
-from tests.support.delivery import a_desk, token_of
+from tests.support.delivery import a_processor, token_of
 from tests.support.waiting import until
 
 NAK_AT_ONCE = b'-NAK {"delay": 10000000}'
@@ -32,8 +32,8 @@ class Begun:
         return [message.sequence for message in self.messages]
 
     @property
-    def starts(self) -> list[int]:
-        return [message.starts for message in self.messages]
+    def attempts(self) -> list[int]:
+        return [message.attempts for message in self.messages]
 
 
 class Slow(Begun):
@@ -79,51 +79,51 @@ class Away(Begun):
 
 @pytest.mark.parametrize("waits", [True, False])
 async def test_a_handler_that_finds_the_broker_away_closes_the_gate_and_holds_its_message(waits: bool) -> None:
-    async with a_desk(Away(waits=waits), store_retry=60) as bench:
+    async with a_processor(Away(waits=waits), store_retry=60) as bench:
         for sequence in (1, 2):
             bench.take(sequence)
-        await until(lambda: bench.gate.cause)
-        assert (bench.gate.cause, len(bench.desk.in_flight)) == ("the bucket is away", 2)
-        assert (bench.stamps(1), bench.watcher.alarms) == ([], [])
+        await until(lambda: bench.pause_switch.cause)
+        assert (bench.pause_switch.cause, len(bench.processor.in_flight)) == ("the bucket is away", 2)
+        assert (bench.acks(1), bench.watcher.alarms) == ([], [])
 
 
 @pytest.mark.parametrize("waits", [True, False])
 async def test_it_is_begun_again_until_it_works_and_then_the_others_are(waits: bool) -> None:
     away = Away(waits=waits)
-    async with a_desk(away, store_retry=0.001) as bench:
+    async with a_processor(away, store_retry=0.001) as bench:
         for sequence in (1, 2, 3):
             bench.take(sequence)
         await until(lambda: away.sequences.count(1) > 2)
         away.is_away = False
-        await until(lambda: bench.stamps(3))
-        assert [bench.stamps(sequence) for sequence in (1, 2, 3)] == [[b"+ACK"]] * 3
-        assert (bench.gate.is_open, set(away.starts), len(bench.desk.in_flight)) == (True, {1}, 0)
+        await until(lambda: bench.acks(3))
+        assert [bench.acks(sequence) for sequence in (1, 2, 3)] == [[b"+ACK"]] * 3
+        assert (bench.pause_switch.is_open, set(away.attempts), len(bench.processor.in_flight)) == (True, {1}, 0)
 
 
 async def test_a_drain_hands_back_what_stalled_and_takes_its_start_back() -> None:
-    async with a_desk(Away(), store_retry=60) as bench:
+    async with a_processor(Away(), store_retry=60) as bench:
         bench.take(1, deliveries=2)
-        await until(lambda: bench.gate.cause)
-        assert bench.starts.counts == {1: 2}
-        bench.desk.stop_taking()
-        assert (bench.stamps(1, 2), bench.starts.counts) == ([NAK_AT_ONCE], {1: 1})
-        assert await bench.desk.drain(0, 0)
+        await until(lambda: bench.pause_switch.cause)
+        assert bench.attempt_counter.counts == {1: 2}
+        bench.processor.stop_taking()
+        assert (bench.acks(1, 2), bench.attempt_counter.counts) == ([NAK_AT_ONCE], {1: 1})
+        assert await bench.processor.drain(0, 0)
 
 
 # -- begin -------------------------------------------------------------------------------------------------------------
 
 
 async def test_a_first_delivery_is_begun_and_stamped_before_take_returns() -> None:
-    async with a_desk(Begun(Done(reply=Reply(b"yes")))) as bench:
+    async with a_processor(Begun(Done(reply=Reply(b"yes")))) as bench:
         assert bench.take(7) is True
-        assert (bench.stamps(7), bench.replies, bench.starts.tries) == ([b"+ACK"], [b"yes"], 0)
-        assert len(bench.desk.in_flight) == 0
+        assert (bench.acks(7), bench.replies, bench.attempt_counter.tries) == ([b"+ACK"], [b"yes"], 0)
+        assert len(bench.processor.in_flight) == 0
 
 
 async def test_a_message_is_read_from_its_token() -> None:
     begun = Begun()
-    async with a_desk(begun) as bench:
-        bench.desk.take("a.b", "$JS.ACK.hub.acc.S.C.1.42.3.1700000000000000001.9.rnd", b"data", {"x": "y"})
+    async with a_processor(begun) as bench:
+        bench.processor.take("a.b", "$JS.ACK.hub.acc.S.C.1.42.3.1700000000000000001.9.rnd", b"data", {"x": "y"})
     (message,) = begun.messages
     assert (message.stream, message.consumer, message.deliveries, message.sequence) == ("S", "C", 1, 42)
     assert (message.stored_ns, message.subject, message.data, message.headers) == (1700000000000000001, "a.b", b"data", {"x": "y"})
@@ -131,197 +131,197 @@ async def test_a_message_is_read_from_its_token() -> None:
 
 async def test_a_redelivery_writes_its_start_down_before_it_begins() -> None:
     marks_at_begin: list[int] = []
-    async with a_desk(lambda message: marks_at_begin.append(bench.starts.counts[message.sequence]) or Done()) as bench:
+    async with a_processor(lambda message: marks_at_begin.append(bench.attempt_counter.counts[message.sequence]) or Done()) as bench:
         assert bench.take(1, deliveries=2) is False
         assert marks_at_begin == []
-        await until(lambda: bench.stamps(1, 2))
-        assert (marks_at_begin, bench.stamps(1, 2)) == ([2], [b"+ACK"])
+        await until(lambda: bench.acks(1, 2))
+        assert (marks_at_begin, bench.acks(1, 2)) == ([2], [b"+ACK"])
 
 
 async def test_starts_are_marks_and_one() -> None:
     begun = Begun(Hold(FAULT))
-    async with a_desk(begun) as bench:
+    async with a_processor(begun) as bench:
         bench.take(1)
         for deliveries in (2, 3):
             bench.take(1, deliveries)
             await until(lambda deliveries=deliveries: len(begun.messages) == deliveries)
-        assert begun.starts == [1, 2, 3]
+        assert begun.attempts == [1, 2, 3]
 
 
 async def test_a_message_that_was_started_as_often_as_allowed_is_given_up_unread() -> None:
     begun = Begun()
-    async with a_desk(begun, max_attempts=3, last_word=b"+TERM") as bench:
-        bench.starts.counts[1] = 3
+    async with a_processor(begun, max_attempts=3, dead_letter_ack=b"+TERM") as bench:
+        bench.attempt_counter.counts[1] = 3
         bench.take(1, deliveries=4)
-        await until(lambda: bench.evidence.asked)
-        bench.evidence.accept()
-        assert [effect.data for effect in bench.evidence.asked[0]] == [b"maxdeliver_exhausted:internal"]
-        assert (begun.messages, bench.stamps(1, 4), bench.replies) == ([], [b"+TERM"], [b"sorry"])
+        await until(lambda: bench.publisher.asked)
+        bench.publisher.accept()
+        assert [effect.data for effect in bench.publisher.asked[0]] == [b"maxdeliver_exhausted:internal"]
+        assert (begun.messages, bench.acks(1, 4), bench.replies) == ([], [b"+TERM"], [b"sorry"])
 
 
 async def test_deliveries_alone_exhaust_nothing() -> None:
     begun = Begun()
-    async with a_desk(begun) as bench:
+    async with a_processor(begun) as bench:
         bench.take(1, deliveries=90)
         await until(lambda: begun.messages)
-        assert begun.starts == [2]
+        assert begun.attempts == [2]
 
 
 async def test_suspects_are_begun_one_at_a_time() -> None:
     slow = Slow()
-    async with a_desk(slow) as bench:
+    async with a_processor(slow) as bench:
         for sequence in (1, 2, 3):
             bench.take(sequence, deliveries=2)
         await until(lambda: slow.messages)
-        assert (slow.sequences, bench.starts.counts) == ([1], {1: 2})
+        assert (slow.sequences, bench.attempt_counter.counts) == ([1], {1: 2})
         slow.ends.set()
-        await until(lambda: bench.stamps(3, 2))
+        await until(lambda: bench.acks(3, 2))
         assert slow.sequences == [1, 2, 3]
 
 
 async def test_with_one_attempt_allowed_a_message_that_nobody_began_is_still_begun() -> None:
     begun = Begun()
-    async with a_desk(begun, max_attempts=1) as bench:
+    async with a_processor(begun, max_attempts=1) as bench:
         bench.take(1, deliveries=2)
-        await until(lambda: bench.stamps(1, 2))
-        assert (len(begun.messages), bench.stamps(1, 2), bench.evidence.asked) == (1, [b"+ACK"], [])
+        await until(lambda: bench.acks(1, 2))
+        assert (len(begun.messages), bench.acks(1, 2), bench.publisher.asked) == (1, [b"+ACK"], [])
 
 
 async def test_a_redelivery_that_we_asked_for_is_no_suspect_and_counts_on() -> None:
     begun = Begun(Retry(FAULT))
-    async with a_desk(begun, max_attempts=3) as bench:
+    async with a_processor(begun, max_attempts=3) as bench:
         bench.take(1)
-        await until(lambda: bench.stamps(1))
+        await until(lambda: bench.acks(1))
         assert bench.take(1, deliveries=2) is True
         await until(lambda: len(begun.messages) == 2)
-        assert (begun.starts, bench.starts.counts, bench.watcher.timeouts) == ([1, 2], {1: 2}, [])
+        assert (begun.attempts, bench.attempt_counter.counts, bench.watcher.timeouts) == ([1, 2], {1: 2}, [])
 
 
 async def test_what_another_process_has_counted_since_holds_over_what_we_remember() -> None:
     """It failed here, then three times elsewhere: here nothing is left for it but its dead letter, and that tells all four."""
     begun = Begun(Retry(FAULT))
-    async with a_desk(begun, max_attempts=4) as bench:
+    async with a_processor(begun, max_attempts=4) as bench:
         bench.take(1)
-        await until(lambda: bench.stamps(1))
-        bench.starts.counts[1] = 4
+        await until(lambda: bench.acks(1))
+        bench.attempt_counter.counts[1] = 4
         bench.take(1, deliveries=5)
-        await until(lambda: bench.evidence.asked)
-        assert (begun.starts, bench.starts.counts) == ([1], {1: 4})
+        await until(lambda: bench.publisher.asked)
+        assert (begun.attempts, bench.attempt_counter.counts) == ([1], {1: 4})
 
 
 async def test_a_first_delivery_that_fails_is_judged_by_the_count_that_all_share() -> None:
     """A server that was killed may have forgotten that it delivered the message before."""
     begun = Begun(Retry(FAULT))
-    async with a_desk(begun, max_attempts=3) as bench:
-        bench.starts.counts[1] = 2
+    async with a_processor(begun, max_attempts=3) as bench:
+        bench.attempt_counter.counts[1] = 2
         bench.take(1)
-        await until(lambda: bench.evidence.asked)
-        assert (bench.starts.counts, bench.stamps(1)) == ({1: 3}, [])
+        await until(lambda: bench.publisher.asked)
+        assert (bench.attempt_counter.counts, bench.acks(1)) == ({1: 3}, [])
 
 
 async def test_a_failure_that_cannot_be_counted_is_held_until_it_can() -> None:
-    async with a_desk(Begun(Retry(FAULT)), store_retry=0.01) as bench:
-        bench.starts.is_down = True
+    async with a_processor(Begun(Retry(FAULT)), store_retry=0.01) as bench:
+        bench.attempt_counter.is_down = True
         bench.take(1)
-        await until(lambda: bench.starts.tries > 2)
-        assert (bench.stamps(1), bench.gate.cause) == ([], "a start cannot be written down: down")
-        bench.starts.is_down = False
-        await until(lambda: bench.stamps(1))
-        assert bench.gate.is_open
+        await until(lambda: bench.attempt_counter.tries > 2)
+        assert (bench.acks(1), bench.pause_switch.cause) == ([], "an attempt cannot be recorded: down")
+        bench.attempt_counter.is_down = False
+        await until(lambda: bench.acks(1))
+        assert bench.pause_switch.is_open
 
 
 async def test_a_retry_that_spends_nothing_is_begun_again_with_the_same_count() -> None:
     begun = Begun(Retry(FAULT, uses_attempt=False))
-    async with a_desk(begun, max_attempts=2) as bench:
+    async with a_processor(begun, max_attempts=2) as bench:
         for deliveries in range(1, 6):
             bench.take(1, deliveries)
             await until(lambda deliveries=deliveries: len(begun.messages) == deliveries)
-        assert (begun.starts, bench.evidence.asked) == ([1, 1, 1, 1, 1], [])
+        assert (begun.attempts, bench.publisher.asked) == ([1, 1, 1, 1, 1], [])
 
 
 async def test_a_retry_that_spends_nothing_never_exhausts_whoever_gets_it_next() -> None:
     """Each delivery reaches another instance: none of them knows why it comes again."""
     begun = Begun(Retry(FAULT, uses_attempt=False))
-    async with a_desk(begun, max_attempts=2) as bench:
+    async with a_processor(begun, max_attempts=2) as bench:
         for deliveries in range(1, 6):
             bench.take(1, deliveries)
             await until(lambda deliveries=deliveries: len(begun.messages) == deliveries)
-            bench.desk._again._sent_away.clear()
-        assert bench.evidence.asked == []
+            bench.processor._again._sent_away.clear()
+        assert bench.publisher.asked == []
 
 
 async def test_a_message_settled_for_good_leaves_no_marks() -> None:
-    async with a_desk(Begun()) as bench:
+    async with a_processor(Begun()) as bench:
         bench.take(1, deliveries=2)
-        await until(lambda: bench.stamps(1, 2))
-        assert bench.starts.counts == {}
+        await until(lambda: bench.acks(1, 2))
+        assert bench.attempt_counter.counts == {}
 
 
 async def test_a_redelivery_that_was_on_its_way_when_its_letter_was_stored_is_begun_no_more() -> None:
     """The last word may have been lost, so it is said again."""
     begun = Begun(Retry(FAULT))
-    async with a_desk(begun, max_attempts=2, last_word=b"+TERM") as bench:
+    async with a_processor(begun, max_attempts=2, dead_letter_ack=b"+TERM") as bench:
         bench.take(1)
-        await until(lambda: bench.stamps(1))
+        await until(lambda: bench.acks(1))
         bench.take(1, deliveries=2)
-        await until(lambda: bench.evidence.asked)
-        bench.evidence.accept()
+        await until(lambda: bench.publisher.asked)
+        bench.publisher.accept()
         assert bench.take(1, deliveries=3) is True
-        assert (begun.starts, bench.stamps(1, 2), bench.stamps(1, 3)) == ([1, 2], [b"+TERM"], [b"+TERM"])
-        assert (bench.watcher.timeouts, len(bench.desk.in_flight)) == ([1], 0)
+        assert (begun.attempts, bench.acks(1, 2), bench.acks(1, 3)) == ([1, 2], [b"+TERM"], [b"+TERM"])
+        assert (bench.watcher.timeouts, len(bench.processor.in_flight)) == ([1], 0)
 
 
 async def test_what_a_server_that_was_away_delivers_again_is_begun_though_it_was_settled() -> None:
     """It may have lost the stamp and what was stored before it."""
     begun = Begun()
-    async with a_desk(begun) as bench:
+    async with a_processor(begun) as bench:
         bench.take(1, deliveries=2)
-        await until(lambda: bench.stamps(1, 2))
+        await until(lambda: bench.acks(1, 2))
         bench.connection.reconnect_count += 1
         bench.take(1, deliveries=3)
-        await until(lambda: bench.stamps(1, 3))
+        await until(lambda: bench.acks(1, 3))
         assert begun.sequences == [1, 1]
 
 
 async def test_what_a_new_durable_delivers_again_is_begun_though_it_was_settled_in_the_old_one() -> None:
     begun = Begun()
-    async with a_desk(begun) as bench:
+    async with a_processor(begun) as bench:
         bench.take(1, deliveries=4)
-        await until(lambda: bench.stamps(1, 4))
+        await until(lambda: bench.acks(1, 4))
         bench.take(1, deliveries=2)
-        await until(lambda: bench.stamps(1, 2))
+        await until(lambda: bench.acks(1, 2))
         assert begun.sequences == [1, 1]
 
 
 async def test_while_starts_cannot_be_written_down_nothing_begins_and_the_lane_says_why() -> None:
     begun = Begun()
-    async with a_desk(begun, store_retry=0.01) as bench:
-        bench.starts.is_down = True
+    async with a_processor(begun, store_retry=0.01) as bench:
+        bench.attempt_counter.is_down = True
         bench.take(1, deliveries=2)
-        await until(lambda: bench.starts.tries > 2)
+        await until(lambda: bench.attempt_counter.tries > 2)
         bench.take(2)
-        assert (begun.messages, bench.gate.cause) == ([], "a start cannot be written down: down")
-        bench.starts.is_down = False
+        assert (begun.messages, bench.pause_switch.cause) == ([], "an attempt cannot be recorded: down")
+        bench.attempt_counter.is_down = False
         await until(lambda: len(begun.messages) == 2)
-        assert (sorted(begun.sequences), bench.gate.is_open) == ([1, 2], True)
+        assert (sorted(begun.sequences), bench.pause_switch.is_open) == ([1, 2], True)
 
 
 async def test_a_copy_of_what_is_held_is_not_begun_and_its_token_is_the_one_that_settles() -> None:
     slow = Slow()
-    async with a_desk(slow) as bench:
+    async with a_processor(slow) as bench:
         bench.take(1)
         assert bench.take(1, deliveries=2) is True
         slow.ends.set()
-        await until(lambda: bench.stamps(1, 2))
-        assert (len(slow.messages), bench.stamps(1, 1), bench.stamps(1, 2)) == (1, [], [b"+ACK"])
+        await until(lambda: bench.acks(1, 2))
+        assert (len(slow.messages), bench.acks(1, 1), bench.acks(1, 2)) == (1, [], [b"+ACK"])
 
 
 async def test_a_subject_outside_the_allow_list_is_sent_away_unread() -> None:
     begun = Begun()
-    async with a_desk(begun, is_allowed=lambda subject: subject == "other") as bench:
+    async with a_processor(begun, is_allowed=lambda subject: subject == "other") as bench:
         bench.take(1)
-        await until(bench.stamps)
-        assert (begun.messages, bench.stamps()) == ([], [b'-NAK {"delay": 1000000000}'])
+        await until(bench.acks)
+        assert (begun.messages, bench.acks()) == ([], [b'-NAK {"delay": 1000000000}'])
 
 
 # -- waiting -----------------------------------------------------------------------------------------------------------
@@ -329,43 +329,43 @@ async def test_a_subject_outside_the_allow_list_is_sent_away_unread() -> None:
 
 async def test_more_than_the_slots_wait_their_turn_in_order() -> None:
     slow = Slow()
-    async with a_desk(slow, slots=2) as bench:
+    async with a_processor(slow, slots=2) as bench:
         for sequence in (1, 2, 3, 4):
             bench.take(sequence)
         await until(lambda: len(slow.messages) == 2)
-        assert (slow.sequences, len(bench.desk.in_flight), bench.desk.room()) == ([1, 2], 4, 508)
+        assert (slow.sequences, len(bench.processor.in_flight), bench.processor.room()) == ([1, 2], 4, 508)
         slow.ends.set()
-        await until(lambda: bench.stamps(4))
+        await until(lambda: bench.acks(4))
         assert slow.sequences == [1, 2, 3, 4]
 
 
 async def test_one_unexplained_redelivery_at_a_time_waits_for_a_slot() -> None:
     """Its attempt is counted by then: of those that waited beside it, the end of the process would spend one attempt each."""
     slow = Slow()
-    async with a_desk(slow, slots=1) as bench:
+    async with a_processor(slow, slots=1) as bench:
         bench.take(1)
         for sequence in (2, 3, 4):
             bench.take(sequence, deliveries=2)
-        await until(lambda: bench.starts.counts)
-        assert bench.starts.counts == {2: 2}
+        await until(lambda: bench.attempt_counter.counts)
+        assert bench.attempt_counter.counts == {2: 2}
         slow.ends.set()
-        await until(lambda: bench.stamps(4, 2))
+        await until(lambda: bench.acks(4, 2))
         assert slow.sequences == [1, 2, 3, 4]
 
 
 async def test_a_drain_hands_back_an_unexplained_redelivery_that_waits_for_a_slot() -> None:
     """It spends nothing, and neither do those behind it."""
     slow = Slow()
-    async with a_desk(slow, slots=1) as bench:
+    async with a_processor(slow, slots=1) as bench:
         bench.take(1)
         for sequence in (2, 3):
             bench.take(sequence, deliveries=2)
-        await until(lambda: bench.starts.counts)
-        bench.desk.stop_taking()
+        await until(lambda: bench.attempt_counter.counts)
+        bench.processor.stop_taking()
         slow.ends.set()
-        assert await bench.desk.drain(1, 2) is True
-        assert (bench.stamps(2, 2), bench.stamps(3, 2)) == ([NAK_AT_ONCE], [NAK_AT_ONCE])
-        assert (slow.sequences, bench.starts.counts) == ([1], {2: 1})
+        assert await bench.processor.drain(1, 2) is True
+        assert (bench.acks(2, 2), bench.acks(3, 2)) == ([NAK_AT_ONCE], [NAK_AT_ONCE])
+        assert (slow.sequences, bench.attempt_counter.counts) == ([1], {2: 1})
 
 
 async def test_a_slot_goes_on_while_the_effects_of_its_last_message_are_being_stored() -> None:
@@ -375,54 +375,54 @@ async def test_a_slot_goes_on_while_the_effects_of_its_last_message_are_being_st
         begun.append(message.sequence)
         return Done(effects=(Effect("effects", b"", str(message.sequence)),))
 
-    async with a_desk(handle, slots=1) as bench:
+    async with a_processor(handle, slots=1) as bench:
         for sequence in (1, 2, 3):
             bench.take(sequence)
         await until(lambda: begun == [1, 2, 3])
-        assert bench.stamps(1) == []
-        bench.evidence.accept()
-        assert [bench.stamps(sequence) for sequence in (1, 2, 3)] == [[b"+ACK"]] * 3
+        assert bench.acks(1) == []
+        bench.publisher.accept()
+        assert [bench.acks(sequence) for sequence in (1, 2, 3)] == [[b"+ACK"]] * 3
 
 
 async def test_what_needs_no_slot_does_not_wait_for_one() -> None:
     slow = Slow()
-    async with a_desk(lambda message: slow(message) if message.sequence < 4 else Done(), slots=2, prefetch=4) as bench:
+    async with a_processor(lambda message: slow(message) if message.sequence < 4 else Done(), slots=2, prefetch=4) as bench:
         for sequence in (1, 2, 3, 4):
             bench.take(sequence)
-        assert bench.stamps(4) == [b"+ACK"]
+        assert bench.acks(4) == [b"+ACK"]
         slow.ends.set()
-        await until(lambda: bench.stamps(3))
+        await until(lambda: bench.acks(3))
 
 
 async def test_what_has_a_slot_leaves_its_place_in_the_prefetch_where_the_lane_says_so() -> None:
     slow = Slow()
-    async with a_desk(slow, slots=2, prefetch=10, slots_beside_prefetch=True) as bench:
+    async with a_processor(slow, slots=2, prefetch=10, slots_beside_prefetch=True) as bench:
         for sequence in (1, 2, 3):
             bench.take(sequence)
-        assert bench.desk.room() == 9  # only the third, which waits for a slot, counts
+        assert bench.processor.room() == 9  # only the third, which waits for a slot, counts
         slow.ends.set()
-        await until(lambda: bench.stamps(3))
+        await until(lambda: bench.acks(3))
 
 
 async def test_nothing_begins_while_the_lane_is_paused_and_all_of_it_when_it_flows() -> None:
     """A full prefetch: beginning what waits must not go a step deeper for each one."""
     begun = Begun(Done(reply=Reply(b"")))
-    async with a_desk(begun) as bench:
-        bench.gate.close("evidence", "full")
+    async with a_processor(begun) as bench:
+        bench.pause_switch.close("evidence", "full")
         for sequence in range(1, 513):
             bench.take(sequence)
-        assert (begun.messages, bench.desk.room()) == ([], 0)
-        bench.gate.open("evidence")
+        assert (begun.messages, bench.processor.room()) == ([], 0)
+        bench.pause_switch.open("evidence")
         assert begun.sequences == list(range(1, 513))
-        assert len(bench.desk.in_flight) == 0
+        assert len(bench.processor.in_flight) == 0
 
 
 async def test_what_was_sent_away_counts_against_the_room_above_what_may_be_delayed() -> None:
-    async with a_desk(Begun(Retry(FAULT)), prefetch=10, max_delayed=3) as bench:
+    async with a_processor(Begun(Retry(FAULT)), prefetch=10, max_delayed=3) as bench:
         for sequence in range(1, 6):
             bench.take(sequence)
-        await until(lambda: bench.stamps(5))
-        assert bench.desk.room() == 8
+        await until(lambda: bench.acks(5))
+        assert bench.processor.room() == 8
 
 
 # -- handlers that fail ------------------------------------------------------------------------------------------------
@@ -441,27 +441,27 @@ def raising(exc: BaseException, *, waits: bool) -> Callable[[Message], Outcome |
 @pytest.mark.parametrize("waits", [False, True])
 async def test_a_handler_that_raises_is_tried_again_and_alarmed(waits: bool) -> None:
     error = ValueError("oops")
-    async with a_desk(raising(error, waits=waits)) as bench:
+    async with a_processor(raising(error, waits=waits)) as bench:
         bench.take(1)
-        await until(lambda: bench.stamps())
-        assert (bench.stamps(), bench.watcher.alarms) == ([b'-NAK {"delay": 1000000000}'], [error])
+        await until(lambda: bench.acks())
+        assert (bench.acks(), bench.watcher.alarms) == ([b'-NAK {"delay": 1000000000}'], [error])
 
 
 @pytest.mark.parametrize("waits", [False, True])
 async def test_a_handler_that_raises_poison_is_dead_without_an_alarm(waits: bool) -> None:
-    async with a_desk(raising(Poison("never"), waits=waits)) as bench:
+    async with a_processor(raising(Poison("never"), waits=waits)) as bench:
         bench.take(1)
-        await until(lambda: bench.evidence.asked)
-        assert [effect.data for effect in bench.evidence.asked[0]] == [b"processing_error:processing_error"]
+        await until(lambda: bench.publisher.asked)
+        assert [effect.data for effect in bench.publisher.asked[0]] == [b"processing_error:processing_error"]
         assert bench.watcher.alarms == []
 
 
 async def test_a_handler_that_hangs_is_cancelled_and_its_attempt_is_spent() -> None:
     slow = Slow()
-    async with a_desk(slow, handler_timeout=0.01) as bench:
+    async with a_processor(slow, handler_timeout=0.01) as bench:
         bench.take(1)
-        await until(lambda: bench.desk.tick() or bench.stamps())
-        assert (bench.stamps(), slow.cancelled) == ([b'-NAK {"delay": 1000000000}'], 1)
+        await until(lambda: bench.processor.tick() or bench.acks())
+        assert (bench.acks(), slow.cancelled) == ([b'-NAK {"delay": 1000000000}'], 1)
 
 
 async def test_a_cancelled_error_of_the_handlers_own_is_a_failure_and_frees_its_slot() -> None:
@@ -473,21 +473,21 @@ async def test_a_cancelled_error_of_the_handlers_own_is_a_failure_and_frees_its_
             raise error
         return Done()
 
-    async with a_desk(handle, slots=1) as bench:
+    async with a_processor(handle, slots=1) as bench:
         bench.take(1)
         bench.take(2)
-        await until(lambda: bench.stamps(2), within_s=1)
-        assert bench.stamps(1) == [b'-NAK {"delay": 1000000000}']
+        await until(lambda: bench.acks(2), within_s=1)
+        assert bench.acks(1) == [b'-NAK {"delay": 1000000000}']
 
 
 async def test_a_commit_that_fails_is_tried_again() -> None:
     async def commit(_: object) -> None:
         raise OSError("away")
 
-    async with a_desk(Begun(Done(commit=commit))) as bench:
+    async with a_processor(Begun(Done(commit=commit))) as bench:
         bench.take(1)
-        await until(lambda: bench.stamps())
-        assert bench.stamps() == [b'-NAK {"delay": 1000000000}']
+        await until(lambda: bench.acks())
+        assert bench.acks() == [b'-NAK {"delay": 1000000000}']
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------
@@ -495,69 +495,69 @@ async def test_a_commit_that_fails_is_tried_again() -> None:
 
 async def test_a_drain_hands_back_what_was_never_begun_and_spends_nothing() -> None:
     slow = Slow()
-    async with a_desk(slow, slots=1) as bench:
+    async with a_processor(slow, slots=1) as bench:
         for sequence in (1, 2, 3):
             bench.take(sequence)
         await until(lambda: slow.messages)
-        bench.desk.stop_taking()
-        assert (bench.stamps(2), bench.stamps(3), bench.starts.counts) == ([NAK_AT_ONCE], [NAK_AT_ONCE], {2: 0, 3: 0})
+        bench.processor.stop_taking()
+        assert (bench.acks(2), bench.acks(3), bench.attempt_counter.counts) == ([NAK_AT_ONCE], [NAK_AT_ONCE], {2: 0, 3: 0})
         slow.ends.set()
-        assert await bench.desk.drain(1, 2) is True
-        assert (bench.stamps(1), slow.sequences) == ([b"+ACK"], [1])
+        assert await bench.processor.drain(1, 2) is True
+        assert (bench.acks(1), slow.sequences) == ([b"+ACK"], [1])
 
 
 async def test_suspects_that_were_never_begun_are_handed_back_unmarked() -> None:
     slow = Slow()
-    async with a_desk(slow) as bench:
+    async with a_processor(slow) as bench:
         bench.take(1, deliveries=2)
         bench.take(2, deliveries=2)
         await until(lambda: slow.messages)
-        bench.desk.stop_taking()
-        assert (bench.stamps(2, 2), bench.starts.counts) == ([NAK_AT_ONCE], {1: 2})
+        bench.processor.stop_taking()
+        assert (bench.acks(2, 2), bench.attempt_counter.counts) == ([NAK_AT_ONCE], {1: 2})
 
 
 @pytest.mark.parametrize("deliveries", [1, 2])
 async def test_what_arrives_during_a_drain_is_handed_back(deliveries: int) -> None:
     begun = Begun()
-    async with a_desk(begun) as bench:
-        bench.desk.stop_taking()
+    async with a_processor(begun) as bench:
+        bench.processor.stop_taking()
         assert bench.take(1, deliveries) is True
-        assert (bench.stamps(1, deliveries), begun.messages, len(bench.desk.in_flight)) == ([NAK_AT_ONCE], [], 0)
+        assert (bench.acks(1, deliveries), begun.messages, len(bench.processor.in_flight)) == ([NAK_AT_ONCE], [], 0)
 
 
 async def test_a_redelivery_whose_start_is_about_to_be_written_down_is_begun_in_spite_of_the_drain() -> None:
     begun = Begun()
-    async with a_desk(begun) as bench:
+    async with a_processor(begun) as bench:
         bench.take(1, deliveries=2)
-        await until(lambda: bench.starts.tries)
-        bench.desk.stop_taking()
-        assert await bench.desk.drain(1, 2) is True
-        assert (bench.stamps(1, 2), len(begun.messages)) == ([b"+ACK"], 1)
+        await until(lambda: bench.attempt_counter.tries)
+        bench.processor.stop_taking()
+        assert await bench.processor.drain(1, 2) is True
+        assert (bench.acks(1, 2), len(begun.messages)) == ([b"+ACK"], 1)
 
 
 @pytest.mark.parametrize("is_expected", [True, False])
 async def test_a_redelivery_that_waits_for_a_paused_lane_is_handed_back_by_the_drain_at_once(is_expected: bool) -> None:
     begun = Begun(Retry(FAULT))
-    async with a_desk(begun) as bench:
+    async with a_processor(begun) as bench:
         if is_expected:
             bench.take(1)
-            await until(lambda: bench.stamps(1))
-        bench.gate.close("evidence", "full")
+            await until(lambda: bench.acks(1))
+        bench.pause_switch.close("evidence", "full")
         bench.take(1, deliveries=2)
-        bench.desk.stop_taking()
-        await until(lambda: bench.stamps(1, 2), within_s=1)
+        bench.processor.stop_taking()
+        await until(lambda: bench.acks(1, 2), within_s=1)
         counts = {1: 1} if is_expected else {}
-        assert (bench.stamps(1, 2), bench.starts.counts, len(begun.messages)) == ([NAK_AT_ONCE], counts, int(is_expected))
+        assert (bench.acks(1, 2), bench.attempt_counter.counts, len(begun.messages)) == ([NAK_AT_ONCE], counts, int(is_expected))
 
 
 async def test_work_is_cut_off_at_the_soft_deadline_and_handed_back() -> None:
     slow = Slow()
-    async with a_desk(slow) as bench:
+    async with a_processor(slow) as bench:
         bench.take(1)
         await until(lambda: slow.messages)
-        bench.desk.stop_taking()
-        assert await bench.desk.drain(0.02, 1) is False
-        assert (slow.cancelled, bench.stamps(1)) == (1, [NAK_AT_ONCE])
+        bench.processor.stop_taking()
+        assert await bench.processor.drain(0.02, 1) is False
+        assert (slow.cancelled, bench.acks(1)) == (1, [NAK_AT_ONCE])
 
 
 async def test_what_is_promised_takes_no_slot_and_is_handed_back_at_the_soft_deadline() -> None:
@@ -567,15 +567,15 @@ async def test_what_is_promised_takes_no_slot_and_is_handed_back_at_the_soft_dea
         promises.append(Deferred())
         return promises[-1]
 
-    async with a_desk(promising, slots=1) as bench:
+    async with a_processor(promising, slots=1) as bench:
         bench.take(1)
         bench.take(2)
         assert len(promises) == 2
         promises[0].resolve(Done())
-        bench.desk.stop_taking()
-        assert await bench.desk.drain(0.01, 1) is False
+        bench.processor.stop_taking()
+        assert await bench.processor.drain(0.01, 1) is False
         promises[1].resolve(Done())
-        assert (bench.stamps(1), bench.stamps(2)) == ([b"+ACK"], [NAK_AT_ONCE])
+        assert (bench.acks(1), bench.acks(2)) == ([b"+ACK"], [NAK_AT_ONCE])
 
 
 async def test_a_promise_that_fails_is_a_failure_of_the_handler() -> None:
@@ -584,10 +584,10 @@ async def test_a_promise_that_fails_is_a_failure_of_the_handler() -> None:
         later.resolve(ValueError("odd"))
         return later
 
-    async with a_desk(failing) as bench:
+    async with a_processor(failing) as bench:
         bench.take(1)
-        await until(lambda: bench.stamps(1))
-        assert bench.stamps(1) == [b'-NAK {"delay": 1000000000}']
+        await until(lambda: bench.acks(1))
+        assert bench.acks(1) == [b'-NAK {"delay": 1000000000}']
 
 
 async def test_what_clings_to_life_is_handed_back_at_the_hard_deadline() -> None:
@@ -601,18 +601,18 @@ async def test_what_clings_to_life_is_handed_back_at_the_hard_deadline() -> None
                 continue
         return Done()
 
-    async with a_desk(stubborn) as bench:
+    async with a_processor(stubborn) as bench:
         bench.take(1)
-        bench.desk.stop_taking()
-        assert await bench.desk.drain(0.01, 0.03) is False
-        assert bench.stamps(1) == [NAK_AT_ONCE]
+        bench.processor.stop_taking()
+        assert await bench.processor.drain(0.01, 0.03) is False
+        assert bench.acks(1) == [NAK_AT_ONCE]
         ends.set()
 
 
 async def test_what_could_not_be_stored_is_left_to_whoever_pulls_it_next() -> None:
-    async with a_desk(Begun(Done((Effect("usage", b"", "u"),)))) as bench:
+    async with a_processor(Begun(Done((Effect("usage", b"", "u"),)))) as bench:
         bench.take(1)
-        bench.evidence.refuse()
-        bench.desk.stop_taking()
+        bench.publisher.refuse()
+        bench.processor.stop_taking()
         assert bench.connection.posted(token_of(1)) == [NAK_AT_ONCE]  # at once: a paused lane has nothing to wait for
-        assert await bench.desk.drain(0.01, 0.02)
+        assert await bench.processor.drain(0.01, 0.02)

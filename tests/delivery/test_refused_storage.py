@@ -12,47 +12,47 @@ from router.delivery.settlement import PendingSettlement, beyond_storage, decide
 from router.delivery.subscription import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK
 from router.message import Effect, Message, Reply
 from router.outcome import Dead, Done, Fault, Outcome, Retry
-from tests.support.delivery import Watcher, a_delivery, a_lane, receipts_for
+from tests.support.delivery import Watcher, a_delivery, a_subscription, receipts_for
 from tests.support.waiting import until
 
 FULL = NotPublished("effects", 10077, "maximum bytes exceeded")
 
 
-class Evidence:
+class RoomPublisher:
     """Stores what is no larger than the room that is left."""
 
     def __init__(self) -> None:
         self.room = 0
         self.tried: list[str] = []
 
-    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
+    async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
         self.tried.append(effects[0].id)
         return receipts_for(effects) if len(effects[0].data) <= self.room else FULL
 
-    def store(self, effects: Sequence[Effect], told: object) -> None: ...
+    def publish(self, effects: Sequence[Effect], callback: object) -> None: ...
 
 
 class Waits:
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
-        self.evidence, self.watcher = Evidence(), Watcher()
+        self.publisher, self.watcher = RoomPublisher(), Watcher()
         self.stored: list[int] = []
         self.again: list[int] = []
-        self.lane = a_lane(store_retry=0.001, max_waiting=8, observer=self.watcher, full_retry=5.0)
+        self.subscription = a_subscription(store_retry=0.001, max_waiting=8, observer=self.watcher, full_retry=5.0)
         self.refused = RefusedStorage(
-            self.lane,
-            self.evidence,
+            self.subscription,
+            self.publisher,
             tasks,
-            on_stored=lambda case, _: self.stored.append(case.message.sequence),
-            try_again=lambda case: self.again.append(case.message.sequence),
+            on_stored=lambda pending, _: self.stored.append(pending.message.sequence),
+            try_again=lambda pending: self.again.append(pending.message.sequence),
         )
 
     def take(self, sequence: int, tenant: str = "acme", size: int = 1) -> bool:
         outcome = Done((Effect("effects", b"x" * size, f"e-{sequence}"),))
-        return self.refused.take(self.case(outcome, sequence, tenant), FULL)
+        return self.refused.take(self.pending(outcome, sequence, tenant), FULL)
 
-    def case(self, outcome: Outcome, sequence: int = 1, tenant: str = "acme") -> PendingSettlement:
+    def pending(self, outcome: Outcome, sequence: int = 1, tenant: str = "acme") -> PendingSettlement:
         message: Message = replace(a_delivery(sequence), headers={"tenant_id": tenant})
-        return PendingSettlement(message, outcome, decide_settlement(self.lane, message, outcome))
+        return PendingSettlement(message, outcome, decide_settlement(self.subscription, message, outcome))
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ async def test_a_tenant_has_a_quarter_of_the_places_and_all_tenants_no_more_than
 async def test_a_large_one_that_does_not_fit_holds_back_no_small_one(waits: Waits) -> None:
     waits.take(1, size=1000)
     waits.take(2)
-    waits.evidence.room = 10
+    waits.publisher.room = 10
     await until(lambda: waits.stored == [2])
     assert waits.again == [1]
 
@@ -80,7 +80,7 @@ async def test_a_large_one_that_does_not_fit_holds_back_no_small_one(waits: Wait
 async def test_when_there_is_room_again_all_go_on_and_their_places_are_free(waits: Waits) -> None:
     waits.take(1)
     waits.take(2)
-    waits.evidence.room = 10
+    waits.publisher.room = 10
     await until(lambda: waits.watcher.storage == ["effects cannot be stored: maximum bytes exceeded", None])
     assert (waits.stored, waits.again, len(waits.refused)) == ([1], [2], 0)
     assert [waits.take(sequence) for sequence in (3, 4)] == [True, True]
@@ -100,21 +100,26 @@ async def test_only_a_stream_without_room_holds_back_its_own_messages(waits: Wai
 
 
 async def test_beyond_the_places_a_message_comes_again_and_spends_nothing(waits: Waits) -> None:
-    what, case = beyond_storage(waits.lane, waits.case(Done((Effect("effects", b"", "e"),))))
-    assert (what, case.verdict.stamp, case.verdict.is_final) == (SENT_BACK, b'-NAK {"delay": 5000000000}', False)
+    what, pending = beyond_storage(waits.subscription, waits.pending(Done((Effect("effects", b"", "e"),))))
+    assert (what, pending.settlement.ack, pending.settlement.is_final) == (SENT_BACK, b'-NAK {"delay": 5000000000}', False)
 
 
 async def test_beyond_the_places_what_has_had_its_attempts_keeps_them_and_comes_again_for_its_dead_letter_alone(waits: Waits) -> None:
-    _, exhausted = beyond_storage(waits.lane, waits.case(Retry(Fault("busy", ""))))
-    _, handled = beyond_storage(waits.lane, waits.case(Done((Effect("effects", b"", "e"),))))
+    _, exhausted = beyond_storage(waits.subscription, waits.pending(Retry(Fault("busy", ""))))
+    _, handled = beyond_storage(waits.subscription, waits.pending(Done((Effect("effects", b"", "e"),))))
     assert isinstance(exhausted.outcome, Retry)
     assert isinstance(handled.outcome, Retry)
     assert (exhausted.outcome.uses_attempt, handled.outcome.uses_attempt) == (True, False)
 
 
 async def test_beyond_the_places_a_requester_hears_so_at_once(waits: Waits) -> None:
-    lane = a_lane(overloaded=lambda _, seconds: Reply(b"in %d" % seconds), full_retry=5.0)
-    what, case = beyond_storage(lane, waits.case(Done((Effect("effects", b"", "e"),), Reply(b"yes"))))
-    assert (what, case.verdict.reply, case.verdict.stamp, case.verdict.effects) == (DECLINED, Reply(b"in 5"), b"+ACK", ())
-    what, case = beyond_storage(lane, waits.case(Dead(Fault("bad", ""), reply=Reply(b"bad"))))
-    assert (what, case.verdict.reply, case.verdict.stamp, case.verdict.effects) == (DEAD_LETTER_REFUSED, Reply(b"bad"), b"+ACK", ())
+    subscription = a_subscription(overloaded=lambda _, seconds: Reply(b"in %d" % seconds), full_retry=5.0)
+    what, pending = beyond_storage(subscription, waits.pending(Done((Effect("effects", b"", "e"),), Reply(b"yes"))))
+    assert (what, pending.settlement.reply, pending.settlement.ack, pending.settlement.effects) == (DECLINED, Reply(b"in 5"), b"+ACK", ())
+    what, pending = beyond_storage(subscription, waits.pending(Dead(Fault("bad", ""), reply=Reply(b"bad"))))
+    assert (what, pending.settlement.reply, pending.settlement.ack, pending.settlement.effects) == (
+        DEAD_LETTER_REFUSED,
+        Reply(b"bad"),
+        b"+ACK",
+        (),
+    )

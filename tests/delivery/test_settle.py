@@ -11,7 +11,7 @@ from router.delivery.settle import Settler
 from router.delivery.settlement import PendingSettlement, decide_settlement
 from router.message import Effect, Message, Reply
 from router.outcome import Commit, Dead, Done, Fault, Outcome, Receipt
-from tests.support.delivery import FakeConnection, FakeEvidence, Watcher, a_delivery, a_lane, token_of
+from tests.support.delivery import FakeConnection, FakePublisher, Watcher, a_delivery, a_subscription, token_of
 from tests.support.waiting import until
 
 EFFECTS = (Effect("usage", b"1", "u-1"),)
@@ -27,19 +27,19 @@ class Settling(FakeConnection):
         self.finished: list[int] = []
         self.failed: list[Exception] = []
         self.watcher = Watcher()
-        self.lane = a_lane(store_retry=0.01, observer=self.watcher)
-        self.gate = PauseSwitch(lambda _: None)
-        self.evidence = FakeEvidence()
+        self.subscription = a_subscription(store_retry=0.01, observer=self.watcher)
+        self.pause_switch = PauseSwitch(lambda _: None)
+        self.publisher = FakePublisher()
         self.in_flight = InFlight(self, 30)  # type: ignore[arg-type]
         self.settler = Settler(
-            self.lane,
+            self.subscription,
             connection=self,  # type: ignore[arg-type]
-            evidence=self.evidence,  # type: ignore[arg-type]
+            publisher=self.publisher,  # type: ignore[arg-type]
             in_flight=self.in_flight,
-            gate=self.gate,
+            pause_switch=self.pause_switch,
             tasks=tasks,
             answer=lambda _, reply: self.diary.append(f"reply {reply.data.decode()}"),
-            finished=lambda case: self.finished.append(case.message.sequence),
+            finished=lambda pending: self.finished.append(pending.message.sequence),
             commit_failed=lambda _, exc: self.failed.append(exc),
         )
 
@@ -49,11 +49,11 @@ class Settling(FakeConnection):
 
     def settle(self, outcome: Outcome, message: Message | None = None) -> None:
         message = message or a_delivery()
-        self.settler.settle(PendingSettlement(message, outcome, decide_settlement(self.lane, message, outcome)))
+        self.settler.settle(PendingSettlement(message, outcome, decide_settlement(self.subscription, message, outcome)))
 
     def accept(self) -> None:
         self.diary.append("stored")
-        self.evidence.accept()
+        self.publisher.accept()
 
     def a_commit(self, fails: Exception | None = None) -> Commit:
         async def commit(receipts: Sequence[Receipt]) -> None:
@@ -82,7 +82,7 @@ async def test_the_order_is_effects_commit_reply_stamp(settling: Settling) -> No
 
 async def test_a_letter_stands_before_the_last_word(settling: Settling) -> None:
     settling.settle(Dead(Fault("bad", "")))
-    assert [effect.is_dead_letter for effect in settling.evidence.asked[0]] == [True]
+    assert [effect.is_dead_letter for effect in settling.publisher.asked[0]] == [True]
     assert settling.diary == []
     settling.accept()
     assert settling.diary == ["stored", "reply sorry", "stamp +ACK"]
@@ -111,46 +111,46 @@ async def test_a_commit_that_fails_leaves_the_message_unanswered_and_unstamped(s
 
 async def test_nothing_is_stamped_while_its_evidence_is_refused(settling: Settling) -> None:
     settling.settle(Done(EFFECTS, REPLY))
-    settling.evidence.refuse("full")
+    settling.publisher.refuse("full")
     assert settling.diary == []
-    assert settling.gate.cause == "effects cannot be stored: full"
+    assert settling.pause_switch.cause == "effects cannot be stored: full"
     assert a_delivery() in settling.in_flight
 
 
 async def test_what_is_refused_is_tried_again_until_it_is_stored(settling: Settling) -> None:
     settling.settle(Done(EFFECTS, REPLY))
-    settling.evidence.refuse()
-    await until(lambda: len(settling.evidence.asked) >= 4)
+    settling.publisher.refuse()
+    await until(lambda: len(settling.publisher.asked) >= 4)
     assert settling.diary == []
-    settling.evidence.refusing = None
-    await until(lambda: settling.gate.is_open)
+    settling.publisher.refusing = None
+    await until(lambda: settling.pause_switch.is_open)
     assert settling.diary == ["reply answer", "stamp +ACK"]
 
 
 async def test_everything_that_was_stuck_goes_on_where_it_was(settling: Settling) -> None:
     for sequence in (1, 2, 3):
         settling.settle(Done(EFFECTS), a_delivery(sequence))
-    settling.evidence.refuse()
-    settling.evidence.refusing = None
-    await until(lambda: settling.gate.is_open)
-    settling.evidence.accept()
+    settling.publisher.refuse()
+    settling.publisher.refusing = None
+    await until(lambda: settling.pause_switch.is_open)
+    settling.publisher.accept()
     assert settling.finished == [1, 2, 3]
 
 
 async def test_while_one_lies_stuck_only_the_first_is_tried(settling: Settling) -> None:
     for sequence in range(1, 50):
         settling.settle(Done(EFFECTS), a_delivery(sequence))
-    settling.evidence.refuse()
-    await until(lambda: len(settling.evidence.asked) >= 52)
+    settling.publisher.refuse()
+    await until(lambda: len(settling.publisher.asked) >= 52)
     assert settling.finished == []
 
 
 async def test_a_letter_that_is_refused_is_told(settling: Settling) -> None:
     settling.settle(Done(EFFECTS))
-    settling.evidence.refuse("full")
+    settling.publisher.refuse("full")
     assert settling.watcher.refused == []
     settling.settle(Dead(Fault("bad", "")))
-    settling.evidence.refuse("full")
+    settling.publisher.refuse("full")
     assert settling.watcher.refused == ["full"]
 
 
@@ -165,9 +165,9 @@ async def test_the_newest_token_is_stamped(settling: Settling) -> None:
 
 async def test_once_stopped_it_tries_no_more(settling: Settling) -> None:
     settling.settle(Done(EFFECTS))
-    settling.evidence.refuse()
+    settling.publisher.refuse()
     settling.settler.abandon()
-    settling.evidence.refusing = None
-    await asyncio.wait([asyncio.create_task(settling.gate.wait())], timeout=0.05)
+    settling.publisher.refusing = None
+    await asyncio.wait([asyncio.create_task(settling.pause_switch.wait())], timeout=0.05)
     assert settling.finished == []
-    settling.gate.open("evidence")
+    settling.pause_switch.open("evidence")

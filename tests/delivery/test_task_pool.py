@@ -41,7 +41,7 @@ class Desk:
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
+async def processor() -> AsyncIterator[Desk]:
     async with asyncio.TaskGroup() as tasks:
         yield Desk(tasks)
 
@@ -56,52 +56,52 @@ async def for_ever() -> Outcome:
     return DONE
 
 
-async def test_a_slot_goes_on_with_the_next_message_in_the_same_task(desk: Desk) -> None:
-    desk.waiting = [quick, quick]
-    await desk.put(quick).over()
-    await desk.turns[-1].over()
-    assert desk.came == [DONE] * 3
-    assert len(set(desk.by)) == 1
+async def test_a_slot_goes_on_with_the_next_message_in_the_same_task(processor: Desk) -> None:
+    processor.waiting = [quick, quick]
+    await processor.put(quick).over()
+    await processor.turns[-1].over()
+    assert processor.came == [DONE] * 3
+    assert len(set(processor.by)) == 1
 
 
-async def test_a_message_that_comes_while_its_slot_is_at_work_has_a_task_of_its_own(desk: Desk) -> None:
-    first, second = desk.put(quick), desk.put(quick)
+async def test_a_message_that_comes_while_its_slot_is_at_work_has_a_task_of_its_own(processor: Desk) -> None:
+    first, second = processor.put(quick), processor.put(quick)
     assert first.task is not second.task
-    assert desk.slots.are_full
+    assert processor.slots.are_full
     await first.over()
     await second.over()
-    assert not desk.slots.are_full
+    assert not processor.slots.are_full
 
 
-async def test_what_a_handler_raises_is_an_outcome_and_its_slot_goes_on(desk: Desk) -> None:
+async def test_what_a_handler_raises_is_an_outcome_and_its_slot_goes_on(processor: Desk) -> None:
     async def fails() -> Outcome:
         raise ValueError("broken")
 
     async def is_away() -> Outcome:
         raise BrokerUnavailable("away")
 
-    desk.waiting = [is_away, quick]
-    await desk.put(fails).over()
-    await desk.turns[-1].over()
-    assert [type(came) for came in desk.came] == [Retry, BrokerUnavailable, Done]
+    processor.waiting = [is_away, quick]
+    await processor.put(fails).over()
+    await processor.turns[-1].over()
+    assert [type(came) for came in processor.came] == [Retry, BrokerUnavailable, Done]
 
 
-async def test_a_cancelled_message_goes_back_and_its_slot_ends(desk: Desk) -> None:
-    turn = desk.put(for_ever)
+async def test_a_cancelled_message_goes_back_and_its_slot_ends(processor: Desk) -> None:
+    turn = processor.put(for_ever)
     await asyncio.sleep(0)
     turn.cancel()
     await turn.over()
-    assert desk.came == [None]
-    assert not desk.slots.are_full
+    assert processor.came == [None]
+    assert not processor.slots.are_full
 
 
-async def test_cancelling_a_turn_that_is_over_leaves_the_slots_next_message_alone(desk: Desk) -> None:
-    desk.waiting = [quick]
-    first = desk.put(quick)
+async def test_cancelling_a_turn_that_is_over_leaves_the_slots_next_message_alone(processor: Desk) -> None:
+    processor.waiting = [quick]
+    first = processor.put(quick)
     await first.over()
     first.cancel()
-    await desk.turns[-1].over()
-    assert desk.came == [DONE, DONE]
+    await processor.turns[-1].over()
+    assert processor.came == [DONE, DONE]
 
 
 @pytest.mark.parametrize("swallows", [False, True])
@@ -115,14 +115,14 @@ async def test_a_message_that_took_too_long_leaves_its_slot_fit_for_the_next(swa
         return DONE
 
     async with asyncio.TaskGroup() as tasks:
-        desk = Desk(tasks, timeout_s=-1.0)
-        desk.waiting = [cancelled_by_nobody]
-        turn = desk.put(hangs)
+        processor = Desk(tasks, timeout_s=-1.0)
+        processor.waiting = [cancelled_by_nobody]
+        turn = processor.put(hangs)
         await asyncio.sleep(0)
-        desk.slots.end_overdue()
+        processor.slots.end_overdue()
         await turn.over()
-        await desk.turns[-1].over()
-    assert desk.came == [DONE if swallows else FAILED, DONE]
+        await processor.turns[-1].over()
+    assert processor.came == [DONE if swallows else FAILED, DONE]
 
 
 async def cancelled_by_nobody() -> Outcome:
@@ -136,7 +136,7 @@ async def cancelled_by_nobody() -> Outcome:
     return DONE
 
 
-async def test_what_a_handler_leaves_in_its_context_the_next_message_does_not_see(desk: Desk) -> None:
+async def test_what_a_handler_leaves_in_its_context_the_next_message_does_not_see(processor: Desk) -> None:
     seen: list[str] = []
 
     async def careless() -> Outcome:
@@ -144,15 +144,15 @@ async def test_what_a_handler_leaves_in_its_context_the_next_message_does_not_se
         TENANT.set("acme")
         return DONE
 
-    desk.waiting = [careless, careless]
-    await desk.put(careless).over()
-    await desk.turns[1].over()
-    await desk.turns[2].over()
+    processor.waiting = [careless, careless]
+    await processor.put(careless).over()
+    await processor.turns[1].over()
+    await processor.turns[2].over()
     assert seen == ["nobody"] * 3
-    assert len(set(desk.by)) == 3
+    assert len(set(processor.by)) == 3
 
 
-async def test_a_slot_that_was_cancelled_begins_nothing_even_if_its_handler_did_not_mind(desk: Desk) -> None:
+async def test_a_slot_that_was_cancelled_begins_nothing_even_if_its_handler_did_not_mind(processor: Desk) -> None:
     async def does_not_mind() -> Outcome:
         try:
             await asyncio.Event().wait()
@@ -160,19 +160,19 @@ async def test_a_slot_that_was_cancelled_begins_nothing_even_if_its_handler_did_
             return DONE
         return DONE
 
-    desk.waiting = [quick]
-    turn = desk.put(does_not_mind)
+    processor.waiting = [quick]
+    turn = processor.put(does_not_mind)
     await asyncio.sleep(0)
     turn.cancel()
     await turn.over()
-    assert desk.turns[1].task is not turn.task
-    await desk.turns[1].over()
+    assert processor.turns[1].task is not turn.task
+    await processor.turns[1].over()
 
 
-async def test_who_waits_for_a_turn_and_leaves_does_not_end_it(desk: Desk) -> None:
-    turn = desk.put(quick)
+async def test_who_waits_for_a_turn_and_leaves_does_not_end_it(processor: Desk) -> None:
+    turn = processor.put(quick)
     waiting = asyncio.create_task(turn.over())
     await asyncio.sleep(0)
     waiting.cancel()
     await turn.over()
-    assert desk.came == [DONE]
+    assert processor.came == [DONE]

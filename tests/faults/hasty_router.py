@@ -17,8 +17,8 @@ if __name__ == "__main__":
 
     def settle(self: Settler, case: PendingSettlement) -> None:
         self._stored(case, ())
-        if effects := case.verdict.effects:
-            asyncio.get_running_loop().call_later(LATER_S, self._evidence.store, effects, lambda _: None)
+        if effects := case.settlement.effects:
+            asyncio.get_running_loop().call_later(LATER_S, self._publisher.publish, effects, lambda _: None)
 
     Settler.settle = settle  # type: ignore[method-assign]
     main()

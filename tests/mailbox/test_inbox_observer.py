@@ -33,10 +33,10 @@ def test_every_code_is_told_from_the_start() -> None:
 
 def test_each_end_has_its_code() -> None:
     watch = a_watch()
-    watch.settled(a_message(), Done(), True)
-    watch.settled(a_message(), Hold(FAULT), False)
-    watch.settled(a_message(), Dead(FAULT, PROCESSING_ERROR), True)
-    watch.settled(a_message(), Retry(FAULT), True)
+    watch.on_settled(a_message(), Done(), True)
+    watch.on_settled(a_message(), Hold(FAULT), False)
+    watch.on_settled(a_message(), Dead(FAULT, PROCESSING_ERROR), True)
+    watch.on_settled(a_message(), Retry(FAULT), True)
     watch.on_recovered()
     ends = ("processed", "transient", "processing_error", "maxdeliver_exhausted", "stranded")
     assert counted(watch) == dict.fromkeys(ends, 1)
@@ -45,8 +45,8 @@ def test_each_end_has_its_code() -> None:
 def test_a_duplicate_is_not_counted_as_processed_and_the_next_message_is() -> None:
     watch, again = a_watch(), a_message()
     watch.on_duplicate(again)
-    watch.settled(again, Done(), True)
-    watch.settled(replace(again, sequence=8), Done(), True)
+    watch.on_settled(again, Done(), True)
+    watch.on_settled(replace(again, sequence=8), Done(), True)
     assert counted(watch) == {"duplicate": 1, "processed": 1}
     assert watch._known == set()
 
@@ -54,12 +54,12 @@ def test_a_duplicate_is_not_counted_as_processed_and_the_next_message_is() -> No
 def test_a_stream_made_anew_is_not_taken_for_the_old_one() -> None:
     watch, old = a_watch(), a_message()
     watch.on_duplicate(old)
-    watch.settled(replace(old, stored_ns=old.stored_ns + 1), Done(), True)
+    watch.on_settled(replace(old, stored_ns=old.stored_ns + 1), Done(), True)
     assert counted(watch) == {"processed": 1}
 
 
 def test_a_duplicate_that_ends_in_the_dead_letters_is_forgotten() -> None:
     watch, again = a_watch(), a_message()
     watch.on_duplicate(again)
-    watch.settled(again, Dead(FAULT, PROCESSING_ERROR), True)
+    watch.on_settled(again, Dead(FAULT, PROCESSING_ERROR), True)
     assert watch._known == set()

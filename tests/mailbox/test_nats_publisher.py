@@ -42,7 +42,7 @@ class Played:
         self.batches += 1
         return NotPublished(effects[-1].subject, self._batch, "played")
 
-    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
+    async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
         (effect,) = effects
         self.sent.append(effect.id)
         if (number := self._refusals.get(effect.id)) is not None:

@@ -137,7 +137,7 @@ def _worker(url: str, settings: Settings) -> Worker:
 
     places = WorkerTopology(
         stream=settings.streams.assignments.name,
-        starts=settings.buckets.starts.name,
+        attempts=settings.buckets.attempts.name,
         results=settings.results.subject,
         acks=settings.acks.subject,
     )

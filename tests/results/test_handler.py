@@ -55,7 +55,7 @@ async def test_an_unknown_assignment_is_accepted_and_counted() -> None:
 
 
 async def test_an_unknown_assignment_is_refused_when_it_comes_again_if_the_rules_say_so() -> None:
-    handler, again = a_handler(KnownTwin(), uncorrelated="refuse"), msgspec.structs.replace(a_result(), deliveries=2, starts=2)
+    handler, again = a_handler(KnownTwin(), uncorrelated="refuse"), msgspec.structs.replace(a_result(), deliveries=2, attempts=2)
     first, second = await awaited(handler(a_result())), await awaited(handler(again))
     assert isinstance(first, Retry)
     assert isinstance(second, Dead)

@@ -23,7 +23,7 @@ from router.runtime.rows import KnownEvent
 from router.runtime.state import StateTransaction
 from router.runtime.store import Store
 from tests.support.agents import BATCH_POINTS, Bench, a_bench, a_message
-from tests.support.delivery import a_desk
+from tests.support.delivery import a_processor
 
 SENT_POINTS = ("before_store", "after_store", "after_receipt", "after_stamp")
 
@@ -210,7 +210,7 @@ def test_a_guard_that_is_taken_away_is_missed(
 
 
 async def _termed_before_its_letter() -> bool:
-    async with a_desk(lambda _: Dead(Fault("c", "hopeless")), last_word=b"+TERM") as bench:
+    async with a_processor(lambda _: Dead(Fault("c", "hopeless")), dead_letter_ack=b"+TERM") as bench:
         bench.take()
         return bool(bench.stamps())
 

@@ -377,7 +377,7 @@ def _a_worker_process(place: WorkPlace, *options: str) -> "subprocess.Popen[byte
         "ROUTER_RESULTS__SUBJECT": place.topology.results,
         "ROUTER_ACKS__SUBJECT": place.topology.acks,
         "ROUTER_STREAMS__ASSIGNMENTS__NAME": place.topology.stream,
-        "ROUTER_BUCKETS__STARTS__NAME": place.topology.starts,
+        "ROUTER_BUCKETS__ATTEMPTS__NAME": place.topology.attempts,
     }
     command = [*COMMAND, "worker", "--echo", "--nats-url", place.url, "--ack-wait", "1", *options]
     return subprocess.Popen(command, stdout=PIPE, stderr=PIPE, env=surroundings(environ))

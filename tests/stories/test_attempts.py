@@ -100,7 +100,7 @@ async def test_three_routers_begin_a_failing_message_exactly_as_often_as_allowed
     await fleet.start(3)
     await fleet.fail(lane, MESSAGES)
     assert Counter(begun.values()) == {limit: MESSAGES}
-    assert Counter(letter["source"]["starts"] for letter in await letters(fleet.nc, fleet.settings)) == {limit: MESSAGES}
+    assert Counter(letter["source"]["attempts"] for letter in await letters(fleet.nc, fleet.settings)) == {limit: MESSAGES}
     if lane == "decide":
         await until(lambda: len(fleet.inboxes) >= MESSAGES)
         assert set(fleet.inboxes.counts.values()) == {1}

@@ -43,7 +43,7 @@ async def test_a_handler_that_always_fails_is_begun_three_times(
         (letter,) = await letters(nc, settings)
         assert letter["reason"] == "maxdeliver_exhausted"
         assert letter["last_error"]["code"] == "internal"
-        assert (letter["source"]["starts"], letter["source"]["deliveries"]) == (3, 3)
+        assert (letter["source"]["attempts"], letter["source"]["deliveries"]) == (3, 3)
         (answer,) = inboxes.answers("doomed")
         assert b'"code":"internal"' in answer
         assert b'"request_id":"r-doomed"' in answer

@@ -46,11 +46,11 @@ async def test_it_takes_no_neighbour_along(nc: Client, nats_url: str, prefix: st
     (letter,) = await letters(nc, settings)
     assert letter["msg_id"] == "m-fatal"
     assert letter["reason"] == "maxdeliver_exhausted"
-    assert letter["source"]["starts"] == settings.decide.max_attempts
+    assert letter["source"]["attempts"] == settings.decide.max_attempts
     # The process may die with an acknowledgement unsent: an answer may come again then, but never another one.
     assert all(len(set(answers)) == 1 for answers in inboxes.heard.values())
     decided = [subject for subject, (first, *_) in inboxes.heard.items() if b'"ok":true' in first]
     assert len(decided) == HEALTHY
     assert b'"code":"internal"' in inboxes.answers("fatal")[0]
-    assert letter["source"]["starts_unconfirmed"] == 1  # it died of the first delivery, and left no word
+    assert letter["source"]["attempts_unconfirmed"] == 1  # it died of the first delivery, and left no word
     assert len(await marks(nc, settings)) == 1  # of the fatal one; its neighbours were forgotten when they were answered

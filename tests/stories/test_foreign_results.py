@@ -25,7 +25,7 @@ async def test_a_tenant_outside_the_list_is_sent_back_spaced_and_then_leaves_one
         (letter,) = await letters(nc, settings)
         assert await metric(router.ready.http, "router_redelivery_total") == ATTEMPTS - 1
         assert await usage(nc, settings) == []
-    assert (letter["reason"], letter["source"]["starts"]) == ("maxdeliver_exhausted", ATTEMPTS)
+    assert (letter["reason"], letter["source"]["attempts"]) == ("maxdeliver_exhausted", ATTEMPTS)
     assert letter["timestamp"] - letter["received_at"] >= sum(waits)
 
 

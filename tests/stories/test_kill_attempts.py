@@ -27,12 +27,12 @@ FAILING = {"tenants_allowed": "acme", "acks.enabled": "true", **{f"{lane}.backof
 ACK_WAIT = {f"{lane}.ack_wait_ms": 500 for lane in LANES}
 TOGETHER = 250  # published at once
 HEADS = (
-    *("lane", "routers", "kills", "messages", "limit", "dead letters", "`starts` in them", "most begun", "begun as often", "begun less"),
+    *("lane", "routers", "kills", "messages", "limit", "dead letters", "`attempts` in them", "most begun", "begun as often", "begun less"),
     *("of these unconfirmed", "violations", "more than one", "answers", "more than one"),
 )
 NOTE = (
     "Every message fails. `begun less`: a router was killed between the counting of an attempt and its beginning; `of these"
-    " unconfirmed`: or with a first delivery that it may never have begun, which the dead letter says (`starts_unconfirmed`)."
+    " unconfirmed`: or with a first delivery that it may never have begun, which the dead letter says (`attempts_unconfirmed`)."
     " Counted by a file to which every router appends at once. A killed router takes along the violations and answers that it"
     " was about to write. Acknowledgements are waited for 500 ms, pauses are 50, 100 and 200 ms; all other settings are the defaults."
 )
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
     plan: Plan
     limit: int
-    starts: Counter[int]
+    attempts: Counter[int]
     begun: Counter[int]
     unconfirmed: int
     violations: Counter[int]
@@ -58,14 +58,14 @@ class Row(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        is_limit = self.starts == {self.limit: self.plan.messages} and max(self.begun) <= self.limit
+        is_limit = self.attempts == {self.limit: self.plan.messages} and max(self.begun) <= self.limit
         return is_limit and max(self.violations) == 1 and (not self.answers or max(self.answers) == 1)
 
     def cells(self) -> tuple[object, ...]:
-        starts, less = ", ".join(map(str, self.starts)), self.plan.messages - self.begun[self.limit]
+        attempts, less = ", ".join(map(str, self.attempts)), self.plan.messages - self.begun[self.limit]
         seen = (max(self.begun), self.begun[self.limit], less, self.unconfirmed, *_once(self.violations), *_once(self.answers))
         lane, routers, kills, messages = self.plan
-        return (lane, routers, kills, messages, self.limit, self.starts.total(), starts, *seen)
+        return (lane, routers, kills, messages, self.limit, self.attempts.total(), attempts, *seen)
 
 
 def _once(times: Counter[int]) -> tuple[object, object]:
@@ -89,7 +89,7 @@ async def test_a_thousand_failing_messages_on_three_and_on_four_routers(tmp_path
     lines = [HEADS, ("---", *["---:"] * (len(HEADS) - 1)), *(row.cells() for row in rows)]
     table = "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines) + "\n"
     print(table)
-    publish("kill_attempts", "A failing message has its attempts and no more, whoever dies", table, NOTE)
+    publish("kill_attempts", "A failing message has its attempts and no more, whatever is killed", table, NOTE)
     assert all(row.is_exact for row in rows), rows
 
 
@@ -113,9 +113,9 @@ async def _story(plan: Plan, witness: Path) -> Row:
     return Row(
         plan,
         getattr(settings, plan.lane).max_attempts,
-        Counter(source["starts"] for source in found),
+        Counter(source["attempts"] for source in found),
         Counter(seen(witness, BEGUN).values()),
-        sum(source.get("starts_unconfirmed", 0) for source in found),
+        sum(source.get("attempts_unconfirmed", 0) for source in found),
         Counter(seen(witness, VIOLATED).values()),
         Counter(inboxes.counts.values()),
     )

@@ -69,7 +69,7 @@ async def assign(nc: Client, url: str) -> None:
     async with connected(url) as connection:
         subjects = {"ROUTER_ASSIGNMENTS": "caf.exec.assign.v1", "ROUTER_RESULTS": "caf.exec.result.v1", "ROUTER_DLQ": "caf.exec.dlq.v1"}
         streams = [StreamSpec(name=name, subjects=(subject,)) for name, subject in subjects.items()]
-        await create(JetStream(connection), Topology((*streams, bucket("ROUTER_STARTS", ttl=60))))
+        await create(JetStream(connection), Topology((*streams, bucket("ROUTER_ATTEMPTS", ttl=60))))
     await stored(nc.jetstream(), json.dumps(a_body(job={"type": "chat", "payload": SECRET})).encode(), "caf.exec.assign.v1")
 
 

@@ -29,7 +29,7 @@ class Script(Struct, frozen=True, kw_only=True):
     """What a scenario brings: the meaning of its messages, and which of them kill the process that begins them."""
 
     handle: Handler
-    last_word: bytes = b"+ACK"
+    dead_letter_ack: bytes = b"+ACK"
     deadly: bytes | None = None
     max_attempts: int = PACE.max_attempts
 
@@ -71,18 +71,18 @@ def times_of(driver: Driver, sequence: int) -> list[float]:
     return [step.at for step in driver.steps if step.kind == STARTED and step.sequence == sequence]
 
 
-def a_lane_for(script: Script, stream: str, durable: str, letters: str, handle: Handler) -> Subscription:
+def a_subscription_for(script: Script, stream: str, durable: str, letters: str, handle: Handler) -> Subscription:
     def letter(message: Message, reason: str, fault: Fault) -> Effect:
         return Effect(letters, f"{reason}:{fault.code}".encode(), f"dlq:{message.sequence}", is_dead_letter=True)
 
     return Subscription(
         stream=stream,
         durable=durable,
-        pace=replace(PACE, max_attempts=script.max_attempts),
+        options=replace(PACE, max_attempts=script.max_attempts),
         handle=handle,
-        letter=letter,
-        apology=lambda *_: Reply(SORRY),
-        last_word=script.last_word,
+        dead_letter=letter,
+        failure_reply=lambda *_: Reply(SORRY),
+        dead_letter_ack=script.dead_letter_ack,
     )
 
 
@@ -92,7 +92,7 @@ class TwinDriver:
     effects, letters = "effects", "letters"
 
     def __init__(self, script: Script) -> None:
-        self._twin = InMemoryConsumer(a_lane_for(script, "S", "C", self.letters, script.handle), dies_on=script.dies_on)
+        self._twin = InMemoryConsumer(a_subscription_for(script, "S", "C", self.letters, script.handle), dies_on=script.dies_on)
         self.steps = self._twin.steps
         self.published: dict[int, float] = {}
 
@@ -177,9 +177,9 @@ class ServerDriver:
         place = self._place
         jetstream = type(place.jetstream)(connection)
         self._consumer = Consumer(
-            a_lane_for(self._script, place.stream, place.durable, place.letters, self._handle),
+            a_subscription_for(self._script, place.stream, place.durable, place.letters, self._handle),
             jetstream,
-            starts_bucket=place.bucket,
+            attempts_bucket=place.bucket,
             answer=lambda message, reply: self._note(REPLIED, message.sequence, reply.data),
             restore=self._restore,
             deadlines=Deadlines(soft=0.05, hard=0.1),

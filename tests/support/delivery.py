@@ -68,7 +68,7 @@ class FakeConnection:
         hear(subject, reply, data, headers)
 
 
-class FakeEvidence:
+class FakePublisher:
     """Keeps what is to be stored until `accept` or `refuse`; `refusing` answers every later try."""
 
     def __init__(self) -> None:
@@ -76,11 +76,11 @@ class FakeEvidence:
         self.refusing: NotPublished | None = None
         self._told: list[tuple[Sequence[Effect], PublishCallback]] = []
 
-    def store(self, effects: Sequence[Effect], told: PublishCallback) -> None:
+    def publish(self, effects: Sequence[Effect], callback: PublishCallback) -> None:
         self.asked.append(effects)
-        self._told.append((effects, told))
+        self._told.append((effects, callback))
 
-    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
+    async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
         self.asked.append(effects)
         return self.refusing or receipts_for(effects)
 
@@ -97,7 +97,7 @@ class FakeEvidence:
             told(self.refusing)
 
 
-class FakeStarts:
+class FakeAttemptCounter:
     """The attempt records of one bucket, in a dict; `is_down` refuses to write or to look."""
 
     def __init__(self) -> None:
@@ -114,15 +114,15 @@ class FakeStarts:
         may_begin = attempts < (max(2, most) if message.sequence in self.assumed else most)
         if may_begin:
             attempts = self.counts[message.sequence] = attempts + 1
-        return replace(message, starts=attempts, revision=attempts), may_begin
+        return replace(message, attempts=attempts, revision=attempts), may_begin
 
     async def count_failure(self, message: Message) -> Message:
         self._try()
         attempts = self.counts[message.sequence] = self.counts.get(message.sequence, 0) + 1
-        return replace(message, starts=attempts, revision=attempts)
+        return replace(message, attempts=attempts, revision=attempts)
 
     def give_back(self, message: Message, *, was_begun: bool = False) -> None:
-        self.counts[message.sequence] = message.starts - 1
+        self.counts[message.sequence] = message.attempts - 1
 
     def forget(self, message: Message) -> None:
         self.counts.pop(message.sequence, None)
@@ -146,16 +146,16 @@ class Watcher:
         self.refusals: list[tuple[int, str]] = []
         self.alarms: list[BaseException] = []
 
-    def stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
+    def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
         self.receipts.append((message.sequence, [receipt.id for receipt in receipts]))
 
-    def settled(self, message: Message, outcome: object, is_final: bool) -> None:
+    def on_settled(self, message: Message, outcome: object, is_final: bool) -> None:
         self.settles.append((message.sequence, is_final))
 
     def on_unexpected_redelivery(self, message: Message) -> None:
         self.timeouts.append(message.sequence)
 
-    def letter_refused(self, message: Message, cause: str) -> None:
+    def on_dead_letter_refused(self, message: Message, cause: str) -> None:
         self.refused.append(cause)
 
     def on_flow(self, cause: str | None) -> None:
@@ -164,27 +164,27 @@ class Watcher:
     def on_storage(self, cause: str | None) -> None:
         self.storage.append(cause)
 
-    def storage_refused(self, message: Message, subject: str, what: str) -> None:
+    def on_storage_refused(self, message: Message, subject: str, what: str) -> None:
         self.refusals.append((message.sequence, what))
 
     def on_handler_error(self, message: Message, exc: BaseException) -> None:
         self.alarms.append(exc)
 
 
-def a_lane(handle: Handler = lambda _: Done(), **facts: object) -> Subscription:
+def a_subscription(handle: Handler = lambda _: Done(), **facts: object) -> Subscription:
     """A lane whose letters go to `letters` and say why; ConsumerOptions's fields may be given beside the lane's own."""
-    pace = ConsumerOptions(**{name: facts.pop(name) for name in list(facts) if name in ConsumerOptions.__struct_fields__})  # type: ignore[arg-type]
-    given = {"stream": "S", "durable": "C", "letter": a_letter, "apology": lambda *_: Reply(SORRY), **facts}
-    return Subscription(pace=pace, handle=handle, **given)  # type: ignore[arg-type]
+    options = ConsumerOptions(**{name: facts.pop(name) for name in list(facts) if name in ConsumerOptions.__struct_fields__})  # type: ignore[arg-type]
+    given = {"stream": "S", "durable": "C", "dead_letter": a_dead_letter, "failure_reply": lambda *_: Reply(SORRY), **facts}
+    return Subscription(options=options, handle=handle, **given)  # type: ignore[arg-type]
 
 
-def a_letter(message: Message, reason: str, fault: Fault) -> Effect:
+def a_dead_letter(message: Message, reason: str, fault: Fault) -> Effect:
     return Effect("letters", f"{reason}:{fault.code}".encode(), f"dlq:{message.sequence}", is_dead_letter=True)
 
 
-def a_delivery(sequence: int = 1, *, deliveries: int = 1, starts: int = 1, data: bytes = b"") -> Message:
+def a_delivery(sequence: int = 1, *, deliveries: int = 1, attempts: int = 1, data: bytes = b"") -> Message:
     """A message as it comes from the durable `C` of the stream `S`."""
-    return Message("work", data, {}, "S", "C", sequence, STORED_NS, deliveries, token_of(sequence, deliveries), starts)
+    return Message("work", data, {}, "S", "C", sequence, STORED_NS, deliveries, token_of(sequence, deliveries), attempts)
 
 
 def token_of(sequence: int, deliveries: int = 1) -> str:
@@ -198,40 +198,40 @@ def receipts_for(effects: Sequence[Effect]) -> Receipts:
 class Bench(SimpleNamespace):
     """A desk and what stands around it."""
 
-    desk: MessageProcessor
+    processor: MessageProcessor
     connection: FakeConnection
-    evidence: FakeEvidence
-    starts: FakeStarts
+    publisher: FakePublisher
+    attempt_counter: FakeAttemptCounter
     watcher: Watcher
-    gate: PauseSwitch
+    pause_switch: PauseSwitch
     replies: list[bytes]
 
     def take(self, sequence: int = 1, deliveries: int = 1, data: bytes = b"") -> bool:
-        return self.desk.take("work", token_of(sequence, deliveries), data, None)
+        return self.processor.take("work", token_of(sequence, deliveries), data, None)
 
-    def stamps(self, sequence: int = 1, deliveries: int = 1) -> list[bytes]:
+    def acks(self, sequence: int = 1, deliveries: int = 1) -> list[bytes]:
         return self.connection.posted(token_of(sequence, deliveries))
 
 
 @asynccontextmanager
-async def a_desk(handle: Handler, **facts: object) -> AsyncIterator[Bench]:
+async def a_processor(handle: Handler, **facts: object) -> AsyncIterator[Bench]:
     """A desk whose every neighbour is a fake; its gate begins what waits when it opens, as a Consumer's does."""
     watcher, connection, replies = Watcher(), FakeConnection(), []
-    bench = Bench(watcher=watcher, connection=connection, replies=replies, evidence=FakeEvidence(), starts=FakeStarts())
-    bench.gate = PauseSwitch(lambda cause: bench.desk.begin_queued() if cause is None else None)
+    bench = Bench(watcher=watcher, connection=connection, replies=replies, publisher=FakePublisher(), attempt_counter=FakeAttemptCounter())
+    bench.pause_switch = PauseSwitch(lambda cause: bench.processor.begin_queued() if cause is None else None)
     async with asyncio.TaskGroup() as tasks:
-        bench.desk = MessageProcessor(
-            a_lane(handle, observer=watcher, **facts),
+        bench.processor = MessageProcessor(
+            a_subscription(handle, observer=watcher, **facts),
             connection=connection,  # type: ignore[arg-type]
-            evidence=bench.evidence,  # type: ignore[arg-type]
-            starts=bench.starts,  # type: ignore[arg-type]
-            gate=bench.gate,
+            publisher=bench.publisher,  # type: ignore[arg-type]
+            attempt_counter=bench.attempt_counter,  # type: ignore[arg-type]
+            pause_switch=bench.pause_switch,
             tasks=tasks,
             answer=lambda _, reply: replies.append(reply.data),
         )
         yield bench
-        bench.desk.stop_taking()
-        await bench.desk.drain(0, 0)
+        bench.processor.stop_taking()
+        await bench.processor.drain(0, 0)
 
 
 class Place:
@@ -242,7 +242,7 @@ class Place:
         self.connection = connection
         self.jetstream = JetStream(connection)
         self.work, self.effects, self.letters = f"{name}.work", f"{name}.effects", f"{name}.letters"
-        self.stream, self.out, self.bucket = f"{name}_WORK", f"{name}_OUT", f"{name}_STARTS"
+        self.stream, self.out, self.bucket = f"{name}_WORK", f"{name}_OUT", f"{name}_ATTEMPTS"
         self.durable = "worker"
 
     def topology(self, *, with_out: bool = True, ack_wait: float = 0.4) -> Topology:

@@ -41,7 +41,7 @@ from tests.support.postgres import rows
 
 STORED_NS = 1_700_000_000_123_456_789
 SUBJECT = "vibespro.event.vibe_created.v1"
-STARTS = "T_STARTS"
+STARTS = "T_ATTEMPTS"
 EVENTS = events_stream("vibespro")
 EFFECTS = "CREATE TABLE IF NOT EXISTS effects (message_id UUID NOT NULL, at TIMESTAMPTZ DEFAULT clock_timestamp())"
 
@@ -117,7 +117,7 @@ async def an_inbox(
     await rows(dsn, EFFECTS)
     async with Database(DatabaseConfig(dsn, timeout=1.0, idle_in_transaction=idle_in_transaction)) as database:
         inbox = Inbox(
-            how, jetstream, database, asked, node_id="test", starts_bucket=STARTS, stale_rows=sweep, deadlines=Deadlines(5.0, 6.0)
+            how, jetstream, database, asked, node_id="test", attempts_bucket=STARTS, stale_rows=sweep, deadlines=Deadlines(5.0, 6.0)
         )
         await inbox.open()
         running = Running(inbox, asyncio.create_task(supervise(inbox.tree())))

@@ -54,7 +54,7 @@ class WorkPlace:
         upper = name.upper()
         self.topology = WorkerTopology(
             stream=f"{upper}_ASSIGNMENTS",
-            starts=f"{upper}_STARTS",
+            attempts=f"{upper}_ATTEMPTS",
             results=f"{name}.result",
             acks=f"{name}.ack",
             letters=f"{name}.dlq",
@@ -66,7 +66,7 @@ class WorkPlace:
         streams = (
             StreamSpec(name=self.topology.stream, subjects=(self.subject,)),
             StreamSpec(name=self._said, subjects=(self.topology.results, self.topology.letters)),
-            bucket(self.topology.starts, ttl=60),
+            bucket(self.topology.attempts, ttl=60),
         )
         assert await create(self.jetstream, Topology(streams)) == []
         await self.connection.subscribe_direct(self.topology.heartbeats, lambda _s, _r, data, _h: self.beats.append(json.loads(data)))

@@ -34,7 +34,7 @@ def names_for(url: str, prefix: str) -> dict[str, object]:
         "acks.subject": f"{prefix}.caf.exec.assign.v1.ack",
         "assignment.subjects": f"{prefix}.caf.exec.assign.v1",
         **{f"streams.{name}.name": f"{upper}_{name.upper()}" for name in ("decide", "results", "acks", "assignments", "usage", "dlq")},
-        "buckets.starts.name": f"{upper}_STARTS",
+        "buckets.attempts.name": f"{upper}_ATTEMPTS",
         "buckets.assignments_known.name": f"{upper}_KNOWN",
         "buckets.breakers.name": f"{upper}_BREAKERS",
         "buckets.policies.name": f"{upper}_POLICIES",

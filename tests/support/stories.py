@@ -126,7 +126,7 @@ async def is_settled(nc: Client, settings: Settings) -> bool:
 
 async def marks(nc: Client, settings: Settings) -> list[str]:
     """The messages of which an attempt is counted. What was handed back unread has a record, too, of none."""
-    bucket = await nc.jetstream().key_value(settings.buckets.starts.name)
+    bucket = await nc.jetstream().key_value(settings.buckets.attempts.name)
     try:
         keys = await bucket.keys()
     except NoKeysError:

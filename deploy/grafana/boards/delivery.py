@@ -55,7 +55,11 @@ DELIVERY = Row(
         ),
         panel(
             "Lanes paused",
-            "A line at 1 is a lane that stores nothing and pulls nothing.",
+<<<<<<< HEAD
+            "A line at 1 is a consumer that can store nothing and pulls nothing.",
+=======
+            "A line at 1 is a consumer that stores nothing and pulls nothing.",
+>>>>>>> main
             "short",
             (now("router_consumer_paused", "max", "consumer"), "{{consumer}}"),
             kind="states",
@@ -63,7 +67,11 @@ DELIVERY = Row(
         ),
         panel(
             "Waiting for room",
-            "Messages whose effects a full stream refuses; the others of the lane go on.",
+<<<<<<< HEAD
+            "Messages whose effects a full stream refuses; the consumer's other messages go on.",
+=======
+            "Messages whose effects a full stream refuses; the others of the consumer go on.",
+>>>>>>> main
             "short",
             (now("router_storage_waiting", "sum", "consumer"), "{{consumer}}"),
         ),
@@ -97,7 +105,7 @@ FAILED = Row(
             "Letters that could not be stored, messages given up without one, and messages that came back by a replay.",
             "reqps",
             (rate("router_dlq_publish_failures_total"), "not stored"),
-            (rate("router_dlq_disabled_total"), "without a letter"),
+            (rate("router_dlq_disabled_total"), "without a dead letter"),
             (rate("router_dlq_over_share_total"), "without payload"),
             (rate("router_dlq_replayed_total"), "replayed"),
         ),

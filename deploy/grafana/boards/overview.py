@@ -9,7 +9,7 @@ SIGNALS = Row(
     (
         panel(
             "Traffic: decisions",
-            "Decide requests answered, by how it ended. A fall to nothing while requests are stored is the alert RouterLaneStalled.",
+            "Decide requests answered, by how it ended. A fall to nothing while requests are stored is the alert RouterConsumerStalled.",
             "reqps",
             (rate("router_decisions_total", "outcome"), "{{outcome}}"),
             kind="stacked",
@@ -162,7 +162,7 @@ PROCESS = Row(
         ),
         panel(
             "How full streams are",
-            "One that discards the new refuses messages at 100 %, and lanes pause; one that discards the old loses its oldest.",
+            "One that discards the new refuses messages at 100 %, and consumers pause; one that discards the old loses its oldest.",
             "percentunit",
             ("stream_discard:router_stream_fill:ratio", "{{stream}} ({{discard}})"),
         ),

@@ -63,7 +63,7 @@ def make_places(settings: Settings) -> AgentTopology:
         commands=agents.commands_stream,
         failed=agents.failed_stream,
         advisories=settings.streams.advisories.name,
-        starts=settings.buckets.starts.name,
+        attempts=settings.buckets.attempts.name,
         scope=agents.scope,
         events_retention=agents.events_retention,
         events_max_age=agents.events_max_age_ms / 1000,

@@ -45,7 +45,7 @@ class InboxDeadLetters(Struct, frozen=True, kw_only=True):
             subject_pattern=pattern_of(self.context),
             seen={"message_id": message_id},
         )
-        event = {"message_id": message_id, "original_subject": message.subject, "reason": reason, "attempts": message.starts}
+        event = {"message_id": message_id, "original_subject": message.subject, "reason": reason, "attempts": message.attempts}
         return replace(letter, id=f"dlq:{self.durable}:{message_id}", data=orjson.dumps({**event, **orjson.loads(letter.data)}))
 
 

@@ -44,7 +44,7 @@ RECOVERY_OPTIONS = ConsumerOptions(max_attempts=1_000_000, prefetch=16, slots=1)
 
 
 class Inbox:
-    """`handler` gets the events. `starts_bucket`: where recorded attempts are kept; `may_create`: durables that are missing."""
+    """`handler` gets the events. `attempts_bucket`: where recorded attempts are kept; `may_create`: durables that are missing."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Inbox:
         handler: Handler | HttpEventHandler,
         *,
         node_id: str,
-        starts_bucket: str,
+        attempts_bucket: str,
         may_create: bool = True,
         stale_rows: StaleRowScanRules = StaleRowScanRules(),  # noqa: B008 - frozen
         retention: InboxRetentionRules = InboxRetentionRules(),  # noqa: B008 - frozen
@@ -63,7 +63,7 @@ class Inbox:
         self.rules = rules.validate()
         self._jetstream = jetstream
         self._database = database
-        self._starts_bucket = starts_bucket
+        self._attempts_bucket = attempts_bucket
         self._may_create = may_create
         self._deadlines = deadlines
         self._dead_letters = InboxDeadLetters(
@@ -120,20 +120,20 @@ class Inbox:
         )
         return Supervisor("inbox", children, strategy=Strategy.REST_FOR_ONE, intensity=Intensity(5, 30))
 
-    def _consumer_of(self, spec: ConsumerSpec, handle: Handle, pace: ConsumerOptions) -> Consumer:
+    def _consumer_of(self, spec: ConsumerSpec, handle: Handle, options: ConsumerOptions) -> Consumer:
         subscription = Subscription(
             stream=spec.stream,
             durable=spec.durable,
-            pace=pace,
+            options=options,
             handle=handle,
-            letter=self._dead_letters.write,
-            apology=lambda *_: None,
+            dead_letter=self._dead_letters.write,
+            failure_reply=lambda *_: None,
             observer=self.observer if spec.durable == self.rules.durable else SILENT,
         )
         return Consumer(
             subscription,
             self._jetstream,
-            starts_bucket=self._starts_bucket,
+            attempts_bucket=self._attempts_bucket,
             answer=lambda *_: None,
             restore=partial(self._restore, spec),
             deadlines=self._deadlines,

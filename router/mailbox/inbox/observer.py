@@ -49,7 +49,7 @@ class InboxObserver(NullObserver):
         self._known.add(_message_key(message))
         log.debug(events.DUPLICATE_DETECTED, consumer=self._durable, sequence=message.sequence)
 
-    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+    def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         if not is_final:
             self.stats.failed += 1
             self.codes[TRANSIENT] += 1

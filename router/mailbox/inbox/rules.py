@@ -81,6 +81,6 @@ def recovery_consumer_of(rules: InboxRules) -> ConsumerSpec:
     )
 
 
-def inbox_streams(rules: InboxRules, starts: StreamSpec) -> Topology:
-    """All but the stream of events, which its publisher makes. `starts`: the bucket of recorded attempts."""
-    return Topology((letters_stream(rules.context), advisories_stream(), starts))
+def inbox_streams(rules: InboxRules, attempts: StreamSpec) -> Topology:
+    """All but the stream of events, which its publisher makes. `attempts`: the bucket of recorded attempts."""
+    return Topology((letters_stream(rules.context), advisories_stream(), attempts))

@@ -18,7 +18,7 @@ from msgspec import Struct
 from router import ids
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import JetStream, StoredMessage
-from router.delivery.storing import evidence_on
+from router.delivery.storing import open_publisher
 from router.delivery.stream_reader import reading
 from router.errors import BrokerRefused, BrokerUnavailable, RouterError
 from router.mailbox.entities import InboxMessage
@@ -76,7 +76,7 @@ class StaleRowScan:
             return 0
         until = await self._last_done_sequence()
         places = {subject: await self._sequences_by_id(subject) for subject in {row.subject for row in rows}}
-        async with evidence_on(self._jetstream) as acked_publisher:
+        async with open_publisher(self._jetstream) as acked_publisher:
             return sum([await self._close(acked_publisher, row, places[row.subject].get(str(row.message_id)), until) for row in rows])
 
     async def _last_done_sequence(self) -> int:
@@ -92,7 +92,7 @@ class StaleRowScan:
         if not ids.is_literal_subject(subject):
             return found
         try:
-            async with reading(self._jetstream, self._stream, subject=subject, heads_only=True) as reader:
+            async with reading(self._jetstream, self._stream, subject=subject, headers_only=True) as reader:
                 while heads := await reader.read(HEADS):
                     found.update(self._ids_of(heads))
         except BrokerRefused as exc:
@@ -113,7 +113,7 @@ class StaleRowScan:
     async def _store(self, acked_publisher: AckedPublisher, done: Done) -> bool:
         if not done.effects or done.commit is None:
             return False
-        receipts = await acked_publisher.stored(done.effects)
+        receipts = await acked_publisher.publish_and_wait(done.effects)
         if isinstance(receipts, NotPublished):
             raise BrokerUnavailable(f"a dead letter cannot be stored: {receipts.cause}")
         await done.commit(receipts)

@@ -48,7 +48,7 @@ def stretches(sequences: Iterable[int]) -> Sequence[tuple[int, int]]:
 async def _read(jetstream: JetStream, stream: str, first: int, last: int, wanted: Mapping[int, UUID]) -> set[int]:
     """Return the sequences from `first` to `last` that still hold their event; headers of other messages are dropped."""
     found: set[int] = set()
-    async with reading(jetstream, stream, first, heads_only=True) as reader:
+    async with reading(jetstream, stream, first, headers_only=True) as reader:
         while first <= last and (heads := await reader.read(min(HEADS, last - first + 1))):
             for head in heads:
                 event = wanted.get(head.sequence)

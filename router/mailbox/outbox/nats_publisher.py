@@ -20,7 +20,7 @@ from router.clock import Clock, steady
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import JetStream
 from router.delivery.atomic_publisher import NOT_ENABLED, AtomicPublisher
-from router.delivery.storing import evidence_on
+from router.delivery.storing import open_publisher
 from router.ids import subject_matcher
 from router.message import Effect
 from router.outcome import Receipt
@@ -106,7 +106,7 @@ class NatsJetStreamPublisher:
         until = self._clock() + self._waves_s
         while waiting and self._clock() < until:
             wave, waiting = _split_wave(messages, waiting)
-            answer = await asyncio.gather(*(self._acked_publisher.stored([messages[place].effect]) for place in wave))
+            answer = await asyncio.gather(*(self._acked_publisher.publish_and_wait([messages[place].effect]) for place in wave))
             has_stored = any(not isinstance(one, NotPublished) for one in answer)
             for place, one in zip(wave, answer, strict=True):
                 results[place] = self._refusal(one, has_stored) if isinstance(one, NotPublished) else one[0]
@@ -133,7 +133,7 @@ async def open_nats_publisher(
     batches = AtomicPublisher(jetstream, timeout_s)
     await batches.open()
     try:
-        async with evidence_on(jetstream, timeout_s) as acked_publisher:
+        async with open_publisher(jetstream, timeout_s) as acked_publisher:
             yield NatsJetStreamPublisher(jetstream, batches, acked_publisher, is_atomic=is_atomic)
     finally:
         await batches.close()
