@@ -1,7 +1,7 @@
-"""Workers as this instance hears them: who is alive, who fell silent, and what they gave up.
+"""Listens to workers: which are alive, which fell silent, and which assignments they gave up.
 
-heartbeats   both subjects, on a core subscription: nothing is stored, every instance hears all
-letters      `caf.exec.dlq.v1`, `caf.deadletter.v1`: stored by their stream; here one instance of all tells the operators that one came
+heartbeats   both subjects, on a core subscription: nothing is stored, every instance receives all
+letters      `caf.exec.dlq.v1`, `caf.deadletter.v1`: stored by their stream; one instance of the queue group raises an alert
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from router.workers import Liveness, WorkerChange, WorkerCondition
 log = logs.logger(__name__)
 
 TICK_S = 0.5
-DEAF_S = 15.0  # after a reconnect nobody is silent yet: it was we who did not hear
+DEAF_S = 15.0  # after a reconnect no worker counts as silent: the router missed their heartbeats
 QUEUE = "router-workers-group"
-MOST_TOLD = 20  # workers that one look tells of by name, and lines a second: names that are made up must not flood operators
+MOST_TOLD = 20  # workers named in one check, and log lines a second: made-up names must not flood operators
 
 NO_ROOM = Fault("overloaded", "More workers are heard than one group of tenants may have remembered")
 
 
 class Workers:
-    """The children of the tree that listen to workers. `serves`: whether a tenant has a policy of its own.
+    """The children of the tree that listen to workers. `serves`: whether a tenant has its own policy.
 
-    Tenants that have none share their places: a name from outside must not be a share of its own.
+    Tenants without one share their slots, so that made-up tenant names get no share.
     """
 
     def __init__(self, metrics: Metrics, alerts: Alerts, clock: Clock = steady, *, serves: Callable[[str], bool] = lambda _: True) -> None:
@@ -52,7 +52,7 @@ class Workers:
         metrics.workers_silent.set_function(lambda: self.liveness.count_silent(clock()) if clock() >= self._deaf_until else 0)
 
     async def hear_beats(self, connection: Connection) -> None:
-        """A child: listen, and look every half second who has not been heard."""
+        """A child: receive heartbeats, and check for silent workers every half second."""
         subscriptions = [await connection.subscribe_direct(subject, self.beat) for subject in SUBJECTS]
         reconnects = connection.reconnect_count
         try:
@@ -66,7 +66,7 @@ class Workers:
                 await connection.unsubscribe(sid)
 
     async def hear_letters(self, connection: Connection) -> None:
-        """A child: whatever workers call hopeless is told to people."""
+        """A child: raise an alert for each dead letter of a worker."""
         subscriptions = [await connection.subscribe_direct(subject, self.letter, QUEUE) for subject in WORKERS_LETTERS]
         try:
             await asyncio.Event().wait()
@@ -87,7 +87,7 @@ class Workers:
             self._tell(change)
 
     def look(self) -> None:
-        """Who fell silent since the last look."""
+        """Report the workers that fell silent since the last check."""
         now = self._clock()
         if now < self._deaf_until:
             return
@@ -113,7 +113,7 @@ class Workers:
         )
 
     def _refuse(self, subject: str, fault: Fault, data: bytes) -> None:
-        """Counted, and told by a line a second for each field: a worker that nobody hears must be found."""
+        """Count a refused heartbeat, and log one a second for each field, so that the operator finds the worker."""
         self._metrics.heartbeats_refused.value += 1
         if self._refused_lines.allow((subject, fault.field)):
             claimed = read_claimed_id(data)

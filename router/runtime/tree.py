@@ -76,16 +76,16 @@ class AgentTree:
             subscription, self._jetstream, take=self._batches.take, letter=self._letter, alerts=self._alerts, is_work_queue=is_queue
         )
         stop_s = self._drain_s + 5
-        lane = self._lane(subscription.stream, subscription.durable, self._batches.take, TERM, self._topology.prefetch)
-        net = self._lane(self._topology.advisories, recovery_durable_of(subscription), recovery.handle, ACK, 64)
-        yield Child(subscription.stream, self._consumer(lane).run, shutdown_s=stop_s)
-        yield Child(f"{subscription.stream}.stranded", self._consumer(net).run, shutdown_s=stop_s)
+        messages = self._subscription_of(subscription.stream, subscription.durable, self._batches.take, TERM, self._topology.prefetch)
+        advisories = self._subscription_of(self._topology.advisories, recovery_durable_of(subscription), recovery.handle, ACK, 64)
+        yield Child(subscription.stream, self._consumer(messages).run, shutdown_s=stop_s)
+        yield Child(f"{subscription.stream}.stranded", self._consumer(advisories).run, shutdown_s=stop_s)
         if is_queue:
             sweep = Helper(f"{subscription.stream}.sweep", partial(recovery.sweep, self._topology.sweep))
             self.helpers.append(sweep)
             yield sweep.child
 
-    def _lane(self, stream: str, durable: str, handle: Handler, dead_letter_ack: bytes, prefetch: int) -> Subscription:
+    def _subscription_of(self, stream: str, durable: str, handle: Handler, dead_letter_ack: bytes, prefetch: int) -> Subscription:
         topology = self._topology
         return Subscription(
             stream=stream,
@@ -105,12 +105,12 @@ class AgentTree:
             stream_of=self._stream_of,
         )
 
-    def _consumer(self, lane: Subscription) -> Consumer:
+    def _consumer(self, subscription: Subscription) -> Consumer:
         return Consumer(
-            lane,
+            subscription,
             self._jetstream,
             attempts_bucket=self._topology.attempts,
             answer=lambda *_: None,
-            restore=partial(restore_durable, self._jetstream, self._declared, lane.stream, lane.durable),
+            restore=partial(restore_durable, self._jetstream, self._declared, subscription.stream, subscription.durable),
             deadlines=Deadlines(self._drain_s, self._drain_s + 2),
         )

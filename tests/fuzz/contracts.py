@@ -213,7 +213,7 @@ def _ingress() -> tuple[Serve, Callable[[], None]]:
     intake = IngressHandler(build_decide_rules(instance.settings), "beamline.router.v1.decide", store)
 
     def serve(data: bytes, headers: Headers) -> bool:
-        ack = loop.run_until_complete(intake.take(data, headers))
+        ack = loop.run_until_complete(intake.handle(data, headers))
         return ack.status != "accepted"
 
     return serve, instance.check

@@ -218,14 +218,14 @@ def _bad(tenant: str) -> bytes:
 
 async def _is_over(router: Running, tenant: str) -> bool:
     """As the next look finds it, which is now."""
-    ground = router.service._ground
+    ground = router.service._context
     assert ground is not None
     await ground.assignment_shares.look()
     return ground.assignment_shares.is_over(tenant)
 
 
 async def _is_over_letters(router: Running, tenant: str) -> bool:
-    ground = router.service._ground
+    ground = router.service._context
     assert ground is not None
     await ground.letter_shares.look()
     return ground.letter_shares.is_over(tenant)

@@ -54,12 +54,8 @@ DELIVERY = Row(
             kind="stacked",
         ),
         panel(
-            "Lanes paused",
-<<<<<<< HEAD
+            "Consumers paused",
             "A line at 1 is a consumer that can store nothing and pulls nothing.",
-=======
-            "A line at 1 is a consumer that stores nothing and pulls nothing.",
->>>>>>> main
             "short",
             (now("router_consumer_paused", "max", "consumer"), "{{consumer}}"),
             kind="states",
@@ -67,11 +63,7 @@ DELIVERY = Row(
         ),
         panel(
             "Waiting for room",
-<<<<<<< HEAD
             "Messages whose effects a full stream refuses; the consumer's other messages go on.",
-=======
-            "Messages whose effects a full stream refuses; the others of the consumer go on.",
->>>>>>> main
             "short",
             (now("router_storage_waiting", "sum", "consumer"), "{{consumer}}"),
         ),
