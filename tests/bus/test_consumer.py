@@ -1,4 +1,4 @@
-"""Consumers on a real server: durables, filters, acks on the wire, letters, many copies."""
+"""Consumers on a real server: durables, filters, acks on the wire, dead letters, many copies."""
 
 import asyncio
 import time
