@@ -1,4 +1,4 @@
-"""How fast does poison become dead letters? Stored requests lack their text: each gets an answer and a dead letter, which is stored before the ack.
+"""How fast does poison become dead letters? Stored requests lack their text: each gets an answer, and a dead letter before its ack.
 
 From a tenth of them on to the last acknowledgement. The yardstick publishes the bytes that it was given, waits for the PubAck in a
 callback, acks, and sends no reply.
