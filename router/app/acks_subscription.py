@@ -34,7 +34,7 @@ def build_acks_subscription(context: AppContext, observer: ConsumerMetrics) -> S
 def build_acks_handler(context: AppContext) -> AcksHandler:
     settings = context.settings
     return AcksHandler(
-        context.known,
+        context.assignments,
         AcksMetrics(context.metrics, context.violations),
         AckStore(context.connection, settings.buckets.assignments_known.name),
         context.alerts,

@@ -86,7 +86,7 @@ def _build_instances(context: AppContext, proofs: Proofs | None) -> Instances:
 
 
 def _build_decision_services(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
-    lookup = DecisionLookup(context.replays, context.book)
+    lookup = DecisionLookup(context.replays, context.assignment_store)
     return DecisionServices(lookup, _build_peers(context, proofs), _find_single_tenant(context.settings)).list_services()
 
 

@@ -69,12 +69,12 @@ class AppContext:
         self.live_marks = AnsweredRequests() if has_live_copies(settings) else None
         self.replays = IdempotencyCache(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
         bucket = settings.buckets.assignments_known.name
-        self.known = AssignmentCache(BatchedKvReader(jetstream, bucket).find)
-        self.book = AssignmentStore(WriteOnceKv(jetstream, bucket), self.known)
+        self.assignments = AssignmentCache(BatchedKvReader(jetstream, bucket).find)
+        self.assignment_store = AssignmentStore(WriteOnceKv(jetstream, bucket), self.assignments)
         self.assignment_shares = TenantShares(
             jetstream, ShareRules(stream=settings.streams.assignments.name, share=settings.assignment.tenant_share)
         )
-        self.letter_shares = TenantShares(jetstream, ShareRules(stream=settings.streams.dlq.name, share=settings.dlq.tenant_share))
+        self.dead_letter_shares = TenantShares(jetstream, ShareRules(stream=settings.streams.dlq.name, share=settings.dlq.tenant_share))
         self.finished = build_finished_removal(settings, jetstream, metrics)
         self.registry, self.health = ExtensionRegistry(), HealthTracker()
         self.invoker = build_extension_invoker(jetstream.connection, self.breakers, self.health, metrics)

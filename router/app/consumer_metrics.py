@@ -41,7 +41,7 @@ class ConsumerMetrics:
         if answers:
             metrics.decisions[metrics.tenant[""], "", "", "", INTERNAL] += 0
         self._failures = LogRateLimit(every_s=1.0)
-        self._without_letter: Message | None = None  # the consumer settles it next
+        self._without_dead_letter: Message | None = None  # the consumer settles it next
         for what in (WAITING, SENT_BACK, DECLINED, DEAD_LETTER_REFUSED):
             metrics.storage_refused[consumer, what] += 0  # start the series at 0, so that its first event shows as an increase
         self.violations: Violations | None = None  # is told which attempt was settled
@@ -72,8 +72,8 @@ class ConsumerMetrics:
             count_failed(metrics, message, outcome)
         if isinstance(outcome, Retry) and not is_final:
             self._count_redelivery(message, outcome)
-        elif message is self._without_letter:
-            self._without_letter = None
+        elif message is self._without_dead_letter:
+            self._without_dead_letter = None
         elif self._has_dead_letters:
             self._count_dead_letter(message, outcome.reason if isinstance(outcome, Dead) else MAXDELIVER_EXHAUSTED)
         else:
@@ -110,14 +110,14 @@ class ConsumerMetrics:
     def on_storage_refused(self, message: Message, subject: str, what: str) -> None:
         self._metrics.storage_refused[self._consumer, what] += 1
         if what == DEAD_LETTER_REFUSED:
-            self._without_letter = message
+            self._without_dead_letter = message
             self._report_given_up(message)
         elif what == DECLINED and self._answers:
             count_answer(self._metrics, extract_ids(message).get(TENANT_ID, ""), OVERLOADED)
 
     def on_dead_letter_given_up(self, message: Message) -> None:
         """The tenant holds too much of a nearly full dead letter stream: the message is settled next, without a dead letter."""
-        self._without_letter = message
+        self._without_dead_letter = message
         self._metrics.storage_refused[self._consumer, DEAD_LETTER_REFUSED] += 1
         self._report_given_up(message)
 
@@ -125,7 +125,7 @@ class ConsumerMetrics:
         if self._failures.allow(DEAD_LETTER_REFUSED):
             log.error(events.DEAD_LETTER_REFUSED, consumer=self._consumer, stream=message.stream, sequence=message.sequence)
         text = "The dead letters are full: failures are answered, and no dead letter is kept of them"
-        self._raise(CRITICAL, f"letter_given_up:{self._consumer}", text, {"consumer": self._consumer, "stream": message.stream})
+        self._raise(CRITICAL, f"dead_letter_refused:{self._consumer}", text, {"consumer": self._consumer, "stream": message.stream})
 
     def on_handler_error(self, message: Message, exc: BaseException) -> None:
         if self._failures.allow(type(exc).__name__):
@@ -143,7 +143,7 @@ class ConsumerMetrics:
     def _count_dead_letter(self, message: Message, reason: str) -> None:
         subject = self._metrics.subject[message.subject]
         self._metrics.dead_letters[subject, reason] += 1
-        self._raise(INFO, f"letter_stored:{subject}:{reason}", "A dead letter was stored", {"subject": subject, "reason": reason})
+        self._raise(INFO, f"dead_letter_stored:{subject}:{reason}", "A dead letter was stored", {"subject": subject, "reason": reason})
 
     def _raise(self, severity: str, cause: str, message: str, facts: Mapping[str, object]) -> None:
         self._alerts.raise_alert(Alert(severity=severity, component="router.delivery", cause=cause, message=message, metadata=facts))

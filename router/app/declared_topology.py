@@ -10,7 +10,7 @@ from router.contracts import usage
 from router.contracts.dead_letter import dead_letter_subject
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
 
-WORKERS_LETTERS = ("caf.exec.dlq.v1", "caf.deadletter.v1")  # dead letters of workers: assignments given up, and unreadable ones
+WORKER_DEAD_LETTER_SUBJECTS = ("caf.exec.dlq.v1", "caf.deadletter.v1")  # dead letters of workers: assignments given up, and unreadable ones
 
 
 def declare_topology(settings: Settings) -> Topology:
@@ -34,7 +34,7 @@ def _effect_streams(settings: Settings) -> Iterator[StreamSpec]:
     streams = settings.streams
     yield _stream(streams.assignments, *settings.assignment.subjects, discard="new")
     yield _stream(streams.usage, usage.SUBJECT, discard="new")
-    yield _stream(streams.dlq, *_letter_subjects(settings), discard="new")
+    yield _stream(streams.dlq, *_dead_letter_subjects(settings), discard="new")
 
 
 def _consumers(settings: Settings) -> Iterator[ConsumerSpec]:
@@ -51,11 +51,11 @@ def _buckets(settings: Settings) -> Iterator[StreamSpec]:
     yield from map(_bucket, (buckets.attempts, buckets.assignments_known, buckets.policies, buckets.extensions, buckets.breakers))
 
 
-def _letter_subjects(settings: Settings) -> tuple[str, ...]:
+def _dead_letter_subjects(settings: Settings) -> tuple[str, ...]:
     """All dead letter subjects in use. No other stream binds them, and a publish to an unbound subject is lost."""
     pattern = settings.dlq.subject_pattern
     subjects = (settings.decide.subject, settings.results.subject, settings.acks.subject)
-    return tuple(dict.fromkeys((*(dead_letter_subject(subject, pattern) for subject in subjects), *WORKERS_LETTERS)))
+    return tuple(dict.fromkeys((*(dead_letter_subject(subject, pattern) for subject in subjects), *WORKER_DEAD_LETTER_SUBJECTS)))
 
 
 def _stream(config: StreamConfig, *subjects: str, discard: str = "old", no_ack: bool = False) -> StreamSpec:

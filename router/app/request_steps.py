@@ -98,12 +98,12 @@ async def find_request_steps(jetstream: JetStream, settings: Settings, tenant_id
     """Raises BrokerUnavailable. A stream that this user may not read is a gap."""
     search = RequestSearch(tenant_id, request_id, assignment_id_of(tenant_id, request_id))
     streams, steps = settings.streams, _Steps(jetstream, look)
-    ours, letters = Filter(search.matches, _facts_of), Filter(search.matches_dead_letter, _letter_facts)
+    ours, dead_letters = Filter(search.matches, _facts_of), Filter(search.matches_dead_letter, _dead_letter_facts)
     await steps.read("request", streams.decide.name, ours)
     await steps.read_record(settings.buckets.assignments_known, search)
     for what, stream in (("acknowledgement", streams.acks.name), ("result", streams.results.name), ("usage event", streams.usage.name)):
         await steps.read(what, stream, ours)
-    await steps.read("dead letter", streams.dlq.name, letters)
+    await steps.read("dead letter", streams.dlq.name, dead_letters)
     return RequestSteps(sorted(steps.found, key=lambda step: nanos(step.at)), steps.gaps)
 
 
@@ -190,7 +190,7 @@ def _facts_of(stored: StoredMessage) -> Facts:
     return {name: _shorten(value) for name, value in given.items() if isinstance(value, str | int | float)}
 
 
-def _letter_facts(stored: StoredMessage) -> Facts:
+def _dead_letter_facts(stored: StoredMessage) -> Facts:
     letter = parse(stored)
     given = {"reason": letter.reason, "code": letter.code, "field": letter.field, "error": letter.message, "letter": letter.sequence}
     return {name: _shorten(value) for name, value in given.items() if value is not None}

@@ -37,7 +37,7 @@ def build_results_handler(context: AppContext) -> ResultsHandler:
     """The handler, with a new memory of duplicates."""
     settings = context.settings
     return ResultsHandler(
-        context.known,
+        context.assignments,
         ResultsMetrics(context.metrics, context.violations, is_stored=settings.usage.enabled),
         context.providers,
         rules=ResultRules(

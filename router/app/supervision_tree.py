@@ -82,7 +82,7 @@ class SupervisionTree:
         if self._context.settings.assignment.removal_every_ms:
             helpers.append(Helper("finished_assignments", self._context.finished.run))
         helpers.append(Helper("assignment_shares", self._context.assignment_shares.run))
-        helpers.append(Helper("dead_letter_shares", self._context.letter_shares.run))
+        helpers.append(Helper("dead_letter_shares", self._context.dead_letter_shares.run))
         self._context.metrics.helper_failing.set_function(lambda: helper_states(helpers))
         children += [helper.child for helper in helpers]
         if self._context.settings.admin.enabled:
@@ -126,8 +126,8 @@ class SupervisionTree:
         workers, connection = self._workers, self._context.connections.workers
         return self._family(
             "workers",
-            Child("heartbeats", lambda: workers.hear_beats(connection)),
-            Child("dead_letters", lambda: workers.hear_letters(connection)),
+            Child("heartbeats", lambda: workers.receive_heartbeats(connection)),
+            Child("dead_letters", lambda: workers.receive_dead_letters(connection)),
         )
 
     def _breaker_branch(self) -> Supervisor:

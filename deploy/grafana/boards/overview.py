@@ -61,7 +61,7 @@ STANDING = Row(
             steps=GOOD_FROM_ONE,
         ),
         panel(
-            "Lanes paused",
+            "Consumers paused",
             "Lanes that wait for what must be stored.",
             "short",
             (now("router_consumer_paused"), "paused"),
