@@ -46,12 +46,12 @@ class AtomicPublisher:
         self._sid = 0
 
     async def open(self) -> None:
-        self._sid = await self._connection.subscribe_direct(self._inbox + "*", self._heard)
+        self._sid = await self._connection.subscribe_direct(self._inbox + "*", self._on_publish_ack)
 
     async def close(self) -> None:
         await self._connection.unsubscribe(self._sid)
 
-    async def store(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
+    async def publish(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
         """A receipt for each of at most `MOST` effects, in their order; or why none of them is stored."""
         self._count += 1
         inbox = f"{self._inbox}{self._count}"
@@ -78,7 +78,7 @@ class AtomicPublisher:
         head = open_head_of({**last.headers, "Nats-Msg-Id": last.id})
         publish(last.subject, last.data, inbox, b"%b%b%d\r\nNats-Batch-Commit: 1\r\n\r\n" % (head, in_batch, len(effects)))
 
-    def _heard(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
+    def _on_publish_ack(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
         answer = self._answers.get(subject)
         if answer is not None and not answer.done():
             answer.set_result((data, headers))

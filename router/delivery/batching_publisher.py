@@ -51,14 +51,14 @@ class BatchingPublisher:
 
     def publish(self, effects: Sequence[Effect], callback: PublishCallback) -> None:
         """Publish effects; `told` hears of them once, later, never from inside this call."""
-        self._waiting.append((self._one_stream_of(effects), effects, callback))
+        self._waiting.append((self._find_stream(effects), effects, callback))
         if self._work is None:
             self._work = self._tasks.create_task(self._store_waiting())
 
     async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
         return await self._publisher.publish_and_wait(effects)
 
-    def _one_stream_of(self, effects: Sequence[Effect]) -> str | None:
+    def _find_stream(self, effects: Sequence[Effect]) -> str | None:
         stream = self._stream_of(effects[0].subject)
         for effect in effects[1:]:
             if self._stream_of(effect.subject) != stream:
@@ -85,7 +85,7 @@ class BatchingPublisher:
         return first[0], run
 
     async def _store_batch(self, stream: str, run: Sequence[Wanted], effects: Sequence[Effect]) -> None:
-        result = await self._batches.store(effects)
+        result = await self._batches.publish(effects)
         if not isinstance(result, NotPublished):
             at = 0
             for _, some, callback in run:

@@ -135,7 +135,7 @@ class LiveRequests(Generic[A]):
 
     # -- in --------------------------------------------------------------------------------------------------
 
-    def hear(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+    def on_request(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         """A live copy; called from the connection's reader. A flood comes this way, so what is refused makes no object."""
         inbox = self._answers.asker_of(reply, data, headers)
         if inbox is None:
@@ -270,9 +270,9 @@ class LiveRequests(Generic[A]):
         """Its effects, then its commit: before the answer, as in `settle`."""
         receipts: Receipts = ()
         if done.effects:
-            if consumer.storing is None:
+            if consumer.effect_publisher is None:
                 return False
-            stored = await consumer.storing.publish_and_wait(done.effects)
+            stored = await consumer.effect_publisher.publish_and_wait(done.effects)
             if isinstance(stored, NotPublished):
                 return False
             receipts = stored

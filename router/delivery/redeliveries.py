@@ -80,10 +80,10 @@ class RedeliveryTracker:
         self._is_ending = False
         self._now = asyncio.get_running_loop().time
 
-    def take(self, message: Message) -> bool:
+    def on_redelivery(self, message: Message) -> bool:
         """One that is in hand, and came again. False: nobody here knows why."""
         if (known := self._sent_away.pop((message.sequence, message.stored_ns), None)) is not None:
-            self._start_chore(message, self._begin_again(message, known[0]))
+            self._start_task(message, self._begin_again(message, known[0]))
             return True
         self._subscription.observer.on_unexpected_redelivery(message)
         self._suspects.append(message)
@@ -108,7 +108,7 @@ class RedeliveryTracker:
         """How many we sent away, and expect again."""
         return len(self._sent_away)
 
-    def sent_away(self, message: Message, outcome: Retry) -> None:
+    def on_sent_back(self, message: Message, outcome: Retry) -> None:
         """It was NAKed: it will come again, and that will be no surprise."""
         record = None
         if outcome.uses_attempt and message.revision:
@@ -118,7 +118,7 @@ class RedeliveryTracker:
         self._settled.pop((message.sequence, message.stored_ns), None)
         self._sent_away[(message.sequence, message.stored_ns)] = (record, self._now() + 2 * self._subscription.options.ack_wait)
 
-    def settled(self, message: Message, ack: bytes | None, *, is_exhausted: bool) -> None:
+    def on_settled(self, message: Message, ack: bytes | None, *, is_exhausted: bool) -> None:
         """Its last stamp was said. Where its attempts are exhausted its entry stays: another process may have a redelivery of it."""
         if message.deliveries == 1:
             return
@@ -130,14 +130,14 @@ class RedeliveryTracker:
             if len(self._settled) > MOST_SETTLED:
                 self._settled.popitem(last=False)
 
-    def spend_nothing(self, message: Message) -> None:
+    def give_back(self, message: Message) -> None:
         """It is handed back before its handler has come to anything: another process may get it next, and this attempt is its."""
         if message.revision or message.deliveries == 1:
             self._attempt_counter.give_back(message, was_begun=message.deliveries > 1)
 
     def count_failure(self, message: Message, outcome: Retry) -> None:
         """A first delivery has failed: its outcome is judged when its attempt is counted."""
-        self._start_chore(message, self._judge_counted(message, outcome))
+        self._start_task(message, self._count_and_conclude(message, outcome))
 
     def tick(self) -> None:
         """Called by the lane's timer."""
@@ -156,7 +156,7 @@ class RedeliveryTracker:
 
     # -- chores --------------------------------------------------------------------------------------------------
 
-    def _start_chore(self, message: Message, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, message: Message, work: Coroutine[Any, Any, None]) -> None:
         chore = self._background_tasks.start(work)
         chore.add_done_callback(lambda task: self._send_back(message) if task.cancelled() else None)  # even if it never ran
 
@@ -175,7 +175,7 @@ class RedeliveryTracker:
             raise
         self._begin_counted(counted, may_begin)
         if (held := self._in_flight.find(message)) is not None and held.task is not None:
-            await _over(held.task)
+            await _wait_until_over(held.task)
 
     async def _begin_again(self, message: Message, known: AttemptRecord | None) -> None:
         """A redelivery that we asked for ourselves: it killed nobody, so it stands in no queue."""
@@ -194,7 +194,7 @@ class RedeliveryTracker:
         else:
             self._conclude(message, Retry(KILLED))  # its last attempt is spent: judge writes the letter
 
-    async def _judge_counted(self, message: Message, outcome: Retry) -> None:
+    async def _count_and_conclude(self, message: Message, outcome: Retry) -> None:
         self._conclude(await self._insist(lambda: self._attempt_counter.count_failure(message)), outcome)
 
     async def _insist(self, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -210,11 +210,11 @@ class RedeliveryTracker:
                 return result
 
 
-async def _over(work: PooledCall | Deferred[Any]) -> None:
+async def _wait_until_over(work: PooledCall | Deferred[Any]) -> None:
     """A handler has ended, whatever came of it."""
     if isinstance(work, PooledCall):
-        await work.over()
+        await work.wait_until_over()
         return
-    over = asyncio.get_running_loop().create_future()
-    work.add_callback(lambda _: None if over.done() else over.set_result(None))
-    await over
+    future = asyncio.get_running_loop().create_future()
+    work.add_callback(lambda _: None if future.done() else future.set_result(None))
+    await future

@@ -3,7 +3,7 @@
     refused ──> take: there is room among those that wait, and in its tenant's share ──> it waits, kept alive
                                                                  └─ every `store_retry` the first of each subject is tried again
                                                                       └─ stored: so are the others of that subject
-            └─> no room: `judge.beyond_storage` says what becomes of it
+            └─> no room: `judge.decide_without_storage` says what becomes of it
 
 A broker that says nothing is another matter: then nothing can be stored, and the whole lane pauses (`settle`).
 """

@@ -72,7 +72,7 @@ def give_up(subscription: Subscription, message: Message, fault: Fault) -> Settl
     return Settlement(letter, subscription.failure_reply(message, fault), None, subscription.dead_letter_ack, True)
 
 
-def beyond_storage(subscription: Subscription, pending: PendingSettlement) -> tuple[str, PendingSettlement]:
+def decide_without_storage(subscription: Subscription, pending: PendingSettlement) -> tuple[str, PendingSettlement]:
     """A stream has no room for its effects, and no more messages may wait for that: what becomes of it, and what that is called.
 
     Where a requester listens it hears so at once: `overloaded`, or of the failure itself, for which no dead letter is stored

@@ -42,7 +42,7 @@ def require(info: dict[str, Any], scheme: str) -> None:
     info["tls_required"] = True
 
 
-def unprotected(servers: Iterable[str], options: Mapping[str, Any]) -> list[str]:
+def find_unprotected(servers: Iterable[str], options: Mapping[str, Any]) -> list[str]:
     """The addresses beyond this host that would be sent a login in the clear, as they were given."""
     addresses = list(servers)
     if is_wanted(map(_scheme, addresses), options):

@@ -31,13 +31,13 @@ class UnavailableRetry:
         retry_s: float,
         *,
         begin: Callable[[Message], Awaitable[Outcome]],
-        works: Callable[[Message, Outcome, list[Message]], None],
+        on_available: Callable[[Message, Outcome, list[Message]], None],
         start_task: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._pause_switch = pause_switch
         self._retry_s = retry_s
         self._begin = begin  # raises BrokerUnavailable as long as it does not work
-        self._works = works  # hears of the first one's outcome, and who else stalled
+        self._on_available = on_available  # hears of the first one's outcome, and who else stalled
         self._start_chore = start_task
         self._messages: deque[Message] = deque()
 
@@ -59,7 +59,7 @@ class UnavailableRetry:
             break
         others = [message for message in self._messages if message is not first]
         self._messages.clear()
-        self._works(first, outcome, others)
+        self._on_available(first, outcome, others)
         self._pause_switch.open(HANDLER)
 
     def abandon(self) -> list[Message]:

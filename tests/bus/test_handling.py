@@ -75,7 +75,7 @@ async def test_a_key_that_is_known_is_acknowledged_and_not_processed() -> None:
     numbers = [twin.publish(SUBJECT, envelope_bytes(an_envelope(1))) for _ in range(5)]
     await twin.run()
     assert seen == ["evt_1"]
-    assert [twin.stamps(number) for number in numbers] == [[b"+ACK"]] * 5
+    assert [twin.acks(number) for number in numbers] == [[b"+ACK"]] * 5
 
 
 @pytest.mark.parametrize("failure", [Nak(), Transient("away"), ValueError("a bug")])
@@ -93,7 +93,7 @@ async def test_a_failure_is_asked_for_again_after_1_2_4_4_seconds_and_terminated
     number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))
     await twin.run()
     assert times == [0, 1, 3, 7, 11]
-    assert [stamp.split(b" ")[0] for stamp in twin.stamps(number)] == [b"-NAK"] * 4 + [b"+TERM"]
+    assert [stamp.split(b" ")[0] for stamp in twin.acks(number)] == [b"-NAK"] * 4 + [b"+TERM"]
     (letter,) = letters(twin)
     assert (letter["reason"], letter["source"]["starts"]) == ("maxdeliver_exhausted", 5)
 
@@ -104,7 +104,7 @@ async def test_a_delay_may_be_said() -> None:
     twin = a_twin(lambda _: answers.pop(0))
     number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))
     await twin.run()
-    assert twin.stamps(number) == [b'-NAK {"delay": 60000000000}', b"+ACK"]
+    assert twin.acks(number) == [b'-NAK {"delay": 60000000000}', b"+ACK"]
 
 
 @pytest.mark.parametrize("failure", [Term("no such loop"), Poison("no such loop")])
@@ -120,7 +120,7 @@ async def test_a_permanent_failure_is_terminated_once_its_letter_is_stored(failu
     number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))
     await twin.run()
     assert [step.kind for step in twin.steps] == ["started", "stored", "stamped"]
-    assert twin.stamps(number) == [TERM]
+    assert twin.acks(number) == [TERM]
     (letter,) = letters(twin)
     assert (letter["reason"], letter["last_error"]["message"]) == ("processing_error", "no such loop")
 
@@ -132,7 +132,7 @@ async def test_a_version_that_is_not_supported_is_terminated_and_never_handled()
     data = orjson.dumps({**EXAMPLE, "schema_version": "2.0"})
     number = twin.publish(SUBJECT, data, {"Nats-Msg-Id": "k"})
     await twin.run()
-    assert (handled, twin.stamps(number)) == ([], [TERM])
+    assert (handled, twin.acks(number)) == ([], [TERM])
     (effect,) = twin.effects
     (letter,) = letters(twin)
     assert effect.subject == "sr.dlq.sr.events.loop"
@@ -146,7 +146,7 @@ async def test_what_is_no_envelope_is_terminated_with_a_letter(data: bytes) -> N
     twin = a_twin(lambda _: None)
     number = twin.publish(SUBJECT, data)
     await twin.run()
-    assert twin.stamps(number) == [TERM]
+    assert twin.acks(number) == [TERM]
     assert letters(twin)[0]["reason"] == "validation_failed"
 
 
@@ -156,10 +156,10 @@ async def test_a_letter_that_cannot_be_stored_holds_its_message_back() -> None:
     twin.refuses = "full"
     number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))
     await twin.run()
-    assert (twin.paused_for, twin.stamps(number)) == ("full", [])
+    assert (twin.paused_for, twin.acks(number)) == ("full", [])
     twin.refuses = None
     await twin.run()
-    assert twin.stamps(number) == [TERM]
+    assert twin.acks(number) == [TERM]
 
 
 async def test_unknown_fields_reach_the_handler_as_nothing() -> None:

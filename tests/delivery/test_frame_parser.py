@@ -68,7 +68,7 @@ async def test_byte_by_byte_is_as_good_as_at_once() -> None:
 async def test_a_large_payload_is_looked_at_when_it_is_whole_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else eight megabytes in small pieces would be copied as often as there are pieces."""
     looked: list[int] = []
-    hear = FrameParser.hear
+    hear = FrameParser.dispatch
     monkeypatch.setattr(FrameParser, "hear", lambda wire, data, at=0: looked.append(len(data) - at) or hear(wire, data, at))
     stream = frame(1, b"work", b"", b"x" * 100_000, None) + frame(1, b"work", b"", b"next", None)
     listening = await heard(*(stream[start : start + 1_000] for start in range(0, len(stream), 1_000)))

@@ -218,17 +218,17 @@ def _bad(tenant: str) -> bytes:
 
 async def _is_over(router: Running, tenant: str) -> bool:
     """As the next look finds it, which is now."""
-    ground = router.service._ground
-    assert ground is not None
-    await ground.assignment_shares.look()
-    return ground.assignment_shares.is_over(tenant)
+    context = router.service._context
+    assert context is not None
+    await context.assignment_shares.look()
+    return context.assignment_shares.is_over(tenant)
 
 
 async def _is_over_letters(router: Running, tenant: str) -> bool:
-    ground = router.service._ground
-    assert ground is not None
-    await ground.letter_shares.look()
-    return ground.letter_shares.is_over(tenant)
+    context = router.service._context
+    assert context is not None
+    await context.letter_shares.look()
+    return context.letter_shares.is_over(tenant)
 
 
 async def test_a_full_bucket_of_records_stops_only_what_pushes(nc: Client, nats_url: str, prefix: str) -> None:

@@ -115,7 +115,7 @@ class TwinDriver:
         self._twin.refuses = None
 
     async def stored_on(self, subject: str) -> list[bytes]:
-        return [effect.data for effect in self._twin.stored_on(subject)]
+        return [effect.data for effect in self._twin.list_stored(subject)]
 
 
 class Recording(Connection):
