@@ -1,4 +1,4 @@
-"""The acks lane, put together: what workers say of the assignments that they were given, made visible."""
+"""The acks subscription, put together: what workers say of the assignments that they were given, made visible."""
 
 from __future__ import annotations
 

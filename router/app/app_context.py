@@ -1,4 +1,4 @@
-"""What every lane of one process stands on. It outlives the restart of any child: memories must not forget with one."""
+"""What every subscription of one process stands on. It outlives the restart of any child: memories must not forget with one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class AppContext:
         self.breakers = Breakers(metrics, alerts, shared, policies.get_all, rules=breaker_rules(settings.extension_breaker))
         self.providers = ProviderTracker(Averages(), self.breakers.providers)
         self.recorder = build_recorder(settings)
-        self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # of readiness, beside the lanes' own; whoever has one puts it here
+        self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # of readiness, beside the subscriptions' own
         self.live_marks = AnsweredRequests() if has_live_copies(settings) else None
         self.replays = IdempotencyCache(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
         bucket = settings.buckets.assignments_known.name

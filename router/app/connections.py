@@ -6,9 +6,9 @@
 
 Who may publish on the subjects of the last two decides how much comes, and how fast. When it is more than the server
 holds for a client, the server cuts that client off as a slow consumer. Then one of these is cut off and comes back, and
-everything else goes on: nothing is redelivered, no call is lost, the lanes do not stop.
+everything else goes on: nothing is redelivered, no call is lost, the subscriptions do not stop.
 
-The listener stays with the lanes. It hears a request before the lane pulls it, because both come over one connection, and
+The listener stays with the subscriptions. It hears a request before the subscription pulls it, because both come over one connection, and
 the rendezvous of answers stands on that order: over two, a retry's answer went to the inbox of the try before it. It would
 also cost a second read for each request that comes alone.
 """

@@ -1,4 +1,4 @@
-"""One lane of this process: what it counts, how it stands, and its child of the supervision tree."""
+"""One subscription of this process: what it counts, how it stands, and its child of the supervision tree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_STARTED = ReadinessCheck(False, "not started")
 
 
 class DrainDeadline:
-    """The drain's two deadlines (`delivery.consumer.Patience`), counted once: lanes stop one after the other and share the time."""
+    """The drain's two deadlines (`delivery.consumer.Patience`), counted once: subscriptions stop one after the other and share the time."""
 
     def __init__(self, config: DrainConfig, clock: Clock = steady) -> None:
         self._soft = config.soft_deadline_ms / 1000
@@ -35,7 +35,7 @@ class DrainDeadline:
         return self._left(self._hard)
 
     def reset(self) -> None:
-        """A lane begins (again): it was no end, only a restart."""
+        """A subscription begins (again): it was no end, only a restart."""
         self._since = None
 
     def _left(self, span_s: float) -> float:
@@ -46,7 +46,7 @@ class DrainDeadline:
 
 
 class ConsumerChild:
-    """A lane's durable, observer and consumer. The consumer is made anew at each start, the observer counts on."""
+    """A subscription's durable, observer and consumer. The consumer is made anew at each start, the observer counts on."""
 
     def __init__(
         self,

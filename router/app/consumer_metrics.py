@@ -1,4 +1,4 @@
-"""What a lane tells of its work becomes metrics, logs and alerts. Nothing is logged for a message that went well."""
+"""What a subscription tells of its work becomes metrics, logs and alerts. Nothing is logged for a message that went well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How this process writes dead letters: the settings, the connection's limit and the clock, put together once for a lane."""
+"""How this process writes dead letters: the settings, the connection's limit and the clock, put together once for a subscription."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Write = Callable[[Message, str, Fault], Effect | None]
 def build_dead_letter_writer(
     context: AppContext, kind: MessageType | None = None, given_up: Callable[[Message], None] | None = None
 ) -> Write:
-    """A lane's `letter`; `kind` is what workers send on it, None for decide requests.
+    """A subscription's `letter`; `kind` is what workers send on it, None for decide requests.
 
     A tenant that holds more than its share of the dead letters gets letters without payloads. Where they are nearly full it
     gets none, if its requesters hear of each failure: then `given_up` is told of the message.

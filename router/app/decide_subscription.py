@@ -1,4 +1,4 @@
-"""The decide lane, put together: its handler, its letters, its apologies, and where its answers go."""
+"""The decide subscription, put together: its handler, its letters, its apologies, and where its answers go."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def _requests(settings: Settings) -> Iterator[StreamSpec]:
 
 
 def _effect_streams(settings: Settings) -> Iterator[StreamSpec]:
-    """What we store before we acknowledge: when full, nothing is dropped; the lane pauses."""
+    """What we store before we acknowledge: when full, nothing is dropped; the subscription pauses."""
     streams = settings.streams
     yield _stream(streams.assignments, *settings.assignment.subjects, discard="new")
     yield _stream(streams.usage, usage.SUBJECT, discard="new")

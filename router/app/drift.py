@@ -3,7 +3,7 @@
     start      `topology = create | check`: compared; what differs is told
     run        every half minute again: a stream that an operator changed may drop what was stored
 
-What is missing is its lane's business, which waits for it or makes it again. Nothing is changed from here.
+What is missing is its subscription's business, which waits for it or makes it again. Nothing is changed from here.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class IngressHandler:
         return self._ack(ERROR, {}, message, code)
 
     def _refusal(self, ingress: IngressRequest) -> tuple[str, str] | None:
-        """Why the decide lane would not take it, and the code of that."""
+        """Why the decide subscription would not take it, and the code of that."""
         if self._rules.tenants_allowed and ingress.tenant_id not in self._rules.tenants_allowed:
             return "This tenant is not served here", UNAUTHORIZED
         message = Message(self._subject, ingress.body, ingress.headers, "", "", 0, 0, 1, "")

@@ -1,4 +1,4 @@
-"""Requests answered from their live copy while the backlog is deep (`delivery.live`), joined with this process's decide lane."""
+"""Requests answered from their live copy while the backlog is deep (`delivery.live`), joined with this process's decide subscription."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from router.extensions.providers import ProviderInvoker
 
 
 def build_provider_invoker(context: AppContext) -> ProviderInvoker:
-    connection = context.connections.providers  # what a provider pours into it is not in the lanes' way
+    connection = context.connections.providers  # what a provider pours into it is not in the subscriptions' way
     streams = partial(_stream, connection)
     return ProviderInvoker(
         context.registry,

@@ -1,4 +1,4 @@
-"""The results lane, put together: what workers report, metered once."""
+"""The results subscription, put together: what workers report, metered once."""
 
 from __future__ import annotations
 

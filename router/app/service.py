@@ -1,8 +1,8 @@
 """The whole router: rooms joined, one supervision tree, a start and an end.
 
 start   connect, topology, policies; then the tree, first child first
-ready   connected, streams and consumers as declared, pulling, no lane paused
-end     the tree, last child first: the lanes drain, the listener leaves, HTTP closes; then the connection
+ready   connected, streams and consumers as declared, pulling, no subscription paused
+end     the tree, last child first: the subscriptions drain, the listener leaves, HTTP closes; then the connection
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def _nobody_asked(_: Message, __: Reply) -> None:
 
 
 class ConsumerChildren:
-    """The lanes of this process. The acks' is there only when it is enabled."""
+    """The subscriptions of this process. The acks' is there only when it is enabled."""
 
     def __init__(self, settings: Settings, metrics: Metrics, alerts: Alerts) -> None:
         streams = settings.streams

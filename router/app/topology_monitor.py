@@ -1,7 +1,7 @@
 """What is asked of the server: is everything there and as declared, and how far behind are we?
 
 ensure    at the start: made, compared or trusted, as the setting `topology` says
-restore   a lane lost its consumer: made again, or waited for
+restore   a subscription lost its consumer: made again, or waited for
 run       a child of the tree: now and then figures for the gauges, and a comparison for readiness
 """
 
@@ -88,7 +88,7 @@ class TopologyMonitor:
             await asyncio.sleep(EVERY_S)
 
     async def _weigh(self, stream: str) -> None:
-        """How full it is: one that discards the new refuses what must be stored, and a lane pauses."""
+        """How full it is: one that discards the new refuses what must be stored, and a subscription pauses."""
         info = await self.jetstream.stream(stream)
         if info is None:
             return

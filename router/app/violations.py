@@ -24,13 +24,13 @@ log = logs.logger(__name__)
 
 MANY = 10
 WITHIN_S = 60.0
-MOST_UNSETTLED = 10_000  # messages whose first attempt is under way: far more than a lane may hold
+MOST_UNSETTLED = 10_000  # messages whose first attempt is under way: far more than a subscription may hold
 
 Place = tuple[str, str, int, int] | int  # in a stream; of a live copy its content's hash
 
 
 class Violations:
-    """One for all lanes: a subject's violations are counted together."""
+    """One for all subscriptions: a subject's violations are counted together."""
 
     def __init__(self, metrics: Metrics, alerts: Alerts, clock: Clock = steady) -> None:
         self._metrics = metrics

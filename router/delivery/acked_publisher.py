@@ -1,13 +1,13 @@
 """The PubAck window: effects go out, and their receipts come back by callback.
 
 Waiting for PubAcks one by one gives 5 k/s, with a future each 23 k/s, by callback in one window 39 k/s
-(docs/durability.md#publish-window). Effects of many messages share the window; each bundle is told once, when its last receipt
-is in or the first refusal is. EffectPublisher a bundle again is harmless: ids are deterministic.
+(docs/durability.md#publish-window). Effects of many messages share the window. The callback of each group is called once, with its
+last PubAck or its first refusal. Publishing a group again is harmless, because ids are deterministic.
 
-    store(effects, told)  ->  HPUB with our inbox as reply  ->  PubAck  ->  told(receipts | NotPublished)
+    publish(effects, callback)  ->  HPUB with our inbox as reply  ->  PubAck  ->  callback(receipts | NotPublished)
 
 An effect that is known to be stored, or on its way, is not published again (`known_effects`).
-A receipt marked duplicate is no evidence for a dead letter whose first copy is gone (a replay removes it, the
+A PubAck marked duplicate does not prove that a dead letter is stored whose first copy is gone (a replay removes it, the
 server's memory of its id stays): then it is stored again under an id of its own.
 """
 
@@ -44,7 +44,7 @@ PublishCallback = Callable[[Receipts | NotPublished], None]
 
 
 class EffectPublisher(Protocol):
-    """Where effects are stored: `AckedPublisher`, or `together`."""
+    """Publishes effects and reports their PubAcks: `AckedPublisher` or `BatchingPublisher`."""
 
     def publish(self, effects: Sequence[Effect], callback: PublishCallback) -> None: ...
 
@@ -57,15 +57,15 @@ class PublishGroup:
     __slots__ = ("callback", "receipts", "waiting")
 
     def __init__(self, count: int, callback: PublishCallback) -> None:
-        self.waiting = count  # 0 = told already
+        self.waiting = count  # 0 = the callback was called
         self.receipts: list[Receipt | None] = [None] * count
         self.callback = callback
 
 
 class PendingPublish(Struct):
-    """One effect on its way: its bundle, its place in it, and when it is given up (steady seconds).
+    """One effect that waits for its PubAck: its group, its place in the group, its deadline (steady seconds).
 
-    `others` are the same effect in other bundles: they have this one's receipt, or its refusal."""
+    `others` are the same effect in other groups: they get this one's receipt or refusal."""
 
     group: PublishGroup
     place: int
@@ -80,7 +80,7 @@ class AckedPublisher:
     def __init__(self, jetstream: JetStream, timeout_s: float = 5.0, known: KnownEffects | None = None) -> None:
         self._jetstream = jetstream
         self._known = known
-        self._owned: dict[str, PendingPublish] = {}  # effects with an owner, by id, on their way
+        self._owned: dict[str, PendingPublish] = {}  # effects with an owner that wait for a PubAck, by id
         self._connection = connection = jetstream.connection
         self._timeout_s = timeout_s
         self._inbox = connection.new_inbox() + "."
@@ -95,7 +95,7 @@ class AckedPublisher:
         self._sid = await self._connection.subscribe_direct(self._inbox + "*", self._on_publish_ack)
 
     async def close(self) -> None:
-        """Whoever still awaits a receipt hears that there is none: it may run on after this window."""
+        """Close the window. Callers of `publish_and_wait` that still wait get NotPublished, because they may outlive it."""
         await self._connection.unsubscribe(self._sid)
         for future in self._waiting_callers:
             if not future.done():
@@ -106,7 +106,7 @@ class AckedPublisher:
         return len(self._pending)
 
     def publish(self, effects: Sequence[Effect], callback: PublishCallback) -> None:
-        """Publish effects; `told` hears of them once, later, never from inside this call."""
+        """Publish effects. `callback` is called once, later, never inside this call."""
         group = PublishGroup(len(effects), callback)
         until = self._now() + self._timeout_s
         for place, effect in enumerate(effects):
@@ -115,7 +115,7 @@ class AckedPublisher:
                 self._send(pending)
 
     def _is_needed(self, pending: PendingPublish, known: KnownEffects) -> bool:
-        """Whether it must be published; what an earlier copy's receipt says of it is told later."""
+        """Whether the effect must be published. If an earlier copy is stored or on its way, its PubAck is used instead."""
         effect = pending.effect
         if (receipt := known.receipt_of(effect, self._connection.reconnect_count)) is not None:
             asyncio.get_running_loop().call_soon(self._count_ack, pending, receipt)
@@ -134,7 +134,7 @@ class AckedPublisher:
         self._connection.publish_nowait(effect.subject, effect.data, inbox, head_of({**effect.headers, "Nats-Msg-Id": effect.id}))
 
     async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
-        """The same for who may wait: retries after a pause, and commands."""
+        """Publish effects and wait for the PubAcks: for retries after a pause and for commands. Costs a future."""
         future: asyncio.Future[Receipts | NotPublished] = asyncio.get_running_loop().create_future()
         self.publish(effects, lambda result: None if future.done() else future.set_result(result))
         self._waiting_callers.add(future)
@@ -144,7 +144,7 @@ class AckedPublisher:
             self._waiting_callers.discard(future)
 
     def expire(self) -> None:
-        """Called by a timer: what had no receipt in time was not stored, as far as we know."""
+        """Called by a timer: report effects without a PubAck in time as not published. The stream may have stored them."""
         now = self._now()
         while self._pending:
             inbox, pending = next(iter(self._pending.items()))
@@ -198,7 +198,7 @@ class AckedPublisher:
             self._count_ack(other, replace(receipt, is_duplicate=True))
 
     def _remove_owned(self, pending: PendingPublish) -> Sequence[PendingPublish]:
-        """It is on its way no longer: those that wait for its receipt."""
+        """Forget that the effect is on its way; returns the copies that wait for the same PubAck."""
         if self._owned.get(pending.effect.id) is pending:
             del self._owned[pending.effect.id]
         return pending.others or ()

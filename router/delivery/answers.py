@@ -60,7 +60,7 @@ class ReplyRules(Struct, frozen=True):
 
 
 class Answers:
-    """Sends answers; with a listener it also learns who asked."""
+    """Sends answers. With a listener it also learns the inboxes of the requesters."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Answers:
     # -- the answer's half -----------------------------------------------------------------------------------
 
     def answer(self, message: Message, reply: Reply) -> None:
-        """Send an answer to whoever asked for this message."""
+        """Send an answer to the requesters of this message."""
         headers = message.headers
         is_plain = not headers and self._listens_from is not None and not self.live.is_used
         if is_plain and self._correlator.answer_plain(message.data, reply.data, self._now(), message.sequence):
@@ -121,7 +121,7 @@ class Answers:
         self._correlator.answer(request, reply.data, unclaimed, may_wait=may_wait, now=self._now(), sequence=sequence)
 
     def _answer_publisher(self, message: Message, reply: Reply) -> None:
-        """The decision goes where it is read, and a PubAck to whoever published the request."""
+        """The decision goes where it is read, and a PubAck to the publisher of the request."""
         named = message.headers.get(REPLY_TO)
         if named and self._may_reach(named):
             self._connection.publish_nowait(named, reply.data)
@@ -231,7 +231,7 @@ class Answers:
             self._correlator.add_request(_build_publisher_identity(data, headers), reply, self._now())
 
     def expect(self, request: RequestIdentity, inbox: str) -> None:
-        """A live copy that is left to its stored copy: every instance is told who asked, for one of them decides it."""
+        """Leave a live copy to its stored copy: tell every instance the requester's inbox, because any of them may decide it."""
         self._request, self._stored_ns = request.data, NOT_STORED
         self._correlator.add_request(request, inbox, self._now())
         if len(request.data) <= MOST_TOLD:

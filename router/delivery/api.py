@@ -2,7 +2,7 @@
 
 An error of the server becomes BrokerRefused with its number; no JetStream NoJetStream; a subject that this user may not use
 PermissionDenied; silence BrokerUnavailable.
-Nobody decides by the text of an error.
+No caller decides by the text of an error.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class JetStream:
         return await self._request(f"{self.prefix}.{what}", orjson.dumps(body) if body is not None else b"")
 
     async def publish(self, subject: str, data: bytes, headers: Mapping[str, str]) -> Json:
-        """Store one message and wait for its PubAck; raises as `ask` does. `Evidence` is for many at once."""
+        """Store one message and wait for its PubAck; raises as `ask` does. `AckedPublisher` is for many at once."""
         return await self._request(subject, data, headers)
 
     async def _request(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None) -> Json:

@@ -1,11 +1,11 @@
 """Many messages stored by one receipt, all of them or none: JetStream's atomic batch (server 2.12, `allow_atomic`).
 
-    1  2  3 … n-1        Nats-Batch-Id, Nats-Batch-Sequence         held back by the server, visible to nobody
+    1  2  3 … n-1        Nats-Batch-Id, Nats-Batch-Sequence         held back by the server, visible to no consumer
     n                    the same and Nats-Batch-Commit: 1          all stored in a row, one PubAck: the last sequence
 
 One wait for the disk for all of them: with `sync_interval: always` the difference between 4 k and 40 k messages a second.
 A batch that holds an id which the stream remembers is refused whole (10201), as is one whose message the stream would
-not take (10176): whoever sent it stores them one by one then, and learns which it was.
+not take (10176): the caller then publishes them one by one and learns which one it was.
 """
 
 from __future__ import annotations

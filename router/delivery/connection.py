@@ -2,8 +2,8 @@
 
 nats-py's reader task ends for ever on an exception while it builds a message, and JetStream *stores* what
 causes one, so a single malformed header block would stop every router for good (docs/durability.md#reader). Here nothing
-that arrives can raise. The same place is the hot path: `attend` hands a message to a plain function straight
-from the reader (no queue, task or object per message), `post` appends a frame to the write buffer.
+that arrives can raise. The same place is the hot path: `subscribe_direct` hands a message to a plain function straight
+from the reader (no queue, task or object per message), `publish_nowait` appends a frame to the write buffer.
 
 Private methods of nats-py are overridden, so its minor version is pinned and
 tests/delivery/test_connection.py feeds the poisons on every run.
@@ -54,7 +54,7 @@ class _InboxNames(NUID):
 
 
 class Connection(Client):
-    """A nats-py client whose headers never raise; `attend` and `post` are the fast way in and out."""
+    """A nats-py client whose headers never raise; `subscribe_direct` and `publish_nowait` are the fast way in and out."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class Connection(Client):
         self.callbacks: dict[int, Callable[[bytes, bytes, bytes, bytes | None], None]] = {}  # by subscription, read by the parser
         self._ps = self._wire = FrameParser(self)
         self._flushed: asyncio.Future[None] | None = None
-        self._will_write = False  # `_write` is called in this turn of the loop, or the next: nobody need see to it
+        self._will_write = False  # `_write` is called in this turn of the loop, or the next: no second call is needed
         self.is_behind = False  # the newest chunk was as large as a read may be: more waits in the socket
         self.on_fault: Callable[[BaseException], None] = lambda _: None
         self.denials = denials.Denials(_log_denial)
@@ -79,13 +79,13 @@ class Connection(Client):
 
     @property
     def reconnect_count(self) -> int:
-        """How often it came back. A server that restarts in milliseconds is missed by who only looks at `is_connected`."""
+        """How often the client reconnected. A look at `is_connected` alone misses a server that restarts in milliseconds."""
         return self.stats["reconnects"]
 
     async def subscribe_direct(self, subject: str, on_message: OnMessage, queue: str = "", take: Take | None = None) -> int:
         """Subscribe a plain function, called from the reader itself; it must be short. Returns the subscription's id.
 
-        `take` is asked first, before anything is decoded; `hear` gets what it does not take.
+        `take` is asked first, before anything is decoded; `on_message` gets what it does not take.
         """
         subscription = await self.subscribe(subject, queue=queue, cb=_ignore_message)
         self.callbacks[subscription._id] = (
@@ -94,7 +94,7 @@ class Connection(Client):
         return subscription._id
 
     async def subscribe_raw(self, subject: str, on_message: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
-        """`attend` with everything as bytes, as it came (subject, reply, data, header block), for who reads millions.
+        """`subscribe_direct` with undecoded bytes (subject, reply, data, header block), for readers of millions of messages.
 
         What it raises costs the connection, so it must not.
         """
@@ -134,7 +134,7 @@ class Connection(Client):
         """Append one PUB (or HPUB, with a block made by `head_of`) to what this turn of the loop sends.
 
         While reconnecting it is kept and sent afterwards, so a pull request must look at `is_connected` first.
-        The subject is trusted: whoever got it from outside has checked it with `ids.is_literal_subject`.
+        The subject is trusted: a caller that got it from outside has checked it with `ids.is_literal_subject`.
         """
         size = len(data)
         if head:
@@ -150,7 +150,7 @@ class Connection(Client):
             self._write_soon()
 
     def _dispatch_chunk(self, data: bytes) -> bytes:
-        """What the socket reads while nats-py's reader waits; gives back what is not for those who attend."""
+        """What the socket reads while nats-py's reader waits; gives back what is not for direct subscriptions."""
         if not self.is_connected:
             return data
         self.is_behind = len(data) >= LARGEST_READ
@@ -159,14 +159,14 @@ class Connection(Client):
         self._will_write = True
         try:
             return data[wire.dispatch(data) :]
-        except (Exception, asyncio.CancelledError) as exc:  # a raw listener's mistake: who reads on would begin within a frame
+        except (Exception, asyncio.CancelledError) as exc:  # a raw callback raised: the parser's place in the chunk is lost
             self.on_fault(exc)
             raise ConnectionResetError("a listener failed within a chunk") from exc
         finally:
             if self._pending:
                 self._write()  # what was answered on the spot
             else:
-                self._write_soon()  # behind those who were woken: what they post goes at once
+                self._write_soon()  # after the tasks that were woken, so that what they publish goes out in the same write
 
     def _write_soon(self) -> None:
         asyncio.get_running_loop().call_soon(self._write)
@@ -192,7 +192,7 @@ class Connection(Client):
                 name, inbox = subject.decode("utf-8", "replace"), ""
             on_message(name, inbox, data, parse_head(head) if head is not None else None)
         except (Exception, asyncio.CancelledError) as exc:
-            self.on_fault(exc)  # the reader must live; whoever hears sorts its own errors before this
+            self.on_fault(exc)  # the reader must live; a callback handles its own errors before this
 
     def _call_take(  # noqa: PLR0917 - once a message
         self, take: Take, on_message: OnMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None
@@ -314,12 +314,12 @@ class Connection(Client):
 
 
 def head_of(headers: Mapping[str, str]) -> bytes:
-    """A header block for `post`; line breaks inside a value become a space, so nothing can be injected."""
+    """A header block for `publish_nowait`; line breaks inside a value become a space, so nothing can be injected."""
     return open_head_of(headers) + b"\r\n" if headers else b""
 
 
 def open_head_of(headers: Mapping[str, str]) -> bytes:
-    """The same without its end: whoever sends it adds lines, and an empty one."""
+    """The same without its end: the caller adds lines, then an empty one."""
     block = "NATS/1.0\r\n"
     for name, value in headers.items():
         block += f"{name}: {value if value.isprintable() else _LINE_BREAKS.sub(' ', value)}\r\n"
@@ -365,7 +365,7 @@ async def connect(
         if isinstance(cause, ConnectionError) and connection.wants_login:
             raise refusals.error from exc  # the server cut the line before its refusal was read
         said = f"{_format_servers(options)}: {cause or type(cause).__name__}"
-        is_tls = isinstance(cause, ssl.SSLError | tls.TlsNotOffered)  # somebody answered, and one of the two does not trust the other
+        is_tls = isinstance(cause, ssl.SSLError | tls.TlsNotOffered)  # a server answered, but the TLS handshake failed
         if is_tls:
             raise BrokerUnavailable(f"TLS failed with the server at {said}") from exc
         raise BrokerUnavailable(f"no NATS server answers at {said}: start it, or name another in nats.url (--nats-url)") from exc

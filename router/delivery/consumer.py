@@ -1,4 +1,4 @@
-"""One durable pull consumer, driven: the supervised child that joins puller, desk and gate.
+"""One durable pull consumer, driven: the supervised child that joins puller, processor and gate.
 
     run = open -> watch (every quarter second: signals, receipts that did not come, heartbeats that did not come)
                -> drain, in this order: ask for nothing more; hand back what was never begun; let work finish
@@ -30,11 +30,11 @@ from router.delivery.subscription import Subscription
 from router.errors import BrokerUnavailable, RouterError
 
 TICK_S = 0.25
-QUIET_S = 2.0  # a pull request that raced with a deletion is lost without a word: a quiet lane asks whether its durable is the same
+QUIET_S = 2.0  # a pull request that raced with a deletion is lost without a word: a quiet subscription asks whether its durable is the same
 
 
 class Health(Struct, frozen=True):
-    """What readiness asks of a lane."""
+    """What readiness asks of a subscription."""
 
     is_pulling: bool
     is_there: bool  # its stream and its durable
@@ -57,7 +57,7 @@ class Health(Struct, frozen=True):
 
 
 class DrainDeadlines(Protocol):
-    """Seconds that a drain may take, asked when it begins: who drains several lanes lets them share the time."""
+    """Seconds that a drain may take, asked when it begins: who drains several subscriptions lets them share the time."""
 
     @property
     def soft(self) -> float: ...
@@ -74,7 +74,7 @@ class Deadlines(Struct, frozen=True):
 
 
 class Consumer:
-    """A lane on a real durable."""
+    """A subscription on a real durable."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class Consumer:
 
     @asynccontextmanager
     async def _open_effect_publisher(self, publisher: AckedPublisher, tasks: asyncio.TaskGroup) -> AsyncIterator[EffectPublisher]:
-        """Where a lane's effects go: into batches, where its streams take them."""
+        """Where a subscription's effects go: into batches, where its streams take them."""
         if self.subscription.stream_of is None:
             yield publisher
             return

@@ -2,7 +2,7 @@
 
 A chunk read from the socket holds dozens of frames. nats-py's parser matches each control line with two regular
 expressions and moves the rest of the buffer down after each frame; here one pass over the chunk finds them all, and
-a message that is attended goes straight to its function. Everything that is not a message (PING, INFO, -ERR) is left
+a message of a direct subscription goes straight to its callback. Everything that is not a message (PING, INFO, -ERR) is left
 to nats-py's own parser, line by line.
 
     MSG  <subject> <sid> [reply] <size>\\r\\n<payload>\\r\\n
@@ -29,7 +29,7 @@ class FrameParser(Parser):
     def __init__(self, nc: Any) -> None:
         super().__init__(nc)
         self._needed = 0  # bytes that the frame at the front of the buffer wants
-        self._stray: _Stray | None = None  # the message at which `hear` stopped
+        self._stray: _Stray | None = None  # the message at which `dispatch` stopped
 
     def reset(self) -> None:
         super().reset()
@@ -59,7 +59,7 @@ class FrameParser(Parser):
         return data
 
     def dispatch(self, data: bytes, at: int = 0) -> int:
-        """Hand on every whole frame that is attended; where the first other thing begins. The beginning of a frame is kept."""
+        """Call back for every whole frame of a direct subscription; keep an incomplete one. Returns where the first other begins."""
         callbacks = self.nc.callbacks
         while (end := data.find(b"\r\n", at)) >= 0:
             kind = data[at]
@@ -89,7 +89,7 @@ class FrameParser(Parser):
         return len(data)
 
     async def _parse_other(self, data: bytes, at: int) -> int:
-        """What `hear` left: a line of the protocol, or a message that nobody attends; where the next thing begins."""
+        """Parse what `dispatch` left: a protocol line, or a message without a direct subscription. Returns where the next frame begins."""
         if data[at] in (_H, _M):
             if self._stray is None:
                 raise ProtocolError("nats: malformed message frame")

@@ -1,6 +1,6 @@
-"""The in-memory twin of a lane on a durable: the same decide_settlement, the same order of settling, on virtual time.
+"""The in-memory twin of a subscription on a durable: the same decide_settlement, the same order of settling, on virtual time.
 
-For unit tests of whoever brings a lane. It delivers one message after the other, so it says nothing about
+For unit tests of handlers. It delivers one message after the other, so it says nothing about
 concurrency, prefetch or the network; tests/conformance holds it to what a real Consumer on a real server does.
 
     publish .. run:  what is due -> its start written down -> handler -> decide_settlement -> stored, committed, replied, stamped
@@ -34,7 +34,7 @@ class InMemoryStep(Struct, frozen=True):
 
 
 class InMemoryConsumer:
-    """A lane without a broker. `dies_on`: which messages kill the process that begins them."""
+    """A subscription without a broker. `dies_on`: which messages kill the process that begins them."""
 
     def __init__(self, subscription: Subscription, *, dies_on: Callable[[Message], bool] = lambda _: False) -> None:
         self.subscription = subscription
@@ -55,11 +55,11 @@ class InMemoryConsumer:
         return self.refuses if self._parked is not None else self._away
 
     def publish(self, subject: str, data: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> int:
-        """Store a message on the lane's stream; returns its sequence."""
+        """Store a message on the subscription's stream; returns its sequence."""
         return self._durable.publish(subject, data, headers)
 
     async def run(self) -> None:
-        """Deliver until nothing is left to do, or until the lane pauses; a later run then goes on where this one was."""
+        """Deliver until nothing is left to do, or until the subscription pauses; a later run then goes on where this one was."""
         if self._parked is not None:
             await self._settle(self._parked)
         elif self._stalled is not None:

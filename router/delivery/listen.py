@@ -1,4 +1,4 @@
-"""The plain listener on a request subject: no queue group, only to learn who asked (docs/contracts.md#replies)."""
+"""The plain listener on a request subject: no queue group, only to learn the requesters' inboxes (docs/contracts.md#replies)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from router.errors import RouterError
 
 TICK_S = 0.02
 LEARN_TICKS = 250  # ticks between two looks at whether the stream is still the same one
-NOTHING_YET = 2**63  # no sequence is above it: nobody's inbox can be expected
+NOTHING_YET = 2**63  # no sequence is above it: no inbox can be expected
 
 
 class Listener:

@@ -1,4 +1,4 @@
-"""One message's time in a slot: who may end it early, and who waits for its end."""
+"""One handler call in the task pool: how to end it early, and how to wait for its end."""
 
 from __future__ import annotations
 

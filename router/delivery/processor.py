@@ -2,11 +2,11 @@
 
     take --> first delivery -----------------------------------> begin --> decide_settlement --> settle
          \\-> redelivery: its start is written down first -------^  (`redeliveries`)
-         \\-> the lane is paused: it waits
+         \\-> the subscription is paused: it waits
 
 A handler that returns a value costs no task, future or lock; one that returns a Deferred, whose maker sees to its end, costs
 two calls; one that returns any other awaitable takes a slot (`slots`), and waits for one if all are taken: a message whose
-handler needs no slot never waits behind it. One that raises BrokerUnavailable pauses the lane until it can be begun with
+handler needs no slot never waits behind it. One that raises BrokerUnavailable pauses the subscription until it can be begun with
 success (`stalled`).
 """
 
@@ -41,11 +41,11 @@ from router.outcome import Done, Fault, Outcome, Retry
 
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
 ANSWERED = Done()  # from its live copy
-AT_ONCE = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to whoever pulls next
+AT_ONCE = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to the next puller
 
 
 class MessageProcessor:
-    """The work of one lane. `take` is the only way in."""
+    """The work of one subscription. `on_delivery` is the only way in."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class MessageProcessor:
         self._waiting: deque[Message] = deque()  # held, not begun
         self._without_slot: deque[PooledCall] = deque()  # held, its handler asked and not yet awaited
         self._marks = subscription.live_marks
-        self.taken = 0  # first deliveries and others, of this start of the lane
+        self.taken = 0  # first deliveries and others, since the consumer started
         self._newest = ""  # the token of the delivery that came last
         self.most_held: int | None = None  # a bound below the prefetch, while live copies are answered
         self._is_draining = False
@@ -108,7 +108,7 @@ class MessageProcessor:
     # -- in: once a message --------------------------------------------------------------------------------------
 
     def on_delivery(self, subject: str, token: str, data: bytes, headers: Headers | None) -> bool:
-        """One delivery. False: it is a redelivery, and nobody here knows why."""
+        """Accept one delivery. Returns False for an unexplained redelivery, so that the caller shrinks its pull window to 1."""
         part = token.split(".")
         at = 2 if len(part) == 9 else 4  # `ack_subject.find_stream`, in place: this runs once a message
         message = Message(
@@ -189,7 +189,7 @@ class MessageProcessor:
         if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome) and message not in self.in_flight:
             self.settler.settle_plain(message, outcome, message.token)
         elif isinstance(outcome, Deferred):
-            self._hold_deferred(message, outcome)
+            self._add_deferred(message, outcome)
         elif isinstance(outcome, Awaitable):
             self._put_into_slot(message, outcome)
         else:
@@ -214,8 +214,8 @@ class MessageProcessor:
     def _is_allowed(self, message: Message) -> bool:
         return self.subscription.is_allowed is None or self.subscription.is_allowed(message.subject)
 
-    def _hold_deferred(self, message: Message, later: Deferred[Outcome]) -> None:
-        """An outcome that comes by a call: no task, and no slot, for whoever makes it sees to its end."""
+    def _add_deferred(self, message: Message, later: Deferred[Outcome]) -> None:
+        """An outcome that comes by a call: no task and no slot, because its maker resolves or cancels it."""
         self.in_flight.add(message).task = later
         later.add_callback(lambda outcome: self._on_resolved(message, outcome))
 
@@ -288,7 +288,7 @@ class MessageProcessor:
             return
         try:
             settlement = decide_settlement(self.subscription, message, outcome)
-        except Exception as exc:  # a letter that cannot be written must neither lose its message nor end the lane
+        except Exception as exc:  # a dead letter that cannot be built must neither lose its message nor end the consumer
             self.subscription.observer.on_handler_error(message, exc)
             settlement = Settlement((), None, None, nak(self.subscription.options.backoff[-1]), False)
         self.settler.settle(PendingSettlement(message, outcome, settlement))
@@ -302,7 +302,7 @@ class MessageProcessor:
         self.on_capacity()
 
     def begin_queued(self) -> None:
-        """Give free slots to those that wait for one; begin what waits, while the gate is open."""
+        """Give free slots to those that wait for one; begin what waits, while the pause switch is open."""
         if self._is_catching_up:
             return  # called for one that it began itself: a full prefetch would be a stack too deep
         self._is_catching_up = True
@@ -317,7 +317,7 @@ class MessageProcessor:
     # -- time, and the end ---------------------------------------------------------------------------------------
 
     def tick(self, next_in_s: float = 0.0) -> None:
-        """Called by the lane's timer, which comes again in so many seconds."""
+        """Called by the subscription's timer, which comes again in so many seconds."""
         self.in_flight.signal(next_in_s)
         self._again.tick()
         self._task_pool.end_overdue()
@@ -333,7 +333,7 @@ class MessageProcessor:
             for message in self._stalled.abandon():
                 self._again.give_back(message)
                 self._send_back(message)
-            self._background_tasks.end()  # else who is being examined is begun: its start is written down already, or about to be
+            self._background_tasks.end()  # else the message under examination would begin: its attempt is recorded already, or about to be
         for turn in self._without_slot:
             self._waiting.append(turn.message)
             turn.end()

@@ -11,7 +11,7 @@ A request for several messages is bounded in bytes too: what the server may send
 `max_pending`, or it takes the client for a slow consumer and cuts the connection. At the limit the server ends the
 request with a 409 that says how many messages it still owed. A message above the whole limit would end each request so: it
 is asked for alone, without a limit in bytes. A request whose bytes are used up to the very last one ends without a
-word; so the limit has a random part, or a sender could aim at it and leave the lane waiting for its watchdog.
+word; so the limit has a random part, or a sender could aim at it and leave the subscription waiting for its watchdog.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from msgspec import Struct
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 
-OnDelivery = Callable[[str, str, bytes, Headers | None], bool]  # False: a redelivery that nobody here knows the reason of
+OnDelivery = Callable[[str, str, bytes, Headers | None], bool]  # False: an unexplained redelivery
 
 
 SPREAD_BYTES = 64 * 1024  # the random part of a request's limit
@@ -168,5 +168,5 @@ class Puller:
             self.refill_soon()
         else:
             # 409 has many causes (deleted, a new leader, a shutdown), told apart by text only, and a deleted consumer
-            # is said once, then never again, even after it is re-created: whoever watches asks the server what is true.
+            # is said once, then never again, even after it is re-created: the consumer asks the server what is true.
             self._on_trouble()

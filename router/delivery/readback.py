@@ -1,10 +1,10 @@
-"""Storing a message in a stream that acknowledges nobody, and knowing that it is there: it is seen coming out again.
+"""Storing a message in a stream that sends no PubAck, and knowing that it is there: it is seen coming out again.
 
     publish -> the stream's own copy passes by (headers only, an ephemeral push consumer) -> stored, at that sequence
        └──────── not within the duplicate window: publish again ────────┘
 
 A `no_ack` stream says neither yes nor no, so the only honest proof is the message itself. One that the stream dropped as a
-duplicate does not pass by; once the window is over it is stored anew, and whoever handles the stream knows it by its identity.
+duplicate does not pass by; once the window is over it is stored anew, and the stream's handler recognises it by its id.
 While nothing is known the message may still be stored: sending it again is safe.
 """
 
@@ -24,7 +24,7 @@ MSG_ID = "Nats-Msg-Id"
 TICK_S = 0.25  # between two looks at whether we still hear
 HEARTBEAT_S = 0.5
 SILENT_S = 1.25  # our consumer is gone, or its server hangs
-FORGOTTEN_S = 10  # the server removes a consumer that nobody listens to
+FORGOTTEN_S = 10  # the server removes a consumer without a subscriber
 SLACK_S = 0.1  # beyond the duplicate window, before the message is published again
 
 

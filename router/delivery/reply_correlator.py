@@ -1,12 +1,12 @@
-"""Who asked: joins the answers of requests decided from the stream with the inboxes heard on the subject.
+"""Correlates requests with answers: joins the answers of requests decided from the stream with the inboxes heard on the subject.
 
 A stream stores the payload, not the requester's inbox. So a listener hears every request as it passes (core NATS,
-no queue group) and `ask`s here; the decision `answer`s here. Either half may come first. They are matched by a
+no queue group) and calls `add_request`; the decision calls `answer`. Either half may come first. They are matched by a
 64-bit hash of (Nats-Msg-Id, tenant header, payload): nothing is parsed (docs/contracts.md#matching).
 
-    ask, then answer     the inbox is kept `keep_s` at least, twice that at most; most belong to other instances, so full is never a refusal
-    answer, then ask     kept 250 ms, then it is nobody's: it goes to the reply subject
-    ask again            with an id, within `span` of the answer: the stream has dropped it, so it is answered from here
+    request, then answer    the inbox is kept `keep_s` to twice that; most belong to other instances, so full is never a refusal
+    answer, then request    kept 250 ms, then it goes to the reply subject
+    request again           with an id, within `span` of the answer: the stream has dropped it, so it is answered from here
 
 With an id everything hangs on the id, because the stream dedupes by the id alone: the same id with other bytes
 is dropped as well. It hears the same answer where it asks for the same (`is_same`), else that its id was taken.
@@ -28,7 +28,7 @@ Send = Callable[[str, bytes], None]  # inbox, data
 WaitingInbox = tuple[
     str, int, float, bytes
 ]  # inbox, hash of what was asked, when; what was asked, where its id came with other bytes before
-NO_INBOX = ""  # of a request that nobody waits for
+NO_INBOX = ""  # of a request without an inbox
 CorrelationKey = int  # where the halves meet: a hash of the Nats-Msg-Id, or of the whole when there is none
 
 # Without an id nothing tells an inbox whose answer another instance gave from the one that this answer is for. Where all of
@@ -36,7 +36,7 @@ CorrelationKey = int  # where the halves meet: a hash of the Nats-Msg-Id, or of 
 FRESH_S = 0.02
 MOST_KEPT = 4 * 1024 * 1024  # bytes of requests under an id that others came with before, in each of two generations
 LARGEST_KEPT = 16 * 1024  # bytes of an answered request
-SILENCE_S = 2.0  # after an id-less key was answered, its further copies are nobody's for this long
+SILENCE_S = 2.0  # after an id-less key was answered, its further copies get no answer for this long
 
 
 class RequestIdentity(Struct, frozen=True, gc=False):
@@ -48,7 +48,7 @@ class RequestIdentity(Struct, frozen=True, gc=False):
 
 
 class UnclaimedAnswer(Struct):
-    """An answer that nobody has asked for yet."""
+    """An answer whose request was not heard yet."""
 
     request: RequestIdentity
     content_hash: int
@@ -101,7 +101,7 @@ class ReplyCorrelator:
 
     @property
     def pending(self) -> int:
-        """Inboxes that nobody has answered here: most of them other instances did."""
+        """Inboxes that were not answered here. Other instances answered most of them."""
         return len(self._young) + len(self._old)
 
     # -- the two halves: once a message each ---------------------------------------------------------------
@@ -135,7 +135,7 @@ class ReplyCorrelator:
             self._young[key] = [(inbox, named, now, b"")]
 
     def add_plain_request(self, data: bytes, inbox: str, now: float, number: int) -> None:
-        """`ask` of a request without headers. One that is like no other, as most are, costs one place in a table."""
+        """`add_request` for a request without headers. One that is like no other, as most are, costs one place in a table."""
         key = hash(data)
         is_alone = key not in self._young and key not in self._waiting and key not in self.identical.first_ones
         if is_alone and self._inboxes < self._capacity:
@@ -163,7 +163,7 @@ class ReplyCorrelator:
         return True
 
     def note(self, request: RequestIdentity, now: float) -> None:
-        """A request with an id and without an inbox was heard: who comes with its id and other bytes was dropped by the stream."""
+        """A request with an id and without an inbox was heard: the stream drops a later request with this id and other bytes."""
         key = hash(request.msg_id)
         if key in self._waiting or self._inboxes >= self._capacity:
             return
@@ -382,7 +382,7 @@ def _drop_data(request: RequestIdentity) -> RequestIdentity:
 
 
 def _ignore() -> None:
-    """Nobody need be told: it was answered."""
+    """Do nothing: the request was answered."""
 
 
 def _hash_content(request: RequestIdentity) -> int:

@@ -1,8 +1,8 @@
 """Settling knows one order and only one: effects stored, commit, reply, stamp.
 
 A stream that has no room holds back only the messages that must store something in it (`refused_storage`). If the broker
-does not answer, the lane's gate closes, what is held stays held and is kept alive, and storing is tried again until it
-works; then the gate opens and everything that was stuck goes on where it was.
+does not answer, the subscription pauses, messages in flight stay there and are kept alive, and storing is tried again until it
+works; then the subscription resumes and every parked message goes on where it was.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Answer = Callable[[Message, Reply], None]
 
 
 class Settler:
-    """From verdicts to stamps for one lane."""
+    """Carries out the settlements of one subscription."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Settler:
         self.refused = RefusedStorage(subscription, publisher, tasks, on_stored=self._on_stored, try_again=self.settle)
 
     def settle_plain(self, message: Message, done: Done, token: str) -> None:
-        """The fast path: a Done that stores nothing, of a message that is in nobody's hands; the same order, no verdict object."""
+        """The fast path: a Done that stores nothing, of a message that is not in flight; the same order, no Settlement object."""
         if done.reply is not None:
             self._answer(message, done.reply)
         self._connection.publish_nowait(token, ACK)

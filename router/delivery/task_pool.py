@@ -3,7 +3,7 @@
     put --> a slot has just come free --> it goes on with this message: no task, and no turn of the loop, is spent on it
         \\-> none has --> a task, which lives until nothing waits when it is done
 
-A task for each message would cost as much as reading it. Timeouts are looked at by the lane's timer, for the same reason.
+A task for each message would cost as much as reading it. Timeouts are looked at by the subscription's timer, for the same reason.
 A slot whose handler has left a context variable set ends with it: the next message is to see none of it.
 """
 
@@ -22,7 +22,7 @@ PooledOutcome = Outcome | BrokerUnavailable | None  # None: cancelled, the messa
 
 
 class TaskPool:
-    """Of one lane. `came` hears what became of a message; `meaning_of` turns what a handler raised into an outcome."""
+    """Of one subscription. `on_outcome` gets each message's outcome; `outcome_of_error` turns what a handler raised into one."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class TaskPool:
         self._running[task] = self._now()
 
     def end_overdue(self) -> None:
-        """By the lane's timer: a timeout of its own would cost each handler more than its slot does."""
+        """By the subscription's timer: a timeout of its own would cost each handler more than its slot does."""
         until = self._now() - self._timeout_s
         while self._running and (oldest := next(iter(self._running.items())))[1] < until:
             del self._running[oldest[0]]
@@ -78,7 +78,7 @@ class TaskPool:
             return self._outcome_of_error(message, exc)
         if self._uncancel_overdue(task):
             return self._outcome_of_error(message, TimeoutError(f"no outcome within {self._timeout_s:g} s"))
-        # Not cancelled itself: the handler awaited what somebody else had cancelled.
+        # Not cancelled itself: the handler awaited a task that other code had cancelled.
         return None if task.cancelling() else self._outcome_of_error(message, exc)
 
     async def _work(self, first: PooledCall) -> None:
@@ -103,14 +103,14 @@ class TaskPool:
                 self._free, self._next, call = None, None, self._next
 
     def _on_ended(self, call: PooledCall) -> None:
-        """Its time is no longer looked at."""
+        """Stop watching the call's timeout."""
         if call.task is not None:
             self._running.pop(call.task, None)
             if self._overdue:  # it swallowed its cancellation: the slot's next message must not hear of it
                 self._uncancel_overdue(call.task)
 
     def _is_ending(self, call: PooledCall) -> bool:
-        """Cancelled, whether its handler minded or not: nobody would cancel what it began now."""
+        """Whether its task was cancelled, even if the handler swallowed that: such a task is not reused."""
         return call.task is None or call.task.cancelling() > 0
 
     def _uncancel_overdue(self, task: asyncio.Task[None]) -> bool:

@@ -1,10 +1,10 @@
 """Messages whose handler found the broker away: held, kept alive, and begun again until it works. Nothing is spent.
 
-    a handler raises BrokerUnavailable ──> take: the gate closes with the cause
+    a handler raises BrokerUnavailable ──> take: the pause switch closes with the cause
                                             └─ every `store_retry`: the first one is begun again, the same start
-                                                 └─ it works: the gate opens, the others wait their turn as if new
+                                                 └─ it works: the pause switch opens, the others wait their turn as if new
 
-What a handler stands on (a bucket) may be away while effects can be stored, so this is no business of `settle`.
+What a handler stands on (a bucket) may be away while effects can be stored, so `settle` does not do this.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HANDLER = "handler"
 
 
 class UnavailableRetry:
-    """The stalled messages of one lane."""
+    """The stalled messages of one subscription."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class UnavailableRetry:
         self._pause_switch.open(HANDLER)
 
     def abandon(self) -> list[Message]:
-        """The end: they are for whoever pulls them next. Whoever calls this ends the chore too."""
+        """The end: the caller NAKs these messages for the next puller and cancels the background task."""
         stalled = list(self._messages)
         self._messages.clear()
         return stalled

@@ -3,7 +3,7 @@
     {agent}   one_for_one, no restarts: a failure of the store ends the agent
     ├── batches     many messages, two commits
     ├── receipts    where outgoing messages are stored
-    └── lanes       one_for_one
+    └── subscriptions       one_for_one
         ├── MESHFORGE_COMMANDS             the agent's durable
         ├── MESHFORGE_COMMANDS.stranded    advisories: messages that the server gave up
         └── MESHFORGE_COMMANDS.sweep       messages that it gave up without an advisory
@@ -64,11 +64,13 @@ class AgentTree:
     def tree(self, subscriptions: Sequence[AgentSubscription], *beside: Child) -> Supervisor:
         """`beside`: other children that live as long as the agent."""
         self.helpers.clear()
-        lanes = Supervisor(
-            "lanes", tuple(child for subscription in subscriptions for child in self._children_of(subscription)), intensity=Intensity(5, 30)
+        consumers = Supervisor(
+            "consumers",
+            tuple(child for subscription in subscriptions for child in self._children_of(subscription)),
+            intensity=Intensity(5, 30),
         )
         receipts = Child("receipts", lambda: self._work.receipts.run(self._work.flush))
-        return Supervisor(self._agent, (*beside, Child("batches", self._batches.run), receipts, lanes), intensity=Intensity(restarts=0))
+        return Supervisor(self._agent, (*beside, Child("batches", self._batches.run), receipts, consumers), intensity=Intensity(restarts=0))
 
     def _children_of(self, subscription: AgentSubscription) -> Iterator[Child]:
         is_queue = self._topology.is_work_queue(subscription.stream)
@@ -76,16 +78,16 @@ class AgentTree:
             subscription, self._jetstream, take=self._batches.take, letter=self._letter, alerts=self._alerts, is_work_queue=is_queue
         )
         stop_s = self._drain_s + 5
-        lane = self._lane(subscription.stream, subscription.durable, self._batches.take, TERM, self._topology.prefetch)
-        net = self._lane(self._topology.advisories, recovery_durable_of(subscription), recovery.handle, ACK, 64)
-        yield Child(subscription.stream, self._consumer(lane).run, shutdown_s=stop_s)
+        own = self._build_subscription(subscription.stream, subscription.durable, self._batches.take, TERM, self._topology.prefetch)
+        net = self._build_subscription(self._topology.advisories, recovery_durable_of(subscription), recovery.handle, ACK, 64)
+        yield Child(subscription.stream, self._consumer(own).run, shutdown_s=stop_s)
         yield Child(f"{subscription.stream}.stranded", self._consumer(net).run, shutdown_s=stop_s)
         if is_queue:
             sweep = Helper(f"{subscription.stream}.sweep", partial(recovery.sweep, self._topology.sweep))
             self.helpers.append(sweep)
             yield sweep.child
 
-    def _lane(self, stream: str, durable: str, handle: Handler, dead_letter_ack: bytes, prefetch: int) -> Subscription:
+    def _build_subscription(self, stream: str, durable: str, handle: Handler, dead_letter_ack: bytes, prefetch: int) -> Subscription:
         topology = self._topology
         return Subscription(
             stream=stream,
@@ -105,12 +107,12 @@ class AgentTree:
             stream_of=self._stream_of,
         )
 
-    def _consumer(self, lane: Subscription) -> Consumer:
+    def _consumer(self, subscription: Subscription) -> Consumer:
         return Consumer(
-            lane,
+            subscription,
             self._jetstream,
             attempts_bucket=self._topology.attempts,
             answer=lambda *_: None,
-            restore=partial(restore_durable, self._jetstream, self._declared, lane.stream, lane.durable),
+            restore=partial(restore_durable, self._jetstream, self._declared, subscription.stream, subscription.durable),
             deadlines=Deadlines(self._drain_s, self._drain_s + 2),
         )

@@ -1,4 +1,4 @@
-"""Lanes that stop one after the other share the drain's deadlines."""
+"""Consumers that stop one after the other share the drain's deadlines."""
 
 from router.app.consumer_child import DrainDeadline
 from router.config.service import DrainConfig

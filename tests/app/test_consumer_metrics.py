@@ -1,4 +1,4 @@
-"""What a lane tells becomes the metrics of the reference, and alerts."""
+"""What a subscription tells becomes the metrics of the reference, and alerts."""
 
 from msgspec.structs import replace
 

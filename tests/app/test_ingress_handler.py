@@ -1,4 +1,4 @@
-"""What becomes of one ingress message: checked by the rules of the decide lane before it is stored."""
+"""What becomes of one ingress message: checked by the rules of the decide subscription before it is stored."""
 
 from collections.abc import Mapping
 

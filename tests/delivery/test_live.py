@@ -48,7 +48,7 @@ class Bench:
         self.consumer = SimpleNamespace(
             processor=self.processor,
             pause_switch=pause_switch,
-            storing=self.publisher,
+            effect_publisher=self.publisher,
             subscription=subscription,
         )
         self.answers = Answers(self.connection, ReplyRules(), conflict=lambda *_: b"", refusal=lambda *_: b"")  # type: ignore[arg-type]

@@ -614,5 +614,5 @@ async def test_what_could_not_be_stored_is_left_to_whoever_pulls_it_next() -> No
         bench.take(1)
         bench.publisher.refuse()
         bench.processor.stop_taking()
-        assert bench.connection.posted(token_of(1)) == [NAK_AT_ONCE]  # at once: a paused lane has nothing to wait for
+        assert bench.connection.posted(token_of(1)) == [NAK_AT_ONCE]  # at once: a paused subscription has nothing to wait for
         assert await bench.processor.drain(0.01, 0.02)

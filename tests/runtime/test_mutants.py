@@ -212,7 +212,7 @@ def test_a_guard_that_is_taken_away_is_missed(
 async def _termed_before_its_letter() -> bool:
     async with a_processor(lambda _: Dead(Fault("c", "hopeless")), dead_letter_ack=b"+TERM") as bench:
         bench.take()
-        return bool(bench.stamps())
+        return bool(bench.acks())
 
 
 async def test_a_term_before_its_letter_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,7 +172,7 @@ class Watcher:
 
 
 def a_subscription(handle: Handler = lambda _: Done(), **facts: object) -> Subscription:
-    """A lane whose letters go to `letters` and say why; ConsumerOptions's fields may be given beside the lane's own."""
+    """A subscription whose letters go to `letters` and say why; ConsumerOptions's fields may be given beside the subscription's own."""
     options = ConsumerOptions(**{name: facts.pop(name) for name in list(facts) if name in ConsumerOptions.__struct_fields__})  # type: ignore[arg-type]
     given = {"stream": "S", "durable": "C", "dead_letter": a_dead_letter, "failure_reply": lambda *_: Reply(SORRY), **facts}
     return Subscription(options=options, handle=handle, **given)  # type: ignore[arg-type]

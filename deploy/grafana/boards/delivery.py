@@ -54,7 +54,7 @@ DELIVERY = Row(
             kind="stacked",
         ),
         panel(
-            "Lanes paused",
+            "Subscriptions paused",
             "A line at 1 is a consumer that stores nothing and pulls nothing.",
             "short",
             (now("router_consumer_paused", "max", "consumer"), "{{consumer}}"),

@@ -61,8 +61,8 @@ STANDING = Row(
             steps=GOOD_FROM_ONE,
         ),
         panel(
-            "Lanes paused",
-            "Lanes that wait for what must be stored.",
+            "Subscriptions paused",
+            "Subscriptions that wait for what must be stored.",
             "short",
             (now("router_consumer_paused"), "paused"),
             kind="number",
