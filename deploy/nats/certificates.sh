@@ -5,7 +5,7 @@
 # What is there is never made anew: with DIR/ca.key it makes the certificates that are missing, without it none. So: delete
 # server.pem and run it again for a new server certificate (more HOSTs, 825 days more); delete everything for a new authority,
 # which no client with an old certificate will believe.
-# Keep ca.key elsewhere afterwards: whoever has it can make certificates. Where there is an authority already, use that one.
+# Keep ca.key elsewhere afterwards: its holder can make certificates. Where there is an authority already, use that one.
 set -eu
 cd "${1:?"usage: certificates.sh DIR [HOST ...]"}"
 shift

@@ -1,4 +1,4 @@
-"""The acks subscription, put together: what workers say of the assignments that they were given, made visible."""
+"""The subscription for acks: workers report that they accepted or refused an assignment, and the router makes it visible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from router.observability.tracing_messages import trace_dead_letter, trace_handl
 
 
 def build_acks_subscription(context: AppContext, observer: ConsumerMetrics) -> Subscription:
-    """All the meaning that delivery is handed for acknowledgements."""
+    """Everything that the consumer needs to handle acks of workers."""
     settings = context.settings
     return Subscription(
         stream=settings.streams.acks.name,
@@ -34,7 +34,7 @@ def build_acks_subscription(context: AppContext, observer: ConsumerMetrics) -> S
 def build_acks_handler(context: AppContext) -> AcksHandler:
     settings = context.settings
     return AcksHandler(
-        context.known,
+        context.assignments,
         AcksMetrics(context.metrics, context.violations),
         AckStore(context.connection, settings.buckets.assignments_known.name),
         context.alerts,

@@ -14,8 +14,8 @@ from router.admin.pipeline import PipelineServices
 from router.admin.policies import PolicyServices
 from router.admin.proof import Proofs
 from router.admin.recorded import RecordedServices
-from router.app.admin_stores import Extensions, Policies
-from router.app.admin_views import BreakerStates, ExtensionHealth, Pipelines
+from router.app.admin_stores import AdminExtensions, AdminPolicies
+from router.app.admin_views import BreakerStates, ExtensionHealth, LivePipelines
 from router.app.app_context import AppContext
 from router.app.decision_lookup import DecisionLookup
 from router.app.extension_store import ExtensionStore
@@ -34,26 +34,26 @@ def build_admin_station(context: AppContext) -> AdminServer:
     admin = context.settings.admin
     rules = AdminRules(queue_group=admin.queue_group, at_once=admin.at_once, node_id=context.settings.node_id)
     guard = build_request_guard(context)
-    station = AdminServer(context.connection, guard, admin_services(context, guard.proofs), rules)
+    station = AdminServer(context.connection, guard, build_services(context, guard.proofs), rules)
     context.checks["admin"] = lambda: station.check
     return station
 
 
 def build_request_guard(context: AppContext) -> RequestGuard:
-    """Who may come in: the same for every service of an operator."""
+    """The checks that a request to any service for operators must pass."""
     settings = context.settings
     return RequestGuard(
-        _api_key(settings),
+        _read_api_key(settings),
         prefixes=settings.reply.prefixes,
         own=own_inboxes(settings, context.connection),
         max_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
         refused=note_refused(context.metrics, "services"),
-        key_refused=_key_refused(context),
+        key_refused=_build_key_counter(context),
     )
 
 
-def _key_refused(context: AppContext) -> Callable[[], None]:
+def _build_key_counter(context: AppContext) -> Callable[[], None]:
     once = LogRateLimit()
 
     def tell() -> None:
@@ -64,47 +64,47 @@ def _key_refused(context: AppContext) -> Callable[[], None]:
     return tell
 
 
-def admin_services(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
-    """The whole table, each over what it asks. `proofs`: what other instances are shown in place of the key."""
+def build_services(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
+    """All services. `proofs`: what this instance sends to other instances in place of the API key."""
     extensions = ExtensionStore(DocumentBucket(context.jetstream, context.settings.buckets.extensions.name))
-    instances = _instances(context, proofs)
+    instances = _build_instances(context, proofs)
     return (
-        *PolicyServices(Policies(context.policy_store)).list_services(),
-        *ExtensionServices(Extensions(extensions), instances).list_services(),
+        *PolicyServices(AdminPolicies(context.policy_store)).list_services(),
+        *ExtensionServices(AdminExtensions(extensions), instances).list_services(),
         *BreakerServices(instances).list_services(),
         *instances.list_services(),
-        *PipelineServices(Pipelines(context)).list_services(),
-        *_decisions(context, proofs),
-        *_recorded(context),
+        *PipelineServices(LivePipelines(context)).list_services(),
+        *_build_decision_services(context, proofs),
+        *_build_recorded_services(context),
     )
 
 
-def _instances(context: AppContext, proofs: Proofs | None) -> Instances:
+def _build_instances(context: AppContext, proofs: Proofs | None) -> Instances:
     health = ExtensionHealth(context.registry, context.health, context.breakers)
     states = BreakerStates(context.registry, context.breakers)
-    return Instances(health, states, context.settings.node_id, _peers(context, proofs))
+    return Instances(health, states, context.settings.node_id, _build_peers(context, proofs))
 
 
-def _decisions(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
-    lookup = DecisionLookup(context.replays, context.book)
-    return DecisionServices(lookup, _peers(context, proofs), _single_tenant(context.settings)).list_services()
+def _build_decision_services(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
+    lookup = DecisionLookup(context.replays, context.assignment_store)
+    return DecisionServices(lookup, _build_peers(context, proofs), _find_single_tenant(context.settings)).list_services()
 
 
-def _peers(context: AppContext, proofs: Proofs | None) -> Peers:
+def _build_peers(context: AppContext, proofs: Proofs | None) -> Peers:
     return Peers(context.connection, proofs, context.settings.admin.peers_wait_ms / 1000)
 
 
-def _recorded(context: AppContext) -> tuple[Service, ...]:
+def _build_recorded_services(context: AppContext) -> tuple[Service, ...]:
     book = RecordedDecisions(context.recorder, version_finder(context.policies, context.policy_store))
     return RecordedServices(book, context.settings.node_id).list_services()
 
 
-def _single_tenant(settings: Settings) -> str | None:
-    """The one tenant whose decisions may be asked for here, where there is one."""
+def _find_single_tenant(settings: Settings) -> str | None:
+    """The one tenant whose decisions can be read here, if the settings name exactly one."""
     served = settings.tenants_allowed
     return settings.admin.single_tenant or (served[0] if len(served) == 1 else None)
 
 
-def _api_key(settings: Settings) -> str | None:
+def _read_api_key(settings: Settings) -> str | None:
     secret = settings.admin.api_key
     return secret.get_secret_value() if secret is not None else None

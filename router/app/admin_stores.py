@@ -1,4 +1,4 @@
-"""The stores as the operators' services see them: what they raise becomes an answer that says what to mend."""
+"""The stores behind the admin services: their errors become error responses that say what to correct."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from router.errors import Conflict, Poison
 from router.policy.fields import DocumentError
 
 
-class Policies:
+class AdminPolicies:
     """`admin.policies.PolicyBook` over the bucket."""
 
     def __init__(self, store: PolicyStore) -> None:
@@ -27,20 +27,20 @@ class Policies:
         return [_policy(one.tenant_id, one.policy_id, one.record) for one in await self._store.list(tenant_id)]
 
     async def get(self, tenant_id: str, policy_id: str, version: int | None) -> Answer:
-        with declining():
+        with translate_errors():
             record = await self._store.get(tenant_id, policy_id, version)
         return {**_policy(tenant_id, policy_id, record), "policy": record.document}
 
     async def put(self, tenant_id: str, policy_id: str, policy: Mapping[str, object], replaces: int | None, author: str) -> int:
-        with declining():
+        with translate_errors():
             return await self._store.put(tenant_id, policy_id, orjson.dumps(policy), replaces=replaces or None, author=author)
 
     async def delete(self, tenant_id: str, policy_id: str, replaces: int | None) -> int:
-        with declining():
+        with translate_errors():
             return await self._store.delete(tenant_id, policy_id, replaces=replaces)
 
 
-class Extensions:
+class AdminExtensions:
     """`admin.extensions.ExtensionBook` over the bucket."""
 
     def __init__(self, store: ExtensionStore) -> None:
@@ -50,18 +50,18 @@ class Extensions:
         return [{"id": one.entry.id, **_facts(one.record), "entry": one.record.document} for one in await self._store.list()]
 
     async def put(self, entry: Mapping[str, object], replaces: int | None, author: str) -> Answer:
-        with declining():
+        with translate_errors():
             written = await self._store.put(entry, author=author, replaces=replaces)
         return {"id": written.extension_id, "version": written.version, "is_new": written.is_new}
 
     async def delete(self, extension_id: str, replaces: int | None) -> int:
-        with declining():
+        with translate_errors():
             return await self._store.delete(extension_id, replaces=replaces)
 
 
 @contextmanager
-def declining() -> Iterator[None]:
-    """A document's mistakes are told with their paths; who was too late hears which version stands there now."""
+def translate_errors() -> Iterator[None]:
+    """Turn errors of a store into ServiceError: mistakes with their paths, a conflict with the version that is stored now."""
     try:
         yield
     except DocumentError as exc:

@@ -1,7 +1,7 @@
-"""What operators look at: how extensions fare, how heavy a policy is, what it would do with a payload.
+"""What the admin services show: health of extensions, states of breakers, complexity and dry run of a policy.
 
-A dry run remembers no session, draws on no limit, counts nothing. Without `invoke` it calls nobody: the extensions are
-shown as skipped and the payload stays as it was.
+A dry run stores no session, uses up no rate limit and counts nothing. Without `invoke` it calls no extension: the response shows
+them as skipped, and the payload is unchanged.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ExtensionHealth:
 
 
 class BreakerStates:
-    """`admin.instances.BreakerBook`: each registered extension has a state, whether anybody has called it or not."""
+    """`admin.instances.BreakerBook`: each registered extension has a state, also before its first call."""
 
     def __init__(self, registry: ExtensionRegistry, breakers: Breakers) -> None:
         self._registry = registry
@@ -60,7 +60,7 @@ class BreakerStates:
         return self._breakers.provider_states()
 
 
-class Pipelines:
+class LivePipelines:
     """`admin.pipeline.PipelineInspector` over the policies in force."""
 
     def __init__(self, context: AppContext) -> None:
@@ -70,7 +70,7 @@ class Pipelines:
         return structs.asdict(measure_complexity(self._policy(tenant_id, policy_id).pipeline, self._context.health.p50_ms))
 
     async def dry_run(self, trial: Trial) -> Answer:
-        """The very functions that live requests go through; what they remember is left out."""
+        """Evaluate with the functions that serve requests, without their caches."""
         policy, trace, now = self._policy(trial.tenant_id, trial.policy_id), list[TraceStep](), steady()
         states = self._context.providers.states_of(trial.tenant_id)
         timeout_ms = policy.timeout_ms or self._context.settings.decide.pipeline_timeout_ms
@@ -79,11 +79,11 @@ class Pipelines:
             return evaluate(policy, request, states=states, now=now, trace=trace)
 
         deadline = now + timeout_ms / 1000
-        piped = await self._context.extensions.dry_run(policy, _request(trial), decide, deadline=deadline, invoke=trial.is_invoking)
+        result = await self._context.extensions.dry_run(policy, _request(trial), decide, deadline=deadline, invoke=trial.is_invoking)
         return {
-            **_said(piped.answer),
-            "executed_extensions": executed_fields(piped.executed),
-            **_final(piped.request.payload),
+            **_format_answer(result.answer),
+            "executed_extensions": executed_fields(result.executed),
+            **_format_payload(result.request.payload),
             "trace": to_builtins(trace),
         }
 
@@ -95,7 +95,7 @@ class Pipelines:
 
 
 def _request(trial: Trial) -> RouteRequest:
-    """A payload alone, as the request that would carry it."""
+    """A request that carries this payload."""
     return RouteRequest(
         tenant_id=trial.tenant_id,
         message_type="dry_run",
@@ -107,14 +107,14 @@ def _request(trial: Trial) -> RouteRequest:
     )
 
 
-def _said(answer: Decision | Refusal) -> dict[str, object]:
+def _format_answer(answer: Decision | Refusal) -> dict[str, object]:
     if isinstance(answer, Decision):
         return {"decision": decision_fields(answer)}
     return {"error": drop_absent({"code": answer.code, "message": answer.message, "details": answer.details})}
 
 
-def _final(payload: object) -> dict[str, object]:
-    """An extension may answer bytes; JSON says so (docs/contracts.md#bytes)."""
+def _format_payload(payload: object) -> dict[str, object]:
+    """The payload as JSON; bytes of an extension become text with their encoding (docs/contracts.md#bytes)."""
     if not isinstance(payload, bytes):
         return {"final_payload": payload}
     text, encoding = text_of(payload)

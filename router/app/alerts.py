@@ -1,8 +1,8 @@
-"""Operators are told: alerts on `beamline.alert.v1.{severity}`, each cause at most once in a while (docs/contracts.md#alerts).
+"""Publishes alerts for operators on `beamline.alert.v1.{severity}`, each cause at most once per interval (docs/contracts.md#alerts).
 
-raised ── its cause was heard lately ──> dropped
+raise_alert ── same cause within the interval ──> dropped
     ├── connected ──> published, not stored
-    └── not ────────> kept (the newest of them), published when the broker is back
+    └── not connected ──> kept (the newest 100), published after the reconnect
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KEPT = 100
 
 
 class Alerts:
-    """One for a process. `every_s`: seconds between two alerts of one cause."""
+    """One object per process. `every_s`: seconds between two alerts of one cause."""
 
     def __init__(self, node_id: str, every_s: float, clock: Clock = steady) -> None:
         self._node_id = node_id
@@ -32,7 +32,7 @@ class Alerts:
         self._kept: deque[tuple[str, bytes]] = deque(maxlen=KEPT)
 
     def attach(self, connection: Connection) -> None:
-        """From now on they are published here; the connection comes after those who may raise one."""
+        """Publish on this connection from now on; parts that raise alerts exist before it does."""
         self._connection = connection
         self.flush()
 
@@ -45,7 +45,7 @@ class Alerts:
         self.flush()
 
     def flush(self) -> None:
-        """Publish what is kept, if there is a broker to publish to."""
+        """Publish the kept alerts, if connected."""
         if self._connection is None or not self._connection.is_connected:
             return
         while self._kept:

@@ -1,4 +1,4 @@
-"""Answers to decide requests that the handler does not give, counted by their outcome beside those that it gives."""
+"""Counts answers to decide requests that do not come from the handler: refusals, overload, failures."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from router.outcome import Dead, Outcome
 
 
 def count_answer(metrics: Metrics, tenant_id: str, outcome: str, count: int = 1) -> None:
-    """Answers without a decision and without a policy; a tenant without a label of its own is `other`."""
+    """Count answers without a decision or policy; a tenant without a label of its own is `other`."""
     metrics.decisions[metrics.tenant[tenant_id], "", "", "", outcome] += count
 
 
 def count_failed(metrics: Metrics, message: Message, outcome: Outcome) -> None:
-    """The answer to a message that was given up, or can never be decided."""
+    """Count the answer to a message that became a dead letter."""
     count_answer(metrics, _tenant_of(message, outcome), _code_of(outcome))
 
 
@@ -30,7 +30,7 @@ def _code_of(outcome: Outcome) -> str:
 
 
 def _tenant_of(message: Message, outcome: Outcome) -> str:
-    """The refusal names it; what failed otherwise is read once more."""
+    """The tenant that the refusal names; after any other failure it is read from the message again."""
     if isinstance(outcome, Dead) and outcome.reply is not None:
         return outcome.reply.headers.get(TENANT_ID, "")
     return extract_ids(message).get(TENANT_ID, "")

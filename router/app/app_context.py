@@ -1,4 +1,7 @@
-"""What every subscription of one process stands on. It outlives the restart of any child: memories must not forget with one."""
+"""Objects shared by all consumers of a process: connection, caches, stores, metrics.
+
+They are created once and survive restarts of supervised children, so that a restart loses no cache.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +35,12 @@ from router.policy import Averages, PolicyTable, ProviderTracker
 
 
 def has_live_copies(settings: Settings) -> bool:
-    """Whether the listener hears requests pass, and may answer from what it hears."""
+    """Whether the listener receives copies of requests, and may answer from a copy."""
     return settings.reply.listener and settings.reply.confirm == "decision" and settings.admission.fair_after_ms is not None
 
 
 class AppContext:
-    """Made once, when the connection is there."""
+    """Created once, after the process has connected."""
 
     def __init__(
         self,
@@ -49,7 +52,7 @@ class AppContext:
         *,
         connections: Connections | None = None,
     ) -> None:
-        self.connections = connections or Connections.of_one(jetstream.connection)
+        self.connections = connections or Connections.from_one(jetstream.connection)
         self.settings = settings
         self.metrics = metrics
         self.alerts = alerts
@@ -62,27 +65,27 @@ class AppContext:
         self.breakers = Breakers(metrics, alerts, shared, policies.get_all, rules=breaker_rules(settings.extension_breaker))
         self.providers = ProviderTracker(Averages(), self.breakers.providers)
         self.recorder = build_recorder(settings)
-        self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # of readiness, beside the subscriptions' own
+        self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # readiness checks of other parts than consumers; each part adds its own
         self.live_marks = AnsweredRequests() if has_live_copies(settings) else None
         self.replays = IdempotencyCache(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
         bucket = settings.buckets.assignments_known.name
-        self.known = AssignmentCache(BatchedKvReader(jetstream, bucket).find)
-        self.book = AssignmentStore(WriteOnceKv(jetstream, bucket), self.known)
+        self.assignments = AssignmentCache(BatchedKvReader(jetstream, bucket).find)
+        self.assignment_store = AssignmentStore(WriteOnceKv(jetstream, bucket), self.assignments)
         self.assignment_shares = TenantShares(
             jetstream, ShareRules(stream=settings.streams.assignments.name, share=settings.assignment.tenant_share)
         )
-        self.letter_shares = TenantShares(jetstream, ShareRules(stream=settings.streams.dlq.name, share=settings.dlq.tenant_share))
+        self.dead_letter_shares = TenantShares(jetstream, ShareRules(stream=settings.streams.dlq.name, share=settings.dlq.tenant_share))
         self.finished = build_finished_removal(settings, jetstream, metrics)
         self.registry, self.health = ExtensionRegistry(), HealthTracker()
         self.invoker = build_extension_invoker(jetstream.connection, self.breakers, self.health, metrics)
         self.extensions = build_pipeline_runner(settings, self.registry, self.invoker, metrics)
         self.live_extensions = LiveExtensions(
-            jetstream, settings.buckets.extensions.name, self.registry, self._keep_extensions, settings.extensions.dir
+            jetstream, settings.buckets.extensions.name, self.registry, self._forget_other_extensions, settings.extensions.dir
         )
         self.checks["policies"] = lambda: self.live_policies.check
         self.checks["extensions"] = lambda: self.live_extensions.check
 
-    def _keep_extensions(self, extension_ids: Collection[str]) -> None:
+    def _forget_other_extensions(self, extension_ids: Collection[str]) -> None:
         self.health.keep(extension_ids)
         self.breakers.extensions.keep(extension_ids)
 

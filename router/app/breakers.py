@@ -1,6 +1,6 @@
-"""Every breaker of this process, joined with those who hear of it: metrics, logs, alerts, other instances, operators.
+"""All circuit breakers of this process, joined with metrics, logs, alerts, other instances and admin services.
 
-extensions   a book by extension id, this instance's own
+extensions   by extension id, for this process only
 providers    by (tenant, provider), fed by results; openings and closings are shared (`shared_breakers`)
 """
 
@@ -27,7 +27,7 @@ Label = tuple[str, str]  # kind, name
 
 
 class Breakers:
-    """Made once a process. `policies`: the table in force, the same object until it changes."""
+    """Created once per process. `policies` returns the policies in force, the same object until they change."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class Breakers:
         now: Clock = steady,
     ) -> None:
         self.shared = shared
-        self.extensions = BreakerRegistry(lambda _: rules, now=now, on_change=self._extension_changed)
-        self.providers = ProviderBreakers(policies, now=now, on_create=self._provider_made, on_change=self._provider_changed)
+        self.extensions = BreakerRegistry(lambda _: rules, now=now, on_change=self._on_extension_change)
+        self.providers = ProviderBreakers(policies, now=now, on_create=self._on_provider_created, on_change=self._on_provider_change)
         shared.attach(self.providers.apply_remote)
         self._metrics = metrics
         self._alerts = alerts
@@ -49,33 +49,33 @@ class Breakers:
         self._lines = LogRateLimit(every_s=1.0, clock=now)
         metrics.breaker_states.set_function(self._census)
 
-    # -- who asks --------------------------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------------------------
 
     def extension_states(self) -> dict[str, dict[str, object]]:
-        """By extension id, as `get_circuit_breaker_states` tells them (docs/operators.md#circuit-breakers)."""
-        return {name: {"extension_id": name, **_told(standing)} for name, standing in self.extensions.snapshots().items()}
+        """By extension id, as `get_circuit_breaker_states` shows them (docs/operators.md#circuit-breakers)."""
+        return {name: {"extension_id": name, **_build_state(snapshot)} for name, snapshot in self.extensions.snapshots().items()}
 
     def provider_states(self) -> dict[str, dict[str, object]]:
-        """By `{tenant}/{provider}`, of every provider that has a breaker and was heard of."""
+        """By `{tenant}/{provider}`, of every provider that has a breaker and has reported a result."""
         return {
-            f"{tenant_id}/{provider_id}": {"tenant_id": tenant_id, "provider_id": provider_id, **_told(standing)}
-            for (tenant_id, provider_id), standing in self.providers.snapshots().items()
+            f"{tenant_id}/{provider_id}": {"tenant_id": tenant_id, "provider_id": provider_id, **_build_state(snapshot)}
+            for (tenant_id, provider_id), snapshot in self.providers.snapshots().items()
         }
 
-    # -- who hears -------------------------------------------------------------------------------------------------
+    # -- callbacks ------------------------------------------------------------------------------------------------
 
-    def _extension_changed(self, transition: BreakerTransition) -> None:
-        self._tell(EXTENSION, transition, self._extension_label(transition.name))
+    def _on_extension_change(self, transition: BreakerTransition) -> None:
+        self._report(EXTENSION, transition, self._extension_label(transition.name))
 
-    def _provider_made(self, tenant_id: str, provider_id: str) -> None:
+    def _on_provider_created(self, tenant_id: str, provider_id: str) -> None:
         self._labels.add(self._provider_label(tenant_id, provider_id))
 
-    def _provider_changed(self, transition: BreakerTransition) -> None:
+    def _on_provider_change(self, transition: BreakerTransition) -> None:
         if not transition.is_remote:
             self.shared.note(transition)
-        self._tell(PROVIDER, transition, self._provider_label(*transition.name.split("/")))
+        self._report(PROVIDER, transition, self._provider_label(*transition.name.split("/")))
 
-    def _tell(self, kind: str, transition: BreakerTransition, label: Label) -> None:
+    def _report(self, kind: str, transition: BreakerTransition, label: Label) -> None:
         self._metrics.breaker_transitions[*label, transition.before, transition.state] += 1
         if self._lines.allow((kind, transition.name, transition.state)):
             log.warning(events.BREAKER_CHANGED, kind=kind, name=transition.name, was=transition.before, state=transition.state)
@@ -87,7 +87,7 @@ class Breakers:
     def _census(self) -> Mapping[tuple[str, ...], int]:
         """1 for the state that a breaker is in. Where names share a label: how many are not closed, else 1 for closed.
 
-        Closed ones are not looked at: there may be thousands, and a scrape must not hold the loop.
+        Closed breakers are not visited: there may be thousands, and a scrape must not block the event loop.
         """
         counted = Counter((self._provider_label(*pair), state) for pair, state in self.providers.list_not_closed())
         counted.update((self._extension_label(name), one.state) for name, one in self.extensions.snapshots().items())
@@ -115,16 +115,16 @@ def breaker_rules(config: ExtensionBreakerConfig) -> BreakerRules:
 
 
 def build_closed_state(extension_id: str) -> dict[str, object]:
-    """The state of an extension that nobody has called yet."""
-    return {"extension_id": extension_id, **_told(BreakerSnapshot(CLOSED, None, 0, 0.0))}
+    """The state of an extension before its first call."""
+    return {"extension_id": extension_id, **_build_state(BreakerSnapshot(CLOSED, None, 0, 0.0))}
 
 
-def _told(standing: BreakerSnapshot) -> dict[str, object]:
+def _build_state(snapshot: BreakerSnapshot) -> dict[str, object]:
     return {
-        "state": standing.state,
-        "opened_at_ms": standing.opened_at_ms,
-        "failure_count": standing.failure_count,
-        "error_rate": standing.error_rate,
+        "state": snapshot.state,
+        "opened_at_ms": snapshot.opened_at_ms,
+        "failure_count": snapshot.failure_count,
+        "error_rate": snapshot.error_rate,
     }
 
 

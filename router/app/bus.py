@@ -1,4 +1,4 @@
-"""The settings of the bus, handed to its room as it wants them."""
+"""Turns the settings of the router into those of the bus."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from router.config import Settings
 
 
 def build_bus_settings(settings: Settings) -> BusSettings:
-    """SR's variables, and what the bus shares with everybody: limits, starts, the limits of dead letters."""
+    """The bus's own settings, and those that it shares with the router: limits, attempt records, the limits of dead letters."""
     bus, letters, attempts = settings.bus, settings.streams.dlq, settings.buckets.attempts
     return BusSettings(
         stream_prefix=bus.stream_prefix,

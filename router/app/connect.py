@@ -18,15 +18,15 @@ async def connect_by(
     on_back: Callable[[], Awaitable[None]] | None = None,
     again_s: float | None = None,
 ) -> Connection:
-    """A connection as configured; BrokerUnavailable when no server answers, Misconfigured for unreadable files.
+    """Connect as configured. Raises BrokerUnavailable when no server answers, Misconfigured for unreadable files.
 
-    `again_s`: seconds between two attempts to come back, where the usual ones are too many."""
+    `again_s`: seconds between two attempts to reconnect, instead of the default."""
     options = options_of(config) | ({"reconnect_time_wait": again_s} if again_s is not None else {})
     return await connect(options, timeout_s=2 * config.connect_timeout_ms / 1000, on_lost=on_lost, on_back=on_back)
 
 
 def options_of(config: NatsConfig) -> dict[str, Any]:
-    """nats-py's own options."""
+    """The options of nats-py."""
     options: dict[str, Any] = {
         "servers": list(config.url),
         "name": config.name,

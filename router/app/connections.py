@@ -1,16 +1,16 @@
-"""The connections of one router, by what may fill them.
+"""The connections of one router, separated by who can fill them with traffic.
 
-    main        pulls, JetStream's API, what is stored, answers, and the listener
-    workers     heartbeats, and what workers gave up
-    providers   invocations, and what providers answer and stream
+    main        pulls, JetStream's API, publishes, answers, and the listener
+    workers     heartbeats, and dead letters of workers
+    providers   invocations, and the responses and streams of providers
 
-Who may publish on the subjects of the last two decides how much comes, and how fast. When it is more than the server
-holds for a client, the server cuts that client off as a slow consumer. Then one of these is cut off and comes back, and
-everything else goes on: nothing is redelivered, no call is lost, the subscriptions do not stop.
+Other programs decide how many messages arrive on the last two. When more arrive than the server buffers for a client, it
+disconnects that client as a slow consumer. Then only that connection reconnects: no message is redelivered, no call is lost,
+and the consumers go on.
 
-The listener stays with the subscriptions. It hears a request before the subscription pulls it, because both come over one connection, and
-the rendezvous of answers stands on that order: over two, a retry's answer went to the inbox of the try before it. It would
-also cost a second read for each request that comes alone.
+The listener shares the connection with the consumers: it must receive a request before the consumer pulls it, and only one
+connection guarantees that order. Over two connections the answer to a retry went to the inbox of the first try, and each
+single request cost a second read.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from router.observability import Metrics, events, logs
 
 log = logs.logger(__name__)
 
-AGAIN_S = 0.05  # between two attempts to connect: what passes meanwhile is not heard
+AGAIN_S = 0.05  # between two attempts to connect: messages in between are lost
 
 
 class Connections(Struct, frozen=True):
-    """A connection that is not needed is `main` itself."""
+    """Where a separate connection is not needed, it is `main`."""
 
     main: Connection
     workers: Connection
     providers: Connection
 
     @classmethod
-    def of_one(cls, connection: Connection) -> Connections:
-        """For who has one connection alone."""
+    def from_one(cls, connection: Connection) -> Connections:
+        """All three roles on one connection."""
         return cls(connection, connection, connection)
 
     @property
@@ -50,7 +50,7 @@ class Connections(Struct, frozen=True):
 
 
 class ConnectionOpener:
-    """Opens the connections beside `main`."""
+    """Opens the connections other than `main`."""
 
     def __init__(self, config: NatsConfig, metrics: Metrics, is_stopping: Callable[[], bool]) -> None:
         self._config = config
@@ -59,39 +59,41 @@ class ConnectionOpener:
 
     @asynccontextmanager
     async def open(self, main: Connection, *, providers: bool) -> AsyncIterator[Connections]:
-        """All that are needed, as long as the block lasts. BrokerUnavailable."""
+        """Open what is needed for the duration of the block. Raises BrokerUnavailable."""
         async with AsyncExitStack() as stack:
 
-            async def beside(name: str) -> Connection:
-                return await stack.enter_async_context(self._opened(name))
+            async def open_beside(name: str) -> Connection:
+                return await stack.enter_async_context(self._open(name))
 
             yield Connections(
                 main,
-                await beside("workers"),
-                await beside("providers") if providers else main,
+                await open_beside("workers"),
+                await open_beside("providers") if providers else main,
             )
 
     @asynccontextmanager
-    async def _opened(self, name: str) -> AsyncIterator[Connection]:
+    async def _open(self, name: str) -> AsyncIterator[Connection]:
         named = self._config.model_copy(update={"name": f"{self._config.name}-{name}"})
-        connection = await connect_by(named, on_lost=partial(self._lost, name), on_back=partial(self._back, name), again_s=AGAIN_S)
+        connection = await connect_by(
+            named, on_lost=partial(self._on_disconnected, name), on_back=partial(self._on_reconnected, name), again_s=AGAIN_S
+        )
         connection.on_fault = lambda exc: log.error(events.BROKER_ERROR, connection=name, exc_info=exc)
         try:
             yield connection
         finally:
-            await _closed(connection.close)
+            await _close_quietly(connection.close)
 
-    async def _lost(self, name: str) -> None:
+    async def _on_disconnected(self, name: str) -> None:
         if not self._is_stopping():
             log.warning(events.BROKER_DISCONNECTED, connection=name)
 
-    async def _back(self, name: str) -> None:
+    async def _on_reconnected(self, name: str) -> None:
         self._metrics.reconnects.value += 1
         log.info(events.BROKER_RECONNECTED, connection=name)
 
 
-async def _closed(close: Callable[[], Awaitable[None]]) -> None:
+async def _close_quietly(close: Callable[[], Awaitable[None]]) -> None:
     try:
         await close()
-    except Exception as exc:  # the end must not fail on a connection that is gone already
+    except Exception as exc:  # shutdown must not fail on a connection that is closed already
         log.debug(events.BROKER_ERROR, error=type(exc).__name__)

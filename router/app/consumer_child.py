@@ -1,4 +1,4 @@
-"""One subscription of this process: what it counts, how it stands, and its child of the supervision tree."""
+"""One consumer as a child of the supervision tree: its metrics, its readiness and its restarts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_STARTED = ReadinessCheck(False, "not started")
 
 
 class DrainDeadline:
-    """The drain's two deadlines (`delivery.consumer.Patience`), counted once: subscriptions stop one after the other and share the time."""
+    """The two drain deadlines (`delivery.consumer.DrainDeadlines`), shared: consumers stop one after the other within one span of time."""
 
     def __init__(self, config: DrainConfig, clock: Clock = steady) -> None:
         self._soft = config.soft_deadline_ms / 1000
@@ -28,25 +28,25 @@ class DrainDeadline:
 
     @property
     def soft(self) -> float:
-        return self._left(self._soft)
+        return self._compute_rest(self._soft)
 
     @property
     def hard(self) -> float:
-        return self._left(self._hard)
+        return self._compute_rest(self._hard)
 
     def reset(self) -> None:
-        """A subscription begins (again): it was no end, only a restart."""
+        """Reset the shared deadline: a consumer restarted, so the process is not shutting down."""
         self._since = None
 
-    def _left(self, span_s: float) -> float:
-        """Of a span that began when somebody first asked."""
+    def _compute_rest(self, span_s: float) -> float:
+        """Seconds left of a span that starts at the first call."""
         if self._since is None:
             self._since = self._clock()
         return max(0.0, self._since + span_s - self._clock())
 
 
 class ConsumerChild:
-    """A subscription's durable, observer and consumer. The consumer is made anew at each start, the observer counts on."""
+    """A durable with its observer and consumer. Each start creates a new consumer; the observer keeps its counts."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class ConsumerChild:
         return ReadinessCheck(health.is_ready, health.detail)
 
     async def run(self, context: AppContext, monitor: TopologyMonitor, drain_deadline: DrainDeadline, answer: Answer) -> None:
-        """The child: until cancelled, then it drains."""
+        """Run the consumer until cancelled, then drain it."""
         drain_deadline.reset()
         self.observer.violations = context.violations
         consumer = self._consumer = Consumer(
@@ -86,10 +86,10 @@ class ConsumerChild:
             restore=lambda: monitor.restore(self._stream, self.durable),
             deadlines=drain_deadline,
         )
-        self._watch(consumer, context.metrics)
+        self._register_gauges(consumer, context.metrics)
         await consumer.run()
 
-    def _watch(self, consumer: Consumer, metrics: Metrics) -> None:
+    def _register_gauges(self, consumer: Consumer, metrics: Metrics) -> None:
         metrics.in_flight.set_function(lambda: len(consumer.processor.in_flight) if consumer.processor is not None else 0, self.durable)
         metrics.consumer_paused.set_function(lambda: int(consumer.pause_switch.cause is not None), self.durable)
         metrics.storage_waiting.set_function(

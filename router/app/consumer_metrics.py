@@ -1,4 +1,4 @@
-"""What a subscription tells of its work becomes metrics, logs and alerts. Nothing is logged for a message that went well."""
+"""The observer of one consumer: metrics, logs and alerts. A message that succeeds writes no log line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Receipt, R
 
 log = logs.logger(__name__)
 
-FOREIGN_TENANT = "tenant_forbidden"  # the fault of results and acks: their tenant may be allowed soon
+FOREIGN_TENANT = "tenant_forbidden"  # results and acks of a tenant that is not allowed: the operator may allow it soon
 
 
 class ConsumerMetrics:
@@ -33,7 +33,7 @@ class ConsumerMetrics:
         self._metrics = metrics
         self._alerts = alerts
         self._consumer = consumer
-        self._letters = settings.dlq.enabled
+        self._has_dead_letters = settings.dlq.enabled
         self._usage = settings.streams.usage.name
         self._published = {self._usage: metrics.usage_published, settings.streams.assignments.name: metrics.assignments_published}
         self._seconds = metrics.request_seconds if answers else None
@@ -41,11 +41,11 @@ class ConsumerMetrics:
         if answers:
             metrics.decisions[metrics.tenant[""], "", "", "", INTERNAL] += 0
         self._failures = LogRateLimit(every_s=1.0)
-        self._without_letter: Message | None = None  # settled in the same breath
+        self._without_dead_letter: Message | None = None  # the consumer settles it next
         for what in (WAITING, SENT_BACK, DECLINED, DEAD_LETTER_REFUSED):
-            metrics.storage_refused[consumer, what] += 0  # a series that begins with its first event has no increase to show
-        self.violations: Violations | None = None  # hears which attempt came to something
-        self.newest_ns = 0  # stream time of what was settled last
+            metrics.storage_refused[consumer, what] += 0  # start the series at 0, so that its first event shows as an increase
+        self.violations: Violations | None = None  # is told which attempt was settled
+        self.newest_ns = 0  # stream time of the message that was settled last
 
     def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
         for receipt in receipts:
@@ -59,7 +59,7 @@ class ConsumerMetrics:
         metrics = self._metrics
         self.newest_ns = message.stored_ns
         if self.violations is not None and self.violations.unsettled:
-            self.violations.settled(message)
+            self.violations.on_settled(message)
         if is_final:
             metrics.acks[self._consumer,] += 1
             if RUN in message.headers:
@@ -71,17 +71,17 @@ class ConsumerMetrics:
         if is_final and self._answers:
             count_failed(metrics, message, outcome)
         if isinstance(outcome, Retry) and not is_final:
-            self._sent_back(message, outcome)
-        elif message is self._without_letter:
-            self._without_letter = None
-        elif self._letters:
-            self._letter_stored(message, outcome.reason if isinstance(outcome, Dead) else MAXDELIVER_EXHAUSTED)
+            self._count_redelivery(message, outcome)
+        elif message is self._without_dead_letter:
+            self._without_dead_letter = None
+        elif self._has_dead_letters:
+            self._count_dead_letter(message, outcome.reason if isinstance(outcome, Dead) else MAXDELIVER_EXHAUSTED)
         else:
             metrics.dead_letters_disabled.value += 1
             log.error(
                 events.DEAD_LETTERS_DISABLED, subject=metrics.subject[message.subject], stream=message.stream, sequence=message.sequence
             )
-        self._tell(message, outcome, is_final)
+        self._log_failure(message, outcome, is_final)
 
     def on_unexpected_redelivery(self, message: Message) -> None:
         self._metrics.redeliveries[self._consumer, "timeout"] += 1
@@ -105,33 +105,33 @@ class ConsumerMetrics:
             return
         log.error(events.STORAGE_REFUSED, consumer=self._consumer, cause=cause)
         facts = {"consumer": self._consumer, "detail": cause}
-        self._raise(CRITICAL, f"storage_refused:{self._consumer}", "A stream is full: what must store something in it waits", facts)
+        self._raise(CRITICAL, f"storage_refused:{self._consumer}", "A stream is full: messages that must publish to it wait", facts)
 
     def on_storage_refused(self, message: Message, subject: str, what: str) -> None:
         self._metrics.storage_refused[self._consumer, what] += 1
         if what == DEAD_LETTER_REFUSED:
-            self._without_letter = message
-            self._tell_given_up(message)
+            self._without_dead_letter = message
+            self._report_given_up(message)
         elif what == DECLINED and self._answers:
             count_answer(self._metrics, extract_ids(message).get(TENANT_ID, ""), OVERLOADED)
 
     def on_dead_letter_given_up(self, message: Message) -> None:
-        """Its tenant holds too much of the dead letters, and they are nearly full: it is settled next, without one."""
-        self._without_letter = message
+        """The tenant holds too much of a nearly full dead letter stream: the message is settled next, without a dead letter."""
+        self._without_dead_letter = message
         self._metrics.storage_refused[self._consumer, DEAD_LETTER_REFUSED] += 1
-        self._tell_given_up(message)
+        self._report_given_up(message)
 
-    def _tell_given_up(self, message: Message) -> None:
+    def _report_given_up(self, message: Message) -> None:
         if self._failures.allow(DEAD_LETTER_REFUSED):
             log.error(events.DEAD_LETTER_REFUSED, consumer=self._consumer, stream=message.stream, sequence=message.sequence)
-        text = "The dead letters are full: failures are answered, and no letter is kept of them"
-        self._raise(CRITICAL, f"letter_given_up:{self._consumer}", text, {"consumer": self._consumer, "stream": message.stream})
+        text = "The dead letters are full: failures are answered, and no dead letter is kept of them"
+        self._raise(CRITICAL, f"dead_letter_refused:{self._consumer}", text, {"consumer": self._consumer, "stream": message.stream})
 
     def on_handler_error(self, message: Message, exc: BaseException) -> None:
         if self._failures.allow(type(exc).__name__):
             log.error(events.HANDLER_FAILED, consumer=self._consumer, sequence=message.sequence, attempts=message.attempts, exc_info=exc)
 
-    def _sent_back(self, message: Message, outcome: Retry) -> None:
+    def _count_redelivery(self, message: Message, outcome: Retry) -> None:
         reason = "tenant" if outcome.fault.code == FOREIGN_TENANT else "full" if outcome.fault is NO_ROOM else "nak"
         if outcome.fault is REFUSED_SUBJECT:
             self._metrics.subjects_refused.value += 1
@@ -140,17 +140,17 @@ class ConsumerMetrics:
             reason = "allowlist"
         self._metrics.redeliveries[self._consumer, reason] += 1
 
-    def _letter_stored(self, message: Message, reason: str) -> None:
+    def _count_dead_letter(self, message: Message, reason: str) -> None:
         subject = self._metrics.subject[message.subject]
         self._metrics.dead_letters[subject, reason] += 1
-        self._raise(INFO, f"letter_stored:{subject}:{reason}", "A dead letter was stored", {"subject": subject, "reason": reason})
+        self._raise(INFO, f"dead_letter_stored:{subject}:{reason}", "A dead letter was stored", {"subject": subject, "reason": reason})
 
     def _raise(self, severity: str, cause: str, message: str, facts: Mapping[str, object]) -> None:
         self._alerts.raise_alert(Alert(severity=severity, component="router.delivery", cause=cause, message=message, metadata=facts))
 
-    def _tell(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+    def _log_failure(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         if isinstance(outcome, Done) or not self._failures.allow((outcome.fault.code, is_final)):
-            return  # a stranger decides how many fail: the letters hold them all, the log one a second of each kind
+            return  # a client decides how many messages fail: every failure is a dead letter, the log shows one a second of each kind
         log.info(
             events.MESSAGE_SETTLED,
             consumer=self._consumer,

@@ -1,4 +1,4 @@
-"""Settings of a durable become what delivery is driven by, and what it may take in."""
+"""Turns the settings of a durable into its ConsumerOptions, its allow list and its limits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from router.delivery.subscription import ConsumerOptions
 
 
 def build_consumer_options(config: ConsumerConfig, settings: Settings) -> ConsumerOptions:
-    """How a durable is driven, in seconds."""
+    """The options of one durable, in seconds."""
     return ConsumerOptions(
         max_attempts=config.max_attempts,
         backoff=tuple(wait / 1000 for wait in config.backoff_ms),
@@ -32,12 +32,12 @@ def build_consumer_options(config: ConsumerConfig, settings: Settings) -> Consum
 
 
 def allow_list(settings: Settings) -> Callable[[str], bool] | None:
-    """Which subjects a message may arrive on; None: every one (docs/contracts.md#subject-allow-list)."""
+    """Which subjects a message may arrive on; None: all of them (docs/contracts.md#subject-allow-list)."""
     return ids.subject_matcher(settings.subject_allowlist) if settings.subject_allowlist else None
 
 
 def worker_limits(settings: Settings) -> WorkerMessageLimits:
-    """What a worker's message may be."""
+    """The limits of a message from a worker."""
     return WorkerMessageLimits(
         max_payload_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,

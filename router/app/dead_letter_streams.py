@@ -1,4 +1,4 @@
-"""Where each system's dead letters stand, and how their subjects are made: one format, a stream for each.
+"""The stream and the subject pattern of the dead letters of each system; their format is the same.
 
 Rule: docs/contracts.md#dead-letter-streams.
 
@@ -39,7 +39,7 @@ def find_dead_letter_stream(settings: Settings, system: str) -> DeadLetterStream
 
 
 def select_dead_letters(settings: Settings, system: str) -> Settings:
-    """The settings as whoever works with that system's letters wants them: its stream and its pattern in the router's place."""
+    """The settings with the stream and the subject pattern of that system in place of the router's."""
     place = find_dead_letter_stream(settings, system)
     streams = settings.streams.model_copy(update={"dlq": settings.streams.dlq.model_copy(update={"name": place.stream})})
     dlq = settings.dlq.model_copy(update={"subject_pattern": place.pattern})

@@ -1,4 +1,4 @@
-"""How this process writes dead letters: the settings, the connection's limit and the clock, put together once for a subscription."""
+"""Builds the function that writes the dead letters of one consumer, from the settings, the limit of the connection and the clock."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from router.contracts.worker import MessageType
 from router.message import Effect, Message
 from router.outcome import Fault
 
-Write = Callable[[Message, str, Fault], Effect | None]
+WriteDeadLetter = Callable[[Message, str, Fault], Effect | None]
 
 
 def build_dead_letter_writer(
     context: AppContext, kind: MessageType | None = None, given_up: Callable[[Message], None] | None = None
-) -> Write:
-    """A subscription's `letter`; `kind` is what workers send on it, None for decide requests.
+) -> WriteDeadLetter:
+    """The dead letter function of a subscription; `kind`: the messages that workers send on it, None for decide requests.
 
-    A tenant that holds more than its share of the dead letters gets letters without payloads. Where they are nearly full it
-    gets none, if its requesters hear of each failure: then `given_up` is told of the message.
+    A tenant that holds more than its share of the stream gets dead letters without payloads. When the stream is nearly full it gets
+    none, if its callers receive a reply about each failure: then `given_up` is called with the message.
     """
-    settings, shares = context.settings, context.letter_shares
+    settings, shares = context.settings, context.dead_letter_shares
 
     def write(message: Message, reason: str, fault: Fault) -> Effect | None:
         if not settings.dlq.enabled:

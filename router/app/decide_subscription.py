@@ -1,4 +1,4 @@
-"""The decide subscription, put together: its handler, its letters, its apologies, and where its answers go."""
+"""The subscription for decide requests: its handler, dead letters, failure replies, and where its answers go."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BEFORE_PIPELINE_S = 5.0  # a request waits about so long at most until its pipel
 
 
 def build_decide_subscription(context: AppContext, observer: ConsumerMetrics) -> Subscription:
-    """All the meaning that delivery is handed for decide requests."""
+    """Everything that the consumer needs to handle decide requests."""
     settings = context.settings
     return Subscription(
         stream=taken_stream(settings).name,
@@ -44,18 +44,18 @@ def build_decide_subscription(context: AppContext, observer: ConsumerMetrics) ->
         options=build_consumer_options(settings.decide, settings),
         handle=trace_handler(build_decide_handler(context)),
         dead_letter=trace_dead_letter(build_dead_letter_writer(context, given_up=observer.on_dead_letter_given_up)),
-        failure_reply=_apology,
+        failure_reply=_build_failure_reply,
         is_allowed=allow_list(settings),
         observer=observer,
         receipts_kept=settings.streams.assignments.duplicate_window_ms / 1000,
         live_marks=context.live_marks,
         tenant_of=tenant_of,
-        overloaded=_overloaded,
+        overloaded=_build_overload_reply,
     )
 
 
 def build_decide_handler(context: AppContext) -> DecideHandler:
-    """The handler with this instance's memories."""
+    """The handler with the caches of this process."""
     settings = context.settings
     return DecideHandler(
         context.policies,
@@ -64,9 +64,9 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         cache=context.replays,
         sessions=Sessions(settings.policies.sessions_entries),
         rates=RateLimits(),
-        push=AssignmentPusher(context.book, build_push_rules(settings), context.assignment_shares),
+        push=AssignmentPusher(context.assignment_store, build_push_rules(settings), context.assignment_shares),
         extensions=context.extensions,
-        assignments=context.known,
+        assignments=context.assignments,
         states=context.providers.states_of,
         on_decision=context.providers.on_decision,
         evaluate=context.recorder.evaluate if context.recorder.is_on else evaluate,
@@ -92,7 +92,7 @@ def build_decide_rules(settings: Settings) -> DecideRules:
 
 
 def build_push_rules(settings: Settings) -> PushRules:
-    """Whose assignments are pushed, and where to when a request does not say."""
+    """Which tenants' assignments are pushed, and the subject for requests that name none."""
     assignment = settings.assignment
     return PushRules(enabled=assignment.enabled, tenants_allowed=frozenset(assignment.tenants_allowed), subject=assignment.subjects[0])
 
@@ -111,35 +111,35 @@ def build_answers(settings: Settings, connection: Connection, metrics: Metrics) 
     return Answers(
         connection,
         rules,
-        conflict=partial(_conflict, metrics),
-        refusal=partial(_control_header, metrics),
+        conflict=partial(_answer_conflict, metrics),
+        refusal=partial(_answer_control_header, metrics),
         is_same=is_same,
         on_refused=note_refused(metrics, "decide"),
     )
 
 
 def tenant_of(message: Message) -> str:
-    """Whose it says it is; what cannot be read shares one name."""
+    """The tenant that the message names; all messages that cannot be read share the empty name."""
     return extract_ids(message).get("tenant_id", "")
 
 
-def _apology(message: Message, fault: Fault) -> Reply:
-    return _failed(message, INTERNAL, "The request could not be handled", {"cause": fault.code})
+def _build_failure_reply(message: Message, fault: Fault) -> Reply:
+    return _build_failure(message, INTERNAL, "The request could not be handled", {"cause": fault.code})
 
 
-def _overloaded(message: Message, retry_after_s: float) -> Reply:
+def _build_overload_reply(message: Message, retry_after_s: float) -> Reply:
     details = {"cause": NO_ROOM.code, "retry_after_ms": round(retry_after_s * 1000)}
-    return _failed(message, OVERLOADED, "What this request needs to store finds no room; send it again", details)
+    return _build_failure(message, OVERLOADED, "What this request needs to store finds no room; send it again", details)
 
 
-def _failed(message: Message, code: str, text: str, details: Mapping[str, object]) -> Reply:
+def _build_failure(message: Message, code: str, text: str, details: Mapping[str, object]) -> Reply:
     ids_read = extract_ids(message)
     headers = {name: value for name, value in ids_read.items() if name in (TRACE_ID, TENANT_ID)} | {VERSION: "1"}
     return Reply(failure(code, text, details, _answer_id(ids_read, message.headers), ids_read.get("trace_id")), headers)
 
 
-def _conflict(metrics: Metrics, msg_id: str, data: bytes) -> bytes:
-    """The answer to a request whose message id another one took; `data` is empty where it is gone."""
+def _answer_conflict(metrics: Metrics, msg_id: str, data: bytes) -> bytes:
+    """The answer to a request whose message id another request used first; `data` is empty where the stream no longer has it."""
     headers = {MESSAGE_ID: msg_id}
     ids_read = extract_request_ids(data, headers)
     count_answer(metrics, ids_read.get("tenant_id", ""), INVALID_REQUEST)
@@ -148,7 +148,7 @@ def _conflict(metrics: Metrics, msg_id: str, data: bytes) -> bytes:
     return failure(INVALID_REQUEST, text, details, _answer_id(ids_read, headers), ids_read.get("trace_id"))
 
 
-def _control_header(metrics: Metrics, name: str, data: bytes, headers: Mapping[str, str]) -> bytes:
+def _answer_control_header(metrics: Metrics, name: str, data: bytes, headers: Mapping[str, str]) -> bytes:
     ids_read = extract_request_ids(data, headers)
     count_answer(metrics, ids_read.get("tenant_id", ""), INVALID_REQUEST)
     text = f"The header {name} is not accepted on this subject"
@@ -156,5 +156,5 @@ def _control_header(metrics: Metrics, name: str, data: bytes, headers: Mapping[s
 
 
 def _answer_id(ids_read: Mapping[str, str], headers: Mapping[str, str]) -> str | None:
-    """What the answer of the same request would have as its `request_id`, were it taken."""
+    """The `request_id` that the answer would have if the request were accepted."""
     return ids_read.get("request_id") or ids_read.get("message_id") or message_id_in(headers)

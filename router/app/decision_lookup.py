@@ -1,4 +1,4 @@
-"""What was decided, for operators: this instance's memory of answered requests, and the stored assignments of pushed ones."""
+"""Finds a past decision for operators: in the idempotency cache of this process, or in the stored assignments."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class DecisionLookup:
         return _answer(known.decision, known.answer_id, known.trace_id) if known is not None else None
 
     async def find_stored(self, wanted: DecisionQuery) -> Answer | None:
-        """An assignment is found by the identity of its request; one that had an `idempotency_key` is not found by its other ids."""
+        """Find an assignment by the id of its request; a request with an `idempotency_key` cannot be found by its other ids."""
         for request_key in (wanted.request_id, wanted.message_id):
-            found = await self._assigned(wanted, request_key) if request_key is not None else None
+            found = await self._find_assignment(wanted, request_key) if request_key is not None else None
             if found is not None:
                 return _answer(found.decision, found.request_id, found.trace_id)
         return None
 
-    async def _assigned(self, wanted: DecisionQuery, request_key: str) -> Assignment | None:
+    async def _find_assignment(self, wanted: DecisionQuery, request_key: str) -> Assignment | None:
         record = await self._book.find(ids.key(assignment_id_of(wanted.tenant_id, request_key)))
         try:
             known = read_record(record).read_assignment() if record is not None else None

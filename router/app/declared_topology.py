@@ -1,4 +1,4 @@
-"""Settings become the declared topology: the tables of docs/contracts.md#streams, line by line."""
+"""Turns the settings into the declared topology (docs/contracts.md#streams)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from router.contracts import usage
 from router.contracts.dead_letter import dead_letter_subject
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
 
-WORKERS_LETTERS = ("caf.exec.dlq.v1", "caf.deadletter.v1")  # what workers give up, and what they cannot read
+WORKER_DEAD_LETTER_SUBJECTS = ("caf.exec.dlq.v1", "caf.deadletter.v1")  # dead letters of workers: assignments given up, and unreadable ones
 
 
 def declare_topology(settings: Settings) -> Topology:
@@ -20,7 +20,7 @@ def declare_topology(settings: Settings) -> Topology:
 
 
 def _requests(settings: Settings) -> Iterator[StreamSpec]:
-    """What others send: when full, the oldest goes."""
+    """Streams of incoming messages: a full one drops its oldest message."""
     streams = settings.streams
     # In confirm mode "decision" JetStream must not answer a request with a PubAck before we do.
     yield _stream(taken_stream(settings), taken_subject(settings), no_ack=settings.reply.confirm == "decision")
@@ -30,11 +30,11 @@ def _requests(settings: Settings) -> Iterator[StreamSpec]:
 
 
 def _effect_streams(settings: Settings) -> Iterator[StreamSpec]:
-    """What we store before we acknowledge: when full, nothing is dropped; the subscription pauses."""
+    """Streams that the router publishes to before it acks: a full one refuses messages, and the consumer pauses."""
     streams = settings.streams
     yield _stream(streams.assignments, *settings.assignment.subjects, discard="new")
     yield _stream(streams.usage, usage.SUBJECT, discard="new")
-    yield _stream(streams.dlq, *_letter_subjects(settings), discard="new")
+    yield _stream(streams.dlq, *_dead_letter_subjects(settings), discard="new")
 
 
 def _consumers(settings: Settings) -> Iterator[ConsumerSpec]:
@@ -46,16 +46,16 @@ def _consumers(settings: Settings) -> Iterator[ConsumerSpec]:
 
 
 def _buckets(settings: Settings) -> Iterator[StreamSpec]:
-    """What every instance knows."""
+    """The key-value buckets that all instances share."""
     buckets = settings.buckets
     yield from map(_bucket, (buckets.attempts, buckets.assignments_known, buckets.policies, buckets.extensions, buckets.breakers))
 
 
-def _letter_subjects(settings: Settings) -> tuple[str, ...]:
-    """Every dead-letter subject in use: nothing else binds them, and an unbound publish is lost."""
+def _dead_letter_subjects(settings: Settings) -> tuple[str, ...]:
+    """All dead letter subjects in use. No other stream binds them, and a publish to an unbound subject is lost."""
     pattern = settings.dlq.subject_pattern
     subjects = (settings.decide.subject, settings.results.subject, settings.acks.subject)
-    return tuple(dict.fromkeys((*(dead_letter_subject(subject, pattern) for subject in subjects), *WORKERS_LETTERS)))
+    return tuple(dict.fromkeys((*(dead_letter_subject(subject, pattern) for subject in subjects), *WORKER_DEAD_LETTER_SUBJECTS)))
 
 
 def _stream(config: StreamConfig, *subjects: str, discard: str = "old", no_ack: bool = False) -> StreamSpec:

@@ -1,9 +1,9 @@
 """Whether the streams and durables of a relay or an inbox are still as its settings say, as `topology_monitor` does for the router.
 
-    start      `topology = create | check`: compared; what differs is told
-    run        every half minute again: a stream that an operator changed may drop what was stored
+    start      `topology = create | check`: compare, and log what differs
+    run        compare every 30 s: a stream that an operator changed may drop messages
 
-What is missing is its subscription's business, which waits for it or makes it again. Nothing is changed from here.
+It changes nothing: the consumer waits for a missing stream or durable, or creates it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EVERY_S = 30.0
 
 
 class DriftWatch:
-    """Of one process; `remedy`: what its operator may do. A supervised helper."""
+    """A supervised helper. `remedy`: what the operator can do about a difference."""
 
     def __init__(self, jetstream: JetStream, declared: Topology, remedy: str) -> None:
         self._jetstream = jetstream
@@ -37,7 +37,7 @@ class DriftWatch:
         return ReadinessCheck(not self._drift, "; ".join(map(str, self._drift)) or "as declared")
 
     async def look(self) -> None:
-        """Tell what differs, each difference once. Raises BrokerUnavailable."""
+        """Compare once, and log each new difference. Raises BrokerUnavailable."""
         drift = [one for one in await topology.compare(self._jetstream, self._declared) if one.state == DRIFTED]
         for difference in drift:
             if difference not in self._drift:
@@ -47,5 +47,5 @@ class DriftWatch:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
-            with suppress(RouterError):  # the broker is away: its own check says so
+            with suppress(RouterError):  # the broker is unavailable: its own readiness check shows that
                 await self.look()

@@ -13,11 +13,11 @@ from router.observability import LogRateLimit, Metrics, events, logs
 log = logs.logger(__name__)
 
 
-UNTIMED = frozenset({"open", "late"})  # what was not sent, or not waited for, tells no latency
+UNTIMED = frozenset({"open", "late"})  # a call that was not sent, or not awaited, has no latency
 
 
 class ExtensionMetrics:
-    """`extensions.Meter`, counted. The log has one line a second for each extension that is tolerated; metrics have them all."""
+    """`extensions.Meter`, counted. A failure that a policy tolerates is logged once a second for each extension; metrics count all."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -36,7 +36,7 @@ class ExtensionMetrics:
 
 
 def build_extension_invoker(connection: Connection, breakers: Breakers, health: HealthTracker, metrics: Metrics) -> Invoker:
-    """One way of calling for decisions and providers alike."""
+    """The invoker that decisions and providers share."""
     return Invoker(trace_calls(RequestReplyClient(connection)), breakers.extensions, health, ExtensionMetrics(metrics))
 
 

@@ -1,4 +1,4 @@
-"""Assignments that are done leave their stream: which those are, how long they are kept, and what is told of it."""
+"""Removes finished assignments from their stream: which ones, after how long, and what is counted and logged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logs.logger(__name__)
 
 
 def build_finished_removal(settings: Settings, jetstream: JetStream, metrics: Metrics) -> FinishedRemoval:
-    """A child's work for `settings.assignment.removal_every_ms`; their records stay in the bucket."""
+    """The removal, run by a child every `settings.assignment.removal_every_ms`; records stay in the bucket."""
     seldom = LogRateLimit(every_s=60.0)
 
     def count(removed: int) -> None:
@@ -31,5 +31,5 @@ def _rules(settings: Settings) -> RemovalRules:
         stream=stream.name,
         subjects=tuple(settings.assignment.subjects),
         every=settings.assignment.removal_every_ms / 1000,
-        keep=stream.duplicate_window_ms / 1000,  # until then the server needs them, to tell a copy
+        keep=stream.duplicate_window_ms / 1000,  # the server needs them that long to detect duplicates
     )

@@ -1,4 +1,4 @@
-"""What meaning tells of its work becomes metrics. Nothing is logged for a message that went well."""
+"""Metrics of the handlers of decide requests, results and acks. A message that succeeds writes no log line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DecideMetrics:
         self._metrics = metrics
         self._violations = violations
         for skipped in (SWITCHED_OFF, FOREIGN_TENANT):
-            metrics.assignments_skipped[skipped.reason,] += 0  # a series that begins with its first event has no increase to show
+            metrics.assignments_skipped[skipped.reason,] += 0  # start the series at 0, so that its first event shows as an increase
 
     def on_decision(self, request: RouteRequest, answer: Decision | Refusal, seconds: float) -> None:
         metrics = self._metrics
@@ -28,7 +28,7 @@ class DecideMetrics:
         if isinstance(answer, Decision):
             metrics.decisions[tenant, metrics.policy[request.policy_id], metrics.provider[answer.provider_id], answer.reason, "ok"] += 1
         else:
-            # A name that a stranger made up takes no label: they are bounded, and real policies need theirs.
+            # Labels are bounded: an unknown policy id of a client must not take the label of a real policy.
             policy = "" if answer.code == POLICY_NOT_FOUND else metrics.policy[request.policy_id]
             metrics.decisions[tenant, policy, "", "", answer.code] += 1
             if answer.code == RATE_LIMIT_EXCEEDED:
@@ -51,8 +51,8 @@ class DecideMetrics:
 class ResultsMetrics:
     """`results.ResultsMeter`, counted.
 
-    Whether an outcome was told before is the usage stream's to say, for all instances: `ConsumerMetrics` counts its
-    receipts. Only without usage events this instance's own memory is all there is.
+    With usage events the duplicate window of their stream detects repeated outcomes for all instances: `ConsumerMetrics` counts its
+    publish acks. Without them only the memory of this process detects repeats.
     """
 
     def __init__(self, metrics: Metrics, violations: Violations, *, is_stored: bool) -> None:
@@ -66,7 +66,7 @@ class ResultsMetrics:
 
     def on_outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
         labels = self._metrics.provider
-        # Labels are bounded: a name that a worker made up must not take the place of a policy's own provider.
+        # Labels are bounded: an unknown provider id of a worker must not take the label of a real provider.
         self._metrics.results[status, labels[provider_id] if is_known else labels.get(provider_id, OTHER)] += 1
 
     def on_uncorrelated(self) -> None:

@@ -1,10 +1,10 @@
-"""An inbox as a process: settings become a database, a connection, a handler; then all of it is supervised until told to stop.
+"""An inbox as a process: its database, connection and handler under one supervision tree.
 
     http      the pages for operators
     gauges    QRY-051 every few seconds, for /metrics
     inbox     the tree of `mailbox.inbox`
 
-The handler is a function of yours, or the service at `inbox.handler.url` (`inbox_handler`).
+The handler is a function of the user, or the service at `inbox.handler.url` (`inbox_handler`).
 """
 
 from __future__ import annotations
@@ -61,20 +61,20 @@ class InboxService:
         self._handler = handler if handler is not None else service_of(settings)
         self._inbox: Inbox | None = None
         self._drift: DriftWatch | None = None
-        self._database_away: str | None = None  # asked with the gauges: nothing need arrive
+        self._database_error: str | None = None  # measured with the gauges, so it needs no message
         self._broker = BrokerLog("inbox")
 
     @property
     def figures(self) -> InboxStats:
-        """What it has done so far."""
+        """The counts so far."""
         return self._inbox.observer.stats if self._inbox is not None else InboxStats()
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
-        """`on_ready` hears where the pages are. Raises Misconfigured, DatabaseUnavailable and BrokerUnavailable at the start."""
-        async with self._joined() as inbox:
+        """`on_ready` gets the address of the pages. Raises Misconfigured, DatabaseUnavailable and BrokerUnavailable at the start."""
+        async with self._open() as inbox:
             self._inbox = inbox
             await inbox.open()
-            self._watch(inbox)
+            self._register_gauges(inbox)
             await supervise(self._tree(inbox, on_ready))
 
     def readiness(self) -> Mapping[str, ReadinessCheck]:
@@ -83,12 +83,12 @@ class InboxService:
         health = self._inbox.consumer.health
         trouble = self._inbox.trouble
         handler = ReadinessCheck(trouble is None, trouble or "answering")
-        database = ReadinessCheck(self._database_away is None, self._database_away or "answering")
+        database = ReadinessCheck(self._database_error is None, self._database_error or "answering")
         topology = {"topology": self._drift.check} if self._drift is not None else {}
         return {"inbox": ReadinessCheck(health.is_ready, health.detail), "handler": handler, "database": database, **topology}
 
     @asynccontextmanager
-    async def _joined(self) -> AsyncIterator[Inbox]:
+    async def _open(self) -> AsyncIterator[Inbox]:
         async with self._database, contextlib.AsyncExitStack() as opened:
             await require(self._database)
             connection = await connect_by(self.settings.nats, on_lost=self._broker.on_disconnected, on_back=self._broker.on_reconnected)
@@ -97,13 +97,13 @@ class InboxService:
             if isinstance(self._handler, HttpEventHandler):
                 opened.push_async_callback(self._handler.close)
             jetstream = JetStream(connection, self.settings.nats.js_domain)
-            await self._streams_there(jetstream)
+            await self._ensure_streams(jetstream)
             self._drift = DriftWatch(jetstream, self._declared, REMEDY)
             await self._drift.look()
-            await self._tell_waiting(jetstream)
-            yield self._made(jetstream)
+            await self._warn_of_in_flight(jetstream)
+            yield self._build_inbox(jetstream)
 
-    def _made(self, jetstream: JetStream) -> Inbox:
+    def _build_inbox(self, jetstream: JetStream) -> Inbox:
         settings, keep = self.settings, self.settings.inbox.keep_ms / 1000
         return Inbox(
             self.rules,
@@ -120,7 +120,7 @@ class InboxService:
 
     @property
     def _declared(self) -> Topology:
-        """Its own streams, and the durable on the stream of events, which is its publisher's."""
+        """Its own streams, and its durable on the stream of the publisher."""
         return Topology(self._streams.streams, (durable_of(self.rules),))
 
     @property
@@ -129,7 +129,7 @@ class InboxService:
         kept = bucket(attempts.name, ttl=attempts.ttl_ms / 1000, history=attempts.history, replicas=attempts.replicas)
         return inbox_streams(self.rules, kept)
 
-    async def _streams_there(self, jetstream: JetStream) -> None:
+    async def _ensure_streams(self, jetstream: JetStream) -> None:
         wanted = self._streams
         if self.settings.topology == "create":
             await topology.create(jetstream, wanted)
@@ -137,8 +137,8 @@ class InboxService:
             for difference in await topology.compare(jetstream, wanted):
                 raise Misconfigured("topology", f"{difference}: make it, or set topology = create")
 
-    async def _tell_waiting(self, jetstream: JetStream) -> None:
-        """What another process has in hand comes here only if that one dies: after the ack wait."""
+    async def _warn_of_in_flight(self, jetstream: JetStream) -> None:
+        """Log messages in flight in another process: they are redelivered here only after the ack wait, if that process died."""
         info = await jetstream.consumer(self.rules.stream, self.rules.durable)
         if info is not None and (in_hand := info["num_ack_pending"]):
             at_most_s = info["config"]["ack_wait"] / NANOS
@@ -157,7 +157,7 @@ class InboxService:
         )
         return Supervisor("service", children, intensity=Intensity(5, 30))
 
-    def _watch(self, inbox: Inbox) -> None:
+    def _register_gauges(self, inbox: Inbox) -> None:
         durable, metrics = self.rules.durable, self.metrics
         metrics.inbox_handled.set_function(lambda: {(code,): count for code, count in inbox.observer.codes.items()})
         metrics.inbox_paused.set_function(lambda: int((inbox.consumer.health.paused_for or inbox.trouble) is not None), durable)
@@ -171,7 +171,7 @@ class InboxService:
                     backlog = await get_inbox_backlog(session)
                 self.metrics.inbox_backlog.set(backlog.count, context)
                 self.metrics.inbox_oldest_seconds.set(age_s(backlog), context)
-                self._database_away = None
+                self._database_error = None
             except DatabaseUnavailable as exc:
-                self._database_away = str(exc)
+                self._database_error = str(exc)
             await asyncio.sleep(GAUGES_EVERY_S)

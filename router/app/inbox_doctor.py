@@ -1,4 +1,4 @@
-"""What `router doctor` says of an inbox, where its durable is: how long it would stand still if its process were killed."""
+"""The findings of `router doctor` about an inbox: how long its messages wait if its process is killed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from router.doctor.words import span
 from router.errors import BrokerUnavailable
 
 LONG_S = 30.0
-REMEDY = "set inbox.ack_wait_ms to 15000 and delete the durable: rows know what was processed, signals keep what is in hand"
+REMEDY = "set inbox.ack_wait_ms to 15000 and delete the durable: rows record what was processed, in-progress signals keep what is in flight"
 
 
 async def examine_inbox(jetstream: JetStream, settings: Settings) -> list[Finding]:
@@ -20,7 +20,7 @@ async def examine_inbox(jetstream: JetStream, settings: Settings) -> list[Findin
     rules = rules_of(settings)
     try:
         info = await jetstream.consumer(rules.stream, rules.durable) if settings.mailbox.dsn is not None else None
-    except BrokerUnavailable:  # this role may not ask for it
+    except BrokerUnavailable:  # this role has no permission for it
         return []
     if info is None:
         return []

@@ -1,4 +1,4 @@
-"""Who is told of an inbox's events over HTTP, as the settings say, behind a breaker of ours."""
+"""The HTTP service that handles the events of an inbox, as the settings name it, behind a circuit breaker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the settings drive an inbox. Apart from the inbox itself: who only asks needs no database driver."""
+"""Turns the settings into InboxRules. In its own file, so that commands that only query need no database driver."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from router.mailbox.inbox.rules import InboxRules
 
 
 def rules_of(settings: Settings) -> InboxRules:
-    """How the inbox is driven; what was not said follows from its source."""
+    """The rules of the inbox; names that are not set follow from its source."""
     context, inbox = settings.mailbox.context, settings.inbox
     return InboxRules(
         context=context,

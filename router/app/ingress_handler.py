@@ -1,8 +1,8 @@
-"""What becomes of one ingress message, and the receipt that says so.
+"""Handles one ingress message and builds its IngressAck.
 
-rejected   it cannot be read, the decide reader would refuse it, or its tenant is not served
-accepted   it stands in the decide stream
-error      it may or may not stand there; the same message again is decided once (its `Nats-Msg-Id` is a digest of its ids)
+rejected   it is malformed, the decide handler would refuse it, or its tenant is not served
+accepted   it is stored in the decide stream
+error      it may or may not be stored; if the client sends it again, it is decided once (`Nats-Msg-Id` is a digest of its ids)
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from router.errors import BrokerUnavailable, Poison
 from router.message import Message
 from router.outcome import Fault
 
-Store = Callable[[bytes, Mapping[str, str]], Awaitable[int]]  # the sequence that it stands at; raises BrokerUnavailable
+Store = Callable[[bytes, Mapping[str, str]], Awaitable[int]]  # returns the stream sequence; raises BrokerUnavailable
 
 
 class IngressHandler:
-    """Reads, checks and stores; `rules` are those by which the request will be read again from the stream."""
+    """Reads, checks and publishes a message; `rules`: those by which the decide handler will read it from the stream."""
 
     def __init__(self, rules: DecideRules, subject: str, store: Store, now_ms: Callable[[], int] = now_ms) -> None:
         self._rules = rules
@@ -34,14 +34,14 @@ class IngressHandler:
         self._store = store
         self._now_ms = now_ms
 
-    async def take(self, data: bytes, headers: Mapping[str, str]) -> IngressAck:
+    async def handle(self, data: bytes, headers: Mapping[str, str]) -> IngressAck:
         body: Object = NOTHING
         try:
             body = read_body_of(data, self._limits)
             ingress = read_ingress(body, headers)
         except Malformed as refused:
             return self._ack(REJECTED, names_in(body), str(refused), INVALID_REQUEST)
-        names = {**names_in(body), "message_id": ingress.message_id}  # it may have come as a header
+        names = {**names_in(body), "message_id": ingress.message_id}  # the id may be in a header
         if (refusal := self._refusal(ingress)) is not None:
             return self._ack(REJECTED, names, *refusal)
         try:
@@ -52,17 +52,17 @@ class IngressHandler:
             return self._ack(ERROR, names, "It is not known whether the message was stored; send it again", INTERNAL)
         return self._ack(ACCEPTED, names, metadata={"sequence": str(sequence)})
 
-    def declined(self, message: str, code: str) -> IngressAck:
-        """A receipt for what was not even looked at."""
+    def build_error(self, message: str, code: str) -> IngressAck:
+        """The ack of a message that was not read."""
         return self._ack(ERROR, {}, message, code)
 
     def _refusal(self, ingress: IngressRequest) -> tuple[str, str] | None:
-        """Why the decide subscription would not take it, and the code of that."""
+        """Why the decide handler would refuse it: a text and its code."""
         if self._rules.tenants_allowed and ingress.tenant_id not in self._rules.tenants_allowed:
             return "This tenant is not served here", UNAUTHORIZED
         message = Message(self._subject, ingress.body, ingress.headers, "", "", 0, 0, 1, "")
-        asked = read(message, self._rules.limits).asked
-        return (asked.message, INVALID_REQUEST) if isinstance(asked, Fault) else None
+        request = read(message, self._rules.limits).asked
+        return (request.message, INVALID_REQUEST) if isinstance(request, Fault) else None
 
     def _ack(
         self, status: str, names: Mapping[str, str], message: str | None = None, code: str | None = None, metadata: Mapping[str, str] = {}

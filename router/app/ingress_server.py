@@ -1,7 +1,8 @@
-"""The way in for messages: `beamline.ingress.v1.message` → a decide request in the decide stream → IngressAck.
+"""Serves `beamline.ingress.v1.message`: a message becomes a decide request in the decide stream, its sender receives an IngressAck.
 
-One instance of the queue group takes each message, in a task of its own. The sender hears of the storing; the decision goes
-to the reply subject, as for any request without an inbox. Deprecated by the specification, so off by default (docs/contracts.md#ingress).
+One instance of the queue group handles each message, in its own task. The ack says that the message is stored; the decision goes to
+the reply subject, as for any request without an inbox. The specification deprecates this service, so it is off by default
+(docs/contracts.md#ingress).
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ class IngressServer:
         self._door = build_request_guard(context)
         subject = taken_subject(context.settings)
         self._readback = _readback(context.settings, context.jetstream)
-        store = self._readback.store if self._readback is not None else _acknowledged(context.jetstream, subject)
-        self._intake = IngressHandler(build_decide_rules(context.settings), context.settings.decide.subject, store)
-        self._in_hand = 0
+        store = self._readback.store if self._readback is not None else _build_publish(context.jetstream, subject)
+        self._handler = IngressHandler(build_decide_rules(context.settings), context.settings.decide.subject, store)
+        self._in_flight = 0
         self._is_listening = False
 
     @property
@@ -67,14 +68,14 @@ class IngressServer:
                 await self._connection.unsubscribe(sid)
 
     async def _serve(self, reply: str, data: bytes, headers: Mapping[str, str]) -> None:
-        self._in_hand += 1
+        self._in_flight += 1
         try:
             ack = await self._ack(data, headers)
         except asyncio.CancelledError:
-            self._answer(reply, self._intake.declined("The router is stopping; send it again", INTERNAL), headers)
+            self._answer(reply, self._handler.build_error("The router is stopping; send it again", INTERNAL), headers)
             raise
         finally:
-            self._in_hand -= 1
+            self._in_flight -= 1
         self._answer(reply, ack, headers)
 
     def _answer(self, reply: str, ack: IngressAck, headers: Mapping[str, str]) -> None:
@@ -82,24 +83,24 @@ class IngressServer:
             self._connection.publish_nowait(reply, ack_protobuf(ack) if headers.get("Accept") == PROTOBUF else ack_bytes(ack))
 
     async def _ack(self, data: bytes, headers: Mapping[str, str]) -> IngressAck:
-        if self._in_hand > self._config.at_once:
-            return self._intake.declined("Too many messages in hand; send it again", OVERLOADED)
+        if self._in_flight > self._config.at_once:
+            return self._handler.build_error("Too many messages in hand; send it again", OVERLOADED)
         try:
-            return await self._intake.take(data, headers)
-        except Exception as exc:  # a receipt in any case
+            return await self._handler.handle(data, headers)
+        except Exception as exc:  # every message gets an ack
             log.exception(events.SERVICE_FAILED, service="ingress", error=type(exc).__name__)
-            return self._intake.declined("The message could not be handled; send it again", INTERNAL)
+            return self._handler.build_error("The message could not be handled; send it again", INTERNAL)
 
 
 def _readback(settings: Settings, jetstream: JetStream) -> ConfirmByReadback | None:
-    """None: the decide stream acknowledges publishers itself."""
+    """None where the decide stream sends publish acks itself."""
     if settings.reply.confirm == "stored":
         return None
     stream, within_s = taken_stream(settings), settings.ingress.confirm_ms / 1000
     return ConfirmByReadback(jetstream, stream.name, taken_subject(settings), window_s=stream.duplicate_window_ms / 1000, within_s=within_s)
 
 
-def _acknowledged(jetstream: JetStream, subject: str) -> Store:
+def _build_publish(jetstream: JetStream, subject: str) -> Store:
     async def store(body: bytes, headers: Mapping[str, str]) -> int:
         try:
             return int((await jetstream.publish(subject, body, headers))["seq"])

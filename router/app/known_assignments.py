@@ -1,4 +1,4 @@
-"""The known assignments of this process: the bucket with the memory in front of it, and the acknowledgements beside them."""
+"""The stored assignments: their bucket with the cache of this process in front of it, and the acks of workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from router.delivery.connection import Connection
 
 
 class AssignmentStore:
-    """`decide.AssignmentBook`: what is created here need not be looked up when its result comes."""
+    """`decide.AssignmentBook` over the bucket; a new assignment goes into the cache, so that its result needs no lookup."""
 
     def __init__(self, records: WriteOnceKv, known: AssignmentCache) -> None:
         self._records = records
@@ -29,7 +29,8 @@ class AssignmentStore:
 class AckStore:
     """`acks.AssignmentStates`: the newest acknowledgement of a known assignment, where `router assignments` finds it.
 
-    Posted and not waited for: it decides nothing. An unknown one leaves no mark, or a stranger could fill the bucket.
+    Published without waiting, because no decision depends on it. The ack of an unknown assignment is not stored, so that workers cannot
+    fill the bucket.
     """
 
     def __init__(self, connection: Connection, bucket: str) -> None:

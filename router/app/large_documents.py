@@ -1,10 +1,10 @@
-"""Documents of a watched bucket that are too large to be read on the loop: read in a thread, one after the other.
+"""Reads documents of a bucket that are too large for the event loop: in a thread, one after the other.
 
-    changed ── small: read at once
-            └─ large: ask ── run (beside the watching) ── in a thread ──> told, unless another one was asked for meanwhile
+    change ── small: read at once
+           └─ large: ask ── read in a thread ──> on_read, unless the key has changed again meanwhile
 
-What was in force before serves until then. A legal document of 256 KiB costs up to a tenth of a second of processor time; in a
-thread the loop goes on, for no single step of reading takes longer than a few milliseconds.
+The previous version serves until then. A legal document of 256 KiB costs up to a tenth of a second of processor time; the event loop
+goes on meanwhile, because no step of the parser holds the interpreter for more than a few milliseconds.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from router.buckets.entries import BucketEntry
 
 T = TypeVar("T")
 
-SMALL = 16 * 1024  # bytes; what is no larger is read within a few milliseconds
+SMALL = 16 * 1024  # bytes; a document up to this size is read within a few milliseconds
 
 
 class LargeDocuments(Generic[T]):
-    """`read` runs in a thread and may raise; `told` hears what came of it, on the loop."""
+    """`read` runs in a thread and may raise; `on_read` gets its result or exception, on the event loop."""
 
     def __init__(self, read: Callable[[BucketEntry], T], told: Callable[[BucketEntry, T | Exception], None]) -> None:
         self._read = read
@@ -30,22 +30,22 @@ class LargeDocuments(Generic[T]):
         self._wake = asyncio.Event()
 
     def ask(self, entries: Mapping[str, BucketEntry]) -> None:
-        """All that are to be read now; what was asked for before and is not among them is not read any more."""
+        """Set the entries to read; entries of the last call that are not among them are dropped."""
         self._wanted = dict(entries)
         if entries:
             self._wake.set()
 
     async def read_all(self) -> None:
-        """Returns when there is nothing left to read."""
+        """Read until no entry is left."""
         while self._wanted:
             key, entry = next(iter(self._wanted.items()))
-            found = await asyncio.to_thread(self._caught, entry)
+            found = await asyncio.to_thread(self._try_read, entry)
             if self._wanted.get(key) == entry:
                 self._wanted = {other: one for other, one in self._wanted.items() if other != key}
                 self._told(entry, found)
 
     async def run_beside(self, watching: Coroutine[None, None, None]) -> None:
-        """Read whatever is asked for while `watching` runs, and end with it."""
+        """Run `watching` and read the requested entries meanwhile; end with it."""
         reading = asyncio.create_task(self._run())
         try:
             await watching
@@ -59,8 +59,8 @@ class LargeDocuments(Generic[T]):
             self._wake.clear()
             await self.read_all()
 
-    def _caught(self, entry: BucketEntry) -> T | Exception:
+    def _try_read(self, entry: BucketEntry) -> T | Exception:
         try:
             return self._read(entry)
-        except Exception as exc:  # whatever reading one document raises is that document's error, and no other's
+        except Exception as exc:  # an error in one document must not stop the others
             return exc

@@ -1,10 +1,10 @@
-"""The policies of a running router: a shelf kept equal to their bucket, which a directory may seed.
+"""Keeps the policy table of this process equal to its bucket; a directory may seed the bucket.
 
-    begin ── seed: what the bucket never had ── list ──> the shelf is filled before the first request is taken
-    run   ── every change, within moments ──> read, checked ──> the shelf, swapped whole
-             └ not a policy: the last good one of that key serves on; logged, and told in readiness
+    load  ── seed: what the bucket never had ── list ──> the table is complete before the first request
+    run   ── every change ──> read, checked ──> a new table replaces the old one
+             └ not a policy: the last good one of that key stays in force; a log line and readiness show it
 
-Who writes policies: `app.policy_seed`, and people through `app.policy_store`.
+`app.policy_seed` writes policies, and operators do through `app.policy_store`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from router.policy.parse import LARGEST, check_size
 
 log = logs.logger(__name__)
 
-RECORD_BYTES = 4096  # what a record adds to its document
+RECORD_BYTES = 4096  # the size that a record adds to its document
 MAX_TOLD = 10  # policies that are not usable, in readiness
 MAX_ERROR = 512  # characters of each
 
 
-class _Held(Struct, frozen=True):
-    """What a key says, and which policy is in force for it: the last good one, None if there never was one."""
+class _PolicyState(Struct, frozen=True):
+    """The state of one key: its entry, and the policy in force, which is the last good one; None if there never was one."""
 
     entry: BucketEntry
     policy: Policy | None
@@ -47,89 +47,89 @@ class _Held(Struct, frozen=True):
 
 
 class LivePolicies:
-    """Keeps a shelf equal to a bucket."""
+    """Keeps a PolicyTable equal to a bucket."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, shelf: PolicyTable) -> None:
+    def __init__(self, jetstream: JetStream, bucket: str, table: PolicyTable) -> None:
         self._documents = DocumentBucket(jetstream, bucket)
-        self._watched = BucketMirror(jetstream, bucket, self._changed)
-        self._shelf = shelf
-        self._held: dict[str, _Held] = {}
-        self._large = LargeDocuments(_read, self._was_read)
+        self._mirror = BucketMirror(jetstream, bucket, self._on_change)
+        self._table = table
+        self._states: dict[str, _PolicyState] = {}
+        self._large = LargeDocuments(_read, self._on_read)
 
     @property
     def check(self) -> ReadinessCheck:
-        """Its line in /readyz. A stranger's mistake is told; it takes no instance out of service."""
-        check = self._watched.check
-        broken = [f"{key}: {held.error}" for key, held in self._held.items() if held.error is not None]
+        """Its line in /readyz. It names illegal policies, but they do not make the instance unready."""
+        check = self._mirror.check
+        broken = [f"{key}: {state.error}" for key, state in self._states.items() if state.error is not None]
         if not broken:
             return check
         more = f"; and {len(broken) - MAX_TOLD} more" if len(broken) > MAX_TOLD else ""
         return ReadinessCheck(check.ok, f"{check.detail}; not usable: {'; '.join(broken[:MAX_TOLD])}{more}")
 
-    async def begin(self, root: Path | None = None) -> None:
-        """Before the first request; `root`: the directory to seed from. Raises BrokerUnavailable: no policies can be had."""
+    async def load(self, root: Path | None = None) -> None:
+        """Load before the first request; `root`: the directory to seed from. Raises BrokerUnavailable."""
         if root is not None:
             await seed(PolicyStore(self._documents), root)
-        await self._watched.load()
+        await self._mirror.load()
         await self._large.read_all()
-        if broken := [held for held in self._held.values() if held.policy is None]:
-            for held in broken:
-                await self._recall(held)
-            self._shelve()
+        if broken := [state for state in self._states.values() if state.policy is None]:
+            for state in broken:
+                await self._restore_last_good(state)
+            self._install()
 
     async def run(self) -> None:
         """A child of the tree."""
-        await self._large.run_beside(self._watched.run())
+        await self._large.run_beside(self._mirror.run())
 
-    def _changed(self, entries: Mapping[str, BucketEntry]) -> None:
-        """What was read already is not read again; what is large is read in a thread, and what stood there before serves meanwhile."""
-        before, self._held = self._held, {}
+    def _on_change(self, entries: Mapping[str, BucketEntry]) -> None:
+        """Read the changed entries; large ones are read in a thread, and the previous version serves meanwhile."""
+        before, self._states = self._states, {}
         large: dict[str, BucketEntry] = {}
         for key, entry in entries.items():
             known = before.get(key)
             if known is not None and (known.entry == entry or len(entry.value) > SMALL):
-                self._held[key] = known
+                self._states[key] = known
             if known is None or known.entry != entry:
                 if len(entry.value) > SMALL:
                     large[key] = entry
                 else:
-                    self._held[key] = self._hold(entry, known)
+                    self._states[key] = self._read_small(entry, known)
         self._large.ask(large)
-        self._shelve()
+        self._install()
 
-    def _was_read(self, entry: BucketEntry, found: Policy | Exception) -> None:
-        self._held[entry.key] = self._made(entry, found, self._held.get(entry.key))
-        self._shelve()
+    def _on_read(self, entry: BucketEntry, found: Policy | Exception) -> None:
+        self._states[entry.key] = self._build_state(entry, found, self._states.get(entry.key))
+        self._install()
 
-    def _shelve(self) -> None:
-        policies = [held.policy for held in self._held.values() if held.policy is not None]
-        self._shelf.replace({(policy.tenant_id, policy.policy_id): policy for policy in policies})
+    def _install(self) -> None:
+        policies = [state.policy for state in self._states.values() if state.policy is not None]
+        self._table.replace({(policy.tenant_id, policy.policy_id): policy for policy in policies})
         log.info(events.POLICY_LOADED, policies=len(policies))
 
-    def _hold(self, entry: BucketEntry, before: _Held | None) -> _Held:
+    def _read_small(self, entry: BucketEntry, before: _PolicyState | None) -> _PolicyState:
         try:
-            return _Held(entry, _read(entry), None)
-        except Exception as exc:  # whatever reading one document raises is that document's error, and no other's
-            return self._made(entry, exc, before)
+            return _PolicyState(entry, _read(entry), None)
+        except Exception as exc:  # an error in one document must not stop the others
+            return self._build_state(entry, exc, before)
 
-    def _made(self, entry: BucketEntry, found: Policy | Exception, before: _Held | None) -> _Held:
+    def _build_state(self, entry: BucketEntry, found: Policy | Exception, before: _PolicyState | None) -> _PolicyState:
         if not isinstance(found, Exception):
-            return _Held(entry, found, None)
+            return _PolicyState(entry, found, None)
         log.error(events.POLICY_BROKEN, path=entry.key, error=str(found), in_force="the last good version, if there was one")
-        return _Held(entry, before.policy if before is not None else None, shorten(str(found), MAX_ERROR))
+        return _PolicyState(entry, before.policy if before is not None else None, shorten(str(found), MAX_ERROR))
 
-    async def _recall(self, held: _Held) -> None:
-        """The last good one before a mistake, out of the history: what instances that were there before still serve."""
-        for entry in reversed(await self._documents.history(held.entry.key)):
+    async def _restore_last_good(self, state: _PolicyState) -> None:
+        """Take the last good version from the history, which instances that started earlier still use."""
+        for entry in reversed(await self._documents.history(state.entry.key)):
             if isinstance(entry, DeletedKey):
                 return
             with contextlib.suppress(Exception):
-                self._held[entry.key] = replace(held, policy=await asyncio.to_thread(_read, entry))
+                self._states[entry.key] = replace(state, policy=await asyncio.to_thread(_read, entry))
                 return
 
 
 def _read(entry: BucketEntry) -> Policy:
-    """Raises Poison or PolicyError: a stranger wrote it."""
+    """Raises Poison or PolicyError for a value that is no policy."""
     parts = ids.parts_of(entry.key)
     tenant_id, policy_id = parts if parts is not None and len(parts) == 2 else ("", entry.key)
     check_size(entry.value, LARGEST + RECORD_BYTES)  # before a byte of it is read

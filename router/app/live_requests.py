@@ -1,4 +1,4 @@
-"""Requests answered from their live copy while the backlog is deep (`delivery.live`), joined with this process's decide subscription."""
+"""Joins `delivery.live`, which answers requests from their live copy while the backlog is deep, with the decide consumer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logs.logger(__name__)
 
 
 class LiveMetrics:
-    """`delivery.live.LiveObserver`, counted, logged and told."""
+    """`delivery.live.LiveObserver`, as metrics, log lines and alerts."""
 
     def __init__(self, context: AppContext) -> None:
         self._metrics: Metrics = context.metrics
@@ -41,7 +41,7 @@ class LiveMetrics:
         count_answer(self._metrics, tenant, OVERLOADED, count)
         if self._lines.allow(OVERLOADED):
             log.warning(events.OVERLOAD_REFUSES)
-            text = "More decide requests come than can be answered in time: what is above its tenant's share is refused"
+            text = "More decide requests come than can be answered in time: requests above the share of their tenant are refused"
             self._alerts.raise_alert(Alert(severity=WARNING, component="router.delivery", cause="overloaded", message=text))
 
     def on_overload(self, wait_s: float | None) -> None:
@@ -55,7 +55,7 @@ class LiveMetrics:
 def build_live_requests(
     context: AppContext, answers: Answers, consumer: Callable[[], Consumer | None], limits: RequestLimits
 ) -> LiveRequests[RequestOrigin] | None:
-    """None where the settings say never, or nothing is heard of live copies."""
+    """None where the settings switch it off, or the listener receives no live copies."""
     admission, served = context.settings.admission, frozenset(context.settings.tenants_allowed)
     if context.live_marks is None or admission.fair_after_ms is None:
         return None

@@ -1,7 +1,7 @@
-"""SDS-047's services joined: settings become a database, a stream and a relay under one supervision tree.
+"""The outbox relay as a process: its database, stream and publisher under one supervision tree.
 
-relay        the outbox of one context, published
-retention    published rows leave
+relay        publishes the outbox of one context
+retention    deletes published rows
 gauges       QRY-050 every few seconds, for /metrics
 http         the pages for operators
 """
@@ -89,7 +89,7 @@ def relay_config(settings: Settings) -> RelayOptions:
 
 
 async def ensure_events(jetstream: JetStream, settings: Settings) -> None:
-    """Make the stream where that is ours to do. Misconfigured: the server refuses it, by the setting's name."""
+    """Create the stream if `topology = create`. Raises Misconfigured, with the setting, when the server refuses it."""
     if settings.topology != "create":
         return
     try:
@@ -99,7 +99,7 @@ async def ensure_events(jetstream: JetStream, settings: Settings) -> None:
 
 
 class RelayService:
-    """One relay process. `run` works until it is cancelled; the round in hand is finished first."""
+    """One relay process. `run` works until it is cancelled, and finishes the current batch first."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -111,14 +111,14 @@ class RelayService:
         self._broker = BrokerLog("relay")
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
-        """Serve; `on_ready` hears where the pages are. Raises Misconfigured, BrokerUnavailable, DatabaseUnavailable at the start."""
-        async with self._joined() as relay:
+        """Serve; `on_ready` gets the address of the pages. Raises Misconfigured, BrokerUnavailable, DatabaseUnavailable at the start."""
+        async with self._open() as relay:
             self.relay = relay
-            self._watch(relay)
+            self._register_gauges(relay)
             await supervise(self._tree(relay, on_ready))
 
     @asynccontextmanager
-    async def _joined(self) -> AsyncIterator[OutboxPublisher]:
+    async def _open(self) -> AsyncIterator[OutboxPublisher]:
         async with self._database as database:
             await require(database)
             connection = await connect_by(self.settings.nats, on_lost=self._broker.on_disconnected, on_back=self._broker.on_reconnected)
@@ -130,7 +130,7 @@ class RelayService:
                 yield OutboxPublisher(relay_config(self.settings), database, jetstream, lambda: ensure_events(jetstream, self.settings))
             finally:
                 self._broker.is_closing = True
-                with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
+                with contextlib.suppress(Exception):  # shutdown must not fail on a connection that is closed already
                     await connection.close()
 
     def _tree(self, relay: OutboxPublisher, on_ready: Callable[[str], None]) -> Supervisor:
@@ -157,13 +157,13 @@ class RelayService:
         topology = {"topology": self._drift.check} if self._drift is not None else {}
         return {"relay": ReadinessCheck(trouble is None, trouble or "publishing"), **topology}
 
-    def _watch(self, relay: OutboxPublisher) -> None:
+    def _register_gauges(self, relay: OutboxPublisher) -> None:
         context, metrics = self.settings.mailbox.context, self.metrics
         metrics.outbox_paused.set_function(lambda: int(relay.trouble is not None), context)
         metrics.outbox_taken_back.set_function(lambda: relay.totals.lost, context)
-        relay.on_batch = self._published
+        relay.on_batch = self._on_batch
 
-    def _published(self, report: RelayReport) -> None:
+    def _on_batch(self, report: RelayReport) -> None:
         for kind, count in report.kinds.items():
             self.metrics.outbox_published[self.metrics.event_type[kind],] += count
 
@@ -171,7 +171,7 @@ class RelayService:
         """A helper: QRY-050, and how many are parked."""
         context = self.settings.mailbox.context
         while True:
-            with contextlib.suppress(DatabaseUnavailable):  # the relay says so itself
+            with contextlib.suppress(DatabaseUnavailable):  # the relay reports it
                 async with self._database.transaction() as session:
                     backlog, parked = await get_outbox_backlog(session), await count_parked(session)
                 self.metrics.outbox_backlog.set(backlog.count, context)

@@ -1,4 +1,4 @@
-"""Where the router itself hears answers: no request that comes from outside is answered there."""
+"""The inboxes on which the router receives its own answers: it never answers a request there."""
 
 from __future__ import annotations
 

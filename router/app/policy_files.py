@@ -1,4 +1,4 @@
-"""A directory of policies, read and checked: every good one, and everything that is wrong with the others, with its path."""
+"""Reads and checks a directory of policies: all legal ones, and the mistakes of the others with their paths."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Mistake(Struct, frozen=True):
 
 
 class PolicyFiles(Struct, frozen=True):
-    """What a directory says."""
+    """The content of a directory."""
 
     policies: Mapping[Key, ParsedPolicy]
     mistakes: tuple[Mistake, ...]

@@ -1,11 +1,11 @@
 """A directory seeds the bucket of policies: only what the bucket never had. `router policy sync` makes them equal.
 
-Instances may race: whoever comes second finds that it is there. What was deleted on purpose does not come back by itself.
-A policy that refuses every request is sown all the same, and told: without it the shared one of its name would be met, which may
-know nothing of its validators.
+Several instances may seed at once: each policy is written by one of them. A policy that an operator deleted is not written again.
+A policy that refuses every request is written too, with a warning: without it the shared policy of its name would apply, which may
+lack its validators.
 
-The samples of the package only keep the place warm: they are sown where no policy of anybody's stands, and they give way to the
-first directory of somebody's own: what it holds replaces them, what it does not hold is removed, and each is told in a line.
+The samples of the package are written only to a bucket that holds no other policy. The first directory of a user replaces them: a sample
+that the directory does not hold is removed, and a log line names each.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from router.policy import ParsedPolicy, lint, load_policy
 
 log = logs.logger(__name__)
 
-SEED, SAMPLES = "seed", "samples"  # the authors of what a directory brought
+SEED, SAMPLES = "seed", "samples"  # the authors of seeded policies
 
 
 async def seed(store: PolicyStore, root: Path) -> None:
-    """A file that is wrong is told with its path; the others count. Raises BrokerUnavailable."""
+    """Seed the bucket from a directory; log an illegal file with its path and go on. Raises BrokerUnavailable."""
     files = await asyncio.to_thread(read_policies, root, load_policy)
     for mistake in files.mistakes:
         log.error(events.POLICY_BROKEN, path=mistake.path, where=mistake.where, error=mistake.message)
@@ -41,7 +41,7 @@ async def seed(store: PolicyStore, root: Path) -> None:
 
 
 async def has_only_samples(store: PolicyStore) -> bool:
-    """Whether nobody's own policy stands there: the samples are in force, or will be once they are sown. Raises BrokerUnavailable."""
+    """Whether the bucket holds no policy but samples. Raises BrokerUnavailable."""
     return all(one.record.author == SAMPLES for one in await store.list())
 
 
@@ -63,4 +63,4 @@ async def _clear(store: PolicyStore, unwanted: dict[Key, VersionRecord]) -> None
             await store.delete(*key, replaces=record.version)
             log.info(events.SAMPLE_REMOVED, tenant=key[0], policy=key[1], version=record.version)
         except Conflict:
-            continue  # somebody made it their own
+            continue  # a user has changed the sample since

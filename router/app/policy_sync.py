@@ -1,7 +1,7 @@
-"""A bucket made equal to a directory: first the whole plan, then one write after the other.
+"""Makes a bucket equal to a directory: first a plan, then one write after the other.
 
-Git is the source then: what differs is put, what is not in the directory is deleted. Each write names the version that the
-plan saw, so whatever somebody else writes meanwhile is not overwritten: that step is a Conflict, and the plan is made anew.
+The directory, usually from Git, is the source: a policy that differs is put, one that it lacks is deleted. Each write names the version
+that the plan saw, so it never overwrites a write of another user: that step raises Conflict, and the caller plans again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PolicySyncStep(Struct, frozen=True):
 
 
 def plan(wanted: Mapping[Key, ParsedPolicy], standing: Iterable[Stored]) -> list[PolicySyncStep]:
-    """What is to be done, in the order of the names; empty: nothing."""
+    """The steps, sorted by name; empty if nothing differs."""
     there = {(one.tenant_id, one.policy_id): one.record for one in standing}
     steps = []
     for key in sorted({*wanted, *there}):
@@ -45,7 +45,7 @@ def plan(wanted: Mapping[Key, ParsedPolicy], standing: Iterable[Stored]) -> list
 
 
 async def apply_step(store: PolicyStore, step: PolicySyncStep, author: str) -> int:
-    """The version that is in force now, or is gone. Raises Conflict."""
+    """Apply one step and return the version that it wrote or deleted. Raises Conflict."""
     if step.document is None:
         return await store.delete(*step.key, replaces=step.replaces)
     return await store.put(*step.key, orjson.dumps(step.document), replaces=step.replaces, author=author)

@@ -1,4 +1,4 @@
-"""Providers joined with this process: its registry, its way of calling, its breakers, health and metrics."""
+"""How this process invokes providers: with its registry, breakers, health and metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from router.extensions.providers import ProviderInvoker
 
 
 def build_provider_invoker(context: AppContext) -> ProviderInvoker:
-    connection = context.connections.providers  # what a provider pours into it is not in the subscriptions' way
+    connection = context.connections.providers  # traffic of providers does not slow the consumers down
     streams = partial(_stream, connection)
     return ProviderInvoker(
         context.registry,

@@ -1,11 +1,11 @@
-"""The services `beamline.provider.v1.invoke` and `….invoke.stream`: the router is who listens there, providers stand behind it.
+"""Serves `beamline.provider.v1.invoke` and `….invoke.stream`, and calls the provider that the registry names.
 
     client ── invoke ──> router ── beamline.provider.{id}.{version} ──> a provider of the registry
-                            └── one ProviderResponse, or StreamChunks up to one that is `done`, to the inbox that asked
+                            └── one ProviderResponse, or StreamChunks up to one that is `done`, to the inbox of the client
 
-One instance of the queue group takes each request, in a task of its own. Whatever is wrong is said in an answer: never
-silence. Tenants share the places for what is in hand (`router.fair_slots`): one that opens as many streams as it can leaves as
-many places free. A stream is cancelled as soon as nobody listens to it (`calls.reply_streams`), and leaves its provider the same way.
+One instance of the queue group handles each request, in its own task. Every error is answered. Tenants share the slots
+for requests in flight (`router.fair_slots`): one that opens as many streams as it can leaves as many slots free. When the client stops
+listening to a stream (`calls.reply_streams`), the router cancels it, and its provider stops the same way.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ log = logs.logger(__name__)
 
 OVERLOADED = "overloaded"
 HEADERS = {"version": "1"}
-HEAD = head_of(HEADERS)
-LINGER_S = 5.0  # what is in hand may take this long when the router stops
+REFUSAL_HEAD = head_of(HEADERS)
+DRAIN_S = 5.0  # requests in flight may take this long when the router stops
 
 Serve = Callable[[str, ProviderRequest, Mapping[str, str]], Coroutine[Any, Any, None]]
 
@@ -62,21 +62,21 @@ class ProviderServer:
         self._limits = (settings.max_payload_bytes, settings.max_depth)
         self._tenants = frozenset(settings.tenants_allowed)
         self._prefixes, self._own = settings.reply.prefixes, own_inboxes(settings, context.connection)
-        self._refused = note_refused(context.metrics, "providers")
-        self._outlets = ReplyStreams(self._connection)
+        self._note_refused = note_refused(context.metrics, "providers")
+        self._streams = ReplyStreams(self._connection)
         self._providers = build_provider_invoker(context)
-        self._hands: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._shares = FairSlots(self._config.at_once)
         self._is_stopping = False
 
     async def run(self) -> None:
-        """Until cancelled; then nothing more is taken, and what is in hand may finish."""
+        """Serve until cancelled; then accept no request, and let those in flight finish."""
         self._is_stopping = False
         connection, group = self._connection, self._config.queue_group
-        async with self._outlets:
+        async with self._streams:
             subscriptions = [
-                await connection.subscribe_direct(INVOKE, partial(self._hear, self._invoke), group),
-                await connection.subscribe_direct(INVOKE_STREAM, partial(self._hear, self._stream), group),
+                await connection.subscribe_direct(INVOKE, partial(self._on_invocation, self._invoke), group),
+                await connection.subscribe_direct(INVOKE_STREAM, partial(self._on_invocation, self._stream), group),
             ]
             try:
                 await asyncio.Event().wait()
@@ -85,28 +85,28 @@ class ProviderServer:
                     await connection.unsubscribe(sid)
                 await self._finish()
 
-    def _hear(self, serve: Serve, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+    def _on_invocation(self, serve: Serve, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         if not (reply.startswith(self._prefixes) and not reply.startswith(self._own) and is_literal_subject(reply)):
             if reply:
-                self._refused(reply)
-            return  # an address from outside is input, and an invocation that nobody can hear is not worth its cost
-        given = headers or NO_HEADERS
-        request = self._admitted(data, given)
+                self._note_refused(reply)
+            return  # the reply subject is input, and without a usable one the invocation is not worth its cost
+        headers_read = headers or NO_HEADERS
+        request = self._admit(data, headers_read)
         if isinstance(request, ProviderResponse):
-            self._say_no(request, subject, reply, given)
+            self._refuse(request, subject, reply, headers_read)
             return
-        task = asyncio.get_running_loop().create_task(self._kept(serve, request, subject, reply, given))
-        self._hands.add(task)
-        task.add_done_callback(partial(self._done, request.tenant_id))
+        task = asyncio.get_running_loop().create_task(self._serve_one(serve, request, subject, reply, headers_read))
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._on_done, request.tenant_id))
 
-    def _admitted(self, data: bytes, headers: Mapping[str, str]) -> ProviderRequest | ProviderResponse:
-        """The request, for which its tenant has taken a place; or why it is not taken."""
+    def _admit(self, data: bytes, headers: Mapping[str, str]) -> ProviderRequest | ProviderResponse:
+        """The request, after its tenant has taken a slot; or the response that refuses it."""
         try:
             request = read_request(data, headers, *self._limits)
         except Malformed as exc:
             metadata = {"field": exc.field} if exc.field else {}
             return refuse(_id_in(data, headers), INVALID_REQUEST, str(exc), metadata=metadata)
-        except Exception as exc:  # an answer in any case
+        except Exception as exc:  # every request gets a response
             log.exception(events.SERVICE_FAILED, service="providers", error=type(exc).__name__)
             return refuse(message_id_in(headers) or "", INTERNAL, "The invocation could not be handled")
         if self._tenants and request.tenant_id not in self._tenants:
@@ -115,21 +115,21 @@ class ProviderServer:
             return refuse(request.request_id, OVERLOADED, "Too many invocations in hand; ask again")
         return request
 
-    def _done(self, tenant_id: str, task: asyncio.Task[None]) -> None:
-        self._hands.discard(task)
+    def _on_done(self, tenant_id: str, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
         self._shares.release(tenant_id)
 
-    async def _kept(self, serve: Serve, request: ProviderRequest, subject: str, reply: str, headers: Mapping[str, str]) -> None:
-        """An answer in any case, but for a stream that nobody listens to."""
+    async def _serve_one(self, serve: Serve, request: ProviderRequest, subject: str, reply: str, headers: Mapping[str, str]) -> None:
+        """Serve one request. Every error is answered, except on a stream whose client has left."""
         try:
             await serve(reply, request, headers)
         except asyncio.CancelledError:
             if self._is_stopping:
-                self._say_no(refuse(request.request_id, INTERNAL, "The router is stopping; ask again"), subject, reply, headers)
+                self._refuse(refuse(request.request_id, INTERNAL, "The router is stopping; ask again"), subject, reply, headers)
             raise
-        except Exception as exc:  # an answer in any case
+        except Exception as exc:  # every request gets a response
             log.exception(events.SERVICE_FAILED, service="providers", error=type(exc).__name__)
-            self._say_no(refuse(request.request_id, INTERNAL, "The invocation could not be handled"), subject, reply, headers)
+            self._refuse(refuse(request.request_id, INTERNAL, "The invocation could not be handled"), subject, reply, headers)
 
     async def _invoke(self, reply: str, request: ProviderRequest, headers: Mapping[str, str]) -> None:
         response = await self._providers.invoke(request, read_time_left(headers))
@@ -138,40 +138,40 @@ class ProviderServer:
     async def _stream(self, reply: str, request: ProviderRequest, headers: Mapping[str, str]) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in a task
-        with self._outlets.open(reply, task.cancel, _told(request)) as outlet:
+        with self._streams.open(reply, task.cancel, _build_headers(request)) as stream:
 
             def send(chunk: StreamChunk) -> None:
-                outlet.send(chunk_bytes(chunk, protobuf=request.wants_protobuf))
+                stream.send(chunk_bytes(chunk, protobuf=request.wants_protobuf))
 
             await self._providers.stream(request, send, read_time_left(headers))
 
-    def _say_no(self, response: ProviderResponse, subject: str, reply: str, headers: Mapping[str, str]) -> None:
+    def _refuse(self, response: ProviderResponse, subject: str, reply: str, headers: Mapping[str, str]) -> None:
         write = response_bytes if subject == INVOKE else _as_chunk
-        self._connection.publish_nowait(reply, write(response, protobuf=is_protobuf_wanted(headers)), "", HEAD)
+        self._connection.publish_nowait(reply, write(response, protobuf=is_protobuf_wanted(headers)), "", REFUSAL_HEAD)
 
     async def _finish(self) -> None:
-        if self._hands:
-            await asyncio.wait(self._hands, timeout=LINGER_S)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=DRAIN_S)
         self._is_stopping = True
-        for task in self._hands:
+        for task in self._tasks:
             task.cancel()
-        if self._hands:
-            await asyncio.wait(self._hands)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
 
 def _as_chunk(response: ProviderResponse, *, protobuf: bool) -> bytes:
     return chunk_bytes(last_chunk(response), protobuf=protobuf)
 
 
-def _told(request: ProviderRequest) -> dict[str, str]:
+def _build_headers(request: ProviderRequest) -> dict[str, str]:
     return {**HEADERS, "trace_id": request.trace_id, "tenant_id": request.tenant_id}
 
 
 def _head(request: ProviderRequest) -> bytes:
-    return head_of(_told(request))
+    return head_of(_build_headers(request))
 
 
 def _id_in(data: bytes, headers: Mapping[str, str]) -> str:
-    """What the answer to an invocation that cannot be taken is found by; of protobuf the header alone says so."""
+    """The request id for the response to a refused invocation; of a protobuf request only the header is read."""
     found = extract_request_ids(data, headers) if data[:1] == b"{" else {}
     return found.get("request_id") or found.get("message_id") or message_id_in(headers) or ""

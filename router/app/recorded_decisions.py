@@ -1,4 +1,4 @@
-"""The recorded decisions of one router, joined with the policies that made them."""
+"""Joins the recorded decisions of one router with the policies that made them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from router.decide import DecisionRecorder
 from router.decide.explain import explain_decision
 from router.policy import Comparison, Policy, PolicyError, PolicyFinder, compare, parse_policy
 
-AT_ONCE = 20  # cases compared in one turn of the loop: under a millisecond
+AT_ONCE = 20  # cases compared in one turn of the event loop: under a millisecond
 
 FindVersion = Callable[[str, str, int], Awaitable[Policy | None]]  # tenant (or `_shared`), policy, version
 
 
 def build_recorder(settings: Settings) -> DecisionRecorder:
-    """The rings of the tenants that are recorded; none unless the settings name one."""
+    """The recorder, with a ring buffer for each tenant that the settings name."""
     recorder = settings.recorder
     return DecisionRecorder(frozenset(recorder.tenants), recorder.entries, recorder.entry_max_bytes)
 
 
 def version_finder(policies: PolicyFinder, store: PolicyStore) -> FindVersion:
-    """The policy in force, where it still is that version; else what its bucket remembers."""
+    """Builds the function that finds a policy version: the one in force, or one from the history of the bucket."""
 
     async def find(tenant_id: str, policy_id: str, version: int) -> Policy | None:
         present = policies.find(tenant_id, policy_id)
@@ -45,7 +45,7 @@ def version_finder(policies: PolicyFinder, store: PolicyStore) -> FindVersion:
 
 
 class RecordedDecisions:
-    """`admin.recorded.RecordedBook` over this instance's rings; `find_version` looks among the versions that are kept."""
+    """`admin.recorded.RecordedBook` over the ring buffers of this process; `find_version` finds a policy version."""
 
     def __init__(self, recorder: DecisionRecorder, find_version: FindVersion) -> None:
         self._recorder = recorder

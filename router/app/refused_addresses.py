@@ -1,4 +1,4 @@
-"""Addresses to which no answer is sent: counted, and told in the log with the address, at most one line a second."""
+"""Counts reply subjects to which the router does not answer, and logs them, at most one line a second."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from router.observability import LogRateLimit, Metrics, events, logs
 
 log = logs.logger(__name__)
 
-LONGEST = 128  # characters of an address in the log: it is input
+LONGEST = 128  # characters of an address in the log: clients choose it
 
 
 def note_refused(metrics: Metrics, place: str) -> Callable[[str], None]:
-    """What is called with each refused address; `place`: who would have answered there."""
+    """Builds the callback for refused addresses; `place`: the part that would have answered."""
     once = LogRateLimit()
 
     def note(address: str) -> None:

@@ -1,12 +1,12 @@
-"""One request's way, put together from what the streams and the bucket of assignments still hold. Looks only.
+"""Follows one request through the streams and the bucket of assignments. Reads only.
 
     request         the stream of decide requests
-    decision        the record of its assignment; a decision that pushed nothing is kept nowhere (but see `router decisions explain`)
-    assignment      the same record: the stream forgets an assignment that is done
+    decision        the record of its assignment; a decision without an assignment is not stored (but see `router decisions explain`)
+    assignment      the same record: the stream drops a finished assignment
     acknowledgement, result, usage event, dead letter      their streams
 
-A stream has no index by request, so its newest messages are read, at most `look` of each, and what was not read is said. A message
-of another tenant is no part of it, whatever ids it names: the assignment's id is made of the tenant and the request's.
+A stream has no index by request, so the newest messages of each are read, at most `look`, and the result says what was not read. A message
+of another tenant never belongs to the request, whatever ids it names: the id of an assignment contains the tenant.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Facts = Mapping[str, object]
 
 
 class RequestStep(Struct, frozen=True):
-    """One thing that is kept of it. `at`: the server's RFC 3339 text; `where`: the stream or bucket, and the sequence."""
+    """One stored trace of the request. `at`: the server's time as RFC 3339; `where`: the stream or bucket, and the sequence."""
 
     at: str
     what: str
@@ -57,7 +57,7 @@ class RequestStep(Struct, frozen=True):
 
 
 class RequestSteps(Struct, frozen=True):
-    """In the order of time; `gaps`: what was not read, or is not kept, and why."""
+    """The steps by time; `gaps`: what was not read or is not stored, and why."""
 
     steps: list[RequestStep]
     gaps: list[str]
@@ -70,12 +70,12 @@ class RequestSearch(Struct, frozen=True):
     request_id: str
     assignment_id: str
 
-    def takes(self, stored: StoredMessage) -> bool:
+    def matches(self, stored: StoredMessage) -> bool:
         named = {stored.headers.get("Nats-Msg-Id", "")}
         body = _object(stored.data)
         if body is None:
-            named |= {one for one in (self.request_id, self.assignment_id) if _holds(stored.data, one)}
-            tenants = {self.tenant_id} if _holds(stored.data, self.tenant_id) else {stored.headers.get("tenant_id")}
+            named |= {one for one in (self.request_id, self.assignment_id) if _contains(stored.data, one)}
+            tenants = {self.tenant_id} if _contains(stored.data, self.tenant_id) else {stored.headers.get("tenant_id")}
         else:
             levels = [body, *(body[name] for name in _INSIDE if isinstance(body.get(name), dict))]
             named |= {str(level[name]) for level in levels for name in _IDS if name in level}
@@ -86,7 +86,7 @@ class RequestSearch(Struct, frozen=True):
             return self.assignment_id in named
         return tenants == {self.tenant_id} and not named.isdisjoint((self.request_id, self.assignment_id))
 
-    def takes_letter(self, stored: StoredMessage) -> bool:
+    def matches_dead_letter(self, stored: StoredMessage) -> bool:
         letter = parse(stored)
         named = {letter.request_id, letter.assignment_id, letter.msg_id}
         if letter.tenant_id is None:
@@ -98,24 +98,24 @@ async def find_request_steps(jetstream: JetStream, settings: Settings, tenant_id
     """Raises BrokerUnavailable. A stream that this user may not read is a gap."""
     search = RequestSearch(tenant_id, request_id, assignment_id_of(tenant_id, request_id))
     streams, steps = settings.streams, _Steps(jetstream, look)
-    ours, letters = Filter(search.takes, _facts_of), Filter(search.takes_letter, _letter_facts)
+    ours, dead_letters = Filter(search.matches, _facts_of), Filter(search.matches_dead_letter, _dead_letter_facts)
     await steps.read("request", streams.decide.name, ours)
     await steps.read_record(settings.buckets.assignments_known, search)
     for what, stream in (("acknowledgement", streams.acks.name), ("result", streams.results.name), ("usage event", streams.usage.name)):
         await steps.read(what, stream, ours)
-    await steps.read("dead letter", streams.dlq.name, letters)
+    await steps.read("dead letter", streams.dlq.name, dead_letters)
     return RequestSteps(sorted(steps.found, key=lambda step: nanos(step.at)), steps.gaps)
 
 
 class Filter(Struct, frozen=True):
-    """Which messages of a stream are steps, and what is told of one."""
+    """Which messages of a stream are steps, and which facts are shown."""
 
-    takes: Callable[[StoredMessage], bool]
+    matches: Callable[[StoredMessage], bool]
     facts_of: Callable[[StoredMessage], Facts]
 
 
 class _Steps:
-    """What was found so far, and what was not read."""
+    """Collects the steps and the gaps."""
 
     def __init__(self, jetstream: JetStream, look: int) -> None:
         self._jetstream = jetstream
@@ -123,22 +123,22 @@ class _Steps:
         self.found: list[RequestStep] = []
         self.gaps: list[str] = []
 
-    async def read(self, what: str, stream: str, wanted: Filter) -> None:
+    async def read(self, what: str, stream: str, filter_: Filter) -> None:
         try:
             start = await self._start(what, stream)
             if start is None:
                 return
             async with open_reader(self._jetstream, stream, start) as reader:
-                taken = await _taken(reader, self._look, wanted.takes)
+                taken = await _read_matching(reader, self._look, filter_.matches)
         except PermissionDenied as exc:
             self.gaps.append(f"{what}: {stream} was not read: {exc}")
             return
         for one in taken:
-            facts = {"subject": one.subject, **wanted.facts_of(one)}
+            facts = {"subject": one.subject, **filter_.facts_of(one)}
             self.found.append(RequestStep(one.time, what, f"{stream} {one.sequence}", facts))
 
     async def _start(self, what: str, stream: str) -> int | None:
-        """Where reading begins; None: there is nothing to read."""
+        """The first sequence to read; None if there is nothing to read."""
         info = await self._jetstream.stream(stream)
         if info is None:
             self.gaps.append(f"{what}: there is no stream {stream}")
@@ -166,12 +166,12 @@ class _Steps:
         )
 
 
-async def _taken(reader: StreamReader, look: int, takes: Callable[[StoredMessage], bool]) -> list[StoredMessage]:
-    """Of what stood there when it began."""
+async def _read_matching(reader: StreamReader, look: int, matches: Callable[[StoredMessage], bool]) -> list[StoredMessage]:
+    """Read the messages that were there at the start, and keep the matching ones."""
     taken, left = list[StoredMessage](), min(look, reader.total)
     while left > 0 and (batch := await reader.read(min(AT_ONCE, left))):
         left -= len(batch)
-        taken += filter(takes, batch)
+        taken += filter(matches, batch)
     return taken
 
 
@@ -183,20 +183,20 @@ def _record_steps(one: StoredAssignment, bucket: str) -> Iterator[RequestStep]:
 
 
 def _facts_of(stored: StoredMessage) -> Facts:
-    """Names and figures, never a payload."""
+    """Ids and numbers of a message, never its payload."""
     body = _object(stored.data) or {}
     inner: dict[str, Any] = next((body[name] for name in ("message", "task") if isinstance(body.get(name), dict)), {})
     given = {name: body.get(name, inner.get(name)) for name in FACTS}
-    return {name: _shown(value) for name, value in given.items() if isinstance(value, str | int | float)}
+    return {name: _shorten(value) for name, value in given.items() if isinstance(value, str | int | float)}
 
 
-def _letter_facts(stored: StoredMessage) -> Facts:
+def _dead_letter_facts(stored: StoredMessage) -> Facts:
     letter = parse(stored)
     given = {"reason": letter.reason, "code": letter.code, "field": letter.field, "error": letter.message, "letter": letter.sequence}
-    return {name: _shown(value) for name, value in given.items() if value is not None}
+    return {name: _shorten(value) for name, value in given.items() if value is not None}
 
 
-def _shown(value: str | float) -> object:
+def _shorten(value: str | float) -> object:
     return shorten(value, MOST_OF_A_FACT) if isinstance(value, str) else value
 
 
@@ -208,7 +208,7 @@ def _object(data: bytes) -> dict[str, Any] | None:
     return body if isinstance(body, dict) else None
 
 
-def _holds(data: bytes, text: str) -> bool:
+def _contains(data: bytes, text: str) -> bool:
     """Whether a protobuf message holds this string: behind its length, which takes one byte up to 127."""
     raw = text.encode()
     return len(raw) < 128 and bytes((len(raw),)) + raw in data

@@ -1,4 +1,4 @@
-"""The results subscription, put together: what workers report, metered once."""
+"""The subscription for results: workers report them, and the router meters each once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from router.results.first_results import DAY_S
 
 
 def build_results_subscription(context: AppContext, observer: ConsumerMetrics) -> Subscription:
-    """All the meaning that delivery is handed for results. Nobody waits for an answer to one."""
+    """Everything that the consumer needs to handle results. Workers do not wait for a reply, so there is none."""
     settings = context.settings
     return Subscription(
         stream=settings.streams.results.name,
@@ -28,16 +28,16 @@ def build_results_subscription(context: AppContext, observer: ConsumerMetrics) -
         failure_reply=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,
-        receipts_kept=DAY_S,  # longer than the stream knows its ids: a worker may repeat itself after that
+        receipts_kept=DAY_S,  # a worker may send a result again after the duplicate window of the stream
         tenant_of=lambda message: extract_ids(message, RESULT).get("tenant_id", ""),
     )
 
 
 def build_results_handler(context: AppContext) -> ResultsHandler:
-    """The handler; its memory of duplicates is its own."""
+    """The handler, with a new memory of duplicates."""
     settings = context.settings
     return ResultsHandler(
-        context.known,
+        context.assignments,
         ResultsMetrics(context.metrics, context.violations, is_stored=settings.usage.enabled),
         context.providers,
         rules=ResultRules(
@@ -46,6 +46,6 @@ def build_results_handler(context: AppContext) -> ResultsHandler:
             usage_subject=SUBJECT if settings.usage.enabled else None,
             uncorrelated=settings.usage.uncorrelated,
         ),
-        recent=RecentOutcomes(keep_s=settings.streams.usage.duplicate_window_ms / 1000),  # as long as the stream itself knows its ids
+        recent=RecentOutcomes(keep_s=settings.streams.usage.duplicate_window_ms / 1000),  # the duplicate window of the stream
         on_finished=context.finished.finish,
     )

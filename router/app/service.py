@@ -1,8 +1,8 @@
-"""The whole router: rooms joined, one supervision tree, a start and an end.
+"""The whole router as a process: start, supervision tree, readiness, shutdown.
 
 start   connect, topology, policies; then the tree, first child first
-ready   connected, streams and consumers as declared, pulling, no subscription paused
-end     the tree, last child first: the subscriptions drain, the listener leaves, HTTP closes; then the connection
+ready   connected, streams and consumers as declared, pulling, no consumer paused
+end     the tree, last child first: the consumers drain, the listener unsubscribes, HTTP closes; then the connection
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ log = logs.logger(__name__)
 
 
 class Ready(Struct, frozen=True):
-    """Where a ready router is found; `http` is empty without a port of its own."""
+    """The addresses of a ready router; `http` is empty if a parent serves the pages."""
 
     nats_url: str
     http: str
 
 
 class RouterService:
-    """One router process. `run` serves until it is cancelled. `http` False: a parent shows its pages."""
+    """One router process. `run` serves until it is cancelled. `http` False: a parent serves its pages."""
 
     def __init__(self, settings: Settings, *, policies_dir: Path | None = None, http: bool = True) -> None:
         self.settings = settings
         self.metrics = Metrics(settings.metrics.tenant_label_allowlist, settings.metrics.label_limit)
-        self.shelf = PolicyTable()
+        self.policy_table = PolicyTable()
         self._seed = policies_dir or settings.policies.dir
         self._alerts = Alerts(settings.node_id, settings.alerts.every_ms / 1000)
         self._consumers = ConsumerChildren(settings, self.metrics, self._alerts)
@@ -68,7 +68,7 @@ class RouterService:
                 await self._serve(connections, on_ready)
         finally:
             self._is_stopping = True
-            with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
+            with contextlib.suppress(Exception):  # shutdown must not fail on a connection that is closed already
                 await connection.close()
             log.info(events.ROUTER_STOPPED)
 
@@ -78,7 +78,7 @@ class RouterService:
         context = self._build_context(monitor, connections)
         await context.live_extensions.load()
         await context.breakers.shared.load()
-        await self._begin_with_policies(context)
+        await self._load_policies(context)
         announcing = asyncio.create_task(self._announce(on_ready))
         try:
             with calm_collector():
@@ -87,28 +87,33 @@ class RouterService:
             self._is_stopping = True
             announcing.cancel()
 
-    async def _begin_with_policies(self, context: AppContext) -> None:
-        await context.live_policies.begin(self._seed)
-        if not self.shelf.get_all():
+    async def _load_policies(self, context: AppContext) -> None:
+        await context.live_policies.load(self._seed)
+        if not self.policy_table.get_all():
             log.warning(events.POLICY_WARNING, warning="no policy is loaded: every request will be answered policy_not_found")
 
     def tree(self) -> Supervisor:
-        """The supervision tree, for who wants to look at it: nothing is started by it."""
+        """The supervision tree, for `router tree`; it starts nothing."""
         monitor = self._build_monitor(JetStream(Connection()))
         return self._tree(self._build_context(monitor), monitor)
 
     def _build_monitor(self, jetstream: JetStream) -> TopologyMonitor:
         return TopologyMonitor(
-            jetstream, declare_topology(self.settings), self.metrics, self._alerts, self._consumers.newest, mode=self.settings.topology
+            jetstream,
+            declare_topology(self.settings),
+            self.metrics,
+            self._alerts,
+            self._consumers.find_newest_ns,
+            mode=self.settings.topology,
         )
 
     def _build_context(self, monitor: TopologyMonitor, connections: Connections | None = None) -> AppContext:
-        self._context = AppContext(self.settings, self.metrics, self._alerts, self.shelf, monitor.jetstream, connections=connections)
+        self._context = AppContext(self.settings, self.metrics, self._alerts, self.policy_table, monitor.jetstream, connections=connections)
         return self._context
 
     def _tree(self, context: AppContext, monitor: TopologyMonitor) -> Supervisor:
         operators = HttpServer(self.settings.http.host, self.settings.http.port, self.metrics.registry, self.readiness)
-        http = Child("http", lambda: operators.run(self._bound))
+        http = Child("http", lambda: operators.run(self._on_bound))
         return SupervisionTree(context, monitor, self._consumers).tree(http if self._has_http else None)
 
     # -- state ---------------------------------------------------------------------------------------------------
@@ -120,7 +125,7 @@ class RouterService:
             "broker": self._connected,
             "topology": ReadinessCheck(not drift, "; ".join(str(one) for one in drift) or "as declared"),
             **{name: check() for name, check in (self._context.checks if self._context is not None else {}).items()},
-            **{station.durable: station.check for station in self._consumers.all()},
+            **{station.durable: station.check for station in self._consumers.get_all()},
         }
 
     async def _announce(self, on_ready: Callable[[Ready], None]) -> None:
@@ -130,7 +135,7 @@ class RouterService:
         log.info(events.ROUTER_READY)
         on_ready(Ready(f"nats://{url.hostname}:{url.port}" if url else "", self._http))
 
-    def _bound(self, port: int) -> None:
+    def _on_bound(self, port: int) -> None:
         self._http = f"http://{self.settings.http.host}:{port}"
 
     # -- the broker ----------------------------------------------------------------------------------------------
@@ -141,14 +146,14 @@ class RouterService:
 
     @property
     def _connected(self) -> ReadinessCheck:
-        """All connections; a start is not ready before there is one."""
+        """Whether all connections are up."""
         lost = self._context.connections.lost if self._context is not None else []
         if not self._is_connected or lost:
             return ReadinessCheck(False, f"not connected: {', '.join(lost) or 'main'}")
         return ReadinessCheck(True, "connected")
 
     async def _connect(self) -> Connection:
-        connection = self._connection = await connect_by(self.settings.nats, on_lost=self._lost, on_back=self._back)
+        connection = self._connection = await connect_by(self.settings.nats, on_lost=self._on_disconnected, on_back=self._on_reconnected)
         connection.on_fault = lambda exc: log.error(events.BROKER_ERROR, exc_info=exc)
         self.metrics.connected.set_function(lambda: int(self._is_connected))
         self.metrics.tasks.set_function(lambda: len(asyncio.all_tasks()))
@@ -156,12 +161,12 @@ class RouterService:
         self._alerts.attach(connection)
         return connection
 
-    async def _lost(self) -> None:
+    async def _on_disconnected(self) -> None:
         if not self._is_stopping:
             log.warning(events.BROKER_DISCONNECTED)
             self._alert(CRITICAL, "broker_lost", "The connection to the broker is lost")
 
-    async def _back(self) -> None:
+    async def _on_reconnected(self) -> None:
         self.metrics.reconnects.value += 1
         log.info(events.BROKER_RECONNECTED)
         self._alert(INFO, "broker_back", "The broker is back")

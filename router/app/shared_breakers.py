@@ -1,10 +1,10 @@
-"""What one instance learned of a provider is known to all within a second: openings and closings in a bucket.
+"""Shares the openings and closings of provider breakers between instances through a bucket, within a second.
 
-    note ── the newest for each key ──> write (a child) ──> ROUTER_BREAKERS ──> follow (a child) ──> told
+    note ── the newest for each key ──> write (a child) ──> ROUTER_BREAKERS ──> follow (a child) ──> on_news
 
-Two instances that write at once: the last one wins. Both saw the provider with their own eyes, the later look is the
-better one, and a wrong one costs a timeout, after which everybody probes again. What this instance has written, or is
-about to, overrules whatever stood there before. While the broker is away each instance goes by what it sees itself.
+When two instances write at once, the last write wins: both have observed the provider, the later observation is better, and a wrong
+one costs one timeout, after which all instances probe again. A transition that this instance has written, or is about to write,
+overrides older entries of the bucket. While the broker is unavailable each instance uses its own observations.
 """
 
 from __future__ import annotations
@@ -33,63 +33,63 @@ News = Mapping[tuple[str, str], RemoteTransition]  # by (tenant, provider)
 
 
 class SharedBreakers:
-    """`now` is the breakers' steady clock, `today` the wall's: a moment in the bucket is turned into a span, at both ends."""
+    """`now` is the steady clock of the breakers: times in the bucket are converted to time spans when written and when read."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, node_id: str, *, now: Clock = steady, today: Clock = wall) -> None:
+    def __init__(self, jetstream: JetStream, bucket: str, node_id: str, *, now: Clock = steady, wall_clock: Clock = wall) -> None:
         self._documents = DocumentBucket(jetstream, bucket)
-        self._watched = BucketMirror(jetstream, bucket, self.heard)
+        self._mirror = BucketMirror(jetstream, bucket, self.on_change)
         self._node_id = node_id
         self._life = uuid.uuid4().hex
         self._now = now
-        self._today = today
-        self._told: Callable[[News], None] = lambda _: None
+        self._wall_clock = wall_clock
+        self._on_news: Callable[[News], None] = lambda _: None
         self._unwritten: dict[str, BreakerRecord] = {}
         self._wake = asyncio.Event()
-        self._known: dict[str, int] = {}  # the newest revision of each key that was taken over, or written here
-        self._newest = 0  # of the bucket: a lower one means another bucket
+        self._known: dict[str, int] = {}  # the newest revision of each key that was applied, or written here
+        self._newest = 0  # of the bucket: a lower one means that the bucket was recreated
         self._lines = LogRateLimit(every_s=60.0)
 
-    def attach(self, told: Callable[[News], None]) -> None:
-        """Who is told of others' openings and closings."""
-        self._told = told
+    def attach(self, on_news: Callable[[News], None]) -> None:
+        """Set the callback for transitions of other instances."""
+        self._on_news = on_news
 
     def note(self, transition: BreakerTransition) -> None:
-        """One of this instance's own. Half open is nobody else's business: they come to it by the time."""
+        """Queue a transition of this instance for writing. Half open is not shared: the others reach it by their timers."""
         if transition.state != HALF_OPEN:
             record = self._record(transition)
             self._unwritten[breaker_key(record.tenant_id, record.provider_id)] = record
             self._wake.set()
 
     async def load(self) -> None:
-        """Once, before the first decision. A bucket that is away is no reason not to begin."""
+        """Load once, before the first decision. If the bucket is unavailable the process starts anyway."""
         with suppress(BrokerUnavailable):
-            await self._watched.load()
+            await self._mirror.load()
 
     async def follow(self) -> None:
-        """A child of the tree: hear of others for ever."""
-        await self._watched.run()
+        """A child of the tree: follow the bucket until cancelled."""
+        await self._mirror.run()
 
     async def write(self) -> None:
-        """A child of the tree: tell others, for ever; what cannot be told now is told when the broker is back."""
+        """A child of the tree: write queued transitions until cancelled; failed writes are repeated."""
         while True:
-            if not self._unwritten:  # a child that was started again goes on where the one before ended
+            if not self._unwritten:  # a restarted child goes on with the queue
                 self._wake.clear()
                 await self._wake.wait()
             try:
                 for key, record in list(self._unwritten.items()):
                     await self._put(key, record)
-            except RouterError:  # `BucketMirror` has said so; what is seen here goes on
+            except RouterError:  # `BucketMirror` logs it; the breakers go on with local observations
                 await asyncio.sleep(RETRY_S)
 
-    def heard(self, entries: Mapping[str, BucketEntry]) -> None:
-        """All that stands in the bucket; what is not known yet is told on."""
+    def on_change(self, entries: Mapping[str, BucketEntry]) -> None:
+        """Pass the entries that are new to `on_news`."""
         newest = max((entry.revision for entry in entries.values()), default=0)
         if newest < self._newest:
             self._known.clear()
         self._newest = newest
-        self._told(dict(news for key, entry in entries.items() if (news := self._news(key, entry)) is not None))
+        self._on_news(dict(news for key, entry in entries.items() if (news := self._read_news(key, entry)) is not None))
 
-    def _news(self, key: str, entry: BucketEntry) -> tuple[tuple[str, str], RemoteTransition] | None:
+    def _read_news(self, key: str, entry: BucketEntry) -> tuple[tuple[str, str], RemoteTransition] | None:
         if key in self._unwritten or entry.revision <= self._known.get(key, 0):
             return None
         self._known[key] = entry.revision
@@ -99,15 +99,15 @@ class SharedBreakers:
             if self._lines.allow(key):
                 log.error(events.BREAKER_UNREADABLE, key=key, error=str(exc))
             return None
-        return None if record.life == self._life else ((record.tenant_id, record.provider_id), self._told_of(record))
+        return None if record.life == self._life else ((record.tenant_id, record.provider_id), self._build_transition(record))
 
-    def _told_of(self, record: BreakerRecord) -> RemoteTransition:
-        left_s = record.until_ms / 1000 - self._today()
+    def _build_transition(self, record: BreakerRecord) -> RemoteTransition:
+        left_s = record.until_ms / 1000 - self._wall_clock()
         return RemoteTransition(self._now() + left_s if record.state == OPEN else None, record.opened_at_ms)
 
     async def _put(self, key: str, record: BreakerRecord) -> None:
-        """Whatever stands there now is replaced. BrokerUnavailable."""
-        seen = self._watched.entries.get(key)
+        """Replace the stored entry, whatever its revision. Raises BrokerUnavailable."""
+        seen = self._mirror.entries.get(key)
         while True:
             try:
                 revision = await self._documents.put(key, breaker_record_bytes(record), revision=seen.revision if seen else None)
@@ -117,11 +117,11 @@ class SharedBreakers:
         self._known[key] = revision
         if self._unwritten.get(key) is record:
             del self._unwritten[key]
-        self.heard(self._watched.entries)
+        self.on_change(self._mirror.entries)
 
     def _record(self, transition: BreakerTransition) -> BreakerRecord:
         tenant_id, _, provider_id = transition.name.partition("/")
-        at_ms = round(self._today() * 1000)
+        at_ms = round(self._wall_clock() * 1000)
         return BreakerRecord(
             tenant_id=tenant_id,
             provider_id=provider_id,

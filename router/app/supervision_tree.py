@@ -1,4 +1,4 @@
-"""The supervision tree of one router: which children there are, in which order, by which rules. Building one starts nothing."""
+"""The supervision tree of one router: its children, their order and their restart rules. Building it starts nothing."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from router.supervision import Child, Helper, Intensity, Strategy, Supervisor, h
 OFTEN = Intensity(5, 30)
 
 
-def _nobody_asked(_: Message, __: Reply) -> None:
-    """Workers report; they do not wait for an answer."""
+def _drop_answer(_: Message, __: Reply) -> None:
+    """Ignore the reply: workers do not wait for one."""
 
 
 class ConsumerChildren:
-    """The subscriptions of this process. The acks' is there only when it is enabled."""
+    """The consumers of this process. There is one for acks only where the settings enable it."""
 
     def __init__(self, settings: Settings, metrics: Metrics, alerts: Alerts) -> None:
         streams = settings.streams
@@ -50,16 +50,16 @@ class ConsumerChildren:
             ConsumerChild(streams.acks.name, settings.acks, observer(acks), build_acks_subscription) if settings.acks.enabled else None
         )
 
-    def all(self) -> tuple[ConsumerChild, ...]:
+    def get_all(self) -> tuple[ConsumerChild, ...]:
         return (self.decide, self.results) if self.acks is None else (self.decide, self.results, self.acks)
 
-    def newest(self, durable: str) -> int:
+    def find_newest_ns(self, durable: str) -> int:
         """Stream time (ns) of the message that a durable settled last."""
-        return next((station.observer.newest_ns for station in self.all() if station.durable == durable), 0)
+        return next((child.observer.newest_ns for child in self.get_all() if child.durable == durable), 0)
 
 
 class SupervisionTree:
-    """The children, and what they share while the process lives."""
+    """Draws the tree, and holds what the children share for the life of the process."""
 
     def __init__(self, context: AppContext, monitor: TopologyMonitor, children: ConsumerChildren) -> None:
         self._context = context
@@ -70,72 +70,73 @@ class SupervisionTree:
 
     @cached_property
     def _answers(self) -> Answers:
-        """One for the whole life of the process: a restarted child must not forget who asked."""
+        """Created once: a restarted child must still know which inbox waits for which answer."""
         return build_answers(self._context.settings, self._context.connection, self._context.metrics)
 
     def tree(self, http: Child | None) -> Supervisor:
-        """First what is looked at, then what works; the end runs the other way. Without `http`, somebody else is looked at."""
+        """The tree, in the order of starts; it stops in reverse. Without `http` a parent serves the pages."""
         children: list[Child | Supervisor] = [http] if http is not None else []
         children.append(Child("policies", self._context.live_policies.run))
         children.append(Child("extensions", self._context.live_extensions.run))
-        helpers = [Helper("topology", self._monitor.run), Helper("dead_letters", self._depth().run)]
+        helpers = [Helper("topology", self._monitor.run), Helper("dead_letters", self._build_depth_gauge().run)]
         if self._context.settings.assignment.removal_every_ms:
             helpers.append(Helper("finished_assignments", self._context.finished.run))
         helpers.append(Helper("assignment_shares", self._context.assignment_shares.run))
-        helpers.append(Helper("dead_letter_shares", self._context.letter_shares.run))
+        helpers.append(Helper("dead_letter_shares", self._context.dead_letter_shares.run))
         self._context.metrics.helper_failing.set_function(lambda: helper_states(helpers))
         children += [helper.child for helper in helpers]
         if self._context.settings.admin.enabled:
             children.append(Child("admin", build_admin_station(self._context).run))
-        children.append(self._breakers())
-        children.append(self._decide())
-        children.append(self._family("results", self._lane(self._consumers.results)))
+        children.append(self._breaker_branch())
+        children.append(self._decide_branch())
+        children.append(self._family("results", self._consumer(self._consumers.results)))
         if self._consumers.acks is not None:
-            children.append(self._family("acks", self._lane(self._consumers.acks)))
-        children.append(self._heard())
+            children.append(self._family("acks", self._consumer(self._consumers.acks)))
+        children.append(self._worker_listeners())
         if self._context.settings.providers.enabled:
             children.append(Child("providers", ProviderServer(self._context).run, shutdown_s=10.0))
         if self._context.settings.ingress.enabled:
-            children.append(Child("ingress", build_ingress_server(self._context).run))  # the last: it stops first, and takes nothing more
+            # The last child to start stops first: no new message arrives during the drain.
+            children.append(Child("ingress", build_ingress_server(self._context).run))
         return Supervisor("router", tuple(children), Strategy.ONE_FOR_ONE, OFTEN)
 
-    def _depth(self) -> DepthGauge:
+    def _build_depth_gauge(self) -> DepthGauge:
         context = self._context
         letters, dlq = context.metrics.dead_letters_stored, context.settings.dlq
         return DepthGauge(context.jetstream, context.settings.streams.dlq.name, letters, context.metrics.subject, dlq.subject_pattern)
 
-    def _decide(self) -> Supervisor:
+    def _decide_branch(self) -> Supervisor:
         reply = self._context.settings.reply
-        consumer = self._lane(self._consumers.decide, self._answer)
+        consumer = self._consumer(self._consumers.decide, self._answer)
         if not (reply.listener and reply.confirm == "decision"):
             return self._family("decide", consumer)
-        return Supervisor("decide", (Child("listener", self._listen), consumer), Strategy.REST_FOR_ONE, OFTEN)
+        return Supervisor("decide", (Child("listener", self._run_listener), consumer), Strategy.REST_FOR_ONE, OFTEN)
 
     def _answer(self, message: Message, reply: Reply) -> None:
-        self._answers.answer(message, reply)  # not before a loop runs: a tree may be drawn without one
+        self._answers.answer(message, reply)  # created at the first answer: `router tree` draws the tree without an event loop
 
-    async def _listen(self) -> None:
-        settings, station = self._context.settings, self._consumers.decide
-        live = build_live_requests(self._context, self._answers, lambda: station.consumer, build_decide_rules(settings).limits)
+    async def _run_listener(self) -> None:
+        settings, child = self._context.settings, self._consumers.decide
+        live = build_live_requests(self._context, self._answers, lambda: child.consumer, build_decide_rules(settings).limits)
         group = settings.decide.deliver_group
         stream, subject = taken_stream(settings).name, taken_subject(settings)
         await Listener(self._context.jetstream, stream, subject, self._answers, live=live, queue=group).run()
 
-    def _heard(self) -> Supervisor:
+    def _worker_listeners(self) -> Supervisor:
         workers, connection = self._workers, self._context.connections.workers
         return self._family(
             "workers",
-            Child("heartbeats", lambda: workers.hear_beats(connection)),
-            Child("dead_letters", lambda: workers.hear_letters(connection)),
+            Child("heartbeats", lambda: workers.receive_heartbeats(connection)),
+            Child("dead_letters", lambda: workers.receive_dead_letters(connection)),
         )
 
-    def _breakers(self) -> Supervisor:
+    def _breaker_branch(self) -> Supervisor:
         shared = self._context.breakers.shared
         return self._family("breakers", Child("follow", shared.follow), Child("write", shared.write))
 
-    def _lane(self, station: ConsumerChild, answer: Answer = _nobody_asked) -> Child:
+    def _consumer(self, child: ConsumerChild, answer: Answer = _drop_answer) -> Child:
         stop_s = self._context.settings.drain.hard_deadline_ms / 1000 + 2
-        return Child("consumer", lambda: station.run(self._context, self._monitor, self._drain_deadline, answer), shutdown_s=stop_s)
+        return Child("consumer", lambda: child.run(self._context, self._monitor, self._drain_deadline, answer), shutdown_s=stop_s)
 
     def _family(self, name: str, *children: Child) -> Supervisor:
         return Supervisor(name, children, Strategy.ONE_FOR_ONE, OFTEN)

@@ -1,8 +1,8 @@
-"""What is asked of the server: is everything there and as declared, and how far behind are we?
+"""Compares streams and consumers on the server with the declared topology, and measures how far behind the consumers are.
 
-ensure    at the start: made, compared or trusted, as the setting `topology` says
-restore   a subscription lost its consumer: made again, or waited for
-run       a child of the tree: now and then figures for the gauges, and a comparison for readiness
+ensure    at the start: create, compare or trust, as the setting `topology` says
+restore   a consumer was deleted: create it again, or wait for it
+run       a child of the tree: every 5 s values for the gauges, every 30 s a comparison for readiness
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from router.observability import LogRateLimit, Metrics, events, logs
 log = logs.logger(__name__)
 
 EVERY_S = 5.0
-COMPARE_EVERY = 6  # surveys between two comparisons of the topology
+COMPARE_EVERY = 6  # measurements between two comparisons of the topology
 
 
 class TopologyMonitor:
-    """Figures of the durables, and what has drifted. `newest`: stream time (ns) of the message a durable settled last."""
+    """Measures the durables and remembers what drifted. `newest` returns the stream time (ns) of the message a durable settled last."""
 
     def __init__(
         self, jetstream: JetStream, declared: Topology, metrics: Metrics, alerts: Alerts, newest: Callable[[str], int], *, mode: str
@@ -40,33 +40,33 @@ class TopologyMonitor:
         self._unread = UnreadDrops()
         self._newest = newest
         self._mode = mode  # create | check | off
-        self._gone = LogRateLimit(every_s=10.0)
+        self._deleted_lines = LogRateLimit(every_s=10.0)
         for consumer in declared.consumers:
             metrics.unread_dropped[consumer.durable,] += 0  # a series that begins with its first event has no increase to show
 
     async def ensure(self) -> None:
-        """Make or compare what is declared; Misconfigured when the server refuses it."""
+        """Create or compare what is declared. Raises Misconfigured when the server refuses it."""
         if self._mode == "off":
             return
         look = topology.create if self._mode == "create" else topology.compare
         try:
-            self._found(await look(self.jetstream, self._declared))
+            self._report_drift(await look(self.jetstream, self._declared))
         except BrokerRefused as exc:
             raise Misconfigured("topology", f"{exc}; `router topology plan` shows what is wanted") from exc
 
     async def restore(self, stream: str, durable: str) -> str | None:
-        """The durable's identity, once it is there (again). What somebody made again is compared at once."""
+        """The identity of the durable once it exists again. One that an operator created is compared at once."""
         if (identity := await topology.identity(self.jetstream, stream, durable)) is not None:
             if self.drift:
                 await self.ensure()
             return identity
-        if self._gone.allow(durable):
+        if self._deleted_lines.allow(durable):
             log.error(events.CONSUMER_DELETED, stream=stream, consumer=durable, topology=self._mode)
         await self.ensure()
         return await topology.identity(self.jetstream, stream, durable)
 
-    def _found(self, drift: Sequence[Difference]) -> None:
-        """Remember what differs, and say so once."""
+    def _report_drift(self, drift: Sequence[Difference]) -> None:
+        """Remember what differs, and log each difference once."""
         for difference in drift:
             if difference not in self.drift:
                 log.error(events.TOPOLOGY_DRIFT, difference=str(difference), mend="router topology apply")
@@ -77,18 +77,18 @@ class TopologyMonitor:
         while True:
             try:
                 for consumer in self._declared.consumers:
-                    await self._measure(consumer.stream, consumer.durable)
+                    await self._measure_consumer(consumer.stream, consumer.durable)
                 for stream in self._declared.streams:
-                    await self._weigh(stream.name)
+                    await self._measure_stream(stream.name)
                 if self._mode != "off" and (self.drift or count % COMPARE_EVERY == COMPARE_EVERY - 1):
-                    self._found(await topology.compare(self.jetstream, self._declared))
+                    self._report_drift(await topology.compare(self.jetstream, self._declared))
             except RouterError:
-                pass  # the broker is away: its own check says so
+                pass  # the broker is unavailable: its own readiness check shows that
             count += 1
             await asyncio.sleep(EVERY_S)
 
-    async def _weigh(self, stream: str) -> None:
-        """How full it is: one that discards the new refuses what must be stored, and a subscription pauses."""
+    async def _measure_stream(self, stream: str) -> None:
+        """Measure how full a stream is: a full one with `discard = new` refuses messages, and the consumer that publishes them pauses."""
         info = await self.jetstream.stream(stream)
         if info is None:
             return
@@ -96,20 +96,20 @@ class TopologyMonitor:
         if (limit := info["config"].get("max_bytes", -1)) > 0:
             self._metrics.stream_limit.set(limit, stream, info["config"].get("discard", "old"))
 
-    async def _measure(self, stream: str, durable: str) -> None:
+    async def _measure_consumer(self, stream: str, durable: str) -> None:
         stream_info = await self.jetstream.stream(stream)
         info = await self.jetstream.consumer(stream, durable)
         if info is None or stream_info is None:
             return
         if dropped := self._unread.look(durable, stream_info, info):
-            self._tell_dropped(stream, durable, dropped)
+            self._report_dropped(stream, durable, dropped)
         pending = info["num_pending"]
         newest = self._newest(durable)
         self._metrics.pending.set(pending, durable)
         self._metrics.redelivered.set(info["num_redelivered"], durable)
         self._metrics.lag_seconds.set(max(0.0, time.time() - newest / 1e9) if pending and newest else 0.0, durable)
 
-    def _tell_dropped(self, stream: str, durable: str, count: int) -> None:
+    def _report_dropped(self, stream: str, durable: str, count: int) -> None:
         self._metrics.unread_dropped[durable,] += count
         log.error(events.UNREAD_DROPPED, stream=stream, consumer=durable, count=count)
         facts = {"stream": stream, "consumer": durable, "count": count}

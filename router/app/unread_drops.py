@@ -1,13 +1,13 @@
-"""Messages that a stream dropped before its durable was given them: how many, seen from outside.
+"""Counts the messages that a stream dropped before its durable received them.
 
-A stream that discards old messages tells of none, and neither does its durable: it goes on at the next one that stands
-there. What is left of it is a gap: the durable's place in the stream moves on by more than it was given.
+A stream that discards old messages reports none of them, and its durable goes on at the next message that exists. Only a gap shows:
+the position of the durable rises by more than its deliveries.
 
-    place     where the durable stands in the stream, or the message before the oldest that stands there, if that is further
-    given     how many deliveries the durable has made
-    place - given    rises by one with each message that was dropped unread, and falls with each redelivery
+    place     the stream position of the durable, or the sequence before the first message of the stream, if that is higher
+    given     the deliveries of the durable
+    place - given    rises by one with each message dropped unread, and falls with each redelivery
 
-So a count may be too low while messages are delivered again, and is never too high. Each instance sees the same.
+So the count may be too low during redeliveries, and is never too high. All instances count the same.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from router.delivery.api import Json
 
 
 class UnreadDrops:
-    """Of the durables that one process looks at."""
+    """The state of each durable that one process measures."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[str, int]] = {}  # by durable: which one it was (when it was made), place - given
+        self._seen: dict[str, tuple[str, int]] = {}  # by durable: its creation time, and place - given
 
     def look(self, durable: str, stream: Json, consumer: Json) -> int:
-        """How many were dropped since the last look, and before the first one of those that the durable has not passed yet.
+        """How many were dropped since the last call; the first call counts those that the durable has not passed yet.
 
-        `stream` must be older than `consumer`, or what is read in between looks like dropped.
+        `stream` must be fetched before `consumer`, or messages read in between count as dropped.
         """
         passed, given = int(consumer["delivered"]["stream_seq"]), int(consumer["delivered"]["consumer_seq"])
         place = max(passed, int(stream["state"]["first_seq"]) - 1)

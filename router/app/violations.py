@@ -1,12 +1,12 @@
-"""Broken header rules become metrics, a log line and, when they come in numbers, an alert: once for each stored message.
+"""Counts violations of the header contract, once for each stored message: metrics, log lines, and an alert when there are many.
 
 A message may have several attempts, on several routers. Its violations are counted by the attempt that the shared attempt
 record names as the first one (`delivery.attempts`):
 
-    a first delivery              -> remembered here, and counted when the attempt is settled: then its record tells
-    a redelivery without record   -> counted at once: whoever had the first delivery died, or handed it back unread
+    a first delivery              -> stored here, and counted when the attempt is settled and its record known
+    a redelivery without record   -> counted at once: the process of the first delivery died, or returned it unread
     a redelivery with a record    -> counted already
-    a live copy                   -> remembered, and counted when its stored copy is settled; that may have been read, too
+    a live copy                   -> stored here, and counted when its stored copy is settled
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ log = logs.logger(__name__)
 
 MANY = 10
 WITHIN_S = 60.0
-MOST_UNSETTLED = 10_000  # messages whose first attempt is under way: far more than a subscription may hold
+MOST_UNSETTLED = 10_000  # messages in their first attempt: far more than a consumer may have in flight
 
-Place = tuple[str, str, int, int] | int  # in a stream; of a live copy its content's hash
+Place = tuple[str, str, int, int] | int  # the position in a stream; for a live copy the hash of its content
 
 
 class Violations:
-    """One for all subscriptions: a subject's violations are counted together."""
+    """One object for all consumers: the violations on a subject are counted together."""
 
     def __init__(self, metrics: Metrics, alerts: Alerts, clock: Clock = steady) -> None:
         self._metrics = metrics
@@ -38,21 +38,21 @@ class Violations:
         self._clock = clock
         self._lines = LogRateLimit(every_s=1.0, clock=clock)
         self._times: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MANY))
-        self.unsettled: dict[Place, tuple[Violation, ...]] = {}  # oldest first; empty for who keeps the contract
+        self.unsettled: dict[Place, tuple[Violation, ...]] = {}  # oldest first; empty while clients keep the contract
 
     def read(self, message: Message, violations: tuple[Violation, ...]) -> None:
-        """An attempt has read a message that breaks rules."""
+        """An attempt has read a message that violates the contract."""
         if message.deliveries == 1:
             self.unsettled[_place(message) if message.sequence else _content(message)] = violations
             if len(self.unsettled) > MOST_UNSETTLED:
                 del self.unsettled[next(iter(self.unsettled))]
             return
-        self.unsettled.pop(_place(message), None)  # of a delivery that was handed back
+        self.unsettled.pop(_place(message), None)  # of a delivery that was returned unread
         if not message.is_recorded:
             self.note(message, violations)
 
-    def settled(self, message: Message) -> None:
-        """An attempt has come to something."""
+    def on_settled(self, message: Message) -> None:
+        """An attempt was settled: count the violations of its message, if it was the first."""
         heard = self.unsettled.pop(_content(message), None)
         violations = self.unsettled.pop(_place(message), heard)
         if violations is not None and not message.is_recorded:
@@ -71,9 +71,9 @@ class Violations:
                     headers=[name for name, _ in violations],
                     rule=rule,
                 )
-            self._weigh(subject)
+            self._check_rate(subject)
 
-    def _weigh(self, subject: str) -> None:
+    def _check_rate(self, subject: str) -> None:
         times, now = self._times[subject], self._clock()
         times.append(now)
         if len(times) == MANY and now - times[0] <= WITHIN_S:
@@ -95,5 +95,5 @@ def _place(message: Message) -> Place:
 
 
 def _content(message: Message) -> int:
-    """A live copy does not know its place."""
+    """A live copy has no stream sequence, so its content identifies it."""
     return hash((message.data, message.headers.get(MESSAGE_ID)))

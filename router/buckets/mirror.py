@@ -61,7 +61,7 @@ class BucketMirror:
         if self._table is None:
             return ReadinessCheck(False, self._cause or "not listed yet")
         if self._cause is not None or self._watcher is None or not self._watcher.is_complete:
-            return ReadinessCheck(False, f"{self._cause or 'not watched'}; the last known state has_tenant")
+            return ReadinessCheck(False, f"{self._cause or 'not watched'}; the last known state serves")
         return ReadinessCheck(True, f"{len(self._table)} entries")
 
     async def load(self) -> None:

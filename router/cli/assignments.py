@@ -10,8 +10,8 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_json, print_lines, print_table
-from router.cli.session import load_settings, open_jetstream
+from router.cli.output import print_json, print_records
+from router.cli.session import open_jetstream, run_client
 
 if TYPE_CHECKING:
     from router.buckets.assignments import StoredAssignment
@@ -47,9 +47,7 @@ def list_(
         return
     if status is not None and status not in STATUSES:
         raise typer.BadParameter(f"{status!r} is none of {', '.join(STATUSES)}", param_hint="--status")
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_list(settings, {"tenant": tenant, "status": status, "limit": limit}, as_json))
+    run_client(nats_url, config, lambda settings: _list(settings, {"tenant": tenant, "status": status, "limit": limit}, as_json))
 
 
 @assignments.command()
@@ -63,9 +61,7 @@ def show(
 
     Example:  router assignments show 0d3f6a5e-58a5-5b6f-9a7c-3a2f6c7d8e9f
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_show(settings, assignment_id, as_json))
+    run_client(nats_url, config, lambda settings: _show(settings, assignment_id, as_json))
 
 
 async def _list(settings: Settings, wanted: dict[str, Any], as_json: bool) -> int:
@@ -73,12 +69,9 @@ async def _list(settings: Settings, wanted: dict[str, Any], as_json: bool) -> in
 
     async with open_jetstream(settings) as jetstream:
         found = [one async for one in list_assignments(jetstream, settings.buckets.assignments_known.name, **wanted)]
-    if as_json:
-        print_lines(_fields(one, settings) for one in found)
-    elif found:
-        print_table(COLUMNS, (_row(one, settings) for one in found))
-    else:
-        print("no assignments")
+    print_records(
+        (_fields(one, settings) for one in found), COLUMNS, (_row(one, settings) for one in found), empty="no assignments", as_json=as_json
+    )
     return exit_codes.OK
 
 

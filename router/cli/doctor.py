@@ -9,7 +9,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_lines, print_table
-from router.cli.session import load_settings, open_jetstream
+from router.cli.session import open_jetstream, run_client
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -30,9 +30,7 @@ def doctor(
 
     Example:  router doctor --nats-url nats://nats.internal:4222
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_examine(settings, monitor, as_json))
+    run_client(nats_url, config, lambda settings: _examine(settings, monitor, as_json))
 
 
 async def _examine(settings: Settings, monitor: str | None, as_json: bool) -> int:

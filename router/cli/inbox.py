@@ -11,7 +11,7 @@ from router.cli.import_target import import_function
 from router.cli.mailbox import Dsn
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_lines
-from router.cli.session import load_mailbox_settings
+from router.cli.session import load_mailbox_settings, run_with
 
 if TYPE_CHECKING:
     from router.app.inbox import InboxService
@@ -54,9 +54,7 @@ def backlog(dsn: Dsn = None, config: ConfigFile = None, as_json: AsJson = False)
 
     Example:  router inbox backlog --json
     """
-    with exit_codes.report_errors():
-        settings = load_mailbox_settings(dsn, None, None, config)
-    exit_codes.run(_backlog(settings, as_json))
+    run_with(lambda: load_mailbox_settings(dsn, None, None, config), lambda settings: _backlog(settings, as_json))
 
 
 async def _consume(service: InboxService) -> int:

@@ -9,7 +9,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile
 from router.cli.output import print_json
-from router.cli.session import load_mailbox_settings
+from router.cli.session import load_mailbox_settings, run_with
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -31,9 +31,7 @@ def migrate(dsn: Dsn = None, config: ConfigFile = None, as_json: AsJson = False)
 
     Example:  ROUTER_MAILBOX__DSN=postgresql://localhost/sea router mailbox migrate
     """
-    with exit_codes.report_errors():
-        settings = load_mailbox_settings(dsn, None, None, config)
-    exit_codes.run(_migrate(settings, as_json))
+    run_with(lambda: load_mailbox_settings(dsn, None, None, config), lambda settings: _migrate(settings, as_json))
 
 
 @mailbox.command()
@@ -42,9 +40,7 @@ def check(dsn: Dsn = None, config: ConfigFile = None, as_json: AsJson = False) -
 
     Example:  router mailbox check
     """
-    with exit_codes.report_errors():
-        settings = load_mailbox_settings(dsn, None, None, config)
-    exit_codes.run(_check(settings, as_json))
+    run_with(lambda: load_mailbox_settings(dsn, None, None, config), lambda settings: _check(settings, as_json))
 
 
 async def _migrate(settings: Settings, as_json: bool) -> int:

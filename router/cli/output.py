@@ -42,6 +42,18 @@ def print_lines(values: Iterable[object]) -> None:
         print(format_json(value), flush=True)
 
 
+def print_records(
+    records: Iterable[object], columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str, as_json: bool
+) -> None:
+    """Print records as JSON lines for programs, or their rows as a table for people; `empty` if there are none."""
+    if as_json:
+        print_lines(records)
+    elif listed := list(rows):
+        print_table(columns, listed)
+    else:
+        print(empty)
+
+
 def format_json(value: object, option: int = 0) -> str:
     """Return the value as JSON. Characters that steer a terminal become JSON escapes, so a program reads the same value."""
     text = orjson.dumps(value, option=option | orjson.OPT_NON_STR_KEYS, default=str).decode()

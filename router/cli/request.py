@@ -10,7 +10,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl, check_request_id
 from router.cli.output import print_json, print_table
-from router.cli.session import load_settings, open_jetstream
+from router.cli.session import open_jetstream, run_client
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -35,9 +35,7 @@ def request(
     Example:  router request r-42 --tenant acme
     """
     check_request_id(tenant, request_id)
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_show(settings, tenant, request_id, look, as_json))
+    run_client(nats_url, config, lambda settings: _show(settings, tenant, request_id, look, as_json))
 
 
 async def _show(settings: Settings, tenant: str, request_id: str, look: int, as_json: bool) -> int:

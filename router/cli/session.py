@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from router.cli import exit_codes
 
 if TYPE_CHECKING:
     from router.config import Settings
     from router.delivery.api import JetStream
 
+Work = Callable[["Settings"], Coroutine[Any, Any, int]]  # returns the exit status
+
 NOTHING: Mapping[str, object] = MappingProxyType({})
+
+
+def run_client(nats_url: str | None, config: Path | None, work: Work) -> NoReturn:
+    """Load the settings, run a client command's work with them, and exit with the status it returns."""
+    run_with(lambda: load_settings(nats_url, config), work)
+
+
+def run_with(load: Callable[[], Settings], work: Work) -> NoReturn:
+    """Do the same with settings that `load` returns."""
+    with exit_codes.report_errors():
+        settings = load()
+    exit_codes.run(work(settings))
 
 
 def load_settings(nats_url: str | None, config: Path | None) -> Settings:

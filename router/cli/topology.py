@@ -12,7 +12,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_lines, print_table
-from router.cli.session import load_settings, open_jetstream
+from router.cli.session import load_settings, open_jetstream, run_client
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -38,9 +38,7 @@ def plan(worker: Workers = None, nats_url: NatsUrl = None, config: ConfigFile = 
 
     Example:  router topology plan
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_plan(settings, worker or (), as_json))
+    run_client(nats_url, config, lambda settings: _plan(settings, worker or (), as_json))
 
 
 @topology.command()
@@ -52,9 +50,7 @@ def apply(worker: Workers = None, nats_url: NatsUrl = None, config: ConfigFile =
 
     Example:  router topology apply    router topology apply --worker caf-worker
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_apply(settings, worker or (), as_json))
+    run_client(nats_url, config, lambda settings: _apply(settings, worker or (), as_json))
 
 
 @topology.command()
@@ -66,9 +62,7 @@ def mirror(nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson 
 
     Example:  router topology mirror
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_mirror(settings, as_json))
+    run_client(nats_url, config, lambda settings: _mirror(settings, as_json))
 
 
 @topology.command()

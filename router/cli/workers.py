@@ -11,8 +11,8 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_lines, print_table
-from router.cli.session import load_settings, open_jetstream
+from router.cli.output import print_records
+from router.cli.session import open_jetstream, run_client
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -37,9 +37,7 @@ def workers(
 
     Example:  router workers --for 20
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_listen(settings, listen, as_json))
+    run_client(nats_url, config, lambda settings: _listen(settings, listen, as_json))
 
 
 async def _listen(settings: Settings, seconds: float, as_json: bool) -> int:
@@ -55,12 +53,13 @@ async def _listen(settings: Settings, seconds: float, as_json: bool) -> int:
         await _wait(seconds, known)
     now = steady()
     found = sorted(known.list_workers(now), key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id))
-    if as_json:
-        print_lines(_list_fields(worker, condition, now) for worker, condition in found)
-    elif found:
-        print_table(COLUMNS, (_build_row(worker, condition, now) for worker, condition in found))
-    else:
-        print(f"no worker was heard within {seconds:g} s")
+    print_records(
+        (_list_fields(worker, condition, now) for worker, condition in found),
+        COLUMNS,
+        (_build_row(worker, condition, now) for worker, condition in found),
+        empty=f"no worker was heard within {seconds:g} s",
+        as_json=as_json,
+    )
     for claimed, reason in refused:
         exit_codes.complain(f"a heartbeat of {claimed or 'an unknown worker'} cannot be taken: {reason}")
     return exit_codes.OK if known.count_alive(now) else exit_codes.NO

@@ -1,4 +1,4 @@
-"""Whether two decide requests ask for the same: their content without the fields that trace them, whatever the order of keys.
+"""Compare two decide requests by content: without trace fields, and in any order of keys.
 
 Retries often carry a fresh trace id, and some clients write the keys of an object in no fixed order. `is_same` reads both requests,
 so it is for requests of one identity whose bytes differ: an ordinary one never comes here.

@@ -1,7 +1,7 @@
 """The dead letter: one format for every BeamLine subject, a superset of both that the specifications show (docs/contracts.md#dead-letters).
 
-Here a letter is written; delivery stores it before anything is stamped. Nothing that a sender put into
-a message may keep its letter from being written: odd text is replaced, what is too large is left out.
+This file writes a dead letter; delivery stores it before the message is acked. No content of a message may prevent its dead
+letter: invalid text is replaced, and parts that are too large are left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a decide request is answered with: a Decision or a Refusal (docs/contracts.md#answers)."""
+"""The answer to a decide request: a Decision or a Refusal (docs/contracts.md#answers)."""
 
 from __future__ import annotations
 

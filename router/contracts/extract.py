@@ -1,4 +1,4 @@
-"""What can be read of a message that cannot be read: the ids by which people find it again.
+"""Extract the ids of a message that cannot be read as a whole, so that people can find it again.
 
 Only the failure path comes here. It never raises, and it returns nothing that is not a well-formed id.
 The same precedence as the reader's: header, top level, `message` (docs/contracts.md#fields).
@@ -50,7 +50,7 @@ def extract_ids(message: Message, kind: MessageType | None = None) -> dict[str, 
 
 
 def extract_request_ids(data: bytes, headers: Mapping[str, str], max_bytes: int = LARGEST) -> dict[str, str]:
-    """The same of a decide request that passes by; of one that is larger, what its headers say."""
+    """The ids of a decide request; of one larger than `max_bytes`, those of its headers only."""
     try:
         body = read_body(data, headers, max_bytes)
     except Malformed:
@@ -59,7 +59,7 @@ def extract_request_ids(data: bytes, headers: Mapping[str, str], max_bytes: int 
 
 
 def ids_in(headers: Mapping[str, str], body: Mapping[str, Any]) -> dict[str, str]:
-    """The same from a payload that was decoded already."""
+    """The ids in headers and a decoded payload."""
     inner = body.get("message")
     places = (body, inner) if isinstance(inner, dict) else (body,)
     found = {name: value for name, is_legal in _FIELDS if (value := _find_id(name, is_legal, places)) is not None}

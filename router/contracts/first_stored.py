@@ -1,4 +1,4 @@
-"""When a message was stored for the first time: what a replay says of it, else the time of its own stream.
+"""The time at which a message was stored first: from a replay's header, else the time of its own stream.
 
 A dead letter is replayed days later, and its message may name no time. Then the time of its first storing counts, not that of the
 replay: otherwise next month's replay stands on next month's bill. The replay carries it in a header, from dead letter to dead letter.

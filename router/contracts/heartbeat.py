@@ -51,7 +51,7 @@ def read_heartbeat(data: bytes, received_ms: int, headers: Mapping[str, str] = N
 
 
 def read_claimed_id(data: bytes) -> str | None:
-    """What a heartbeat that was refused gives as its worker's id, cut and printable: for a person who looks for that worker."""
+    """The worker id in a refused heartbeat, cut and printable, for a person who looks for that worker."""
     try:
         body = read_object(data, MAX_BYTES)
     except Malformed:

@@ -63,7 +63,7 @@ class MessageType(Struct, frozen=True):
 
 
 class ReadResult(Struct, Generic[T], frozen=True, gc=False):
-    """What was sent, or why it cannot be taken; and the rules of the header contract that it broke either way."""
+    """The message, or why it is invalid; and the rules of the header contract that it broke."""
 
     found: T | Fault
     violations: tuple[Violation, ...] = ()

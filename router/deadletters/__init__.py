@@ -1,17 +1,17 @@
 """Dead letters for operators: list, count and export what failed and why; send it again once the cause is mended.
 
-    parse      one stored message -> one DeadLetter, whatever stands in it
-    listing    newest first, filtered: what has just gone wrong
-    choice     oldest first, in handfuls: what is to be worked on
-    stats      letters counted by kind
-    export     letters as JSON lines
-    original   a letter -> the message to send again, or why that cannot be
-    replay     the protocol: send, prove, remove; safe to kill. `journal` is its memory, `outlets` its proofs
-    discard    letters removed
-    depth      the gauge: how many stand there
-    asking     many API requests at once
+    parse      one stored message -> one DeadLetter, also if it is unreadable
+    listing    dead letters newest first, filtered
+    selection  dead letters oldest first, in batches, for the steps below
+    stats      dead letters counted by kind
+    export     dead letters as JSON lines
+    original   a dead letter -> the message to send again, or why that is impossible
+    replay     the protocol: send, prove, remove; safe to kill. `journal` records its progress, `publishers` prove what is stored
+    discard    removes dead letters
+    depth      the gauge: how many dead letters there are
+    requests   many API requests at once
 
-Letters are written by meaning (`contracts.letter`) and stored by delivery.
+Meaning writes dead letters (`contracts.dead_letter`), delivery stores them.
 """
 
 from router.deadletters.depth import DepthGauge

@@ -1,4 +1,4 @@
-"""How many letters stand there, by original subject and reason: the gauge `router_dlq_depth{subject, reason}`.
+"""Count the dead letters by original subject and reason: the gauge `router_dlq_depth{subject, reason}`.
 
 Only heads are read, each once: new letters are added to what was counted. When the sum is not what the stream says it
 holds, letters were removed, and the count begins anew; until that is through, the last good one is shown. One look reads
@@ -34,7 +34,7 @@ _REASONS = frozenset({VALIDATION_FAILED, MAXDELIVER_EXHAUSTED, PROCESSING_ERROR}
 
 
 class DepthGauge:
-    """The count, and how far it has come. `labels` bounds the subjects."""
+    """The counts, and the sequence up to which they reach. `labels` bounds the subjects."""
 
     def __init__(
         self,
@@ -55,14 +55,14 @@ class DepthGauge:
         self._since = ""  # the stream's creation: in another one sequences begin again
 
     async def run(self) -> None:
-        """Look every ten seconds, for ever; while the broker is away, the last count stands."""
+        """Count every ten seconds until cancelled; while the broker is away, the gauge keeps the last count."""
         while True:
             with suppress(RouterError):  # the broker is away: its own check says so
                 await self.look()
             await asyncio.sleep(EVERY_S)
 
     async def look(self) -> None:
-        """Count on, and show what is there. Raises BrokerUnavailable, BrokerRefused."""
+        """Count new dead letters, and set the gauge. Raises BrokerUnavailable, BrokerRefused."""
         info = await self._jetstream.stream(self._stream) or {"created": "", "state": {"last_seq": 0, "messages": 0}}
         if info["created"] != self._since:
             self._since = info["created"]

@@ -1,4 +1,4 @@
-"""Letters taken out of their stream, for good.
+"""Remove dead letters from their stream for good.
 
 A dead letter that is already gone counts as removed: it is not an error to discard it twice.
 """
@@ -23,7 +23,7 @@ async def discard(
     erase: bool = False,
     on_progress: Progress = lambda *_: None,
 ) -> int:
-    """Remove every letter chosen; how many there were. Raises BrokerUnavailable, BrokerRefused."""
+    """Remove every selected dead letter; returns how many there were. Raises BrokerUnavailable, BrokerRefused."""
     count = 0
     async for handful in chosen:
         count += await remove(jetstream, stream, [letter.sequence for letter in handful.letters], erase=erase)

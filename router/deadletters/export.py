@@ -1,4 +1,4 @@
-"""Letters as JSON lines, oldest first: everything that could be read, and the letter itself.
+"""Export dead letters as JSON lines, oldest first: every field that could be read, and the stored bytes.
 
 The payload is text, or base64 with `payload_encoding` beside it, as in a letter (docs/contracts.md#dead-letters).
 """
@@ -21,7 +21,7 @@ Fields = dict[str, Any]
 
 
 def as_fields(letter: DeadLetter) -> Fields:
-    """Every field that is there, for programs."""
+    """Every field that is present, for programs."""
     names = (name for name in letter.__struct_fields__ if name not in ("raw", "payload"))
     fields: Fields = msgspec.to_builtins({name: getattr(letter, name) for name in names})
     if letter.payload is not None:
@@ -39,7 +39,7 @@ def as_full_fields(letter: DeadLetter) -> Fields:
 
 
 async def export(chosen: AsyncIterator[DeadLetterBatch], write: Callable[[bytes], object], on_progress: Progress = lambda *_: None) -> int:
-    """Write each chosen letter as one line; how many there were."""
+    """Write each selected dead letter as one line; returns how many there were."""
     count = 0
     async for handful in chosen:
         for letter in handful.letters:

@@ -1,4 +1,4 @@
-"""What a replay writes down before it sends anything, so that the next one can finish it after a kill.
+"""The record that a replay stores before it sends anything, so that the next replay can finish it after a kill.
 
 One key in a bucket beside the letters' stream, gone when a replay ended well:
 
@@ -84,16 +84,16 @@ class ReplayJournal:
         return None
 
     async def finished_earlier(self) -> None:
-        """What an earlier replay left is done: from here on the entry is ours alone."""
+        """The earlier replay is finished: from here on the entry is this run's alone."""
         await self._write(self._entry((self.run,)))
 
     async def note(self, stream: str, floor: int) -> None:
-        """Before the first message to a stream: from where to look for it."""
+        """Store a stream's floor, before the first message to it: the next replay searches from there."""
         self.floors = {**self.floors, stream: floor}
         await self._write(self._entry((self.run,), self.floors))
 
     async def end(self) -> None:
-        """Nothing is left to be finished."""
+        """Delete the key: no message is in doubt."""
         await self._write(None)
 
     async def close(self) -> None:

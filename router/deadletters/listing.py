@@ -1,6 +1,6 @@
-"""A stream of letters, newest first: people ask what has just gone wrong.
+"""List dead letters newest first: operators want to see the latest failures.
 
-JetStream reads forwards only, so we go down by sequence, a handful at a time. Letters that were replayed or purged
+JetStream reads forwards only, so this reads downwards by sequence, a batch at a time. Dead letters that were replayed or purged
 leave holes, which cost a question each; some ten thousand sequences a second are asked for.
 """
 
@@ -20,7 +20,7 @@ AT_ONCE = 64
 
 
 class DeadLetterFilter(Struct, frozen=True, kw_only=True):
-    """Which letters; what is None is not asked about. `subject` may have wildcards: the original's, or the letter's own."""
+    """Which dead letters; None: any. `subject` may have wildcards; it is the original's, or the dead letter's own."""
 
     subject: str | None = None
     reason: str | None = None
@@ -46,7 +46,7 @@ NO_FILTER = DeadLetterFilter()
 async def list_newest_first(
     jetstream: JetStream, stream: str, wanted: DeadLetterFilter = NO_FILTER, limit: int | None = None
 ) -> AsyncIterator[DeadLetter]:
-    """Letters that are wanted, at most `limit`; none when there is no such stream. Raises BrokerUnavailable."""
+    """Matching dead letters, at most `limit`; none when there is no such stream. Raises BrokerUnavailable."""
     given = 0
     async for letter in _read_downwards(jetstream, stream):
         if wanted.is_too_old(letter) or given == limit:

@@ -35,7 +35,7 @@ _LEFT_BEHIND = frozenset({"reply-to", REPLAY_COUNT})
 
 
 class ReplayOptions(Struct, frozen=True, kw_only=True):
-    """How letters are sent again. `payload` takes the place of the original's; for one letter only."""
+    """How dead letters are replayed. `payload` replaces the original's; for one dead letter only."""
 
     subject_pattern: str = DEFAULT_SUBJECT_PATTERN
     assignments: str = "ROUTER_ASSIGNMENTS_KNOWN"
@@ -44,18 +44,18 @@ class ReplayOptions(Struct, frozen=True, kw_only=True):
 
 
 class NotReplayed(Struct, frozen=True):
-    """A letter that stays where it is, and why."""
+    """A dead letter that was not replayed, and why. It stays in its stream."""
 
     sequence: int
     cause: str
 
 
 class _MessageLostError(Exception):
-    """The message cannot be had any more; the text is for people."""
+    """The failed message is not available any more; the text is for people."""
 
 
 async def originals_of(jetstream: JetStream, letters: Sequence[DeadLetter], how: ReplayOptions) -> list[Effect | NotReplayed]:
-    """The same for many; only those whose message is elsewhere are waited for. Raises BrokerUnavailable."""
+    """`original_of` for many: only messages that are not in their dead letter are fetched. Raises BrokerUnavailable."""
     found = [_rebuild_from_letter(letter, how) for letter in letters]
     elsewhere = [place for place, one in enumerate(found) if one is None]
     fetched = await asyncio.gather(*(_fetch(jetstream, letters[place], how) for place in elsewhere))
@@ -70,7 +70,7 @@ async def original_of(jetstream: JetStream, letter: DeadLetter, how: ReplayOptio
 
 
 def _rebuild_from_letter(letter: DeadLetter, how: ReplayOptions) -> Effect | NotReplayed | None:
-    """None: the letter does not hold its message."""
+    """The message from the dead letter itself; None: it does not hold it."""
     if letter.reason == UNREADABLE:
         return NotReplayed(letter.sequence, "it is no letter of ours")
     if letter.subject in WORKERS_SUBJECTS:

@@ -1,10 +1,10 @@
-"""Where messages are sent again, and what proves that they stand there.
+"""Publish replayed messages, and prove that their stream holds them.
 
-    a stream that acknowledges    its PubAck. A duplicate counts if the message at its sequence is this very one
+    a stream that acknowledges    its publish ack. A duplicate counts if the message at its sequence is this very one
     a `no_ack` stream (decide)    the message itself, seen in the stream under its id: no PubAck is to be had,
                                   and a reply address would make us a requester who is answered with a decision
 
-Proof is all that is told here; what follows from it is `replay`'s to do.
+These classes return proofs only; `replay` acts on them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PATIENCE_S = 5.0  # without news of a message that was sent
 
 
 class Unproven(Struct, frozen=True):
-    """There is no proof. `is_certain`: it was refused; else it may stand there after all."""
+    """There is no proof. `is_certain`: the stream refused it; else it may be stored after all."""
 
     cause: str
     is_certain: bool
@@ -47,7 +47,7 @@ class ReplayPublisher(Protocol):
 
 
 class AckedReplayPublisher:
-    """A stream that answers with PubAcks."""
+    """Publishes to a stream that answers with publish acks."""
 
     def __init__(self, jetstream: JetStream, publisher: AckedPublisher, stream: str, floor: int) -> None:
         self.stream = stream
@@ -85,7 +85,7 @@ class AckedReplayPublisher:
 
 
 class NoAckReplayPublisher:
-    """A `no_ack` stream, watched from its floor on."""
+    """Publishes to a `no_ack` stream, and reads it from its floor on."""
 
     def __init__(self, jetstream: JetStream, stream: str, subject: str, floor: int) -> None:
         self.stream = stream
@@ -110,7 +110,7 @@ class NoAckReplayPublisher:
 
 
 class ReplayPublishers:
-    """Every outlet of one run, found when its subject is first met."""
+    """All publishers of one run, each opened when its subject first occurs."""
 
     def __init__(self, jetstream: JetStream, publisher: AckedPublisher) -> None:
         self._jetstream = jetstream

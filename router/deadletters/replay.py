@@ -1,4 +1,4 @@
-"""Letters sent again: each message is processed once, whenever and wherever a replay is killed, and no letter is left or doubled.
+"""Replay dead letters: each message is processed once, wherever a replay is killed, and no dead letter is lost or replayed twice.
 
 The letter may go only when the message is proven to stand in its stream, so between the two there is always a moment
 in which both are there. A duplicate window does not cover it: decide's is 0.1 s on purpose, and people come back after
@@ -104,7 +104,7 @@ async def rehearse(
 
 
 class ReplayRate:
-    """So many a second, counted from the first; None = as fast as it goes."""
+    """A limit of messages per second, counted from the first; None: no limit."""
 
     def __init__(self, rate: float | None) -> None:
         self._rate = rate

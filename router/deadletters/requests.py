@@ -1,4 +1,4 @@
-"""Many requests to JetStream's API at once, answered by callback: a future and a timer for each would cost three times as much."""
+"""Send many requests to JetStream's API at once, with replies by callback: a future and a timer for each would cost three times as much."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which letters are worked on, oldest first and in handfuls, so that what comes after can keep many on their way at once.
+"""Read the selected dead letters oldest first and in batches, so that the next step can have many requests in flight.
 
-The end is fixed at the beginning: letters that arrive meanwhile, perhaps of messages that were just sent again, are not chosen.
+The end is fixed at the start: dead letters that arrive meanwhile, perhaps of messages that were just sent again, are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AT_ONCE = 500
 
 
 class DeadLetterBatch(Struct, frozen=True):
-    """Some letters; `looked` of `total` that stand there have been looked at, counted from the first handful."""
+    """Some dead letters; `looked` of `total` were read so far, counted from the first batch."""
 
     letters: Sequence[DeadLetter]
     looked: int
@@ -30,7 +30,7 @@ class DeadLetterBatch(Struct, frozen=True):
 async def read_by_filter(
     jetstream: JetStream, stream: str, wanted: DeadLetterFilter = NO_FILTER, at_once: int = AT_ONCE
 ) -> AsyncIterator[DeadLetterBatch]:
-    """Every letter that is wanted; nothing when there is no such stream. Raises BrokerUnavailable."""
+    """Every matching dead letter; none when there is no such stream. Raises BrokerUnavailable."""
     if await jetstream.stream(stream) is None:
         return
     async with open_reader(jetstream, stream) as reader:

@@ -1,4 +1,4 @@
-"""How many letters of each kind: a thousand letters are read as five causes.
+"""Count dead letters by kind: operators read a thousand of them as five causes.
 
 Grouped by reason and error, or by subject and reason; the most numerous group first.
 """
@@ -37,7 +37,7 @@ class DeadLetterGroup(Struct):
 
 
 def reason_and_error(letter: DeadLetter) -> Kind:
-    """What an operator mends: the same error at the same field has one cause."""
+    """The kind by cause: the same error at the same field has one cause."""
     return letter.reason, letter.code or "", letter.field or "", letter.original_subject
 
 

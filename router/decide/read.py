@@ -47,7 +47,7 @@ class RequestLimits(Struct, frozen=True, kw_only=True):
 
 
 class RequestReading(Struct, frozen=True, gc=False):
-    """What was asked, or why it cannot be taken; and what the answer's context and headers may say either way."""
+    """The request, or why it is invalid; and the ids for the answer's context and headers in both cases."""
 
     asked: RouteRequest | Fault
     answer_id: str

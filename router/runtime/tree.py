@@ -3,7 +3,7 @@
     {agent}   one_for_one, no restarts: a failure of the store ends the agent
     ├── batches     many messages, two commits
     ├── receipts    where outgoing messages are stored
-    └── subscriptions       one_for_one
+    └── consumers   one_for_one
         ├── MESHFORGE_COMMANDS             the agent's durable
         ├── MESHFORGE_COMMANDS.stranded    advisories: messages that the server gave up
         └── MESHFORGE_COMMANDS.sweep       messages that it gave up without an advisory
@@ -78,16 +78,16 @@ class AgentTree:
             subscription, self._jetstream, take=self._batches.take, letter=self._letter, alerts=self._alerts, is_work_queue=is_queue
         )
         stop_s = self._drain_s + 5
-        own = self._build_subscription(subscription.stream, subscription.durable, self._batches.take, TERM, self._topology.prefetch)
-        net = self._build_subscription(self._topology.advisories, recovery_durable_of(subscription), recovery.handle, ACK, 64)
-        yield Child(subscription.stream, self._consumer(own).run, shutdown_s=stop_s)
-        yield Child(f"{subscription.stream}.stranded", self._consumer(net).run, shutdown_s=stop_s)
+        messages = self._subscription_of(subscription.stream, subscription.durable, self._batches.take, TERM, self._topology.prefetch)
+        advisories = self._subscription_of(self._topology.advisories, recovery_durable_of(subscription), recovery.handle, ACK, 64)
+        yield Child(subscription.stream, self._consumer(messages).run, shutdown_s=stop_s)
+        yield Child(f"{subscription.stream}.stranded", self._consumer(advisories).run, shutdown_s=stop_s)
         if is_queue:
             sweep = Helper(f"{subscription.stream}.sweep", partial(recovery.sweep, self._topology.sweep))
             self.helpers.append(sweep)
             yield sweep.child
 
-    def _build_subscription(self, stream: str, durable: str, handle: Handler, dead_letter_ack: bytes, prefetch: int) -> Subscription:
+    def _subscription_of(self, stream: str, durable: str, handle: Handler, dead_letter_ack: bytes, prefetch: int) -> Subscription:
         topology = self._topology
         return Subscription(
             stream=stream,

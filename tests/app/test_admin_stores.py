@@ -3,7 +3,7 @@
 import pytest
 
 from router.admin import ServiceError
-from router.app.admin_stores import declining
+from router.app.admin_stores import translate_errors
 from router.app.extension_store import ExtensionNotFound
 from router.app.policy_store import PolicyNotFound
 from router.errors import BrokerUnavailable, Conflict, Poison
@@ -21,13 +21,13 @@ from router.policy import PolicyError
     ],
 )
 def test_each_failure_has_its_code_and_its_own_words(raised: Exception, code: str) -> None:
-    with pytest.raises(ServiceError) as caught, declining():
+    with pytest.raises(ServiceError) as caught, translate_errors():
         raise raised
     assert (caught.value.code, str(caught.value)) == (code, str(raised))
 
 
 def test_every_mistake_of_a_document_is_told_with_its_path() -> None:
-    with pytest.raises(ServiceError) as caught, declining():
+    with pytest.raises(ServiceError) as caught, translate_errors():
         raise PolicyError([("providers[0].weight", "is too large"), ("version", "is missing")])
     assert caught.value.details == {
         "field": "providers[0].weight",
@@ -37,11 +37,11 @@ def test_every_mistake_of_a_document_is_told_with_its_path() -> None:
 
 @pytest.mark.parametrize(("version", "details"), [(3, {"version": 3}), (None, None)])
 def test_who_was_too_late_is_told_the_present_version_if_there_is_one(version: int | None, details: object) -> None:
-    with pytest.raises(ServiceError) as caught, declining():
+    with pytest.raises(ServiceError) as caught, translate_errors():
         raise Conflict("somebody was quicker", version=version)
     assert caught.value.details == details
 
 
 def test_a_broker_that_is_away_is_nobodys_mistake() -> None:
-    with pytest.raises(BrokerUnavailable), declining():
+    with pytest.raises(BrokerUnavailable), translate_errors():
         raise BrokerUnavailable("silent")

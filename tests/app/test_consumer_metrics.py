@@ -1,4 +1,4 @@
-"""What a subscription tells becomes the metrics of the reference, and alerts."""
+"""The observer of a consumer turns its callbacks into the metrics of the reference, and alerts."""
 
 from msgspec.structs import replace
 
@@ -50,7 +50,7 @@ def test_a_stored_letter_is_told_once_and_a_paused_lane_is_critical() -> None:
     observer.on_flow("usage cannot be stored")
     observer.on_flow(None)
     assert [(alert["severity"], alert["metadata"]["cause"]) for alert in told.heard] == [
-        ("info", "letter_stored:work:validation_failed"),
+        ("info", "dead_letter_stored:work:validation_failed"),
         ("critical", "consumer_paused:router-results"),
     ]
 

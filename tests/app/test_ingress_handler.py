@@ -1,4 +1,4 @@
-"""What becomes of one ingress message: checked by the rules of the decide subscription before it is stored."""
+"""What becomes of one ingress message: checked by the rules of the decide handler before it is stored."""
 
 from collections.abc import Mapping
 
@@ -26,20 +26,20 @@ class Stored:
         return len(self.bodies)
 
 
-def intake(stored: Stored, rules: DecideRules = DecideRules()) -> IngressHandler:  # noqa: B008 - frozen
+def a_handler(stored: Stored, rules: DecideRules = DecideRules()) -> IngressHandler:  # noqa: B008 - frozen
     return IngressHandler(rules, "beamline.router.v1.decide", stored, lambda: 7)
 
 
 async def test_a_good_message_is_stored_and_its_receipt_names_the_place() -> None:
     stored = Stored()
-    ack = await intake(stored).take(GOOD, {})
+    ack = await a_handler(stored).handle(GOOD, {})
     assert (ack.status, ack.message_id, ack.correlation_id, ack.timestamp_ms) == ("accepted", "m-1", "c-1", 7)
     assert (ack.metadata, len(stored.bodies)) == ({"sequence": "1"}, 1)
 
 
 async def test_a_receipt_names_the_id_that_came_as_a_header() -> None:
     without = {name: value for name, value in orjson.loads(GOOD).items() if name != "message_id"}
-    ack = await intake(Stored()).take(orjson.dumps(without), {"Nats-Msg-Id": "m-9"})
+    ack = await a_handler(Stored()).handle(orjson.dumps(without), {"Nats-Msg-Id": "m-9"})
     assert (ack.status, ack.message_id) == ("accepted", "m-9")
 
 
@@ -54,11 +54,11 @@ async def test_a_receipt_names_the_id_that_came_as_a_header() -> None:
 )
 async def test_what_the_decide_lane_would_not_take_is_rejected_and_never_stored(data: bytes, rules: DecideRules, code: str) -> None:
     stored = Stored()
-    ack = await intake(stored, rules).take(data, {})
+    ack = await a_handler(stored, rules).handle(data, {})
     assert (ack.status, ack.error_code, stored.bodies) == ("rejected", code, [])
 
 
 async def test_what_is_too_large_for_the_broker_is_rejected_and_what_the_broker_does_not_say_is_an_error() -> None:
-    assert (await intake(Stored(Poison("too large"))).take(GOOD, {})).status == "rejected"
-    ack = await intake(Stored(BrokerUnavailable("silent"))).take(GOOD, {})
+    assert (await a_handler(Stored(Poison("too large"))).handle(GOOD, {})).status == "rejected"
+    ack = await a_handler(Stored(BrokerUnavailable("silent"))).handle(GOOD, {})
     assert (ack.status, ack.error_code, ack.message_id) == ("error", "internal", "m-1")

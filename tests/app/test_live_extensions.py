@@ -28,7 +28,7 @@ class InForce(LiveExtensions):
         super().__init__(jetstream, bucket.name if bucket is not None else "NONE", ExtensionRegistry(), self.health.keep, seed)
 
     def told(self, **values: bytes) -> None:
-        self.changed({key: Held(key, value, 1, 0) for key, value in values.items()})
+        self.on_change({key: Held(key, value, 1, 0) for key, value in values.items()})
 
     @property
     def ids(self) -> set[str]:

@@ -57,7 +57,7 @@ async def test_what_stands_there_is_on_the_shelf_before_the_first_request(place:
     await place.put(*ACME, a_policy_of("a"), replaces=None, author="ann")
     await place.put(*ACME, a_policy_of("b"), replaces=1, author="ann")
     shelf, live = place.a_shelf()
-    await live.begin()
+    await live.load()
     assert chosen(shelf) == ("b", 2)  # with the version that it stands under
 
 
@@ -68,7 +68,7 @@ async def test_a_seed_writes_only_what_was_never_there(place: Place, seeds: Path
     await place.put("acme", "deleted", a_policy_of("ann"), replaces=None, author="ann")
     await place.delete("acme", "deleted")
     shelf, live = place.a_shelf()
-    await live.begin(seeds)
+    await live.load(seeds)
     assert {name: chosen(shelf, name) for name in ("known", "deleted", "new")} == {
         "known": ("ann", 1),
         "deleted": None,
@@ -79,7 +79,7 @@ async def test_a_seed_writes_only_what_was_never_there(place: Place, seeds: Path
 async def test_instances_that_seed_at_once_agree(place: Place, seeds: Path) -> None:
     (seeds / "acme" / "default.json").write_bytes(a_policy_of("seeded"))
     shelves = [place.a_shelf() for _ in range(4)]
-    await asyncio.gather(*(live.begin(seeds) for _, live in shelves))
+    await asyncio.gather(*(live.load(seeds) for _, live in shelves))
     assert len(await place.history(*ACME)) == 1
     assert {chosen(shelf) for shelf, _ in shelves} == {("seeded", 1)}
 
@@ -89,7 +89,7 @@ async def test_a_broken_file_is_told_with_its_path_and_the_others_are_sown(place
     (seeds / "acme" / "broken.json").write_text('{"providers": [{"name": "x", "weight": -1}]}')
     shelf, live = place.a_shelf()
     with captured() as lines:
-        await live.begin(seeds)
+        await live.load(seeds)
     (line,) = [line for line in lines.all() if line["event"] == "policy.broken"]
     assert (line["path"], line["where"], line["level"]) == ("acme/broken.json", "providers[0].weight", "error")
     assert chosen(shelf) == ("seeded", 1)
@@ -101,7 +101,7 @@ async def test_a_policy_that_refuses_every_request_is_sown_and_told_for_the_shar
     (seeds / "acme" / "default.json").write_bytes(a_policy_of("seeded", validators=[{"id": f"v{n}"} for n in range(6)]))
     shelf, live = place.a_shelf()
     with captured() as lines:
-        await live.begin(seeds)
+        await live.load(seeds)
     assert [line["path"] for line in lines.all() if line["event"] == "policy.warning"] == ["pipeline"]
     met = shelf.find("acme", "default")
     assert met is not None
@@ -111,14 +111,14 @@ async def test_a_policy_that_refuses_every_request_is_sown_and_told_for_the_shar
 async def test_samples_give_way_to_a_directory_of_one_s_own(place: Place, seeds: Path) -> None:
     """`router serve --embedded` first, `--policies` later, on the same store."""
     shelf, live = place.a_shelf()
-    await live.begin(samples.find_policies())
+    await live.load(samples.find_policies())
     await place.put("acme", "mine", a_policy_of("ann"), replaces=None, author="ann")
     assert chosen(shelf, "fast") is not None
     (seeds / "_shared").mkdir()
     (seeds / "_shared" / "default.json").write_bytes(a_policy_of("seeded"))
     shelf, live = place.a_shelf()
     with captured() as lines:
-        await live.begin(seeds)
+        await live.load(seeds)
     told = {line["event"]: (line["tenant"], line["policy"]) for line in lines.all() if line["event"].startswith("sample.")}
     assert told == {"sample.replaced": ("_shared", "default"), "sample.removed": ("acme", "fast")}
     assert {name: chosen(shelf, name) for name in ("default", "fast", "mine")} == {
@@ -126,21 +126,21 @@ async def test_samples_give_way_to_a_directory_of_one_s_own(place: Place, seeds:
         "fast": None,
         "mine": ("ann", 1),
     }
-    await live.begin(samples.find_policies())
+    await live.load(samples.find_policies())
     assert chosen(shelf) == ("seeded", 2)
 
 
 async def test_samples_are_not_sown_beside_somebody_s_own_policies(place: Place) -> None:
     await place.put("acme", "mine", a_policy_of("ann"), replaces=None, author="ann")
     shelf, live = place.a_shelf()
-    await live.begin(samples.find_policies())
+    await live.load(samples.find_policies())
     assert [policy_id for _, policy_id in shelf.get_all()] == ["mine"]
 
 
 async def test_what_is_no_policy_leaves_the_last_good_one_in_force_and_is_told(place: Place) -> None:
     await place.put(*ACME, a_policy_of("a"), replaces=None, author="ann")
     shelf, live = place.a_shelf()
-    await live.begin()
+    await live.load()
     async with running(live):
         for mistake in MISTAKES:
             await place.bucket.write(key(*ACME), mistake)
@@ -163,7 +163,7 @@ async def test_who_begins_after_a_mistake_serves_what_the_others_still_serve(pla
         for _ in range(2):
             await place.bucket.write(key("acme", name), b"{")
     shelf, live = place.a_shelf()
-    await live.begin()
+    await live.load()
     assert {name: chosen(shelf, name) for name in ("default", "deleted", "never")} == {"default": ("a", 1), "deleted": None, "never": None}
     assert key(*ACME) in live.check.detail
 
@@ -172,7 +172,7 @@ async def test_only_what_changed_is_read_again(place: Place) -> None:
     for name in ("a", "b"):
         await place.put("acme", name, a_policy_of("x"), replaces=None, author="ann")
     shelf, live = place.a_shelf()
-    await live.begin()
+    await live.load()
     before = shelf.find("acme", "a")
     async with running(live):
         await place.put("acme", "b", a_policy_of("y"), replaces=1, author="ann")
@@ -184,14 +184,14 @@ async def test_without_a_bucket_a_router_does_not_begin(place: Place) -> None:
     await place.bucket.unmake()
     _, live = place.a_shelf()
     with pytest.raises(BrokerUnavailable, match="topology apply"):
-        await live.begin()
+        await live.load()
 
 
 async def test_a_bucket_that_goes_away_leaves_everything_in_force(place: Place) -> None:
     """Story 7, for policies."""
     await place.put(*ACME, a_policy_of("a"), replaces=None, author="ann")
     shelf, live = place.a_shelf()
-    await live.begin()
+    await live.load()
     async with running(live):
         await place.bucket.unmake()
         await until(lambda: not live.check.ok)

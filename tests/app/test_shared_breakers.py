@@ -29,7 +29,7 @@ class Instance(SomeProviders):
 
     def __init__(self, jetstream: JetStream, bucket: str) -> None:
         super().__init__()
-        self.shared = SharedBreakers(jetstream, bucket, "node", now=self.clock, today=self.clock.today)
+        self.shared = SharedBreakers(jetstream, bucket, "node", now=self.clock, wall_clock=self.clock.today)
         self.shared.attach(self.breakers.apply_remote)
         self.breakers._on_change = self._own
 
@@ -145,7 +145,7 @@ async def test_while_the_bucket_is_away_each_goes_by_its_own_and_tells_later(buc
     await bucket.unmake()
     async with an_instance(nats_url, bucket.name) as one, an_instance(nats_url, bucket.name) as other:
         one.report(3)
-        await until(lambda: not one.shared._watched.check.ok)
+        await until(lambda: not one.shared._mirror.check.ok)
         assert (one.state(), list(one.shared._unwritten)) == (OPEN, [KEY])
         await bucket.make()
         await other.is_now(OPEN)
@@ -171,11 +171,11 @@ def entry_of(revision: int, **fields: object) -> BucketEntry:
 async def test_what_came_after_our_own_write_but_was_heard_before_its_receipt_is_not_lost() -> None:
     some, bucket = SomeProviders(), OneKey()
     shared = a_sharing(some)
-    shared._documents = shared._watched = bucket  # type: ignore[assignment]
+    shared._documents = shared._mirror = bucket  # type: ignore[assignment]
     some.report(3)
     shared.note(some.transitions[0])
     bucket.entries = {KEY: entry_of(6, state="closed")}
-    shared.heard(bucket.entries)
+    shared.on_change(bucket.entries)
     assert some.state() == OPEN
     writing = asyncio.create_task(shared.write())
     await until(lambda: some.state() == CLOSED)
@@ -185,22 +185,22 @@ async def test_what_came_after_our_own_write_but_was_heard_before_its_receipt_is
 async def test_what_came_before_our_own_write_is_overruled_by_it() -> None:
     some, bucket = SomeProviders(), OneKey()
     shared = a_sharing(some)
-    shared._documents = shared._watched = bucket  # type: ignore[assignment]
+    shared._documents = shared._mirror = bucket  # type: ignore[assignment]
     some.report(3)
     shared.note(some.transitions[0])
     writing = asyncio.create_task(shared.write())
     await until(lambda: not shared._unwritten)
     writing.cancel()
-    shared.heard({KEY: entry_of(4, state="closed")})
+    shared.on_change({KEY: entry_of(4, state="closed")})
     assert some.state() == OPEN
 
 
 def test_in_a_bucket_that_was_made_again_revisions_begin_again() -> None:
     some = SomeProviders()
     shared = a_sharing(some)
-    shared.heard({KEY: entry_of(100, state="open", until_ms=some.clock.today_ms + 5000)})
+    shared.on_change({KEY: entry_of(100, state="open", until_ms=some.clock.today_ms + 5000)})
     assert some.state() == OPEN
-    shared.heard({KEY: entry_of(1, state="closed")})
+    shared.on_change({KEY: entry_of(1, state="closed")})
     assert some.state() == CLOSED
 
 
@@ -208,7 +208,7 @@ async def test_our_own_word_is_never_news_to_us() -> None:
     """Half open is not written: an own opening, listed again, must not undo what the probes have shown."""
     some, bucket = SomeProviders(), OneKey()
     shared = a_sharing(some)
-    shared._documents = shared._watched = bucket  # type: ignore[assignment]
+    shared._documents = shared._mirror = bucket  # type: ignore[assignment]
     some.report(3)
     shared.note(some.transitions[0])
     writing = asyncio.create_task(shared.write())
@@ -217,7 +217,7 @@ async def test_our_own_word_is_never_news_to_us() -> None:
     some.clock.at = 10.0
     some.succeed(1)
     for revision in (9, 7):  # another bucket, as far as revisions tell
-        shared.heard({KEY: BucketEntry(KEY, bucket.written, revision, 0)})
+        shared.on_change({KEY: BucketEntry(KEY, bucket.written, revision, 0)})
     some.succeed(1)
     assert some.state() == CLOSED
 
@@ -232,6 +232,6 @@ def test_a_readers_slow_wall_clock_holds_no_provider_longer_than_the_rules_say()
 
 
 def a_sharing(some: SomeProviders, behind_s: float = 0.0) -> SharedBreakers:
-    shared = SharedBreakers(JetStream(Connection()), "b", "n", now=some.clock, today=lambda: some.clock.today() - behind_s)
+    shared = SharedBreakers(JetStream(Connection()), "b", "n", now=some.clock, wall_clock=lambda: some.clock.today() - behind_s)
     shared.attach(some.breakers.apply_remote)
     return shared

@@ -56,7 +56,7 @@ class Counting:
     def attempt(self, message: Message, **counted: object) -> None:
         """It is read, and settled with what its attempt record says."""
         self.violations.read(message, BROKEN)
-        self.violations.settled(replace(message, **counted))  # type: ignore[arg-type]
+        self.violations.on_settled(replace(message, **counted))  # type: ignore[arg-type]
 
 
 def test_of_many_attempts_the_first_is_counted() -> None:
@@ -97,7 +97,7 @@ def test_a_live_copy_is_counted_with_its_stored_copy_whether_that_is_read_or_onl
         counting.violations.read(replace(stored, sequence=0), BROKEN)
         if is_read:
             counting.violations.read(stored, BROKEN)
-        counting.violations.settled(stored)
+        counting.violations.on_settled(stored)
     assert (counting.count, len(counting.violations.unsettled)) == (2, 0)
 
 

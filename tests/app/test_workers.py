@@ -2,7 +2,7 @@
 
 import json
 
-from router.app.workers import MOST_TOLD, Workers
+from router.app.workers import MOST_NAMED, Workers
 from router.observability import Metrics
 from tests.support.app import Told
 from tests.support.observability import captured
@@ -20,7 +20,7 @@ class Heard(Told):
 
     def beat(self, worker: str = "w-1", **fields: object) -> None:
         body = {"worker_id": worker, "status": "idle", "timestamp": 1, "interval_ms": 1000, **fields}
-        self.workers.beat(BEATS, "", json.dumps(body).encode(), None)
+        self.workers.on_heartbeat(BEATS, "", json.dumps(body).encode(), None)
 
     @property
     def alive(self) -> float:
@@ -40,7 +40,7 @@ def test_a_worker_that_misses_three_beats_is_alerted_once() -> None:
     heard.beat()
     for _ in range(4):
         heard.clock.now += 1
-        heard.workers.look()
+        heard.workers.report_silent()
     (alert,) = heard.heard
     assert (alert["severity"], alert["metadata"]["worker_id"], alert["metadata"]["silent_for_ms"]) == ("warning", "w-1", 3000)
     assert heard.alive == 0
@@ -51,13 +51,13 @@ def test_each_silent_worker_is_a_cause_of_its_own() -> None:
     heard.beat("w-1")
     heard.beat("w-2", tenant_id="acme")
     heard.clock.now += 3
-    heard.workers.look()
+    heard.workers.report_silent()
     assert heard.causes == ["worker_silent::w-1", "worker_silent:acme:w-2"]
 
 
 def test_what_is_no_heartbeat_is_counted() -> None:
     heard = Heard()
-    heard.workers.beat(BEATS, "", b"junk", None)
+    heard.workers.on_heartbeat(BEATS, "", b"junk", None)
     assert (heard.metrics.heartbeats_refused.value, heard.alive) == (1, 0)
 
 
@@ -82,7 +82,7 @@ def test_what_is_told_of_a_refused_heartbeat_is_short_and_printable() -> None:
         heard.clock.now += 1
         heard.beat("a\x1b[31m b")
         heard.clock.now += 1
-        heard.workers.beat(BEATS, "", b"junk", None)
+        heard.workers.on_heartbeat(BEATS, "", b"junk", None)
         heard.clock.now += 1
         heard.beat(7)  # type: ignore[arg-type]
     assert [line.get("worker") for line in lines.all()] == ["w" * 64, "a\\x1b[31m b", None, None]
@@ -91,8 +91,8 @@ def test_what_is_told_of_a_refused_heartbeat_is_short_and_printable() -> None:
 def test_what_a_worker_gave_up_is_alerted_with_its_ids() -> None:
     heard = Heard()
     body = {"assignment_id": "a-1", "status": "error", "tenant_id": "acme"}
-    heard.workers.letter("caf.exec.dlq.v1", "", json.dumps(body).encode(), None)
-    heard.workers.letter("caf.exec.dlq.v1", "", b"\xff\xfe", None)
+    heard.workers.on_dead_letter("caf.exec.dlq.v1", "", json.dumps(body).encode(), None)
+    heard.workers.on_dead_letter("caf.exec.dlq.v1", "", b"\xff\xfe", None)
     (alert,) = heard.heard
     assert alert["severity"] == "warning"
     assert (alert["metadata"]["assignment_id"], alert["metadata"]["tenant_id"]) == ("a-1", "acme")
@@ -106,8 +106,8 @@ def test_many_that_fall_silent_at_once_are_told_of_in_one_alert_and_those_that_w
     heard.clock.now += 2
     heard.beat("honest")
     heard.clock.now += 3
-    heard.workers.look()
-    assert len(heard.causes) == MOST_TOLD + 1
+    heard.workers.report_silent()
+    assert len(heard.causes) == MOST_NAMED + 1
     assert (heard.causes[0], heard.causes[-1]) == ("worker_silent::honest", "workers_silent")
     assert heard.heard[-1]["metadata"]["count"] == 101
 

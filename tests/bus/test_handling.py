@@ -1,4 +1,4 @@
-"""The order of a consumer's work, on a subscription in memory: what is processed, marked, stamped, and what never is."""
+"""The order of a consumer's work, on a lane in memory: what is processed, marked, stamped, and what never is."""
 
 import asyncio
 from typing import Any
@@ -93,7 +93,7 @@ async def test_a_failure_is_asked_for_again_after_1_2_4_4_seconds_and_terminated
     number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))
     await twin.run()
     assert times == [0, 1, 3, 7, 11]
-    assert [stamp.split(b" ")[0] for stamp in twin.acks(number)] == [b"-NAK"] * 4 + [b"+TERM"]
+    assert [ack.split(b" ")[0] for ack in twin.acks(number)] == [b"-NAK"] * 4 + [b"+TERM"]
     (letter,) = letters(twin)
     assert (letter["reason"], letter["source"]["attempts"]) == ("maxdeliver_exhausted", 5)
 

@@ -98,10 +98,10 @@ class Instance:
         self.context = AppContext(
             self.settings, self.metrics, alerts, PolicyTable({("acme", name): RICH for name in ("default", "gold")}), jetstream
         )
-        self.context.known = AssignmentCache(_not_there)
+        self.context.assignments = AssignmentCache(_not_there)
         for known in (an_assignment(), _followed()):
-            self.context.known.keep(known)
-        self.context.book = NoBook()  # type: ignore[assignment]
+            self.context.assignments.keep(known)
+        self.context.assignment_store = NoBook()  # type: ignore[assignment]
         self.workers = Workers(self.metrics, alerts)
 
     def check(self) -> None:
@@ -195,8 +195,8 @@ def _heartbeats() -> tuple[Serve, Callable[[], None]]:
 
     def serve(data: bytes, headers: Headers) -> bool:
         before = refused.value
-        workers.beat("caf.worker.heartbeat.v1", "", data, dict(headers))
-        workers.look()
+        workers.on_heartbeat("caf.worker.heartbeat.v1", "", data, dict(headers))
+        workers.report_silent()
         return refused.value > before
 
     return serve, instance.check
@@ -210,10 +210,10 @@ def _ingress() -> tuple[Serve, Callable[[], None]]:
         stored[:] = [a_message(data, headers)]
         return 1
 
-    intake = IngressHandler(build_decide_rules(instance.settings), "beamline.router.v1.decide", store)
+    handler = IngressHandler(build_decide_rules(instance.settings), "beamline.router.v1.decide", store)
 
     def serve(data: bytes, headers: Headers) -> bool:
-        ack = loop.run_until_complete(intake.take(data, headers))
+        ack = loop.run_until_complete(handler.handle(data, headers))
         return ack.status != "accepted"
 
     return serve, instance.check

@@ -227,8 +227,8 @@ async def _is_over(router: Running, tenant: str) -> bool:
 async def _is_over_letters(router: Running, tenant: str) -> bool:
     context = router.service._context
     assert context is not None
-    await context.letter_shares.look()
-    return context.letter_shares.is_over(tenant)
+    await context.dead_letter_shares.look()
+    return context.dead_letter_shares.is_over(tenant)
 
 
 async def test_a_full_bucket_of_records_stops_only_what_pushes(nc: Client, nats_url: str, prefix: str) -> None:

@@ -89,7 +89,7 @@ async def test_a_thousand_failing_messages_on_three_and_on_four_routers(tmp_path
     lines = [HEADS, ("---", *["---:"] * (len(HEADS) - 1)), *(row.cells() for row in rows)]
     table = "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines) + "\n"
     print(table)
-    publish("kill_attempts", "A failing message has its attempts and no more, whoever dies", table, NOTE)
+    publish("kill_attempts", "A failing message has its attempts and no more, whatever is killed", table, NOTE)
     assert all(row.is_exact for row in rows), rows
 
 

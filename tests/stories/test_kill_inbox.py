@@ -34,7 +34,7 @@ ACK_WAIT_S = 1.0
 NOTE = (
     f"One event in {POISON} is poison. Acknowledgements are waited for {ACK_WAIT_S:g} s; all other settings are the defaults. "
     "PostgreSQL with fsync on; a kill at random is a SIGKILL within the first 40 ms of a life's work. Calls beyond one for each "
-    "event are what the handler's own memory (409) is for; in the row's transaction nobody else hears of them."
+    "event are what the handler's own memory (409) is for; in the row's transaction they have no effect."
 )
 
 

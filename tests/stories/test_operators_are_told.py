@@ -40,7 +40,7 @@ async def test_what_a_worker_gives_up_is_stored_and_alerted_by_one_router(nc: Cl
         receipt = await nc.jetstream().publish("caf.exec.dlq.v1", json.dumps(result).encode())
         assert receipt.stream == settings.streams.dlq.name
         await until(lambda: alarms.causes("warning"))
-        assert alarms.causes("warning") == ["workers_letter"]
+        assert alarms.causes("warning") == ["worker_dead_letter"]
 
 
 async def test_what_a_worker_could_not_read_is_stored_alerted_and_listed(nc: Client, nats_url: str, prefix: str) -> None:
@@ -53,7 +53,7 @@ async def test_what_a_worker_could_not_read_is_stored_alerted_and_listed(nc: Cli
         receipt = await nc.jetstream().publish("caf.deadletter.v1", json.dumps(envelope).encode())
         assert receipt.stream == settings.streams.dlq.name
         await until(lambda: alarms.causes("warning"))
-        assert alarms.causes("warning") == ["workers_letter"]
+        assert alarms.causes("warning") == ["worker_dead_letter"]
         connection = await connect({"servers": [nats_url]})
         (listed,) = [letter async for letter in list_newest_first(JetStream(connection), settings.streams.dlq.name)]
         await connection.close()

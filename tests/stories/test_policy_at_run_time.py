@@ -125,7 +125,7 @@ async def test_a_tenant_s_policies_are_its_own(nc: Client, nats_url: str, prefix
             assert (await _decide(nc, settings, tenant, name))["decision"]["provider_id"] == provider
         assert (await _decide(nc, settings, "b", "trial"))["error"]["code"] == "policy_not_found"
         await store.delete("a.b", "trial")
-        await until(lambda: router.service.shelf.find("a.b", "trial") is None)
+        await until(lambda: router.service.policy_table.find("a.b", "trial") is None)
         assert (await _decide(nc, settings, "a", "b.trial"))["decision"]["provider_id"] == "plain"
 
 
@@ -134,7 +134,7 @@ def _are_at(version: int, *routers: Running) -> bool:
 
 
 def _version(router: Running) -> int | None:
-    policy = router.service.shelf.find(*ACME)
+    policy = router.service.policy_table.find(*ACME)
     return policy.version if policy is not None else None
 
 

@@ -94,7 +94,7 @@ async def test_a_changed_decision_is_found_before_the_candidate_is_put(
 
     told = await command("policy", "try", candidate, "--against", str(REQUESTS), url=nats_url)
     assert f"{chosen.count('right')} of {REQUESTS} recorded decisions would change" in told.out
-    assert {running.service.shelf.find("acme", "default").version for running in routers} == {1}  # type: ignore[union-attr]
+    assert {running.service.policy_table.find("acme", "default").version for running in routers} == {1}  # type: ignore[union-attr]
 
 
 async def test_a_candidate_that_says_the_same_changes_nothing(nc: Client, nats_url: str, routers: list[Running], tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ async def test_a_decision_is_explained_by_the_version_that_made_it(nc: Client, n
     async with connected(nats_url) as connection:
         store = PolicyStore(DocumentBucket(JetStream(connection), routers[0].settings.buckets.policies.name))
         await store.put("acme", "default", orjson.dumps(LEFT if chosen == "right" else RIGHT), replaces=1, author="ann")
-    await until(lambda: all(running.service.shelf.find("acme", "default").version == 2 for running in routers))  # type: ignore[union-attr]
+    await until(lambda: all(running.service.policy_table.find("acme", "default").version == 2 for running in routers))  # type: ignore[union-attr]
 
     told = await command("decisions", "explain", "r-old", "--tenant", "acme", "--json", url=nats_url)
     assert (told.status, told.json["policy"]["version"], told.json["again"]["is_same"]) == (0, 1, True)

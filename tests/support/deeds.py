@@ -40,7 +40,7 @@ DEEDS = (
     # requests and answers
     Deed("ask for a decision", "ask", "beamline.router.v1.decide", ("gateway", "operator"), a_body()),
     Deed("ask for one by tenant (partitions)", "tell", "beamline.router.v1.decide.by.acme", ("gateway",), a_body()),
-    Deed("listen to everybody's requests", "listen", "beamline.router.v1.decide", ("router",)),
+    Deed("listen to the requests of all clients", "listen", "beamline.router.v1.decide", ("router",)),
     Deed("listen to answers without an inbox", "listen", "beamline.router.v1.decide.reply", ("gateway", "operator")),
     Deed("listen to a gateway's inboxes", "listen", "_INBOX_gateway.one.>", ("gateway",), told="_INBOX_gateway.one.x"),
     Deed("listen to all gateways' inboxes", "listen", "_INBOX_gateway.>", (), told="_INBOX_gateway.one.x"),

@@ -176,7 +176,7 @@ def _become(request: Mapping[str, object], stdout: int) -> Sequence[str]:
 
 
 def _arm(setting: str | None) -> None:
-    _points[:] = [crashpoints._resolve(setting, crashpoints._die), crashpoints._resolve(setting, crashpoints._die_once_sent)]
+    _points[:] = [crashpoints._resolve(setting, crashpoints._die), crashpoints._resolve(setting, crashpoints._die_after_flush)]
 
 
 def main() -> None:

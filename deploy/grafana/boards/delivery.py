@@ -54,8 +54,8 @@ DELIVERY = Row(
             kind="stacked",
         ),
         panel(
-            "Subscriptions paused",
-            "A line at 1 is a consumer that stores nothing and pulls nothing.",
+            "Consumers paused",
+            "A line at 1 is a consumer that can store nothing and pulls nothing.",
             "short",
             (now("router_consumer_paused", "max", "consumer"), "{{consumer}}"),
             kind="states",
@@ -63,7 +63,7 @@ DELIVERY = Row(
         ),
         panel(
             "Waiting for room",
-            "Messages whose effects a full stream refuses; the others of the consumer go on.",
+            "Messages whose effects a full stream refuses; the consumer's other messages go on.",
             "short",
             (now("router_storage_waiting", "sum", "consumer"), "{{consumer}}"),
         ),
@@ -97,7 +97,7 @@ FAILED = Row(
             "Letters that could not be stored, messages given up without one, and messages that came back by a replay.",
             "reqps",
             (rate("router_dlq_publish_failures_total"), "not stored"),
-            (rate("router_dlq_disabled_total"), "without a letter"),
+            (rate("router_dlq_disabled_total"), "without a dead letter"),
             (rate("router_dlq_over_share_total"), "without payload"),
             (rate("router_dlq_replayed_total"), "replayed"),
         ),

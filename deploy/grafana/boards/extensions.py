@@ -21,7 +21,7 @@ BOARD = Board(
                 ),
                 panel(
                     "Errors: the share of calls that fail",
-                    "Errors, timeouts, nobody there, breaker open. Half of ten calls in a minute opens the breaker.",
+                    "Errors, timeouts, no server, breaker open. Half of ten calls in a minute opens the breaker.",
                     "percentunit",
                     ("extension:router_extension_calls_failed:ratio5m", "{{extension}}"),
                 ),
@@ -45,7 +45,7 @@ BOARD = Board(
             (
                 panel(
                     "By how they ended",
-                    "ok, error, timeout, unavailable (nobody serves it), open (its breaker), refused (the call was wrong), late.",
+                    "ok, error, timeout, unavailable (no process serves it), open (its breaker), refused (the call was wrong), late.",
                     "reqps",
                     (rate("router_extension_calls_total", "status"), "{{status}}"),
                     kind="stacked",

@@ -78,7 +78,7 @@ BOARD = Board(
             (
                 panel(
                     "Handled by how it ended",
-                    "processed; duplicate, known already; transient, comes again; stranded, the net's; else a letter's reason.",
+                    "processed; duplicate; transient, redelivered; stranded, given up by the server; else a dead letter's reason.",
                     "reqps",
                     (rate("router_inbox_handled_total", "code"), "{{code}}"),
                     kind="stacked",

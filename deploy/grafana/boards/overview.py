@@ -61,7 +61,7 @@ STANDING = Row(
             steps=GOOD_FROM_ONE,
         ),
         panel(
-            "Subscriptions paused",
+            "Consumers paused",
             "Subscriptions that wait for what must be stored.",
             "short",
             (now("router_consumer_paused"), "paused"),

@@ -52,7 +52,7 @@ BOARD = Board(
                 ),
                 panel(
                     "Acknowledged by workers",
-                    "rejected and error are work that somebody must do again.",
+                    "rejected and error are work that a worker must do again.",
                     "reqps",
                     (rate("router_acks_total", "status"), "{{status}}"),
                     (rate("router_acks_uncorrelated_total"), "of an unknown assignment"),

@@ -9,7 +9,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.agent.import_agent import StoreFile
 from router.cli.options import AsJson
-from router.cli.output import build_grid, format_json, open_console, print_json, print_lines, print_table
+from router.cli.output import build_grid, format_json, open_console, print_json, print_lines, print_records, print_table
 
 SHOWN = 200  # characters of a value in a table
 COLUMNS = ("place", "stream", "seq", "type", "key", "status", "attempts", "sent", "unsent")
@@ -50,12 +50,13 @@ def events(
 
     with exit_codes.report_errors():
         found = list_newest_events(store, EventFilter(status, key), limit)
-        if as_json:
-            print_lines(one.to_json() for one in found)
-        elif found:
-            print_table(COLUMNS, ((e.place, e.stream, e.stream_seq, e.type, e.key, e.status, e.attempts, e.sent, e.unsent) for e in found))
-        else:
-            print("no events")
+        print_records(
+            (one.to_json() for one in found),
+            COLUMNS,
+            ((e.place, e.stream, e.stream_seq, e.type, e.key, e.status, e.attempts, e.sent, e.unsent) for e in found),
+            empty="no events",
+            as_json=as_json,
+        )
 
 
 def state(
@@ -77,12 +78,13 @@ def state(
 
     with exit_codes.report_errors():
         found = list_state_entries(store, name=name, prefix=prefix, limit=limit)
-        if as_json:
-            print_lines(asdict(one) for one in found)
-        elif found:
-            print_table(("agent", "name", "value"), ((one.agent, one.name, shorten(format_json(one.value), SHOWN)) for one in found))
-        else:
-            print("nothing is remembered" if name is None and prefix is None else "nothing of that name is remembered")
+        print_records(
+            (asdict(one) for one in found),
+            ("agent", "name", "value"),
+            ((one.agent, one.name, shorten(format_json(one.value), SHOWN)) for one in found),
+            empty="nothing is remembered" if name is None and prefix is None else "nothing of that name is remembered",
+            as_json=as_json,
+        )
         raise typer.Exit(exit_codes.OK if found or name is None else exit_codes.NO)
 
 

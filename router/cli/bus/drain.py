@@ -10,7 +10,7 @@ from msgspec import to_builtins
 from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_table, show_progress
-from router.cli.session import load_settings, open_jetstream
+from router.cli.session import open_jetstream, run_client
 
 if TYPE_CHECKING:
     from router.bus.version_usage import VersionUsage
@@ -34,9 +34,7 @@ def check_drain(
 
     Example:  router bus check-drain 1.0
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_check(settings, version, lag_only=lag_only, as_json=as_json))
+    run_client(nats_url, config, lambda settings: _check(settings, version, lag_only=lag_only, as_json=as_json))
 
 
 async def _check(settings: Settings, version: str, *, lag_only: bool, as_json: bool) -> int:

@@ -11,7 +11,7 @@ from router.cli import exit_codes
 from router.cli.formatting import format_bytes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_lines, printable
-from router.cli.session import load_settings, open_jetstream
+from router.cli.session import open_jetstream, run_client
 from router.contracts.codec import read_value
 from router.contracts.malformed import Malformed
 
@@ -39,9 +39,7 @@ def tail(
     """
     if category not in ("events", "commands", "queries", "dlq"):
         raise typer.BadParameter("should be events, commands, queries or dlq", param_hint="CATEGORY")
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_tail(settings, category, only, last, follow=follow, as_json=as_json))
+    run_client(nats_url, config, lambda settings: _tail(settings, category, only, last, follow=follow, as_json=as_json))
 
 
 async def _tail(settings: Settings, category: str, only: str | None, last: int, *, follow: bool, as_json: bool) -> int:

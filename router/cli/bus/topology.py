@@ -10,7 +10,7 @@ from msgspec import to_builtins
 from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_table
-from router.cli.session import load_settings, open_jetstream
+from router.cli.session import open_jetstream, run_client
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -30,9 +30,7 @@ def topology(
 
     Example:  NATS_STREAM_PREFIX=acme router bus topology --apply
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_topology(settings, apply=apply, as_json=as_json))
+    run_client(nats_url, config, lambda settings: _topology(settings, apply=apply, as_json=as_json))
 
 
 async def _topology(settings: Settings, *, apply: bool, as_json: bool) -> int:

@@ -24,7 +24,7 @@ from router.cli.dlq.selection import (
 )
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, show_progress
-from router.cli.session import open_jetstream
+from router.cli.session import open_jetstream, run_with
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -50,9 +50,7 @@ def export(
     Example:  router dlq export --all -o letters.jsonl
     """
     chosen = DeadLetterSelection(sequences, make_filter(subject, reason, tenant, since), is_all=every)
-    with exit_codes.report_errors():
-        settings = load_system_settings(of, nats_url, config)
-    exit_codes.run(_export(settings, chosen, output))
+    run_with(lambda: load_system_settings(of, nats_url, config), lambda settings: _export(settings, chosen, output))
 
 
 def discard(
@@ -75,9 +73,10 @@ def discard(
     Example:  router dlq discard --reason unreadable
     """
     chosen = DeadLetterSelection(sequences, make_filter(subject, reason, tenant, since), is_all=every)
-    with exit_codes.report_errors():
-        settings = load_system_settings(of, nats_url, config)
-    exit_codes.run(_discard(settings, chosen, yes=yes, erase=erase, as_json=as_json))
+    run_with(
+        lambda: load_system_settings(of, nats_url, config),
+        lambda settings: _discard(settings, chosen, yes=yes, erase=erase, as_json=as_json),
+    )
 
 
 async def _export(settings: Settings, chosen: DeadLetterSelection, output: Path | None) -> int:

@@ -9,8 +9,8 @@ import typer
 from router.cli import exit_codes
 from router.cli.dlq.selection import Of, Reason, Since, Subject, Tenant, load_system_settings, make_filter
 from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_json, print_lines, print_table
-from router.cli.session import open_jetstream
+from router.cli.output import print_json, print_lines, print_records, print_table
+from router.cli.session import open_jetstream, run_with
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -37,9 +37,10 @@ def list_(
     Example:  router dlq list --tenant acme --since 2h
     """
     wanted = make_filter(subject, reason, tenant, since)
-    with exit_codes.report_errors():
-        settings = load_system_settings(of, nats_url, config)
-    exit_codes.run(_groups(settings, wanted, as_json) if group else _list(settings, wanted, limit, as_json))
+    run_with(
+        lambda: load_system_settings(of, nats_url, config),
+        lambda settings: _groups(settings, wanted, as_json) if group else _list(settings, wanted, limit, as_json),
+    )
 
 
 def show(
@@ -53,9 +54,7 @@ def show(
 
     Example:  router dlq show 17
     """
-    with exit_codes.report_errors():
-        settings = load_system_settings(of, nats_url, config)
-    exit_codes.run(_show(settings, sequence, as_json))
+    run_with(lambda: load_system_settings(of, nats_url, config), lambda settings: _show(settings, sequence, as_json))
 
 
 def stats(of: Of = "router", nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
@@ -63,9 +62,7 @@ def stats(of: Of = "router", nats_url: NatsUrl = None, config: ConfigFile = None
 
     Example:  router dlq stats
     """
-    with exit_codes.report_errors():
-        settings = load_system_settings(of, nats_url, config)
-    exit_codes.run(_stats(settings, as_json))
+    run_with(lambda: load_system_settings(of, nats_url, config), lambda settings: _stats(settings, as_json))
 
 
 async def _list(settings: Settings, wanted: DeadLetterFilter, limit: int, as_json: bool) -> int:
@@ -74,12 +71,7 @@ async def _list(settings: Settings, wanted: DeadLetterFilter, limit: int, as_jso
 
     async with open_jetstream(settings) as jetstream:
         letters = [letter async for letter in list_newest_first(jetstream, settings.streams.dlq.name, wanted, limit)]
-    if as_json:
-        print_lines(as_fields(letter) for letter in letters)
-    elif letters:
-        print_table(COLUMNS, map(build_row, letters))
-    else:
-        print("no dead letters")
+    print_records((as_fields(letter) for letter in letters), COLUMNS, map(build_row, letters), empty="no dead letters", as_json=as_json)
     return exit_codes.OK
 
 

@@ -16,7 +16,7 @@ from router.cli.extension.store import ExtensionId, open_store
 from router.cli.option_values import read_object, read_text_payload
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, printable
-from router.cli.session import load_settings, open_jetstream
+from router.cli.session import open_jetstream, run_client
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -46,9 +46,7 @@ def call(
     """
     context = read_object(metadata, "--metadata")
     about = {"tenant_id": tenant, "policy_id": policy, "type": type_, "metadata": context, "timeout_ms": timeout_ms}
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_call(settings, extension_id, read_text_payload(payload), about, as_json))
+    run_client(nats_url, config, lambda settings: _call(settings, extension_id, read_text_payload(payload), about, as_json))
 
 
 async def _call(settings: Settings, extension_id: str, payload: object, about: Mapping[str, Any], as_json: bool) -> int:

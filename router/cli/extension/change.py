@@ -10,7 +10,7 @@ from router.cli import exit_codes
 from router.cli.extension.store import Author, ExtensionId, choose_author, open_store
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json
-from router.cli.session import load_settings
+from router.cli.session import run_client
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -23,9 +23,7 @@ def enable(
 
     Example:  router extension enable pii_guard
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_switch(settings, extension_id, True, choose_author(author), as_json))
+    run_client(nats_url, config, lambda settings: _switch(settings, extension_id, True, choose_author(author), as_json))
 
 
 def disable(
@@ -35,9 +33,7 @@ def disable(
 
     Example:  router extension disable pii_guard
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_switch(settings, extension_id, False, choose_author(author), as_json))
+    run_client(nats_url, config, lambda settings: _switch(settings, extension_id, False, choose_author(author), as_json))
 
 
 def remove(
@@ -52,9 +48,7 @@ def remove(
 
     Example:  router extension remove pii_guard
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_remove(settings, extension_id, yes, as_json))
+    run_client(nats_url, config, lambda settings: _remove(settings, extension_id, yes, as_json))
 
 
 async def _switch(settings: Settings, extension_id: str, enabled: bool, author: str, as_json: bool) -> int:

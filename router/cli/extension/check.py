@@ -12,7 +12,7 @@ from router.cli import exit_codes
 from router.cli.option_values import read_object, read_text_payload
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_table
-from router.cli.session import load_settings, open_jetstream
+from router.cli.session import open_jetstream, run_client
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -45,9 +45,9 @@ def check(
 
     kind, extension_id = _parse_subject(subject, type_)
     tried = cases(kind, extension_id, read_text_payload(payload), read_object(extension_config, "--extension-config"))
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_check(settings, subject, tried, timeout_s=timeout_ms / 1000, strict=strict, as_json=as_json))
+    run_client(
+        nats_url, config, lambda settings: _check(settings, subject, tried, timeout_s=timeout_ms / 1000, strict=strict, as_json=as_json)
+    )
 
 
 async def _check(settings: Settings, subject: str, tried: Sequence[ContractCase], *, timeout_s: float, strict: bool, as_json: bool) -> int:

@@ -14,7 +14,7 @@ from router.cli.extension.count_services import count_services
 from router.cli.extension.request import request
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_table
-from router.cli.session import load_settings, open_jetstream
+from router.cli.session import open_jetstream, run_client
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -39,9 +39,7 @@ def health(
 
     Example:  router extension health
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_health(settings, extension_id, as_json))
+    run_client(nats_url, config, lambda settings: _health(settings, extension_id, as_json))
 
 
 async def _health(settings: Settings, extension_id: str | None, as_json: bool) -> int:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from router.cli import exit_codes
 from router.cli.extension.store import ExtensionId, list_fields, open_store
 from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_json, print_lines, print_table, printable
-from router.cli.session import load_settings
+from router.cli.output import print_json, print_records, printable
+from router.cli.session import run_client
 
 if TYPE_CHECKING:
     from router.app.extension_store import Registered
@@ -22,9 +22,7 @@ def list_(nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson =
 
     Example:  router extension list
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_list(settings, as_json))
+    run_client(nats_url, config, lambda settings: _list(settings, as_json))
 
 
 def show(extension_id: ExtensionId, nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
@@ -32,20 +30,13 @@ def show(extension_id: ExtensionId, nats_url: NatsUrl = None, config: ConfigFile
 
     Example:  router extension show pii_guard
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_show(settings, extension_id, as_json))
+    run_client(nats_url, config, lambda settings: _show(settings, extension_id, as_json))
 
 
 async def _list(settings: Settings, as_json: bool) -> int:
     async with open_store(settings) as store:
         found = await store.list()
-    if as_json:
-        print_lines(map(list_fields, found))
-    elif found:
-        print_table(COLUMNS, map(_row, found))
-    else:
-        print("no extension is registered")
+    print_records(map(list_fields, found), COLUMNS, map(_row, found), empty="no extension is registered", as_json=as_json)
     return exit_codes.OK
 
 

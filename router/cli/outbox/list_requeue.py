@@ -10,8 +10,8 @@ import typer
 from router.cli import exit_codes
 from router.cli.mailbox import ContextName, Dsn
 from router.cli.options import AsJson, ConfigFile
-from router.cli.output import print_json, print_lines, print_table
-from router.cli.session import load_mailbox_settings
+from router.cli.output import print_json, print_records
+from router.cli.session import load_mailbox_settings, run_with
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -25,9 +25,7 @@ def backlog(context: ContextName = None, dsn: Dsn = None, config: ConfigFile = N
 
     Example:  router outbox backlog --json
     """
-    with exit_codes.report_errors():
-        settings = load_mailbox_settings(dsn, context, None, config)
-    exit_codes.run(_backlog(settings, as_json))
+    run_with(lambda: load_mailbox_settings(dsn, context, None, config), lambda settings: _backlog(settings, as_json))
 
 
 def list_parked(
@@ -44,9 +42,7 @@ def list_parked(
 
     Example:  router outbox parked
     """
-    with exit_codes.report_errors():
-        settings = load_mailbox_settings(dsn, None, None, config)
-    exit_codes.run(_list_parked(settings, limit, waiting, as_json))
+    run_with(lambda: load_mailbox_settings(dsn, None, None, config), lambda settings: _list_parked(settings, limit, waiting, as_json))
 
 
 def requeue(
@@ -63,9 +59,7 @@ def requeue(
     """
     if bool(events) == every:
         raise typer.BadParameter("say which events: their ids, or --all")
-    with exit_codes.report_errors():
-        settings = load_mailbox_settings(dsn, None, None, config)
-    exit_codes.run(_requeue(settings, events, as_json))
+    run_with(lambda: load_mailbox_settings(dsn, None, None, config), lambda settings: _requeue(settings, events, as_json))
 
 
 async def _backlog(settings: Settings, as_json: bool) -> int:
@@ -90,12 +84,7 @@ async def _list_parked(settings: Settings, limit: int, waiting: bool, as_json: b
 
     async with tables_of(settings) as session:
         found = await list_failed_rows(session, limit=limit, is_also_waiting=waiting)
-    if as_json:
-        print_lines(map(to_builtins, found))
-    elif found:
-        print_table(COLUMNS, map(_row, found))
-    else:
-        print("nothing is parked")
+    print_records(map(to_builtins, found), COLUMNS, map(_row, found), empty="nothing is parked", as_json=as_json)
     return exit_codes.NO if found else exit_codes.OK
 
 

@@ -1,14 +1,13 @@
-"""`router outbox relay`: publish what a context's services commit, until told to stop."""
+"""`router outbox relay`: publish what a context's services commit, until a signal stops it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from router.cli import exit_codes
 from router.cli.mailbox import ContextName, Dsn
 from router.cli.options import ConfigFile, NatsUrl
 from router.cli.output import print_lines
-from router.cli.session import load_mailbox_settings
+from router.cli.session import load_mailbox_settings, run_with
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -22,9 +21,7 @@ def relay(context: ContextName = None, dsn: Dsn = None, nats_url: NatsUrl = None
 
     Example:  ROUTER_MAILBOX__DSN=postgresql://localhost/sea router outbox relay --context sea
     """
-    with exit_codes.report_errors():
-        settings = load_mailbox_settings(dsn, context, nats_url, config)
-    exit_codes.run(_relay(settings))
+    run_with(lambda: load_mailbox_settings(dsn, context, nats_url, config), _relay)
 
 
 async def _relay(settings: Settings) -> int:

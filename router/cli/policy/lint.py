@@ -10,7 +10,7 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.options import AsJson
-from router.cli.output import print_lines, print_table
+from router.cli.output import print_records
 
 Remark = tuple[str, str, str, str]  # file, severity, path inside the document, message
 COLUMNS = ("file", "", "where", "what")
@@ -25,12 +25,13 @@ def lint(
     Example:  router policy lint ./policies
     """
     remarks = [remark for file, name in _list_documents(path) for remark in _check_document(file, name)]
-    if as_json:
-        print_lines(dict(zip(("file", "severity", "path", "message"), remark, strict=True)) for remark in remarks)
-    elif remarks:
-        print_table(COLUMNS, remarks)
-    else:
-        print("nothing to say against it")
+    print_records(
+        (dict(zip(("file", "severity", "path", "message"), remark, strict=True)) for remark in remarks),
+        COLUMNS,
+        remarks,
+        empty="nothing to say against it",
+        as_json=as_json,
+    )
     raise typer.Exit(exit_codes.NO if any(severity == "error" for _, severity, _, _ in remarks) else exit_codes.OK)
 
 

@@ -9,10 +9,10 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_lines, print_table
+from router.cli.output import print_lines, print_records, print_table
 from router.cli.policy.rows import build_difference_row, build_stored_row, list_change_fields, list_difference_fields, list_stored_fields
 from router.cli.policy.store import Name, Tenant, open_store
-from router.cli.session import load_settings
+from router.cli.session import load_settings, run_client
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -33,9 +33,7 @@ def list_(
 
     Example:  router policy list --tenant acme
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_list(settings, tenant, as_json))
+    run_client(nats_url, config, lambda settings: _list(settings, tenant, as_json))
 
 
 def show(
@@ -70,9 +68,7 @@ def history(tenant: Tenant, name: Name, *, nats_url: NatsUrl = None, config: Con
 
     Example:  router policy history acme default
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_history(settings, (tenant, name), as_json))
+    run_client(nats_url, config, lambda settings: _history(settings, (tenant, name), as_json))
 
 
 def diff(
@@ -89,20 +85,19 @@ def diff(
 
     Example:  router policy diff acme default 3 4
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_diff(settings, (tenant, name), former, later, as_json))
+    run_client(nats_url, config, lambda settings: _diff(settings, (tenant, name), former, later, as_json))
 
 
 async def _list(settings: Settings, tenant: str | None, as_json: bool) -> int:
     async with open_store(settings) as store:
         found = await store.list(tenant)
-    if as_json:
-        print_lines(map(list_stored_fields, found))
-    elif found:
-        print_table(("tenant", "policy", "version", "author", "written", "hash"), map(build_stored_row, found))
-    else:
-        print("no policies")
+    print_records(
+        map(list_stored_fields, found),
+        ("tenant", "policy", "version", "author", "written", "hash"),
+        map(build_stored_row, found),
+        empty="no policies",
+        as_json=as_json,
+    )
     return exit_codes.OK
 
 
@@ -125,10 +120,11 @@ async def _diff(settings: Settings, key: tuple[str, str], former: int, later: in
     async with open_store(settings) as store:
         before, after = [await store.get(*key, version) for version in (former, later)]
     found = find_differences(before.document, after.document)
-    if as_json:
-        print_lines(map(list_difference_fields, found))
-    elif found:
-        print_table(("where", f"version {former}", f"version {later}"), map(build_difference_row, found))
-    else:
-        print("they say the same")
+    print_records(
+        map(list_difference_fields, found),
+        ("where", f"version {former}", f"version {later}"),
+        map(build_difference_row, found),
+        empty="they say the same",
+        as_json=as_json,
+    )
     return exit_codes.NO if found else exit_codes.OK

@@ -10,7 +10,7 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_json, print_lines, print_table
+from router.cli.output import print_json, print_records
 from router.cli.policy.store import Author, choose_author, open_store
 from router.cli.session import load_settings
 
@@ -71,12 +71,13 @@ def _refuse(lines: Iterable[str], mistakes: Sequence[Mistake], as_json: bool) ->
 
 
 def _print(steps: Sequence[PolicySyncStep], as_json: bool) -> None:
-    if as_json:
-        print_lines(_fields(step) for step in steps)
-    elif steps:
-        print_table(("", "tenant", "policy", "now", "what changes"), map(_row, steps))
-    else:
-        print("nothing to do: all is equal")
+    print_records(
+        (_fields(step) for step in steps),
+        ("", "tenant", "policy", "now", "what changes"),
+        map(_row, steps),
+        empty="nothing to do: all is equal",
+        as_json=as_json,
+    )
 
 
 def _fields(step: PolicySyncStep) -> dict[str, object]:

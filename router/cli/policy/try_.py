@@ -14,7 +14,7 @@ from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_table, printable
 from router.cli.policy.store import refuse
 from router.cli.policy.trial import combine_answers, print_trial, print_trial_json
-from router.cli.session import load_settings, open_jetstream
+from router.cli.session import open_jetstream, run_client
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -59,9 +59,7 @@ def try_(
     candidate = _read_candidate(file, tenant or file.resolve().parent.name, policy or file.stem, as_json)
     if request is not None:
         raise typer.Exit(_decide(candidate.policy, _read_request(request), as_json))
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_compare(settings, candidate, against or 1, timeout, as_json, is_guessed=tenant is None))
+    run_client(nats_url, config, lambda settings: _compare(settings, candidate, against or 1, timeout, as_json, is_guessed=tenant is None))
 
 
 def _read_candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPolicy:

@@ -12,7 +12,7 @@ from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json
 from router.cli.policy.store import Author, Name, Tenant, choose_author, open_store, refuse
-from router.cli.session import load_settings
+from router.cli.session import load_settings, run_client
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -59,9 +59,7 @@ def rollback(
 
     Example:  router policy rollback acme default --to 3
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_rollback(settings, (tenant, name), to, choose_author(author), as_json))
+    run_client(nats_url, config, lambda settings: _rollback(settings, (tenant, name), to, choose_author(author), as_json))
 
 
 def delete(
@@ -79,9 +77,7 @@ def delete(
 
     Example:  router policy delete acme trial
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    exit_codes.run(_delete(settings, (tenant, name), replaces, as_json))
+    run_client(nats_url, config, lambda settings: _delete(settings, (tenant, name), replaces, as_json))
 
 
 async def _put(

@@ -9,7 +9,7 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.options import AsJson
-from router.cli.output import print_lines, print_table
+from router.cli.output import print_records
 from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
 
 if TYPE_CHECKING:
@@ -44,12 +44,13 @@ def seal(
 def _show(seals: list[Seal], held: list[bool | None], as_json: bool) -> None:
     from msgspec import to_builtins
 
-    if as_json:
-        print_lines({**to_builtins(one), **({} if holds is None else {"holds": holds})} for one, holds in zip(seals, held, strict=True))
-    elif seals:
-        print_table(COLUMNS, (_row(one, holds) for one, holds in zip(seals, held, strict=True)))
-    else:
-        print("no period is sealed")
+    print_records(
+        ({**to_builtins(one), **({} if holds is None else {"holds": holds})} for one, holds in zip(seals, held, strict=True)),
+        COLUMNS,
+        (_row(one, holds) for one, holds in zip(seals, held, strict=True)),
+        empty="no period is sealed",
+        as_json=as_json,
+    )
 
 
 def _row(one: Seal, holds: bool | None) -> tuple[object, ...]:

@@ -43,14 +43,14 @@ def compact(warehouse: Warehouse, *, at_least: int = AT_LEAST) -> Commit | None:
 def sweep(warehouse: Warehouse, *, older_than: timedelta = LEFTOVER) -> list[str]:
     """Delete the directories of jobs that no commit names, and return their names."""
     named = {find_job_directory(file.path) for commit in warehouse.commits() for files in commit.add.values() for file in files}
-    gone = []
+    removed = []
     for table in (*SCHEMAS, STAGING):
         for info in warehouse.storage.list_names(table):
             home = f"{table}/{info.base_name}"
             if info.type is fs.FileType.Directory and home not in named and _is_older(info, older_than):
                 warehouse.storage.remove(home)
-                gone.append(home)
-    return gone
+                removed.append(home)
+    return removed
 
 
 def find_job_directory(path: str) -> str:

@@ -27,9 +27,9 @@ def _check_gaps(bronze: pa.Array, deleted: Set[int] | None) -> ReconcileCheck:
     twice = _find_repeated(bronze)
     figures = {"first": first, "last": last, "messages": len(bronze), "missing": len(missing), "twice": len(twice)}
     if not missing and not twice:
-        gone = last - first + 1 - len(bronze)
+        absent = last - first + 1 - len(bronze)
         return ReconcileCheck(
-            "sequences", True, f"{len(bronze)} messages" + (f", {gone} were deleted in the stream" if gone else ""), figures
+            "sequences", True, f"{len(bronze)} messages" + (f", {absent} were deleted in the stream" if absent else ""), figures
         )
     hint = "; the stream was not asked whether they were deleted" if deleted is None and missing else ""
     return ReconcileCheck(

@@ -88,11 +88,11 @@ class EphemeralConsumer:
             self._has_news.clear()
             await self._wait_for_delivery()
         self._catch_up()
-        heard = self._buffer
+        buffer = self._buffer
         self._begin_batch()
-        if not len(heard):
+        if not len(buffer):
             raise Interrupted(f"{self._stream}: the consumer says no more")
-        return heard, self._check_gaps(heard)
+        return buffer, self._check_gaps(buffer)
 
     async def close(self) -> None:
         """Delete the consumer on the server, if the server can be reached."""
@@ -109,16 +109,16 @@ class EphemeralConsumer:
         except TimeoutError:
             self._is_cut = len(self._buffer) == before
 
-    def _check_gaps(self, heard: DeliveryBuffer) -> DeliveryPositions:
-        places = parse_positions(heard.replies)
-        whole = places.count_contiguous(self._delivered + 1)
+    def _check_gaps(self, buffer: DeliveryBuffer) -> DeliveryPositions:
+        positions = parse_positions(buffer.replies)
+        whole = positions.count_contiguous(self._delivered + 1)
         self._delivered += whole
-        if whole == len(heard):
-            return places
+        if whole == len(buffer):
+            return positions
         self._is_cut, self._is_delivered = True, False
         if not whole:
             raise Interrupted(f"{self._stream}: deliveries were lost on the way")
-        return places.take_first(whole)
+        return positions.take_first(whole)
 
     # -- every few thousand messages -------------------------------------------------------------------------------------
 

@@ -78,16 +78,16 @@ class RangeFetch:
         if self._consumer.is_over:
             await self._finish_range()
             return None
-        heard, places = await self._consumer.take_batch()
-        places = places.take_below(self._wanted.end)
-        if not len(places.sequences):
+        buffer, positions = await self._consumer.take_batch()
+        positions = positions.take_below(self._wanted.end)
+        if not len(positions.sequences):
             await self._finish_range()
             return None
-        if (gap := places.find_gap(self._next - 1)) is not None:
+        if (gap := positions.find_gap(self._next - 1)) is not None:
             await self._refuse_loss(gap, gap)
-        self._next = places.sequences[-1].as_py() + 1
+        self._next = positions.sequences[-1].as_py() + 1
         self._silence_s = SILENCE_S
-        return heard, places
+        return buffer, positions
 
     async def _open_consumer(self) -> EphemeralConsumer:
         facts = await self._refuse_loss(self._next, self._next)

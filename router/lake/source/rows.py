@@ -39,17 +39,17 @@ class DeliveryBuffer:
 
 
 def make_record_batch(
-    stream: str, heard: DeliveryBuffer, places: DeliveryPositions, schema: pa.Schema, *, has_headers: bool
+    stream: str, buffer: DeliveryBuffer, positions: DeliveryPositions, schema: pa.Schema, *, has_headers: bool
 ) -> pa.RecordBatch:
     """Make a row for each position; they belong to the first deliveries of the buffer."""
-    count = len(places.sequences)
+    count = len(positions.sequences)
     columns = [
         pa.repeat(pa.scalar(stream, pa.string()), count),
-        places.sequences,
-        _decode_subjects(heard.subjects[:count]),
-        places.times.cast(pa.timestamp("ns", "UTC")).cast(schema.field("time").type, safe=False),
-        parse_headers(heard.heads[:count] if has_headers else [], count, schema.field("headers").type),
-        pa.array(heard.data[:count], pa.binary()),
+        positions.sequences,
+        _decode_subjects(buffer.subjects[:count]),
+        positions.times.cast(pa.timestamp("ns", "UTC")).cast(schema.field("time").type, safe=False),
+        parse_headers(buffer.heads[:count] if has_headers else [], count, schema.field("headers").type),
+        pa.array(buffer.data[:count], pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

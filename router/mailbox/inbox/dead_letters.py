@@ -32,7 +32,7 @@ class InboxDeadLetters(Struct, frozen=True, kw_only=True):
     max_bytes: int
 
     def write(self, message: Message, reason: str, fault: Fault, *, is_whole: bool = True) -> Effect:
-        """A subscription's `letter`; not whole: the message itself is gone."""
+        """Write a consumer's dead letter; not whole: the message itself is gone."""
         message_id = message_id_of(message)
         letter = build_dead_letter(
             message,
