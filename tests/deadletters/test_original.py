@@ -1,4 +1,4 @@
-"""What is sent again for a letter, and why some letters stay."""
+"""What is sent again for a dead letter, and why some dead letters stay."""
 
 from typing import Any
 

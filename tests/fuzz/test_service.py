@@ -1,4 +1,4 @@
-"""Damaged messages on a real router: each of them ends in a stamp, and the next good one is served as if nothing had been."""
+"""Damaged messages on a real router: each of them is acked, and the next good one is served as if nothing had been."""
 
 import random
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.support.stories import a_request, ask
 from tests.support.waiting import until
 from tests.support.workers import NOW_MS, an_ack, in_every_form
 
-SUBSCRIPTIONS = ("decide", "results", "acks")
+LANES = ("decide", "results", "acks")
 AT_ONCE = 250
 
 
@@ -50,10 +50,8 @@ async def _fed(nc: Client, broker: Broker, prefix: str, *, messages: int, seed: 
                 await connection.flush()
         await connection.flush()
         await connection.close()
-        for subscription in SUBSCRIPTIONS:
-            await until(
-                lambda subscription=subscription: _is_settled(nc, settings, subscription), within_s=300, what=f"{subscription} settled"
-            )
+        for lane in LANES:
+            await until(lambda lane=lane: _is_settled(nc, settings, lane), within_s=300, what=f"{lane} settled")
         assert (await ask(nc, settings, a_request("next")))["ok"] is True
         await until(lambda: all(check.ok for check in router.service.readiness().values()), what="a router that is ready")
         told = await nc.jetstream().stream_info(settings.streams.dlq.name)
@@ -61,7 +59,7 @@ async def _fed(nc: Client, broker: Broker, prefix: str, *, messages: int, seed: 
 
 
 def _send(connection: Connection, settings: Settings, rng: random.Random) -> None:
-    """One message on one of the subscriptions, its header block damaged now and then beyond what a header is."""
+    """One message for one of the consumers, its header block damaged now and then beyond what a header is."""
     subject, seeds = rng.choice(
         [
             (settings.decide.subject, list(every_form().values())),
@@ -78,7 +76,7 @@ def _send(connection: Connection, settings: Settings, rng: random.Random) -> Non
     connection.publish_nowait(subject, data, rng.choice(["", "_INBOX.fuzz.1", "_INBOX.fuzz.1", "fuzz.elsewhere"]), head)
 
 
-async def _is_settled(nc: Client, settings: Settings, subscription: str) -> bool:
-    config = getattr(settings, subscription)
-    info = await nc.jsm().consumer_info(getattr(settings.streams, subscription).name, config.durable)
+async def _is_settled(nc: Client, settings: Settings, lane: str) -> bool:
+    config = getattr(settings, lane)
+    info = await nc.jsm().consumer_info(getattr(settings.streams, lane).name, config.durable)
     return (info.num_pending, info.num_ack_pending) == (0, 0)

@@ -369,7 +369,7 @@ async def test_an_agent_may_listen_to_events_and_to_commands(broker: Broker, nc:
 
 
 async def test_nothing_is_acknowledged_while_its_messages_cannot_be_stored(broker: Broker, nc: Client, tmp_path: Path) -> None:
-    """MF-4: the stream of events is gone; the subscription waits, and goes on where it was."""
+    """MF-4: the stream of events is gone; the consumer waits, and goes on where it was."""
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
         async with an_agent(broker.url, tmp_path / "w.db") as agent:

@@ -70,7 +70,7 @@ async def consuming(bus: Bus, handle: BusHandler, name: str = "projector", **opt
 
 
 async def settled(bus: Bus, name: str = "projector", category: str = "events") -> None:
-    """Return when everything that is stored was delivered and stamped for good."""
+    """Return when every stored message was delivered and has its final ack."""
     stream, durable = f"{bus.settings.stream_prefix}-{category}", bus.settings.durable(name)
 
     async def is_settled() -> bool:

@@ -41,7 +41,7 @@ def with_options(deadline_ms: int = 5000, attempts: int = 2) -> Json:
 
 
 class WorkPlace:
-    """Assignments, results, letters and acks in streams; heartbeats heard."""
+    """Assignments, results, dead letters and acks in streams; heartbeats heard."""
 
     def __init__(self, connection: Connection, url: str, name: str) -> None:
         name = f"{name}_{next(_PLACES)}"
