@@ -225,7 +225,7 @@ async def test_our_own_word_is_never_news_to_us() -> None:
 def test_a_readers_slow_wall_clock_holds_no_provider_longer_than_the_rules_say() -> None:
     writer, reader = SomeProviders(), SomeProviders()
     opened = a_sharing(writer)._record(BreakerTransition("acme/openai", CLOSED, OPEN, 1, 10.0, False))
-    told = a_sharing(reader, behind_s=3600)._told_of(opened)
+    told = a_sharing(reader, behind_s=3600)._build_transition(opened)
     assert told.until == 3610
     reader.breakers.apply_remote({PAIR: told})
     assert (reader.breakers.find_not_closed("acme") or {})["openai"].block_end() == 10.0
