@@ -29,7 +29,7 @@ def settings(url: str, given: Given = NOTHING) -> Settings:
 
 
 def lane(url: str) -> dict[str, str]:
-    """What a yardstick, which knows nothing of settings, has to be told of the decide lane."""
+    """What a yardstick, which knows nothing of settings, must know of the decide consumer."""
     config = settings(url)
     return {"subject": config.decide.subject, "stream": config.streams.decide.name, "durable": config.decide.durable}
 

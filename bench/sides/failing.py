@@ -1,4 +1,4 @@
-"""A lane of delivery on the decide stream, with a handler that does nothing, or fails a few times before."""
+"""A consumer on the decide stream, with a handler that does nothing, or fails a few times before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DONE = Done()
 
 
 class Counted(NullObserver):
-    """How many messages have their last stamp."""
+    """How many messages have their final ack."""
 
     done = 0
 

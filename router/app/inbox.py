@@ -72,8 +72,8 @@ class InboxService:
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """`on_ready` gets the address of the pages. Raises Misconfigured, DatabaseUnavailable and BrokerUnavailable at the start."""
         async with self._open() as inbox:
-            self._inbox = inbox
             await inbox.open()
+            self._inbox = inbox
             self._register_gauges(inbox)
             await supervise(self._tree(inbox, on_ready))
 

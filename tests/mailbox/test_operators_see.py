@@ -124,8 +124,10 @@ async def test_an_inbox_is_not_ready_while_its_database_is_away_though_nothing_a
     monkeypatch.setattr(inbox, "GAUGES_EVERY_S", 0.05)
     service = InboxService(settings_of(broker, dsn := await mortal.database()), record)
     service._database = Database(DatabaseConfig(dsn, timeout=0.5))  # the default waits five seconds for each look
-    async with at_work(service.run()):
-        await until(lambda: "database" in service.readiness() and service.readiness()["database"].ok)
+    ready = asyncio.Event()
+    async with at_work(service.run(lambda _: ready.set())):
+        await ready.wait()
+        assert service.readiness()["database"].ok
         mortal.kill()
         await until(lambda: not service.readiness()["database"].ok, within_s=20)
         await asyncio.to_thread(mortal.start)

@@ -25,7 +25,7 @@ INSIDE_FUNCTIONS = {
     ("deadletters/depth.py", None): "a letter's subject, at most 4 kB, between two literals of the settings",
     ("lake/tables/schemas.py", r",\s+"): "our own table of columns",
     ("lake/session.py", r'version "(?:1\.)?(\d+)'): "what `java -version` prints",
-    ("cli/dlq/chosen.py", r"(\d{1,6})([smhd])"): "an option of the command line",
+    ("cli/dlq/selection.py", r"(\d{1,6})([smhd])"): "an option of the command line",
     ("samples/extensions/pii_guard.py", r"\D"): "one character at a time",
 }
 SMALL, LARGE = 2_000, 16_000
