@@ -39,7 +39,7 @@ async def settle(ready: Ready, *, url: str, failures: int, first: int, last: int
     def handle(message: Message) -> Outcome:
         return NOT_NOW if message.attempts <= failures else DONE
 
-    lane = Subscription(
+    subscription = Subscription(
         stream=stream,
         durable=durable,
         options=ConsumerOptions(max_attempts=failures + 2),
@@ -50,7 +50,7 @@ async def settle(ready: Ready, *, url: str, failures: int, first: int, last: int
     )
     async with jetstream_on(url) as jetstream, asyncio.TaskGroup() as tasks:
         consumer = Consumer(
-            lane,
+            subscription,
             jetstream,
             attempts_bucket=config.buckets.attempts.name,
             answer=lambda *_: None,

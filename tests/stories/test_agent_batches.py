@@ -26,7 +26,7 @@ KNOWN = f"k-{MANY - 10}"
 async def _batched(jetstream: JetStream) -> int:
     """How many messages came to the stream in batches."""
     count, sequence = 0, 0
-    while (message := await jetstream.next_on(EVENTS, COUNTED, sequence + 1)) is not None:
+    while (message := await jetstream.get_next(EVENTS, COUNTED, sequence + 1)) is not None:
         sequence = message.sequence
         count += "Nats-Batch-Id" in message.headers
     return count

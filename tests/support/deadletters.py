@@ -8,7 +8,7 @@ import orjson
 from router.contracts.dead_letter import build_dead_letter
 from router.deadletters import ReplayReport, read_by_filter, read_by_sequence, replay
 from router.delivery.api import JetStream, StoredMessage
-from router.delivery.stream_reader import reading
+from router.delivery.stream_reader import open_reader
 from router.message import Message
 from router.outcome import Fault
 
@@ -74,5 +74,5 @@ class House:
 
     async def sent(self) -> list[StoredMessage]:
         """What stands in the stream that failed."""
-        async with reading(self.jetstream, self.stream) as reader:
+        async with open_reader(self.jetstream, self.stream) as reader:
             return await reader.read(reader.total) if reader.total else []

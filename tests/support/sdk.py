@@ -97,7 +97,7 @@ class WorkPlace:
 
     async def stored(self, subject: str) -> list[StoredMessage]:
         found, sequence = [], 1
-        while (stored := await self.jetstream.next_on(self._said, subject, sequence)) is not None:
+        while (stored := await self.jetstream.get_next(self._said, subject, sequence)) is not None:
             found.append(stored)
             sequence = stored.sequence + 1
         return found
