@@ -28,8 +28,8 @@ def settings(url: str, given: Given = NOTHING) -> Settings:
     return load(None, {"nats.url": url, "http.port": 0, **given}, {}).settings
 
 
-def lane(url: str) -> dict[str, str]:
-    """What a yardstick, which knows nothing of settings, has to be told of the decide lane."""
+def decide_subscription(url: str) -> dict[str, str]:
+    """What a yardstick, which knows nothing of settings, must know of the decide consumer."""
     config = settings(url)
     return {"subject": config.decide.subject, "stream": config.streams.decide.name, "durable": config.decide.durable}
 

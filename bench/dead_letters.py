@@ -1,4 +1,4 @@
-"""How fast does poison become dead letters? Every stored request lacks its text: a letter for each, stored before the stamp, and an answer.
+"""How fast does poison become dead letters? Stored requests lack their text: each gets an answer, and a dead letter before its ack.
 
 From a tenth of them on to the last acknowledgement. The yardstick publishes the bytes that it was given, waits for the PubAck in a
 callback, acks, and sends no reply.

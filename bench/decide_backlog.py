@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 
-from bench.broker import a_broker, lane, nothing_is_left
+from bench.broker import a_broker, decide_subscription, nothing_is_left
 from bench.process import figures_of
 from bench.question import Figure, Measured, Question, Side, at_least, sized
 
@@ -26,13 +26,13 @@ async def router(scale: float) -> Measured:
 async def bare(scale: float) -> Measured:
     count = sized(REQUESTS, scale)
     async with _backlog_of(count) as url:
-        return await figures_of("bench.sides.bare", "backlog", url=url, last=count, **lane(url))
+        return await figures_of("bench.sides.bare", "backlog", url=url, last=count, **decide_subscription(url))
 
 
 async def fetch(scale: float) -> Measured:
     count = sized(REQUESTS_FETCHED, scale)
     async with _backlog_of(count) as url:
-        return await figures_of("bench.sides.fetch", "backlog", url=url, last=count, **lane(url))
+        return await figures_of("bench.sides.fetch", "backlog", url=url, last=count, **decide_subscription(url))
 
 
 async def typed_stream(scale: float) -> Measured:
@@ -46,7 +46,7 @@ async def untyped_stream(scale: float) -> Measured:
 async def _stream(way: str, scale: float) -> Measured:
     count = sized(REQUESTS_OF_FASTSTREAM, scale)
     async with _backlog_of(count) as url:
-        return await figures_of("bench.sides.stream", way, url=url, last=count, **lane(url))
+        return await figures_of("bench.sides.stream", way, url=url, last=count, **decide_subscription(url))
 
 
 @contextlib.asynccontextmanager

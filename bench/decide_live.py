@@ -5,7 +5,7 @@ The bare loop has a listener too, so both sides hear every request twice: as it 
 
 from __future__ import annotations
 
-from bench.broker import a_broker, lane, nothing_is_left
+from bench.broker import a_broker, decide_subscription, nothing_is_left
 from bench.load import Load, answered
 from bench.question import Figure, Measured, Question, Side, at_least
 
@@ -23,7 +23,7 @@ async def bare(scale: float) -> Measured:
 async def _answered(scale: float, side: str, function: str) -> Measured:
     load = LOAD.at(scale)
     async with a_broker() as url:
-        decide = lane(url)
+        decide = decide_subscription(url)
         told = decide if side == "bare" else {}
         figures = await answered(load, side, function, url=url, asked_on=decide["subject"], **told)
         await nothing_is_left(url, load.all)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 from msgspec.structs import asdict, replace
 
-from bench.broker import a_broker, lane, nothing_is_left
+from bench.broker import a_broker, decide_subscription, nothing_is_left
 from bench.process import a_child, figures_of
 from bench.question import Broken, Figure, Measured, Question, Side, at_least, at_most, sized
 from bench.sides.pacer import Ramp
@@ -37,11 +37,11 @@ async def bare(scale: float) -> Measured:
 async def _loaded(scale: float, side: str, function: str, *, is_scraped: bool = False) -> Measured:
     ramp = replace(RAMP, **{name: sized(getattr(RAMP, name), scale, 1_000) for name in ("warm", "closed", "opened")})
     async with a_broker() as url:
-        told = lane(url) if side == "bare" else {}
+        told = decide_subscription(url) if side == "bare" else {}
         async with a_child(f"bench.sides.{side}", function, url=url, first=ramp.warm, last=ramp.all, **told) as server:
             address = (await server.ready()).get("http")
             async with _scraping(address if is_scraped else None):
-                asking = figures_of("bench.sides.pacer", "pace", url=url, subject=lane(url)["subject"], ramp=asdict(ramp))
+                asking = figures_of("bench.sides.pacer", "pace", url=url, subject=decide_subscription(url)["subject"], ramp=asdict(ramp))
                 asked, served = await asyncio.gather(asking, server.figures())
         await nothing_is_left(url, ramp.all)
     if asked["wrong"]:

@@ -5,7 +5,7 @@ The echo stores nothing and decides nothing: the ratio is the price of durabilit
 
 from __future__ import annotations
 
-from bench.broker import a_broker, lane
+from bench.broker import a_broker, decide_subscription
 from bench.load import Load, answered
 from bench.question import Figure, Measured, Question, Side, at_most
 
@@ -15,7 +15,7 @@ ECHO = "bench.echo"
 
 async def router(scale: float) -> Measured:
     async with a_broker() as url:
-        return await answered(LOAD.at(scale), "router", "decide", url=url, asked_on=lane(url)["subject"])
+        return await answered(LOAD.at(scale), "router", "decide", url=url, asked_on=decide_subscription(url)["subject"])
 
 
 async def stock_echo(scale: float) -> Measured:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from bench.broker import a_broker, lane, nothing_is_left
+from bench.broker import a_broker, decide_subscription, nothing_is_left
 from bench.process import figures_of
 from bench.question import Figure, Measured, Question, Side, sized
 
@@ -19,7 +19,7 @@ async def _decided(side: str, function: str, size: str, scale: float) -> Measure
     count = sized(full, scale)
     async with a_broker() as url:
         await figures_of("bench.sides.store", "fill", url=url, count=count, payload=payload)
-        told = {"first": 1} if side == "router" else lane(url)
+        told = {"first": 1} if side == "router" else decide_subscription(url)
         figures = await figures_of(f"bench.sides.{side}", function, url=url, last=count, **told)
         await nothing_is_left(url, count)
     return figures

@@ -1,4 +1,4 @@
-"""How fast are letters sent again? From the first look at the journal to the last letter removed, each message proven to stand there.
+"""How fast are dead letters sent again? From the first look at the journal to the last one removed, each message proven to stand there.
 
 Ten thousand letters with payloads of some hundred bytes, to a stream that acknowledges (results) and to one that does not
 (decide), where the proof is the message itself. The yardstick publishes and waits for PubAcks alike, and removes nothing.
@@ -38,7 +38,7 @@ async def _replayed(to: str, scale: float) -> Measured:
 
 @contextlib.asynccontextmanager
 async def _letters_of(to: str, count: int) -> AsyncIterator[str]:
-    """A broker with that many letters."""
+    """A broker with that many dead letters."""
     async with a_broker() as url:
         await figures_of("bench.sides.letters", "fill", url=url, count=count, to=to)
         yield url

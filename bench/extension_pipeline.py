@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 
-from bench.broker import a_broker, lane, nothing_is_left
+from bench.broker import a_broker, decide_subscription, nothing_is_left
 from bench.load import Load
 from bench.process import a_child, figures_of
 from bench.question import Figure, Measured, Question, Side, at_least, at_most, sized
@@ -47,7 +47,9 @@ async def _alone(scale: float) -> float:
     load = ONE_BY_ONE.at(scale)
     async with _extensions() as url, a_child("bench.sides.extended", "router", url=url, first=load.warm, last=load.all) as server:
         await server.ready()
-        await figures_of("bench.sides.asker", "ask", url=url, subject=lane(url)["subject"], warm=load.warm, count=load.count, in_flight=1)
+        await figures_of(
+            "bench.sides.asker", "ask", url=url, subject=decide_subscription(url)["subject"], warm=load.warm, count=load.count, in_flight=1
+        )
         return (await server.figures())["handled_ms"]
 
 

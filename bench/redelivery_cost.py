@@ -1,7 +1,8 @@
 """What does a failure cost? Every message fails once, is sent away with a NAK, comes again, is started anew and acknowledged.
 
 Delivery alone with a handler that does nothing: a failed first delivery and each later attempt is counted, its PubAck awaited, before the
-handler runs, and the window falls to one message (it kept a poison message's neighbours safe). The yardstick is the same lane undisturbed.
+handler runs, and the window falls to one message (it kept a poison message's neighbours safe). The yardstick is the same subscription,
+undisturbed.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ what the server and the generator spend on a request stand beside the rate; the 
 
 from __future__ import annotations
 
-from bench.broker import a_broker, lane, nothing_is_left
+from bench.broker import a_broker, decide_subscription, nothing_is_left
 from bench.load import Load, answered
 from bench.process import figures_of
 from bench.question import Figure, Measured, Question, Side, at_least, sized
@@ -44,7 +44,7 @@ async def _backlog(scale: float, workers: int) -> Measured:
 async def _live(scale: float, workers: int) -> Measured:
     load = LOAD.at(scale)
     async with a_broker() as url:
-        figures = await answered(load, "fleet", "decide", url=url, asked_on=lane(url)["subject"], workers=str(workers))
+        figures = await answered(load, "fleet", "decide", url=url, asked_on=decide_subscription(url)["subject"], workers=str(workers))
         await nothing_is_left(url, load.all)
     return figures
 

@@ -1,4 +1,4 @@
-"""A lane of delivery on the decide stream, with a handler that does nothing, or fails a few times before."""
+"""A consumer on the decide stream, with a handler that does nothing, or fails a few times before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DONE = Done()
 
 
 class Counted(NullObserver):
-    """How many messages have their last stamp."""
+    """How many messages have their final ack."""
 
     done = 0
 
@@ -39,7 +39,7 @@ async def settle(ready: Ready, *, url: str, failures: int, first: int, last: int
     def handle(message: Message) -> Outcome:
         return NOT_NOW if message.attempts <= failures else DONE
 
-    lane = Subscription(
+    subscription = Subscription(
         stream=stream,
         durable=durable,
         options=ConsumerOptions(max_attempts=failures + 2),
@@ -50,7 +50,7 @@ async def settle(ready: Ready, *, url: str, failures: int, first: int, last: int
     )
     async with jetstream_on(url) as jetstream, asyncio.TaskGroup() as tasks:
         consumer = Consumer(
-            lane,
+            subscription,
             jetstream,
             attempts_bucket=config.buckets.attempts.name,
             answer=lambda *_: None,

@@ -22,14 +22,14 @@ FAULT = Fault("extension_unavailable", "the provider was away")
 
 
 async def fill(ready: Ready, *, url: str, count: int, to: str) -> Measured:
-    """Store letters about `count` messages of the decide or the results subject."""
+    """Store dead letters about `count` messages of the decide or the results subject."""
     subject = getattr(settings(url), to).subject
     await _store(url, [_letter(number, subject) for number in range(count)])
     return {"stored": count}
 
 
 async def replay(ready: Ready, *, url: str, count: int) -> Measured:
-    """Send every letter again."""
+    """Send every dead letter again."""
     stream = settings(url).streams.dlq.name
     async with jetstream_on(url) as jetstream:
         begin, cpu = time.perf_counter(), time.process_time()

@@ -51,7 +51,7 @@ async def _holds(jetstream: JetStream, stream: str, count: int) -> None:
 
 
 async def router(ready: Ready, *, url: str, first: int, last: int) -> Measured:
-    """The whole router, from result `first`, when its start is over, to the last that has its stamp."""
+    """The whole router, from result `first`, when its start is over, to the last that has its ack."""
     async with a_router(url, lambda address: ready(http=address.http)) as service:
         durable = service.settings.results.durable
         return await stretch(lambda: service.metrics.acks.get((durable,), 0), first, last)

@@ -42,6 +42,6 @@ async def a_router(url: str, on_ready: Callable[[Address], None], given: Given =
 
 
 def settled(service: RouterService) -> Callable[[], int]:
-    """How many requests have their last stamp."""
+    """How many requests have their final ack."""
     durable = service.settings.decide.durable
     return lambda: service.metrics.acks.get((durable,), 0)

@@ -18,7 +18,7 @@ from router.policy.fields import DocumentError
 
 
 class AdminPolicies:
-    """`admin.policies.PolicyBook` over the bucket."""
+    """`admin.policies.PolicyRepository` over the bucket."""
 
     def __init__(self, store: PolicyStore) -> None:
         self._store = store
@@ -41,7 +41,7 @@ class AdminPolicies:
 
 
 class AdminExtensions:
-    """`admin.extensions.ExtensionBook` over the bucket."""
+    """`admin.extensions.ExtensionRepository` over the bucket."""
 
     def __init__(self, store: ExtensionStore) -> None:
         self._store = store

@@ -28,7 +28,7 @@ from router.policy import Policy, TraceStep, evaluate
 
 
 class ExtensionHealth:
-    """`admin.instances.HealthBook`: the window's figures with the breaker's state beside them."""
+    """`admin.instances.HealthSource`: the window's figures with the breaker's state beside them."""
 
     def __init__(self, registry: ExtensionRegistry, health: HealthTracker, breakers: Breakers) -> None:
         self._registry = registry
@@ -46,7 +46,7 @@ class ExtensionHealth:
 
 
 class BreakerStates:
-    """`admin.instances.BreakerBook`: each registered extension has a state, also before its first call."""
+    """`admin.instances.BreakerSource`: each registered extension has a state, also before its first call."""
 
     def __init__(self, registry: ExtensionRegistry, breakers: Breakers) -> None:
         self._registry = registry

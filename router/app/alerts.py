@@ -2,7 +2,7 @@
 
 raise_alert ── same cause within the interval ──> dropped
     ├── connected ──> published, not stored
-    └── not connected ──> kept (the newest 100), published after the reconnect
+    └── not connected ──> queued (the newest 100), published after the reconnect
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from router.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)
 
-KEPT = 100
+MOST_QUEUED = 100
 
 
 class Alerts:
@@ -27,9 +27,9 @@ class Alerts:
 
     def __init__(self, node_id: str, every_s: float, clock: Clock = steady) -> None:
         self._node_id = node_id
-        self._once = LogRateLimit(every_s=every_s, clock=clock)
+        self._rate_limit = LogRateLimit(every_s=every_s, clock=clock)
         self._connection: Connection | None = None
-        self._kept: deque[tuple[str, bytes]] = deque(maxlen=KEPT)
+        self._queue: deque[tuple[str, bytes]] = deque(maxlen=MOST_QUEUED)
 
     def attach(self, connection: Connection) -> None:
         """Publish on this connection from now on; parts that raise alerts exist before it does."""
@@ -37,16 +37,16 @@ class Alerts:
         self.flush()
 
     def raise_alert(self, alert: Alert) -> None:
-        if not self._once.allow(alert.cause):
+        if not self._rate_limit.allow(alert.cause):
             return
         log.info(events.ALERT_RAISED, severity=alert.severity, component=alert.component, cause=alert.cause)
-        told = replace(alert, metadata={**alert.metadata, "cause": alert.cause, "router_node_id": self._node_id})
-        self._kept.append((alert_subject(alert), alert_bytes(told, str(uuid.uuid4()), now_ms())))
+        published = replace(alert, metadata={**alert.metadata, "cause": alert.cause, "router_node_id": self._node_id})
+        self._queue.append((alert_subject(alert), alert_bytes(published, str(uuid.uuid4()), now_ms())))
         self.flush()
 
     def flush(self) -> None:
-        """Publish the kept alerts, if connected."""
+        """Publish the queued alerts, if connected."""
         if self._connection is None or not self._connection.is_connected:
             return
-        while self._kept:
-            self._connection.publish_nowait(*self._kept.popleft())
+        while self._queue:
+            self._connection.publish_nowait(*self._queue.popleft())

@@ -62,13 +62,13 @@ class ConnectionOpener:
         """Open what is needed for the duration of the block. Raises BrokerUnavailable."""
         async with AsyncExitStack() as stack:
 
-            async def open_beside(name: str) -> Connection:
+            async def open_one(name: str) -> Connection:
                 return await stack.enter_async_context(self._open(name))
 
             yield Connections(
                 main,
-                await open_beside("workers"),
-                await open_beside("providers") if providers else main,
+                await open_one("workers"),
+                await open_one("providers") if providers else main,
             )
 
     @asynccontextmanager

@@ -22,7 +22,7 @@ class Records(Protocol):
 
 
 class DecisionLookup:
-    """`admin.decisions.DecisionBook`."""
+    """`admin.decisions.DecisionRepository`."""
 
     def __init__(self, replays: IdempotencyCache, book: Records) -> None:
         self._replays = replays

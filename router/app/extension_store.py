@@ -124,7 +124,7 @@ class ExtensionStore:
     async def _require(self, extension_id: str) -> Registered:
         present = _try_read(await self._get_entry(extension_id))
         if present is None:
-            raise ExtensionNotFound(f"what stands under {extension_id!r} is no registry entry; register it anew, or remove it")
+            raise ExtensionNotFound(f"the value of {extension_id!r} is no registry entry: register it again, or remove it")
         return present
 
 

@@ -30,4 +30,4 @@ def calm_collector() -> Iterator[None]:
 
 def collections() -> dict[tuple[str, ...], int]:
     """How often each generation was scanned so far."""
-    return {(str(generation),): told["collections"] for generation, told in enumerate(gc.get_stats())}
+    return {(str(generation),): stats["collections"] for generation, stats in enumerate(gc.get_stats())}

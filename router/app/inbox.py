@@ -126,8 +126,8 @@ class InboxService:
     @property
     def _streams(self) -> Topology:
         attempts = self.settings.buckets.attempts
-        kept = bucket(attempts.name, ttl=attempts.ttl_ms / 1000, history=attempts.history, replicas=attempts.replicas)
-        return inbox_streams(self.rules, kept)
+        attempt_records = bucket(attempts.name, ttl=attempts.ttl_ms / 1000, history=attempts.history, replicas=attempts.replicas)
+        return inbox_streams(self.rules, attempt_records)
 
     async def _ensure_streams(self, jetstream: JetStream) -> None:
         wanted = self._streams

@@ -25,5 +25,6 @@ async def examine_inbox(jetstream: JetStream, settings: Settings) -> list[Findin
     if info is None:
         return []
     check, wait_s = f"inbox {rules.durable}", info["config"]["ack_wait"] / NANOS
-    found = f"{info['num_ack_pending']} of {info['config']['max_ack_pending']} in hand; killed, they come again after {span(wait_s)}"
+    in_flight = f"{info['num_ack_pending']} of {info['config']['max_ack_pending']} in flight"
+    found = f"{in_flight}; if its process is killed, they are redelivered after {span(wait_s)}"
     return [warn(check, found, REMEDY) if wait_s > LONG_S else ok(check, found)]

@@ -84,7 +84,7 @@ class IngressServer:
 
     async def _ack(self, data: bytes, headers: Mapping[str, str]) -> IngressAck:
         if self._in_flight > self._config.at_once:
-            return self._handler.build_error("Too many messages in hand; send it again", OVERLOADED)
+            return self._handler.build_error("Too many messages in flight; send it again", OVERLOADED)
         try:
             return await self._handler.handle(data, headers)
         except Exception as exc:  # every message gets an ack

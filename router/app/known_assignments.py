@@ -11,7 +11,7 @@ from router.delivery.connection import Connection
 
 
 class AssignmentStore:
-    """`decide.AssignmentBook` over the bucket; a new assignment goes into the cache, so that its result needs no lookup."""
+    """`decide.AssignmentBucket` over the bucket; a new assignment goes into the cache, so that its result needs no lookup."""
 
     def __init__(self, records: WriteOnceKv, known: AssignmentCache) -> None:
         self._records = records

@@ -23,9 +23,9 @@ SMALL = 16 * 1024  # bytes; a document up to this size is read within a few mill
 class LargeDocuments(Generic[T]):
     """`read` runs in a thread and may raise; `on_read` gets its result or exception, on the event loop."""
 
-    def __init__(self, read: Callable[[BucketEntry], T], told: Callable[[BucketEntry, T | Exception], None]) -> None:
+    def __init__(self, read: Callable[[BucketEntry], T], on_read: Callable[[BucketEntry, T | Exception], None]) -> None:
         self._read = read
-        self._told = told
+        self._on_read = on_read
         self._wanted: Mapping[str, BucketEntry] = {}
         self._wake = asyncio.Event()
 
@@ -42,9 +42,9 @@ class LargeDocuments(Generic[T]):
             found = await asyncio.to_thread(self._try_read, entry)
             if self._wanted.get(key) == entry:
                 self._wanted = {other: one for other, one in self._wanted.items() if other != key}
-                self._told(entry, found)
+                self._on_read(entry, found)
 
-    async def run_beside(self, watching: Coroutine[None, None, None]) -> None:
+    async def run_with(self, watching: Coroutine[None, None, None]) -> None:
         """Run `watching` and read the requested entries meanwhile; end with it."""
         reading = asyncio.create_task(self._run())
         try:

@@ -69,7 +69,7 @@ class LiveExtensions:
 
     async def run(self) -> None:
         """A child of the tree: follow the bucket until cancelled."""
-        await self._large.run_beside(self._mirror.run())
+        await self._large.run_with(self._mirror.run())
 
     @property
     def check(self) -> ReadinessCheck:

@@ -79,7 +79,7 @@ class LivePolicies:
 
     async def run(self) -> None:
         """A child of the tree."""
-        await self._large.run_beside(self._mirror.run())
+        await self._large.run_with(self._mirror.run())
 
     def _on_change(self, entries: Mapping[str, BucketEntry]) -> None:
         """Read the changed entries; large ones are read in a thread, and the previous version serves meanwhile."""

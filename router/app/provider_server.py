@@ -112,7 +112,7 @@ class ProviderServer:
         if self._tenants and request.tenant_id not in self._tenants:
             return refuse(request.request_id, UNAUTHORIZED, "This tenant is not served here")
         if not self._shares.acquire(request.tenant_id):
-            return refuse(request.request_id, OVERLOADED, "Too many invocations in hand; ask again")
+            return refuse(request.request_id, OVERLOADED, "Too many invocations in flight; try again")
         return request
 
     def _on_done(self, tenant_id: str, task: asyncio.Task[None]) -> None:
@@ -125,7 +125,7 @@ class ProviderServer:
             await serve(reply, request, headers)
         except asyncio.CancelledError:
             if self._is_stopping:
-                self._refuse(refuse(request.request_id, INTERNAL, "The router is stopping; ask again"), subject, reply, headers)
+                self._refuse(refuse(request.request_id, INTERNAL, "The router is stopping; try again"), subject, reply, headers)
             raise
         except Exception as exc:  # every request gets a response
             log.exception(events.SERVICE_FAILED, service="providers", error=type(exc).__name__)

@@ -45,7 +45,7 @@ def version_finder(policies: PolicyFinder, store: PolicyStore) -> FindVersion:
 
 
 class RecordedDecisions:
-    """`admin.recorded.RecordedBook` over the ring buffers of this process; `find_version` finds a policy version."""
+    """`admin.recorded.RecordingRepository` over the ring buffers of this process; `find_version` finds a policy version."""
 
     def __init__(self, recorder: DecisionRecorder, find_version: FindVersion) -> None:
         self._recorder = recorder

@@ -23,7 +23,7 @@ from router.config.storage import BucketConfig
 from router.contracts.assignment import assignment_id_of
 from router.deadletters.parse import parse
 from router.delivery.api import JetStream, StoredMessage, nanos
-from router.delivery.stream_reader import StreamReader, reading
+from router.delivery.stream_reader import StreamReader, open_reader
 from router.errors import PermissionDenied
 from router.masking import shorten
 
@@ -128,7 +128,7 @@ class _Steps:
             start = await self._start(what, stream)
             if start is None:
                 return
-            async with reading(self._jetstream, stream, start) as reader:
+            async with open_reader(self._jetstream, stream, start) as reader:
                 taken = await _read_matching(reader, self._look, filter_.matches)
         except PermissionDenied as exc:
             self.gaps.append(f"{what}: {stream} was not read: {exc}")

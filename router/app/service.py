@@ -62,9 +62,9 @@ class RouterService:
         """Serve. Raises Misconfigured or BrokerUnavailable when it cannot begin, SupervisionFailed when it cannot go on."""
         log.info(events.ROUTER_STARTING, node_id=self.settings.node_id)
         connection = await self._connect()
-        beside = ConnectionOpener(self.settings.nats, self.metrics, lambda: self._is_stopping)
+        opener = ConnectionOpener(self.settings.nats, self.metrics, lambda: self._is_stopping)
         try:
-            async with beside.open(connection, providers=self.settings.providers.enabled) as connections:
+            async with opener.open(connection, providers=self.settings.providers.enabled) as connections:
                 await self._serve(connections, on_ready)
         finally:
             self._is_stopping = True

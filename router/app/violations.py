@@ -53,8 +53,8 @@ class Violations:
 
     def on_settled(self, message: Message) -> None:
         """An attempt was settled: count the violations of its message, if it was the first."""
-        heard = self.unsettled.pop(_content(message), None)
-        violations = self.unsettled.pop(_place(message), heard)
+        from_live_copy = self.unsettled.pop(_content(message), None)
+        violations = self.unsettled.pop(_place(message), from_live_copy)
         if violations is not None and not message.is_recorded:
             self.note(message, violations)
 

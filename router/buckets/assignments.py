@@ -55,10 +55,10 @@ async def list_assignments(
 
 async def find_assignment(jetstream: JetStream, bucket: str, assignment_id: str) -> StoredAssignment | None:
     """The assignment of this id; None: it was never stored, or its time in the bucket is over. Raises BrokerUnavailable."""
-    stored = await jetstream.last_on(f"KV_{bucket}", f"$KV.{bucket}.{ids.key(assignment_id)}")
+    stored = await jetstream.get_last(f"KV_{bucket}", f"$KV.{bucket}.{ids.key(assignment_id)}")
     if stored is None:
         return None
-    said = await jetstream.last_on(f"KV_{bucket}", f"$KV.{bucket}.{ack_key(assignment_id)}")
+    said = await jetstream.get_last(f"KV_{bucket}", f"$KV.{bucket}.{ack_key(assignment_id)}")
     return _read_stored(stored, _state(said) if said is not None else None)
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from router import ids
 from router.delivery.api import JetStream, Json, StoredMessage
-from router.delivery.stream_reader import reading
+from router.delivery.stream_reader import open_reader
 from router.delivery.topology import NANOS
 
 AT_ONCE = 1000
@@ -55,7 +55,7 @@ async def find_version_usage(
         return None
     durables = [_Durable(one) for one in await _consumers(jetstream, stream)]
     standing, newest = 0, None
-    async with reading(jetstream, stream) as reader:
+    async with open_reader(jetstream, stream) as reader:
         left = reader.total
         while left > 0 and (found := await reader.read(min(AT_ONCE, left))):
             left -= len(found)

@@ -90,7 +90,7 @@ class AlertsConfig(Group):
 
 
 class EvidenceConfig(Group):
-    timeout_ms: Millis = Field(default=5_000, description="an effect without its PubAck after this pauses the lane, milliseconds")
+    timeout_ms: Millis = Field(default=5_000, description="an effect without its PubAck after this pauses the subscription, milliseconds")
     retry_ms: Millis = Field(default=1_000, description="what could not be stored is tried again this often, milliseconds")
     full_retry_ms: Millis = Field(
         default=10_000,

@@ -39,7 +39,7 @@ _KINDS: dict[str, MessageType] = {
 def extract_ids(message: Message, kind: MessageType | None = None) -> dict[str, str]:
     """Ids found in headers and payload, by name: tenant_id, trace_id, request_id, message_id, msg_id, assignment_id, run_id.
 
-    `kind` is what a lane takes; without it the subject's standard name says, and any other subject carries decide requests.
+    `kind` is what a subscription takes; without it the subject's standard name says, and any other subject carries decide requests.
     """
     kind = kind or _KINDS.get(message.subject)
     try:

@@ -20,7 +20,7 @@ from contextlib import suppress
 from router.contracts.dead_letter import DEFAULT_SUBJECT_PATTERN
 from router.deadletters.parse import UNREADABLE, WORKERS_SUBJECTS
 from router.delivery.api import JetStream, StoredMessage
-from router.delivery.stream_reader import reading
+from router.delivery.stream_reader import open_reader
 from router.errors import RouterError
 from router.observability.instruments import Gauge
 from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED
@@ -83,7 +83,7 @@ class DepthGauge:
         """Count what is new; at most MOST of it."""
         if self._until >= last:
             return
-        async with reading(self._jetstream, self._stream, self._until + 1, headers_only=True) as reader:
+        async with open_reader(self._jetstream, self._stream, self._until + 1, headers_only=True) as reader:
             left = min(reader.total, MOST)
             while left > 0 and (found := await reader.read(min(BATCH, left))):
                 left -= len(found)

@@ -72,7 +72,7 @@ class ReplayJournal:
             self._voice, lambda _, reply, *__: self._connection.publish_nowait(reply, b"+") if reply else None
         )
         self._since = str((await self._jetstream.stream(self._letters) or {}).get("created", ""))
-        stored = await self._jetstream.last_on(f"KV_{self._bucket}", self._subject)
+        stored = await self._jetstream.get_last(f"KV_{self._bucket}", self._subject)
         self._revision = stored.sequence if stored is not None else 0
         before = _read(stored.data) if stored is not None else None
         if before is not None and await self._is_answered(before.voice):

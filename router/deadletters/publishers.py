@@ -20,7 +20,7 @@ from router.crashpoints import crashpoint_sent
 from router.delivery.acked_publisher import AckedPublisher, NotPublished, Receipts
 from router.delivery.api import JetStream
 from router.delivery.connection import head_of
-from router.delivery.stream_reader import reading
+from router.delivery.stream_reader import open_reader
 from router.message import Effect
 
 PATIENCE_S = 5.0  # without news of a message that was sent
@@ -96,7 +96,7 @@ class NoAckReplayPublisher:
 
     async def send(self, effects: Sequence[Effect]) -> Proofs:
         missing = {effect.id for effect in effects}
-        async with reading(self._jetstream, self.stream, self._seen + 1, subject=self._subject, headers_only=True) as reader:
+        async with open_reader(self._jetstream, self.stream, self._seen + 1, subject=self._subject, headers_only=True) as reader:
             for effect in effects:
                 self._jetstream.connection.publish_nowait(
                     effect.subject, effect.data, "", head_of({**effect.headers, "Nats-Msg-Id": effect.id})

@@ -34,7 +34,7 @@ from router.deadletters.publishers import ReplayPublishers
 from router.deadletters.selection import AT_ONCE, DeadLetterBatch
 from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
-from router.delivery.stream_reader import reading
+from router.delivery.stream_reader import open_reader
 from router.errors import RouterError
 from router.message import Effect
 from router.observability.tracing_messages import trace_replay
@@ -183,7 +183,7 @@ class _ReplayRun:
             raise EvidenceGone(f"what an interrupted replay sent to {stream} may be gone: it stood above {floor}, {first} is the oldest")
         finished = 0
         await asyncio.sleep(CALM_S)
-        async with reading(self._jetstream, stream, floor + 1, headers_only=True) as reader:
+        async with open_reader(self._jetstream, stream, floor + 1, headers_only=True) as reader:
             left = reader.total
             while left > 0 and (found := await reader.read(min(AT_ONCE, left))):
                 left -= len(found)

@@ -31,7 +31,7 @@ async def send_requests(jetstream: JetStream, what: str, bodies: Mapping[int, by
     sid = await connection.subscribe_direct(inbox + "*", hear)
     subject = f"{jetstream.prefix}.{what}"
     try:
-        with connection.denials.awaited(subject, all_heard):
+        with connection.denials.watch(subject, all_heard):
             for key, body in bodies.items():
                 connection.publish_nowait(subject, body, f"{inbox}{key}")
             async with asyncio.timeout(PATIENCE_S):

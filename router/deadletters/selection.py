@@ -13,7 +13,7 @@ from msgspec import Struct
 from router.deadletters.listing import NO_FILTER, DeadLetterFilter
 from router.deadletters.parse import DeadLetter, parse
 from router.delivery.api import JetStream
-from router.delivery.stream_reader import reading
+from router.delivery.stream_reader import open_reader
 
 AT_ONCE = 500
 
@@ -33,7 +33,7 @@ async def read_by_filter(
     """Every matching dead letter; none when there is no such stream. Raises BrokerUnavailable."""
     if await jetstream.stream(stream) is None:
         return
-    async with reading(jetstream, stream) as reader:
+    async with open_reader(jetstream, stream) as reader:
         looked = 0
         while looked < reader.total and (found := await reader.read(min(at_once, reader.total - looked))):
             looked += len(found)

@@ -45,7 +45,7 @@ Decide = Callable[[], Decision | Refusal | Awaitable[PipelineResult]]  # awaited
 
 
 class AssignmentBucket(Protocol):
-    """The bucket of known assignments. While it cannot be asked both raise BrokerUnavailable, and the lane waits.
+    """The bucket of known assignments. While it cannot be asked both raise BrokerUnavailable, and the subscription waits.
 
     Poison: what it can never take.
     """

@@ -1,13 +1,13 @@
 """The PubAck window: effects go out, and their receipts come back by callback.
 
 Waiting for PubAcks one by one gives 5 k/s, with a future each 23 k/s, by callback in one window 39 k/s
-(docs/durability.md#publish-window). Effects of many messages share the window; each bundle is told once, when its last receipt
-is in or the first refusal is. EffectPublisher a bundle again is harmless: ids are deterministic.
+(docs/durability.md#publish-window). Effects of many messages share the window. The callback of each group is called once, with its
+last PubAck or its first refusal. Publishing a group again is harmless, because ids are deterministic.
 
-    store(effects, told)  ->  HPUB with our inbox as reply  ->  PubAck  ->  told(receipts | NotPublished)
+    publish(effects, callback)  ->  HPUB with our inbox as reply  ->  PubAck  ->  callback(receipts | NotPublished)
 
 An effect that is known to be stored, or on its way, is not published again (`known_effects`).
-A receipt marked duplicate is no evidence for a dead letter whose first copy is gone (a replay removes it, the
+A PubAck marked duplicate does not prove that a dead letter is stored whose first copy is gone (a replay removes it, the
 server's memory of its id stays): then it is stored again under an id of its own.
 """
 
@@ -44,7 +44,7 @@ PublishCallback = Callable[[Receipts | NotPublished], None]
 
 
 class EffectPublisher(Protocol):
-    """Where effects are stored: `AckedPublisher`, or `together`."""
+    """Publishes effects and reports their PubAcks: `AckedPublisher` or `BatchingPublisher`."""
 
     def publish(self, effects: Sequence[Effect], callback: PublishCallback) -> None: ...
 
@@ -57,17 +57,17 @@ class PublishGroup:
     __slots__ = ("callback", "receipts", "waiting")
 
     def __init__(self, count: int, callback: PublishCallback) -> None:
-        self.waiting = count  # 0 = told already
+        self.waiting = count  # 0 = the callback was called
         self.receipts: list[Receipt | None] = [None] * count
         self.callback = callback
 
 
 class PendingPublish(Struct):
-    """One effect on its way: its bundle, its place in it, and when it is given up (steady seconds).
+    """One effect that waits for its PubAck: its group, its place in the group, its deadline (steady seconds).
 
-    `others` are the same effect in other bundles: they have this one's receipt, or its refusal."""
+    `others` are the same effect in other groups: they get this one's receipt or refusal."""
 
-    bundle: PublishGroup
+    group: PublishGroup
     place: int
     effect: Effect
     until: float
@@ -80,140 +80,140 @@ class AckedPublisher:
     def __init__(self, jetstream: JetStream, timeout_s: float = 5.0, known: KnownEffects | None = None) -> None:
         self._jetstream = jetstream
         self._known = known
-        self._owned: dict[str, PendingPublish] = {}  # effects with an owner, by id, on their way
+        self._owned: dict[str, PendingPublish] = {}  # effects with an owner that wait for a PubAck, by id
         self._connection = connection = jetstream.connection
         self._timeout_s = timeout_s
         self._inbox = connection.new_inbox() + "."
-        self._claims: dict[str, PendingPublish] = {}  # by inbox, oldest first
+        self._pending: dict[str, PendingPublish] = {}  # by inbox, oldest first
         self._checks: set[asyncio.Task[None]] = set()
-        self._awaited: set[asyncio.Future[Receipts | NotPublished]] = set()
+        self._waiting_callers: set[asyncio.Future[Receipts | NotPublished]] = set()
         self._count = 0
         self._sid = 0
         self._now = asyncio.get_running_loop().time
 
     async def open(self) -> None:
-        self._sid = await self._connection.subscribe_direct(self._inbox + "*", self._heard)
+        self._sid = await self._connection.subscribe_direct(self._inbox + "*", self._on_publish_ack)
 
     async def close(self) -> None:
-        """Whoever still awaits a receipt hears that there is none: it may run on after this window."""
+        """Close the window. Callers of `publish_and_wait` that still wait get NotPublished, because they may outlive it."""
         await self._connection.unsubscribe(self._sid)
-        for future in self._awaited:
+        for future in self._waiting_callers:
             if not future.done():
                 future.set_result(NotPublished("", 0, "the window is closed"))
 
     @property
     def pending(self) -> int:
-        return len(self._claims)
+        return len(self._pending)
 
     def publish(self, effects: Sequence[Effect], callback: PublishCallback) -> None:
-        """Publish effects; `told` hears of them once, later, never from inside this call."""
-        bundle = PublishGroup(len(effects), callback)
+        """Publish effects. `callback` is called once, later, never inside this call."""
+        group = PublishGroup(len(effects), callback)
         until = self._now() + self._timeout_s
         for place, effect in enumerate(effects):
-            claim = PendingPublish(bundle, place, effect, until)
-            if self._known is None or not effect.owner or self._is_needed(claim, self._known):
-                self._publish(claim)
+            pending = PendingPublish(group, place, effect, until)
+            if self._known is None or not effect.owner or self._is_needed(pending, self._known):
+                self._send(pending)
 
-    def _is_needed(self, claim: PendingPublish, known: KnownEffects) -> bool:
-        """Whether it must be published; what an earlier copy's receipt says of it is told later."""
-        effect = claim.effect
+    def _is_needed(self, pending: PendingPublish, known: KnownEffects) -> bool:
+        """Whether the effect must be published. If an earlier copy is stored or on its way, its PubAck is used instead."""
+        effect = pending.effect
         if (receipt := known.receipt_of(effect, self._connection.reconnect_count)) is not None:
-            asyncio.get_running_loop().call_soon(self._count_in, claim, receipt)
+            asyncio.get_running_loop().call_soon(self._count_ack, pending, receipt)
             return False
         if (first := self._owned.get(effect.id)) is not None:
-            first.others = [*(first.others or ()), claim]
+            first.others = [*(first.others or ()), pending]
             return False
-        self._owned[effect.id] = claim
+        self._owned[effect.id] = pending
         return True
 
-    def _publish(self, claim: PendingPublish) -> None:
-        effect = claim.effect
+    def _send(self, pending: PendingPublish) -> None:
+        effect = pending.effect
         self._count += 1
         inbox = f"{self._inbox}{self._count}"
-        self._claims[inbox] = claim
+        self._pending[inbox] = pending
         self._connection.publish_nowait(effect.subject, effect.data, inbox, head_of({**effect.headers, "Nats-Msg-Id": effect.id}))
 
     async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
-        """The same for who may wait: retries after a pause, and commands."""
+        """Publish effects and wait for the PubAcks: for retries after a pause and for commands. Costs a future."""
         future: asyncio.Future[Receipts | NotPublished] = asyncio.get_running_loop().create_future()
         self.publish(effects, lambda result: None if future.done() else future.set_result(result))
-        self._awaited.add(future)
+        self._waiting_callers.add(future)
         try:
             return await future
         finally:
-            self._awaited.discard(future)
+            self._waiting_callers.discard(future)
 
     def expire(self) -> None:
-        """Called by a timer: what had no receipt in time was not stored, as far as we know."""
+        """Called by a timer: report effects without a PubAck in time as not published. The stream may have stored them."""
         now = self._now()
-        while self._claims:
-            inbox, claim = next(iter(self._claims.items()))
-            if claim.until > now:
+        while self._pending:
+            inbox, pending = next(iter(self._pending.items()))
+            if pending.until > now:
                 return
-            del self._claims[inbox]
-            denied = self._connection.denials.of(claim.effect.subject)
-            self._refuse(claim, 0, str(denied or "no receipt in time"))
+            del self._pending[inbox]
+            denied = self._connection.denials.find(pending.effect.subject)
+            self._reject(pending, 0, str(denied or "no receipt in time"))
 
-    def _heard(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
-        claim = self._claims.pop(subject, None)
-        if claim is None:
+    def _on_publish_ack(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
+        pending = self._pending.pop(subject, None)
+        if pending is None:
             return
         if not data:
-            self._refuse(claim, 0, "no stream takes this subject" if headers and headers.get("Status") == "503" else "an empty receipt")
+            self._reject(pending, 0, "no stream takes this subject" if headers and headers.get("Status") == "503" else "an empty receipt")
             return
         try:
             ack = orjson.loads(data)
             if "error" in ack:
-                self._refuse(claim, ack["error"].get("err_code", 0), ack["error"].get("description", ""))
+                self._reject(pending, ack["error"].get("err_code", 0), ack["error"].get("description", ""))
                 return
-            receipt = Receipt(claim.effect.id, ack["stream"], ack["seq"], ack.get("duplicate", False))
+            receipt = Receipt(pending.effect.id, ack["stream"], ack["seq"], ack.get("duplicate", False))
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-            self._refuse(claim, 0, "the receipt cannot be read")
+            self._reject(pending, 0, "the receipt cannot be read")
             return
-        if receipt.is_duplicate and claim.effect.is_dead_letter:
-            check = asyncio.get_running_loop().create_task(self._check_letter(claim, receipt))
+        if receipt.is_duplicate and pending.effect.is_dead_letter:
+            check = asyncio.get_running_loop().create_task(self._check_dead_letter(pending, receipt))
             self._checks.add(check)
             check.add_done_callback(self._checks.discard)
         else:
-            self._accept(claim, receipt)
+            self._accept(pending, receipt)
 
-    async def _check_letter(self, claim: PendingPublish, receipt: Receipt) -> None:
+    async def _check_dead_letter(self, pending: PendingPublish, receipt: Receipt) -> None:
         try:
             found = await self._jetstream.message(receipt.stream, receipt.sequence)
         except Exception as exc:  # whatever it was, the claim must not be lost with it
-            self._refuse(claim, 0, exc.code if isinstance(exc, RouterError) else type(exc).__name__)
+            self._reject(pending, 0, exc.code if isinstance(exc, RouterError) else type(exc).__name__)
             return
         if found is not None and found.headers.get("Nats-Msg-Id") == receipt.id:
-            self._accept(claim, receipt)
+            self._accept(pending, receipt)
         else:
-            again = replace(claim.effect, id=f"{claim.effect.id}:{receipt.sequence}")
-            self._publish(PendingPublish(claim.bundle, claim.place, again, self._now() + self._timeout_s))
+            copy = replace(pending.effect, id=f"{pending.effect.id}:{receipt.sequence}")
+            self._send(PendingPublish(pending.group, pending.place, copy, self._now() + self._timeout_s))
 
-    def _accept(self, claim: PendingPublish, receipt: Receipt) -> None:
-        others = self._end_owned(claim)
-        if self._known is not None and claim.effect.owner:
-            self._known.keep(claim.effect, receipt)
-        self._count_in(claim, receipt)
+    def _accept(self, pending: PendingPublish, receipt: Receipt) -> None:
+        others = self._remove_owned(pending)
+        if self._known is not None and pending.effect.owner:
+            self._known.keep(pending.effect, receipt)
+        self._count_ack(pending, receipt)
         for other in others:
-            self._count_in(other, replace(receipt, is_duplicate=True))
+            self._count_ack(other, replace(receipt, is_duplicate=True))
 
-    def _end_owned(self, claim: PendingPublish) -> Sequence[PendingPublish]:
-        """It is on its way no longer: those that wait for its receipt."""
-        if self._owned.get(claim.effect.id) is claim:
-            del self._owned[claim.effect.id]
-        return claim.others or ()
+    def _remove_owned(self, pending: PendingPublish) -> Sequence[PendingPublish]:
+        """Forget that the effect is on its way; returns the copies that wait for the same PubAck."""
+        if self._owned.get(pending.effect.id) is pending:
+            del self._owned[pending.effect.id]
+        return pending.others or ()
 
-    def _count_in(self, claim: PendingPublish, receipt: Receipt) -> None:
-        bundle = claim.bundle
-        if not bundle.waiting:
+    def _count_ack(self, pending: PendingPublish, receipt: Receipt) -> None:
+        group = pending.group
+        if not group.waiting:
             return
-        bundle.receipts[claim.place] = receipt
-        bundle.waiting -= 1
-        if not bundle.waiting:
-            bundle.callback(tuple(r for r in bundle.receipts if r is not None))
+        group.receipts[pending.place] = receipt
+        group.waiting -= 1
+        if not group.waiting:
+            group.callback(tuple(r for r in group.receipts if r is not None))
 
-    def _refuse(self, claim: PendingPublish, err_code: int, cause: str) -> None:
-        for one in (claim, *self._end_owned(claim)):
-            if one.bundle.waiting:
-                one.bundle.waiting = 0
-                one.bundle.callback(NotPublished(one.effect.subject, err_code, cause))
+    def _reject(self, pending: PendingPublish, err_code: int, cause: str) -> None:
+        for one in (pending, *self._remove_owned(pending)):
+            if one.group.waiting:
+                one.group.waiting = 0
+                one.group.callback(NotPublished(one.effect.subject, err_code, cause))

@@ -3,7 +3,7 @@
 Rule: docs/durability.md#safety-net.
 
     a message was delivered as often as allowed ──> $JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.{durable}
-                                                    └─ kept in ROUTER_ADVISORIES: an advisory that nobody heard is no use
+                                                    └─ kept in ROUTER_ADVISORIES: a core NATS message would be lost while no process listens
 
 Only durables of SDS (20 deliveries) and MeshForge (5) have such a limit. What becomes of the message is its room's to say.
 
@@ -29,7 +29,7 @@ def advisory_subject(stream: str, durable: str) -> str:
 
 
 def advisories_stream(name: str = STREAM) -> StreamSpec:
-    """The stream that keeps them, for every durable of the account: it binds one subject, whoever declares it."""
+    """The stream that keeps them, for every durable of the account: all declarations bind the same subject."""
     return StreamSpec(name=name, subjects=(f"{PREFIX}.>",), max_age=7 * 86_400.0, max_bytes=64 * 1024 * 1024)
 
 

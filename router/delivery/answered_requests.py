@@ -28,7 +28,7 @@ class AnsweredRequests:
     """Of one subject on one instance."""
 
     def __init__(self, most: int = MOST_MARKS) -> None:
-        self.counts: dict[int, AnsweredCopies] = {}  # read by the desk: empty is the common case
+        self.counts: dict[int, AnsweredCopies] = {}  # read by the processor: empty is the common case
         self._old: dict[int, AnsweredCopies] = {}
         self._most = most // 2  # in a generation
 

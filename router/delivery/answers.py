@@ -19,7 +19,15 @@ from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import Headers
 from router.delivery.identical import MOST_LINES, IdenticalRequests
 from router.delivery.live_answers import LiveAnswers
-from router.delivery.pub_acks import CONFIRM, EXPECTED_STREAM, expects_another, pub_ack, tenant_of_publisher, wants_pub_ack, wrong_stream
+from router.delivery.pub_acks import (
+    CONFIRM,
+    EXPECTED_STREAM,
+    is_for_another_stream,
+    is_pub_ack_wanted,
+    pub_ack,
+    tenant_of_publisher,
+    wrong_stream,
+)
 from router.delivery.reply_correlator import ReplyCorrelator, RequestIdentity
 from router.ids import is_literal_subject
 from router.message import Message, Reply
@@ -52,7 +60,7 @@ class ReplyRules(Struct, frozen=True):
 
 
 class Answers:
-    """Sends answers; with a listener it also learns who asked."""
+    """Sends answers. With a listener it also learns the inboxes of the requesters."""
 
     def __init__(
         self,
@@ -68,11 +76,11 @@ class Answers:
         self._rules = rules
         self._on_refused = on_refused
         self._refusal = refusal  # the answer to a request that the stream refuses: header's name, request, its headers
-        self.live = LiveAnswers(lambda callback: connection.publish_nowait(LIVE_ANSWERS, callback))
+        self.live = LiveAnswers(lambda data: connection.publish_nowait(LIVE_ANSWERS, data))
         identical = IdenticalRequests(lambda lines: connection.publish_nowait(IDENTICAL, "\n".join((self.live.instance, *lines)).encode()))
         self._request = b""  # whose answer is being sent
         self._stored_ns = NOT_STORED
-        self._rendezvous = ReplyCorrelator(
+        self._correlator = ReplyCorrelator(
             self._send,
             conflict,
             is_same=is_same,
@@ -89,19 +97,19 @@ class Answers:
     # -- the answer's half -----------------------------------------------------------------------------------
 
     def answer(self, message: Message, reply: Reply) -> None:
-        """Send an answer to whoever asked for this message."""
+        """Send an answer to the requesters of this message."""
         headers = message.headers
         is_plain = not headers and self._listens_from is not None and not self.live.is_used
-        if is_plain and self._rendezvous.answer_plain(message.data, reply.data, self._now(), message.sequence):
+        if is_plain and self._correlator.answer_plain(message.data, reply.data, self._now(), message.sequence):
             return
         self._request, self._stored_ns = message.data, message.stored_ns
-        if headers and (EXPECTED_STREAM in headers or CONFIRM in headers) and wants_pub_ack(headers):
+        if headers and (EXPECTED_STREAM in headers or CONFIRM in headers) and is_pub_ack_wanted(headers):
             self._answer_publisher(message, reply)
             return
-        question = RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data)
+        request = RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data)
         if named := headers.get(REPLY_TO):
             if self._may_reach(named):
-                self._rendezvous.answer_named(question, reply.data, named, self._now())
+                self._correlator.answer_to_named_inbox(request, reply.data, named, self._now())
                 return
             self._refuse(named)
         if self._listens_from is None:
@@ -110,10 +118,10 @@ class Answers:
         may_wait = message.deliveries == 1 and message.sequence > self._listens_from
         unclaimed = lambda: self._to_reply_subject(message, reply)  # noqa: E731
         sequence = 0 if self.live.is_used else message.sequence  # then some requests are not heard here, and cannot be numbered
-        self._rendezvous.answer(question, reply.data, unclaimed, may_wait=may_wait, now=self._now(), sequence=sequence)
+        self._correlator.answer(request, reply.data, unclaimed, may_wait=may_wait, now=self._now(), sequence=sequence)
 
     def _answer_publisher(self, message: Message, reply: Reply) -> None:
-        """The decision goes where it is read, and a PubAck to whoever published the request."""
+        """The decision goes where it is read, and a PubAck to the publisher of the request."""
         named = message.headers.get(REPLY_TO)
         if named and self._may_reach(named):
             self._connection.publish_nowait(named, reply.data)
@@ -125,7 +133,9 @@ class Answers:
             return
         may_wait = message.deliveries == 1 and message.sequence > self._listens_from
         stored = pub_ack(message.stream, message.sequence)
-        self._rendezvous.answer(_published(message.data, message.headers), stored, _nothing, may_wait=may_wait, now=self._now())
+        self._correlator.answer(
+            _build_publisher_identity(message.data, message.headers), stored, _ignore, may_wait=may_wait, now=self._now()
+        )
 
     def _send(self, inbox: str, data: bytes) -> None:
         """A stored copy's answer, unless the live copy had it; while live copies are answered, they are to know of it."""
@@ -151,32 +161,32 @@ class Answers:
 
     # -- the listener's half ---------------------------------------------------------------------------------
 
-    def listens_from(self, sequence: int) -> None:
+    def start_listening_from(self, sequence: int) -> None:
         """A listener is there, and hears of everything that is stored after `sequence`."""
         self._listens_from = sequence
-        self._rendezvous.identical.shift = sequence - self.heard if sequence < NEVER else None
+        self._correlator.identical.shift = sequence - self.heard if sequence < NEVER else None
 
-    def hear_identical(self, data: bytes) -> None:
+    def on_identical(self, data: bytes) -> None:
         """What another instance told of identical requests, or that it is there."""
         instance, *lines = data.decode("utf-8", "replace").split("\n")[: MOST_LINES + 1]
         if instance != self.live.instance:
-            self._rendezvous.identical.meet_other(self._now())
+            self._correlator.identical.meet_other(self._now())
             for line in lines:
-                self._rendezvous.forget(line)
+                self._correlator.forget(line)
 
-    def hear(self, _subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+    def on_request(self, _subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         """A request passes by; called from the connection's reader for every one."""
         inbox = self.asker_of(reply, data, headers)
         if inbox is None:
             return
         self._request, self._stored_ns = data, NOT_STORED
         if headers is None:
-            self._rendezvous.ask_plain(data, inbox, self._now(), self.heard)
+            self._correlator.add_plain_request(data, inbox, self._now(), self.heard)
             return
         msg_id = headers.get(MSG_ID) or None
         if msg_id is None and REPLY_TO in headers:
             return  # never dropped by the stream: its own copy answers it by name
-        self._rendezvous.ask(RequestIdentity(msg_id, headers.get(TENANT) or None, data), inbox, self._now(), self.heard)
+        self._correlator.add_request(RequestIdentity(msg_id, headers.get(TENANT) or None, data), inbox, self._now(), self.heard)
 
     def asker_of(self, reply: str, data: bytes, headers: Headers | None) -> str | None:
         """The inbox of a request that passes by and will be stored; None: it has none, or it is refused here."""
@@ -187,51 +197,53 @@ class Answers:
             if reply:
                 self._refuse(reply)
             return None
-        if wants_pub_ack(headers) and _silenced_by(headers) is None:
-            self._hear_publisher(reply, data, headers)
+        if is_pub_ack_wanted(headers) and _find_silencing_header(headers) is None:
+            self._on_publisher_request(reply, data, headers)
             return None
         inbox = headers.get(REPLY_TO) or reply
         if not inbox:
             if msg_id := headers.get(MSG_ID):
-                self._rendezvous.note(RequestIdentity(msg_id, headers.get(TENANT) or None, data), self._now())
+                self._correlator.note(RequestIdentity(msg_id, headers.get(TENANT) or None, data), self._now())
             return None
         if not self._may_reach(inbox):
-            if REPLY_TO not in headers or _silenced_by(headers) is not None:  # else its stored copy is answered, and counted, once
+            if (
+                REPLY_TO not in headers or _find_silencing_header(headers) is not None
+            ):  # else its stored copy is answered, and counted, once
                 self._refuse(inbox)
             return None
-        if (silenced := _silenced_by(headers)) is not None:  # the stream refuses it without a word: said here instead
+        if (silenced := _find_silencing_header(headers)) is not None:  # the stream refuses it without a word: said here instead
             self._connection.publish_nowait(inbox, self._refusal(silenced, data, headers))
             return None
         return inbox
 
-    def _hear_publisher(self, reply: str, data: bytes, headers: Headers) -> None:
+    def _on_publisher_request(self, reply: str, data: bytes, headers: Headers) -> None:
         """Its request is left to its stored copy, also while live copies are answered: its PubAck is that copy's place."""
         if not reply:
             return
         if not self._may_reach(reply):
             self._refuse(reply)
-        elif expects_another(headers, self._rules.stream):
+        elif is_for_another_stream(headers, self._rules.stream):
             self._connection.publish_nowait(reply, wrong_stream(self._rules.stream))
         elif self.live.is_on:
-            self.expect(_published(data, headers), reply)
+            self.expect(_build_publisher_identity(data, headers), reply)
         else:
             self._request, self._stored_ns = data, NOT_STORED
-            self._rendezvous.ask(_published(data, headers), reply, self._now())
+            self._correlator.add_request(_build_publisher_identity(data, headers), reply, self._now())
 
-    def expect(self, question: RequestIdentity, inbox: str) -> None:
-        """A live copy that is left to its stored copy: every instance is told who asked, for one of them decides it."""
-        self._request, self._stored_ns = question.data, NOT_STORED
-        self._rendezvous.ask(question, inbox, self._now())
-        if len(question.data) <= MOST_TOLD:
-            headers = {INSTANCE: self.live.instance, MSG_ID: question.msg_id or "", TENANT: question.tenant or ""}
-            self._connection.publish_nowait(LIVE_ASKERS, question.data, inbox, head_of(headers))
+    def expect(self, request: RequestIdentity, inbox: str) -> None:
+        """Leave a live copy to its stored copy: tell every instance the requester's inbox, because any of them may decide it."""
+        self._request, self._stored_ns = request.data, NOT_STORED
+        self._correlator.add_request(request, inbox, self._now())
+        if len(request.data) <= MOST_TOLD:
+            headers = {INSTANCE: self.live.instance, MSG_ID: request.msg_id or "", TENANT: request.tenant or ""}
+            self._connection.publish_nowait(LIVE_ASKERS, request.data, inbox, head_of(headers))
 
-    def hear_asker(self, _subject: str, inbox: str, data: bytes, headers: Headers | None) -> None:
+    def on_asker(self, _subject: str, inbox: str, data: bytes, headers: Headers | None) -> None:
         """What another instance's `expect` told."""
         if headers is None or headers.get(INSTANCE) == self.live.instance or not self._may_reach(inbox):
             return
         self._request, self._stored_ns = data, NOT_STORED
-        self._rendezvous.ask(RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox, self._now())
+        self._correlator.add_request(RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox, self._now())
 
     @property
     def is_behind(self) -> bool:
@@ -253,7 +265,7 @@ class Answers:
         """`asker_of` for a request without an inbox, and without headers but an id."""
         self.heard += 1
         if msg_id is not None:
-            self._rendezvous.note(RequestIdentity(msg_id, None, data), self._now())
+            self._correlator.note(RequestIdentity(msg_id, None, data), self._now())
 
     def send(self, inbox: str, data: bytes) -> None:
         """To an inbox that `asker_of` gave, of a request whose stored copy answers no second time for another reason."""
@@ -267,19 +279,19 @@ class Answers:
     def tick(self) -> None:
         """Called some fifty times a second."""
         now = self._now()
-        self._rendezvous.tick(now)
+        self._correlator.tick(now)
         self.live.tick(now)
 
 
-def _published(data: bytes, headers: Mapping[str, str]) -> RequestIdentity:
+def _build_publisher_identity(data: bytes, headers: Mapping[str, str]) -> RequestIdentity:
     return RequestIdentity(headers.get(MSG_ID) or None, tenant_of_publisher(headers.get(TENANT)), data)
 
 
-def _nothing() -> None:
+def _ignore() -> None:
     """A publisher that is gone, or was heard elsewhere: its request is stored and decided all the same."""
 
 
-def _silenced_by(headers: Headers) -> str | None:
+def _find_silencing_header(headers: Headers) -> str | None:
     """Why the stream drops a request in silence: a control header's name, or `headers` for a block that is too large."""
     if sum(map(len, headers.values())) > MANY and len(head_of(headers)) > LARGEST_HEAD:
         return "headers"

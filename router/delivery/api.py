@@ -2,7 +2,7 @@
 
 An error of the server becomes BrokerRefused with its number; no JetStream NoJetStream; a subject that this user may not use
 PermissionDenied; silence BrokerUnavailable.
-Nobody decides by the text of an error.
+No caller decides by the text of an error.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class JetStream:
         return await self._request(f"{self.prefix}.{what}", orjson.dumps(body) if body is not None else b"")
 
     async def publish(self, subject: str, data: bytes, headers: Mapping[str, str]) -> Json:
-        """Store one message and wait for its PubAck; raises as `ask` does. `Evidence` is for many at once."""
+        """Store one message and wait for its PubAck; raises as `ask` does. `AckedPublisher` is for many at once."""
         return await self._request(subject, data, headers)
 
     async def _request(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None) -> Json:
@@ -67,7 +67,7 @@ class JetStream:
         except orjson.JSONDecodeError as exc:
             raise BrokerUnavailable(f"{subject}: the answer is not JSON") from exc
         except nats.errors.NoRespondersError as exc:
-            raise await self._missing(subject) from exc
+            raise await self._explain_no_responders(subject) from exc
         except (nats.errors.Error, OSError) as exc:
             raise BrokerUnavailable(f"no answer on {subject}: {type(exc).__name__}") from exc
         if error := answer.get("error"):
@@ -76,7 +76,7 @@ class JetStream:
             raise BrokerRefused(error.get("err_code", 0), error.get("description", ""), error.get("code", 0))
         return answer  # type: ignore[no-any-return]
 
-    async def _missing(self, subject: str) -> BrokerUnavailable:
+    async def _explain_no_responders(self, subject: str) -> BrokerUnavailable:
         """What there is not, where the server says that nothing listens on a subject: JetStream, or a stream."""
         if not subject.startswith(f"{self.prefix}."):
             try:
@@ -94,21 +94,21 @@ class JetStream:
 
     async def stream(self, name: str) -> Json | None:
         """A stream's info, or None when there is none."""
-        return await self._or_none(f"STREAM.INFO.{name}", STREAM_NOT_FOUND)
+        return await self._request_or_none(f"STREAM.INFO.{name}", STREAM_NOT_FOUND)
 
     async def consumer(self, stream: str, durable: str) -> Json | None:
         """A consumer's info, or None when it or its stream is not there."""
-        return await self._or_none(f"CONSUMER.INFO.{stream}.{durable}", CONSUMER_NOT_FOUND, STREAM_NOT_FOUND)
+        return await self._request_or_none(f"CONSUMER.INFO.{stream}.{durable}", CONSUMER_NOT_FOUND, STREAM_NOT_FOUND)
 
     async def message(self, stream: str, sequence: int) -> StoredMessage | None:
         """The message at a sequence, or None when it is deleted or never was."""
         return await self._message(stream, {"seq": sequence})
 
-    async def last_on(self, stream: str, subject: str) -> StoredMessage | None:
+    async def get_last(self, stream: str, subject: str) -> StoredMessage | None:
         """The newest message on a subject."""
         return await self._message(stream, {"last_by_subj": subject})
 
-    async def next_on(self, stream: str, subject: str, sequence: int) -> StoredMessage | None:
+    async def get_next(self, stream: str, subject: str, sequence: int) -> StoredMessage | None:
         """The first message on a subject (wildcards allowed) at or after a sequence."""
         return await self._message(stream, {"seq": sequence, "next_by_subj": subject})
 
@@ -132,7 +132,7 @@ class JetStream:
         data = base64.b64decode(found.get("data", ""))
         return StoredMessage(found["subject"], found["seq"], data, headers or {}, found["time"])
 
-    async def _or_none(self, what: str, *missing: int) -> Json | None:
+    async def _request_or_none(self, what: str, *missing: int) -> Json | None:
         try:
             return await self.ask(what)
         except BrokerRefused as exc:

@@ -1,11 +1,11 @@
 """Many messages stored by one receipt, all of them or none: JetStream's atomic batch (server 2.12, `allow_atomic`).
 
-    1  2  3 … n-1        Nats-Batch-Id, Nats-Batch-Sequence         held back by the server, visible to nobody
+    1  2  3 … n-1        Nats-Batch-Id, Nats-Batch-Sequence         held back by the server, visible to no consumer
     n                    the same and Nats-Batch-Commit: 1          all stored in a row, one PubAck: the last sequence
 
 One wait for the disk for all of them: with `sync_interval: always` the difference between 4 k and 40 k messages a second.
 A batch that holds an id which the stream remembers is refused whole (10201), as is one whose message the stream would
-not take (10176): whoever sent it stores them one by one then, and learns which it was.
+not take (10176): the caller then publishes them one by one and learns which one it was.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class AtomicPublisher:
         self._sid = 0
 
     async def open(self) -> None:
-        self._sid = await self._connection.subscribe_direct(self._inbox + "*", self._heard)
+        self._sid = await self._connection.subscribe_direct(self._inbox + "*", self._on_publish_ack)
 
     async def close(self) -> None:
         await self._connection.unsubscribe(self._sid)
 
-    async def store(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
+    async def publish(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
         """A receipt for each of at most `MOST` effects, in their order; or why none of them is stored."""
         self._count += 1
         inbox = f"{self._inbox}{self._count}"
@@ -78,7 +78,7 @@ class AtomicPublisher:
         head = open_head_of({**last.headers, "Nats-Msg-Id": last.id})
         publish(last.subject, last.data, inbox, b"%b%b%d\r\nNats-Batch-Commit: 1\r\n\r\n" % (head, in_batch, len(effects)))
 
-    def _heard(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
+    def _on_publish_ack(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
         answer = self._answers.get(subject)
         if answer is not None and not answer.done():
             answer.set_result((data, headers))

@@ -74,25 +74,25 @@ class AttemptCounter:
         Raises BrokerUnavailable.
         """
         record = known or await self._find(message, FIRST_ASSUMED)
-        while record.attempts < record.limit(most) and not self._wrote(record, message):
+        while record.attempts < record.limit(most) and not self._is_own_write(record, message):
             wanted = replace(record, attempts=record.attempts + 1, was_begun=True)
             if (revision := await self._write(message, wanted)) is not None:
-                return _numbered(message, replace(wanted, revision=revision), is_recorded=record.was_begun), True
+                return _set_attempt(message, replace(wanted, revision=revision), is_recorded=record.was_begun), True
             record = await self._find(message, FIRST_ASSUMED)
-        is_ours = self._wrote(record, message)  # the publish ack was lost, the entry is there
-        return _numbered(message, record, is_recorded=not is_ours or record.attempts > 2), is_ours
+        is_ours = self._is_own_write(record, message)  # the publish ack was lost, the entry is there
+        return _set_attempt(message, record, is_recorded=not is_ours or record.attempts > 2), is_ours
 
     async def count_failure(self, message: Message) -> Message:
         """Count a first delivery that has failed; returns the message with its number. Raises BrokerUnavailable."""
         record = NO_ATTEMPT
-        while not self._wrote(record, message):
+        while not self._is_own_write(record, message):
             is_counted = record.is_first_assumed  # it was redelivered meanwhile, and this attempt was counted then
             wanted = replace(record, attempts=record.attempts + (not is_counted), is_first_assumed=False, was_begun=True)
             if (revision := await self._write(message, wanted)) is not None:
                 counted = replace(wanted, revision=revision, attempts=1 if is_counted else wanted.attempts)
-                return _numbered(message, counted, is_recorded=record.was_begun)
+                return _set_attempt(message, counted, is_recorded=record.was_begun)
             record = await self._find(message, NO_ATTEMPT)
-        return _numbered(message, record, is_recorded=record.attempts > 1)
+        return _set_attempt(message, record, is_recorded=record.attempts > 1)
 
     def give_back(self, message: Message, *, was_begun: bool = False) -> None:
         """This attempt must not count: what stood before it stands again, unless another process has written since."""
@@ -106,7 +106,7 @@ class AttemptCounter:
 
     async def _find(self, message: Message, otherwise: AttemptRecord) -> AttemptRecord:
         """The entry, or `otherwise` in its place; an entry that was removed leaves its revision."""
-        stored = await self._jetstream.last_on(self._stream, self._subject(message))
+        stored = await self._jetstream.get_last(self._stream, self._subject(message))
         if stored is None:
             return otherwise
         return _record_in(stored) or replace(otherwise, revision=stored.sequence)
@@ -114,15 +114,15 @@ class AttemptCounter:
     async def _write(self, message: Message, record: AttemptRecord) -> int | None:
         """Replace the entry at `record.revision`; returns the new revision, or None when another process wrote first."""
         subject, expected = self._subject(message), str(record.revision)
-        once = f"{self._writer_of(message, subject)}:{expected}"
-        receipt = await self._publisher.publish_and_wait([Effect(subject, _text(record), once, {EXPECTED: expected})])
+        message_id = f"{self._writer_of(message, subject)}:{expected}"
+        receipt = await self._publisher.publish_and_wait([Effect(subject, _text(record), message_id, {EXPECTED: expected})])
         if not isinstance(receipt, NotPublished):
             return receipt[0].sequence
         if receipt.err_code in WRONG_LAST_SEQUENCE:
             return None
         raise BrokerUnavailable(f"an attempt cannot be recorded: {receipt.cause}")
 
-    def _wrote(self, record: AttemptRecord, message: Message) -> bool:
+    def _is_own_write(self, record: AttemptRecord, message: Message) -> bool:
         """Whether it is what this very delivery wrote, and its publish ack was lost."""
         return record.writer != "" and record.writer == self._writer_of(message, self._subject(message))
 
@@ -134,7 +134,7 @@ class AttemptCounter:
         return self._prefix + key(message.stream, message.consumer, str(message.sequence), str(message.stored_ns))
 
 
-def _numbered(message: Message, record: AttemptRecord, *, is_recorded: bool) -> Message:
+def _set_attempt(message: Message, record: AttemptRecord, *, is_recorded: bool) -> Message:
     return replace(
         message,
         attempts=record.attempts,

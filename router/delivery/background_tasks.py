@@ -1,4 +1,4 @@
-"""A lane's work of its own, beside its messages': begun when needed, cut off by a drain."""
+"""Background tasks of one subscription, beside its handlers: started when needed, cancelled by a drain."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class BackgroundTasks:
-    """Tasks with the lane's group as their parent."""
+    """Tasks in the consumer's task group."""
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks

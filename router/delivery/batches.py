@@ -1,12 +1,12 @@
-"""A lane's handler for many messages at once: what comes while one batch is at work is the next batch.
+"""A subscription's handler for many messages at once: what comes while one batch is at work is the next batch.
 
-    take (a lane's `handle`) ──> waiting ──┐
+    take (a subscription's `handle`) ──> waiting ──┐
                                            └─ run: all that wait ──> handle ──> each hears its own outcome
 
 Under load a batch grows until what it costs as a whole (an fsync, a round trip) no longer counts; a message that comes
-alone is a batch of one and waits for nobody. An answer is a `Deferred`: no task, future or slot for each message.
+alone is a batch of one and does not wait. An answer is a `Deferred`: no task, future or slot for each message.
 
-What `handle` raises is the end of `run`: whoever is in hand then is told that it was cancelled, and the lane hands it back.
+What `handle` raises is the end of `run`: the messages in flight are cancelled, and the subscription NAKs them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST = 1024
 
 
 class Batches:
-    """`take` is the lane's handle, `run` a supervised child; `most`: messages in one batch."""
+    """`take` is the subscription's handle, `run` a supervised child; `most`: messages in one batch."""
 
     def __init__(self, handle: BatchHandler, most: int = MOST) -> None:
         self._handle = handle

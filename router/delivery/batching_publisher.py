@@ -1,12 +1,12 @@
 """What many messages store in one turn of the loop goes out as one atomic batch, where that pays (`atomic`).
 
-    store ──> waiting ──> a run: whatever waits for the same stream, in the order in which it was asked for
-                            ├─ few, or a stream that takes no batches    one by one (`evidence`)
+    publish ──> waiting ──> a run: whatever waits for the same stream, in the order in which it was asked for
+                            ├─ few, or a stream that takes no batches    one by one (`AckedPublisher`)
                             └─ many                                      one batch, one receipt for all
                                  └─ refused (an id that is known, say)   one by one, each with its own fate
 
 While a batch is on its way everything else waits, and is the next run: nothing overtakes. A batch that has no receipt in
-time is told as not stored, all of it; whoever stores it again finds what stands there, for ids are deterministic.
+time is told as not stored, all of it; publishing it again is harmless, because ids are deterministic.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Wanted = tuple[str | None, Sequence[Effect], PublishCallback]  # their stream, i
 
 
 class BatchingPublisher:
-    """One lane's way into streams that take batches; `store` as `AckedPublisher` has it."""
+    """An EffectPublisher for one subscription whose streams take batches."""
 
     def __init__(
         self, jetstream: JetStream, publisher: AckedPublisher, *, stream_of: StreamOf, tasks: asyncio.TaskGroup, timeout_s: float
@@ -44,21 +44,21 @@ class BatchingPublisher:
         await self._batches.open()
 
     async def close(self) -> None:
-        """What is on its way is nobody's concern any more."""
+        """Cancel the publish in progress. Its callbacks are not called."""
         if self._work is not None:
             self._work.cancel()
         await self._batches.close()
 
     def publish(self, effects: Sequence[Effect], callback: PublishCallback) -> None:
-        """Publish effects; `told` hears of them once, later, never from inside this call."""
-        self._waiting.append((self._one_stream_of(effects), effects, callback))
+        """Publish effects. `callback` is called once, later, never inside this call."""
+        self._waiting.append((self._find_stream(effects), effects, callback))
         if self._work is None:
             self._work = self._tasks.create_task(self._store_waiting())
 
     async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
         return await self._publisher.publish_and_wait(effects)
 
-    def _one_stream_of(self, effects: Sequence[Effect]) -> str | None:
+    def _find_stream(self, effects: Sequence[Effect]) -> str | None:
         stream = self._stream_of(effects[0].subject)
         for effect in effects[1:]:
             if self._stream_of(effect.subject) != stream:
@@ -85,7 +85,7 @@ class BatchingPublisher:
         return first[0], run
 
     async def _store_batch(self, stream: str, run: Sequence[Wanted], effects: Sequence[Effect]) -> None:
-        result = await self._batches.store(effects)
+        result = await self._batches.publish(effects)
         if not isinstance(result, NotPublished):
             at = 0
             for _, some, callback in run:
@@ -95,7 +95,7 @@ class BatchingPublisher:
             if result.err_code == NOT_ENABLED:
                 self._plain.add(stream)
             self._store_singly(run)
-        else:  # nobody answered
+        else:  # no answer in time
             for _, _, callback in run:
                 callback(result)
 

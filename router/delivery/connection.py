@@ -2,8 +2,8 @@
 
 nats-py's reader task ends for ever on an exception while it builds a message, and JetStream *stores* what
 causes one, so a single malformed header block would stop every router for good (docs/durability.md#reader). Here nothing
-that arrives can raise. The same place is the hot path: `attend` hands a message to a plain function straight
-from the reader (no queue, task or object per message), `post` appends a frame to the write buffer.
+that arrives can raise. The same place is the hot path: `subscribe_direct` hands a message to a plain function straight
+from the reader (no queue, task or object per message), `publish_nowait` appends a frame to the write buffer.
 
 Private methods of nats-py are overridden, so its minor version is pinned and
 tests/delivery/test_connection.py feeds the poisons on every run.
@@ -33,7 +33,7 @@ from router.errors import BrokerUnavailable
 from router.ids import random_tokens
 from router.masking import hide_login
 
-Hear = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
+OnMessage = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
 Take = Callable[[bytes, bytes, bytes | None], bool]  # reply, data, header block, as they came; whether it took the message
 
 LARGEST_READ = 256 * 1024  # bytes that asyncio's transports ask the socket for
@@ -54,15 +54,15 @@ class _InboxNames(NUID):
 
 
 class Connection(Client):
-    """A nats-py client whose headers never raise; `attend` and `post` are the fast way in and out."""
+    """A nats-py client whose headers never raise; `subscribe_direct` and `publish_nowait` are the fast way in and out."""
 
     def __init__(self) -> None:
         super().__init__()
         self._nuid: _InboxNames = _InboxNames()
-        self.hears: dict[int, Callable[[bytes, bytes, bytes, bytes | None], None]] = {}  # by subscription, read by the parser
+        self.callbacks: dict[int, Callable[[bytes, bytes, bytes, bytes | None], None]] = {}  # by subscription, read by the parser
         self._ps = self._wire = FrameParser(self)
         self._flushed: asyncio.Future[None] | None = None
-        self._will_write = False  # `_write` is called in this turn of the loop, or the next: nobody need see to it
+        self._will_write = False  # `_write` is called in this turn of the loop, or the next: no second call is needed
         self.is_behind = False  # the newest chunk was as large as a read may be: more waits in the socket
         self.on_fault: Callable[[BaseException], None] = lambda _: None
         self.denials = denials.Denials(_log_denial)
@@ -79,25 +79,27 @@ class Connection(Client):
 
     @property
     def reconnect_count(self) -> int:
-        """How often it came back. A server that restarts in milliseconds is missed by who only looks at `is_connected`."""
+        """How often the client reconnected. A look at `is_connected` alone misses a server that restarts in milliseconds."""
         return self.stats["reconnects"]
 
-    async def subscribe_direct(self, subject: str, hear: Hear, queue: str = "", take: Take | None = None) -> int:
+    async def subscribe_direct(self, subject: str, on_message: OnMessage, queue: str = "", take: Take | None = None) -> int:
         """Subscribe a plain function, called from the reader itself; it must be short. Returns the subscription's id.
 
-        `take` is asked first, before anything is decoded; `hear` gets what it does not take.
+        `take` is asked first, before anything is decoded; `on_message` gets what it does not take.
         """
-        subscription = await self.subscribe(subject, queue=queue, cb=_unheard)
-        self.hears[subscription._id] = partial(self._let_hear, hear) if take is None else partial(self._let_take, take, hear)
+        subscription = await self.subscribe(subject, queue=queue, cb=_ignore_message)
+        self.callbacks[subscription._id] = (
+            partial(self._call_on_message, on_message) if take is None else partial(self._call_take, take, on_message)
+        )
         return subscription._id
 
-    async def subscribe_raw(self, subject: str, hear: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
-        """`attend` with everything as bytes, as it came (subject, reply, data, header block), for who reads millions.
+    async def subscribe_raw(self, subject: str, on_message: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
+        """`subscribe_direct` with undecoded bytes (subject, reply, data, header block), for readers of millions of messages.
 
         What it raises costs the connection, so it must not.
         """
-        subscription = await self.subscribe(subject, cb=_unheard)
-        self.hears[subscription._id] = hear
+        subscription = await self.subscribe(subject, cb=_ignore_message)
+        self.callbacks[subscription._id] = on_message
         return subscription._id
 
     async def require_permission(self, *subjects: str) -> None:
@@ -105,12 +107,12 @@ class Connection(Client):
         denied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with contextlib.ExitStack() as awaited:
             for subject in subjects:
-                awaited.enter_context(self.denials.awaited(subject, denied))
+                awaited.enter_context(self.denials.watch(subject, denied))
             await self.flush()
         if denied.done():
             denied.result()
         for subject in subjects:
-            if (earlier := self.denials.of(subject)) is not None:
+            if (earlier := self.denials.find(subject)) is not None:
                 raise earlier
 
     async def unsubscribe(self, sid: int, *, at_once: bool = False) -> None:
@@ -123,7 +125,7 @@ class Connection(Client):
                     if not at_once:
                         await self.flush(timeout=LEAVE_S)
         finally:  # cancelled or not: nothing is left behind
-            self.hears.pop(sid, None)
+            self.callbacks.pop(sid, None)
             if subscription is not None:
                 subscription._stop_processing()
                 self._remove_sub(sid)
@@ -132,7 +134,7 @@ class Connection(Client):
         """Append one PUB (or HPUB, with a block made by `head_of`) to what this turn of the loop sends.
 
         While reconnecting it is kept and sent afterwards, so a pull request must look at `is_connected` first.
-        The subject is trusted: whoever got it from outside has checked it with `ids.is_literal_subject`.
+        The subject is trusted: a caller that got it from outside has checked it with `ids.is_literal_subject`.
         """
         size = len(data)
         if head:
@@ -147,24 +149,24 @@ class Connection(Client):
         if not self._will_write:
             self._write_soon()
 
-    def _hear_chunk(self, data: bytes) -> bytes:
-        """What the socket reads while nats-py's reader waits; gives back what is not for those who attend."""
+    def _dispatch_chunk(self, data: bytes) -> bytes:
+        """What the socket reads while nats-py's reader waits; gives back what is not for direct subscriptions."""
         if not self.is_connected:
             return data
         self.is_behind = len(data) >= LARGEST_READ
         wire = self._wire
-        data = wire.joined(data)
+        data = wire.feed(data)
         self._will_write = True
         try:
-            return data[wire.hear(data) :]
-        except (Exception, asyncio.CancelledError) as exc:  # a raw listener's mistake: who reads on would begin within a frame
+            return data[wire.dispatch(data) :]
+        except (Exception, asyncio.CancelledError) as exc:  # a raw callback raised: the parser's place in the chunk is lost
             self.on_fault(exc)
             raise ConnectionResetError("a listener failed within a chunk") from exc
         finally:
             if self._pending:
                 self._write()  # what was answered on the spot
             else:
-                self._write_soon()  # behind those who were woken: what they post goes at once
+                self._write_soon()  # after the tasks that were woken, so that what they publish goes out in the same write
 
     def _write_soon(self) -> None:
         asyncio.get_running_loop().call_soon(self._write)
@@ -180,20 +182,20 @@ class Connection(Client):
             pending, self._pending, self._pending_data_size = self._pending, [], 0
             transport.writelines(pending)
         elif self._flush_queue is not None and self._flush_queue.empty():
-            self._flush_queue.put_nowait(self._already_flushed())
+            self._flush_queue.put_nowait(self._get_flushed_future())
 
-    def _let_hear(self, hear: Hear, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
+    def _call_on_message(self, on_message: OnMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
         try:
             try:
                 name, inbox = subject.decode(), reply.decode()
             except UnicodeDecodeError:
                 name, inbox = subject.decode("utf-8", "replace"), ""
-            hear(name, inbox, data, parse_head(head) if head is not None else None)
+            on_message(name, inbox, data, parse_head(head) if head is not None else None)
         except (Exception, asyncio.CancelledError) as exc:
-            self.on_fault(exc)  # the reader must live; whoever hears sorts its own errors before this
+            self.on_fault(exc)  # the reader must live; a callback handles its own errors before this
 
-    def _let_take(  # noqa: PLR0917 - once a message
-        self, take: Take, hear: Hear, subject: bytes, reply: bytes, data: bytes, head: bytes | None
+    def _call_take(  # noqa: PLR0917 - once a message
+        self, take: Take, on_message: OnMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None
     ) -> None:
         try:
             if take(reply, data, head):
@@ -201,9 +203,9 @@ class Connection(Client):
         except (Exception, asyncio.CancelledError) as exc:
             self.on_fault(exc)
             return
-        self._let_hear(hear, subject, reply, data, head)
+        self._call_on_message(on_message, subject, reply, data, head)
 
-    def _already_flushed(self) -> asyncio.Future[None]:
+    def _get_flushed_future(self) -> asyncio.Future[None]:
         if self._flushed is None:  # one resolved future for all: the flusher only wants to be woken
             self._flushed = asyncio.get_running_loop().create_future()
             self._flushed.set_result(None)
@@ -217,7 +219,7 @@ class Connection(Client):
         asking.add_done_callback(self._forget_request)
         denied: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
         try:
-            with self.denials.awaited(subject, denied):
+            with self.denials.watch(subject, denied):
                 await asyncio.wait((asking, denied), return_when=asyncio.FIRST_COMPLETED)
         finally:
             asking.cancel()
@@ -236,7 +238,7 @@ class Connection(Client):
     # Both while it looks for a server: one that refuses just when we are closed would be asked again and again, for ever.
     async def _connect_to_server(self, s: Any) -> None:
         if self._transport is None and s.uri.scheme in ("nats", "tls"):
-            self._transport = DirectTransport(self._hear_chunk)
+            self._transport = DirectTransport(self._dispatch_chunk)
         await preserve_cancellation(super()._connect_to_server(s))
 
     async def _process_connect_init(self) -> None:
@@ -290,9 +292,9 @@ class Connection(Client):
 
     # -- overridden: called by nats-py's reader for every message ------------------------------------------
 
-    def hear_error(self, line: str) -> None:
+    def on_error_line(self, line: str) -> None:
         """An error line of the server, as it came: nats-py hands it on in lower case."""
-        self.denials.hear(line, self.own_inboxes)
+        self.denials.on_error_line(line, self.own_inboxes)
 
     async def _process_err(self, err_msg: str) -> None:
         # nats-py closes for good on nearly every -ERR, an expired login among them, and stays deaf for ever.
@@ -312,19 +314,19 @@ class Connection(Client):
 
 
 def head_of(headers: Mapping[str, str]) -> bytes:
-    """A header block for `post`; line breaks inside a value become a space, so nothing can be injected."""
+    """A header block for `publish_nowait`; line breaks inside a value become a space, so nothing can be injected."""
     return open_head_of(headers) + b"\r\n" if headers else b""
 
 
 def open_head_of(headers: Mapping[str, str]) -> bytes:
-    """The same without its end: whoever sends it adds lines, and an empty one."""
+    """The same without its end: the caller adds lines, then an empty one."""
     block = "NATS/1.0\r\n"
     for name, value in headers.items():
         block += f"{name}: {value if value.isprintable() else _LINE_BREAKS.sub(' ', value)}\r\n"
     return block.encode("utf-8", "replace")
 
 
-async def _unheard(_: Msg) -> None:
+async def _ignore_message(_: Msg) -> None:
     """nats-py wants a coroutine for a callback subscription; `_process_msg` never lets one reach it."""
 
 
@@ -341,13 +343,13 @@ async def connect(
     """
     _warn_of_login(options)
     connection = Connection()
-    refusals = denials.LoginRefusals(_shown(options), len(_servers(options)), _log_denial)
+    refusals = denials.LoginRefusals(_format_servers(options), len(_servers(options)), _log_denial)
     last: list[Exception] = []
 
     async def remember(exc: Exception) -> None:  # an error callback that raises would end the subscription it was called for
         last[:] = [exc]
         if isinstance(exc, denials.LoginNotTaken):
-            refusals.hear()
+            refusals.on_refusal()
 
     async def on_again() -> None:
         refusals.on_connected()
@@ -362,8 +364,8 @@ async def connect(
         cause = last[0] if last else exc
         if isinstance(cause, ConnectionError) and connection.wants_login:
             raise refusals.error from exc  # the server cut the line before its refusal was read
-        said = f"{_shown(options)}: {cause or type(cause).__name__}"
-        is_tls = isinstance(cause, ssl.SSLError | tls.TlsNotOffered)  # somebody answered, and one of the two does not trust the other
+        said = f"{_format_servers(options)}: {cause or type(cause).__name__}"
+        is_tls = isinstance(cause, ssl.SSLError | tls.TlsNotOffered)  # a server answered, but the TLS handshake failed
         if is_tls:
             raise BrokerUnavailable(f"TLS failed with the server at {said}") from exc
         raise BrokerUnavailable(f"no NATS server answers at {said}: start it, or name another in nats.url (--nats-url)") from exc
@@ -379,7 +381,7 @@ def _log_denial(what: str, remedy: str) -> None:
 
 def _warn_of_login(options: Mapping[str, Any]) -> None:
     """A line in the log where a login would travel in the clear."""
-    if addresses := tls.unprotected(_servers(options), options):
+    if addresses := tls.find_unprotected(_servers(options), options):
         from router.observability import events, logs  # rare, and an import of every room for a client that is asked for nothing else
 
         servers = ", ".join(map(hide_login, addresses))
@@ -392,6 +394,6 @@ def _servers(options: Mapping[str, Any]) -> list[str]:
     return [servers] if isinstance(servers, str) else list(servers)
 
 
-def _shown(options: Mapping[str, Any]) -> str:
+def _format_servers(options: Mapping[str, Any]) -> str:
     """The servers' addresses without a login that may stand in them."""
     return ", ".join(map(hide_login, _servers(options)))

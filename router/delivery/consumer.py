@@ -1,4 +1,4 @@
-"""One durable pull consumer, driven: the supervised child that joins puller, desk and gate.
+"""One durable pull consumer, driven: the supervised child that joins puller, processor and gate.
 
     run = open -> watch (every quarter second: signals, receipts that did not come, heartbeats that did not come)
                -> drain, in this order: ask for nothing more; hand back what was never begun; let work finish
@@ -30,11 +30,11 @@ from router.delivery.subscription import Subscription
 from router.errors import BrokerUnavailable, RouterError
 
 TICK_S = 0.25
-QUIET_S = 2.0  # a pull request that raced with a deletion is lost without a word: a quiet lane asks whether its durable is the same
+QUIET_S = 2.0  # a pull request that raced with a deletion is lost without a word: a quiet subscription asks whether its durable is the same
 
 
 class Health(Struct, frozen=True):
-    """What readiness asks of a lane."""
+    """What readiness asks of a subscription."""
 
     is_pulling: bool
     is_there: bool  # its stream and its durable
@@ -57,7 +57,7 @@ class Health(Struct, frozen=True):
 
 
 class DrainDeadlines(Protocol):
-    """Seconds that a drain may take, asked when it begins: who drains several lanes lets them share the time."""
+    """Seconds that a drain may take, asked when it begins: who drains several subscriptions lets them share the time."""
 
     @property
     def soft(self) -> float: ...
@@ -74,7 +74,7 @@ class Deadlines(Struct, frozen=True):
 
 
 class Consumer:
-    """A lane on a real durable."""
+    """A subscription on a real durable."""
 
     def __init__(
         self,
@@ -97,10 +97,10 @@ class Consumer:
         self._is_troubled = False
         self._life = self._connection.reconnect_count  # the connection's, when the open pull requests were made
         self._checked_at = 0.0
-        self.pause_switch = PauseSwitch(self._gate_changed)
+        self.pause_switch = PauseSwitch(self._on_pause_changed)
         self.processor: MessageProcessor | None = None
         self.puller: Puller | None = None
-        self.storing: EffectPublisher | None = None  # where effects go while it runs
+        self.effect_publisher: EffectPublisher | None = None  # where effects go while it runs
         self.was_clean = True  # of the last drain
 
     @property
@@ -115,7 +115,7 @@ class Consumer:
 
     async def run(self) -> None:
         """Until cancelled; then it drains. It may be run again."""
-        self.processor = self.puller = self.storing = None
+        self.processor = self.puller = self.effect_publisher = None
         self.pause_switch.reset()  # an earlier life may have ended while it was paused
         known = KnownEffects(self.subscription.receipts_kept) if self.subscription.receipts_kept else None
         publisher = AckedPublisher(self._jetstream, self.subscription.options.evidence_timeout, known)
@@ -127,41 +127,41 @@ class Consumer:
 
     async def _work(self, publisher: AckedPublisher) -> None:
         attempt_counter = AttemptCounter(self._jetstream, publisher, self._attempts_bucket)
-        async with asyncio.TaskGroup() as tasks, self._storing(publisher, tasks) as storing:
-            self.storing = storing
+        async with asyncio.TaskGroup() as tasks, self._open_effect_publisher(publisher, tasks) as effect_publisher:
+            self.effect_publisher = effect_publisher
             processor = self.processor = MessageProcessor(
                 self.subscription,
                 connection=self._connection,
-                publisher=storing,
+                publisher=effect_publisher,
                 attempt_counter=attempt_counter,
                 pause_switch=self.pause_switch,
                 tasks=tasks,
                 answer=self._answer,
             )
             puller = self.puller = self._make_puller(processor)
-            processor.freed = puller.refill_soon
+            processor.on_capacity = puller.refill_soon
             ticking = tasks.create_task(self._tick(processor, publisher))
             try:
                 await puller.open()
                 await self._watch(puller)
             finally:
-                self.storing = None
+                self.effect_publisher = None
                 await self._drain(puller, processor)
                 ticking.cancel()
 
     @asynccontextmanager
-    async def _storing(self, publisher: AckedPublisher, tasks: asyncio.TaskGroup) -> AsyncIterator[EffectPublisher]:
-        """Where a lane's effects go: into batches, where its streams take them."""
+    async def _open_effect_publisher(self, publisher: AckedPublisher, tasks: asyncio.TaskGroup) -> AsyncIterator[EffectPublisher]:
+        """Where a subscription's effects go: into batches, where its streams take them."""
         if self.subscription.stream_of is None:
             yield publisher
             return
         timeout_s = self.subscription.options.evidence_timeout
-        together = BatchingPublisher(self._jetstream, publisher, stream_of=self.subscription.stream_of, tasks=tasks, timeout_s=timeout_s)
-        await together.open()
+        batching = BatchingPublisher(self._jetstream, publisher, stream_of=self.subscription.stream_of, tasks=tasks, timeout_s=timeout_s)
+        await batching.open()
         try:
-            yield together
+            yield batching
         finally:
-            await together.close()
+            await batching.close()
 
     def _make_puller(self, processor: MessageProcessor) -> Puller:
         subscription = self.subscription
@@ -172,9 +172,9 @@ class Consumer:
             prefetch_bytes=subscription.options.prefetch_bytes,
             expires_s=subscription.options.pull_expires,
             heartbeat_s=subscription.options.heartbeat,
-            deliver=processor.take,
-            room=processor.room,
-            trouble=self._in_trouble,
+            on_delivery=processor.on_delivery,
+            free_capacity=processor.free_capacity,
+            on_trouble=self._on_trouble,
         )
 
     async def _tick(self, processor: MessageProcessor, publisher: AckedPublisher) -> None:
@@ -233,10 +233,10 @@ class Consumer:
             return True  # no answer is no proof
         return info is not None and info["num_waiting"] > 0
 
-    def _in_trouble(self) -> None:
+    def _on_trouble(self) -> None:
         self._is_troubled = True
 
-    def _gate_changed(self, cause: str | None) -> None:
+    def _on_pause_changed(self, cause: str | None) -> None:
         if self.puller is not None and self.processor is not None:
             if cause is not None:
                 self.puller.pause()

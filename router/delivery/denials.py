@@ -59,7 +59,7 @@ class LoginRefusals:
     def on_connected(self) -> None:
         self._was_connected, self._is_told = True, False
 
-    def hear(self) -> None:
+    def on_refusal(self) -> None:
         """Raises LoginRefused when there is no server left that could take it."""
         if not self._was_connected:
             self._left -= 1
@@ -84,12 +84,12 @@ class Denials:
         self._known.clear()
         self._inbox = None
 
-    def of(self, subject: str) -> PermissionDenied | None:
+    def find(self, subject: str) -> PermissionDenied | None:
         """What a message to this subject met, if it met a denial."""
         words = self._known.get(subject) or self._inbox
         return PermissionDenied(words) if words is not None else None
 
-    def hear(self, line: str, inboxes: str) -> None:
+    def on_error_line(self, line: str, inboxes: str) -> None:
         """An error line of the server. `inboxes`: what the connection's own begin with."""
         if (found := _SUBJECT.search(line)) is None:
             return
@@ -109,7 +109,7 @@ class Denials:
             self._on_denied(what, _REMEDY)
 
     @contextmanager
-    def awaited(self, subject: str, answer: asyncio.Future[Any]) -> Iterator[None]:
+    def watch(self, subject: str, answer: asyncio.Future[Any]) -> Iterator[None]:
         """While the block lasts, a denial of this subject, or of our inbox, is the exception of `answer`."""
         waiting = self._waiting.setdefault(subject, [])
         waiting.append(answer)

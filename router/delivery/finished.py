@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from router.clock import Clock, steady
 from router.delivery.api import JetStream, Json
-from router.delivery.stream_reader import reading
+from router.delivery.stream_reader import open_reader
 from router.errors import RouterError
 from router.ids import subject_matcher
 
@@ -107,11 +107,11 @@ class FinishedRemoval:
         now, last = self._clock(), state["last_seq"]
         if self._notes and last < self._notes[-1][1]:
             self._notes.clear()  # another stream of this name
-        old = self._last_before(now - self._rules.keep)
+        old = self._find_last_before(now - self._rules.keep)
         self._notes.append((now, last))
         return State(state["first_seq"], last, last - 1 if is_tight else min(old, last - 1), is_tight)
 
-    def _last_before(self, until: float) -> int:
+    def _find_last_before(self, until: float) -> int:
         """The stream's last sequence at that time, as it was noted; 0: it was not looked at by then."""
         while len(self._notes) > 1 and self._notes[1][0] <= until:
             self._notes.popleft()
@@ -140,7 +140,7 @@ class FinishedRemoval:
             start = state.first
         done: list[int] = []
         self._read_to = state.up_to
-        async with reading(self._jetstream, self._rules.stream, start, headers_only=True) as reader:
+        async with open_reader(self._jetstream, self._rules.stream, start, headers_only=True) as reader:
             left = min(reader.total, MOST_READ)
             while left > 0 and (found := await reader.read(min(BATCH, left))):
                 left -= len(found)
@@ -169,15 +169,15 @@ class FinishedRemoval:
 
 def _floor(subject: str, consumers: Sequence[Json], state: State) -> int:
     """Up to where every durable on the subject has settled all; 0: there is none, so none of it is settled."""
-    return min((_settled(one, state) for one in consumers if _takes(one["config"], subject)), default=0)
+    return min((_find_settled(one, state) for one in consumers if _is_subscribed(one["config"], subject)), default=0)
 
 
-def _takes(config: Json, subject: str) -> bool:
+def _is_subscribed(config: Json, subject: str) -> bool:
     filters = config.get("filter_subjects") or [config.get("filter_subject") or ">"]
     return subject_matcher(tuple(filters))(subject)
 
 
-def _settled(consumer: Json, state: State) -> int:
+def _find_settled(consumer: Json, state: State) -> int:
     """Its own floor stands at the last message that it took. In a cluster it may not know of the newest one yet."""
     if consumer["num_pending"] == 0 and consumer["num_ack_pending"] == 0 and not state.is_tight:
         return state.last

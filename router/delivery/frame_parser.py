@@ -2,7 +2,7 @@
 
 A chunk read from the socket holds dozens of frames. nats-py's parser matches each control line with two regular
 expressions and moves the rest of the buffer down after each frame; here one pass over the chunk finds them all, and
-a message that is attended goes straight to its function. Everything that is not a message (PING, INFO, -ERR) is left
+a message of a direct subscription goes straight to its callback. Everything that is not a message (PING, INFO, -ERR) is left
 to nats-py's own parser, line by line.
 
     MSG  <subject> <sid> [reply] <size>\\r\\n<payload>\\r\\n
@@ -29,7 +29,7 @@ class FrameParser(Parser):
     def __init__(self, nc: Any) -> None:
         super().__init__(nc)
         self._needed = 0  # bytes that the frame at the front of the buffer wants
-        self._stray: _Stray | None = None  # the message at which `hear` stopped
+        self._stray: _Stray | None = None  # the message at which `dispatch` stopped
 
     def reset(self) -> None:
         super().reset()
@@ -37,17 +37,17 @@ class FrameParser(Parser):
         self._stray = None
 
     async def parse(self, data: bytes = b"") -> None:
-        data, at = self.joined(data), 0
+        data, at = self.feed(data), 0
         try:
-            while (at := self.hear(data, at)) < len(data):
-                at = await self._other(data, at)
+            while (at := self.dispatch(data, at)) < len(data):
+                at = await self._parse_other(data, at)
         except (ProtocolError, OSError):
             raise
         except Exception as exc:  # nats-py's reader would end for ever
             self.nc.on_fault(exc)
             raise ProtocolError("nats: a listener failed within a chunk") from exc
 
-    def joined(self, data: bytes) -> bytes:
+    def feed(self, data: bytes) -> bytes:
         """The chunk behind the beginning of a frame that was kept; nothing while that frame is not whole."""
         if not self.buf and not self._needed:
             return data
@@ -58,9 +58,9 @@ class FrameParser(Parser):
         self.buf.clear()
         return data
 
-    def hear(self, data: bytes, at: int = 0) -> int:
-        """Hand on every whole frame that is attended; where the first other thing begins. The beginning of a frame is kept."""
-        heard_by = self.nc.hears
+    def dispatch(self, data: bytes, at: int = 0) -> int:
+        """Call back for every whole frame of a direct subscription; keep an incomplete one. Returns where the first other begins."""
+        callbacks = self.nc.callbacks
         while (end := data.find(b"\r\n", at)) >= 0:
             kind = data[at]
             if kind not in (_H, _M):
@@ -79,17 +79,17 @@ class FrameParser(Parser):
             if after > len(data):
                 self._needed = after - at
                 break
-            hear = heard_by.get(sid)
-            if hear is None:
+            dispatch = callbacks.get(sid)
+            if dispatch is None:
                 self._stray = (sid, part[1], reply, data[body + head : after - 2], data[body : body + head]), after
                 return at
             at = after
-            hear(part[1], reply, data[body + head : after - 2], data[body : body + head] if head else None)
+            dispatch(part[1], reply, data[body + head : after - 2], data[body : body + head] if head else None)
         self.buf += data[at:]
         return len(data)
 
-    async def _other(self, data: bytes, at: int) -> int:
-        """What `hear` left: a line of the protocol, or a message that nobody attends; where the next thing begins."""
+    async def _parse_other(self, data: bytes, at: int) -> int:
+        """Parse what `dispatch` left: a protocol line, or a message without a direct subscription. Returns where the next frame begins."""
         if data[at] in (_H, _M):
             if self._stray is None:
                 raise ProtocolError("nats: malformed message frame")
@@ -98,7 +98,7 @@ class FrameParser(Parser):
             return after
         end = data.find(b"\r\n", at) + 2
         if data.startswith(b"-ERR", at):
-            self.nc.hear_error(data[at:end].decode("utf-8", "replace"))
+            self.nc.on_error_line(data[at:end].decode("utf-8", "replace"))
         self.buf += data[at:end]
         await super().parse()
         self.buf.clear()

@@ -20,7 +20,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from zlib import crc32
 
-Asked = tuple[str, int, float, bytes]  # inbox, its number among all that was heard (0: it has none), when; nothing
+WaitingInbox = tuple[str, int, float, bytes]  # inbox, its number among all that was heard (0: it has none), when; nothing
 Spot = int  # where requests with the same bytes meet
 
 SPEAK_S = 5.0
@@ -45,7 +45,7 @@ class IdenticalRequests:
         self._nets: OrderedDict[Spot, tuple[int, bytes, float]] = OrderedDict()  # checksum, answer, when to look
         self._net_bytes = 0
         self._others_at: float | None = None  # None: there was no time yet to hear of one
-        self.first_ones: OrderedDict[Spot, Asked] = OrderedDict()  # answered while it was like no other
+        self.first_ones: OrderedDict[Spot, WaitingInbox] = OrderedDict()  # answered while it was like no other
         self._lines: list[str] = []
         self._spoke_at = -SPEAK_S
         self._learned: int | None = None
@@ -60,55 +60,55 @@ class IdenticalRequests:
     def is_alone(self, now: float) -> bool:
         return self._others_at is not None and now - self._others_at >= OTHERS_S
 
-    def keep_first(self, spot: Spot, one: Asked, now: float) -> None:
+    def keep_first(self, key: Spot, one: WaitingInbox, now: float) -> None:
         """Its inbox is answered; the other instances need to know only if another one like it comes (`hear_again`)."""
         if not self.is_alone(now):
-            self.first_ones.pop(spot, None)
-            self.first_ones[spot] = one
+            self.first_ones.pop(key, None)
+            self.first_ones[key] = one
             if len(self.first_ones) > MOST:
                 self.first_ones.popitem(last=False)
 
-    def hear_again(self, spot: Spot, request: bytes, now: float) -> None:
+    def hear_again(self, key: Spot, request: bytes, now: float) -> None:
         """Called for every request without an id."""
-        if self.first_ones and (first := self.first_ones.pop(spot, None)) is not None:
-            self.tell_answered(self.note(spot, request), first, now)
+        if self.first_ones and (first := self.first_ones.pop(key, None)) is not None:
+            self.tell_answered(self.note(key, request), first, now)
 
-    def note(self, spot: Spot, data: bytes) -> int:
+    def note(self, key: Spot, data: bytes) -> int:
         """There are several requests with these bytes; their checksum."""
         checksum = crc32(data)
         if checksum not in self._spots:
-            self._spots[checksum] = spot
-            self.repeated.add(spot)
+            self._spots[checksum] = key
+            self.repeated.add(key)
             if len(self._spots) > MOST:
                 self.repeated.discard(self._spots.popitem(last=False)[1])
         return checksum
 
-    def learn(self, one: Asked, sequence: int) -> None:
+    def learn(self, one: WaitingInbox, sequence: int) -> None:
         """A request that is like no other was stored at this sequence; two that agree are believed."""
         shift = sequence - one[1] if one[1] else self.shift
         if shift == self._learned or self.shift is None:
             self.shift = shift
         self._learned = shift
 
-    def may_be_anothers(self, one: Asked, sequence: int, now: float, *, is_old: bool) -> bool:
+    def may_be_anothers(self, one: WaitingInbox, sequence: int, now: float, *, is_old: bool) -> bool:
         """Whether the inbox of this copy may still be on its way: by the shift, where it is known, else by the age of this one."""
         if self.shift is None or not one[1] or not sequence or self.is_alone(now):
             return is_old
         return one[1] < sequence - self.shift
 
-    def can_choose(self, asked: list[Asked], sequence: int, now: float) -> bool:
+    def can_choose(self, inboxes: list[WaitingInbox], sequence: int, now: float) -> bool:
         has_room = self._net_bytes < MOST_BYTES and len(self._nets) < MOST
-        return self.shift is not None and sequence > 0 and asked[0][1] > 0 and has_room and not self.is_alone(now)
+        return self.shift is not None and sequence > 0 and inboxes[0][1] > 0 and has_room and not self.is_alone(now)
 
-    def choose(self, asked: list[Asked], sequence: int) -> int | None:
+    def choose(self, inboxes: list[WaitingInbox], sequence: int) -> int | None:
         """The place in `asked` of the inbox that this copy answers; None: it is not heard yet."""
         target = sequence - (self.shift or 0)
-        at = bisect_left(asked, target, key=_number)
-        if at == len(asked):
+        at = bisect_left(inboxes, target, key=_number)
+        if at == len(inboxes):
             return None
-        return at - 1 if at and target - asked[at - 1][1] < asked[at][1] - target else at
+        return at - 1 if at and target - inboxes[at - 1][1] < inboxes[at][1] - target else at
 
-    def tell_answered(self, checksum: int, one: Asked, now: float) -> None:
+    def tell_answered(self, checksum: int, one: WaitingInbox, now: float) -> None:
         """The other instances are told with the next `speak`, where they have heard several of these."""
         if self.shift is None or not one[1] or checksum not in self._spots or self.is_alone(now):
             return
@@ -133,33 +133,33 @@ class IdenticalRequests:
         sequence, _, inbox = rest.partition(" ")
         if self.shift is None or len(line) > LONGEST or not inbox or not (_is_number(checksum) and _is_number(sequence)):
             return None
-        spot = self._spots.get(int(checksum))
-        return None if spot is None else (spot, int(sequence) - self.shift, inbox)
+        key = self._spots.get(int(checksum))
+        return None if key is None else (key, int(sequence) - self.shift, inbox)
 
     @staticmethod
-    def find(asked: list[Asked], number: int, inbox: str) -> int | None:
+    def find(inboxes: list[WaitingInbox], number: int, inbox: str) -> int | None:
         """Where it stands, near its number."""
-        at = bisect_left(asked, number, key=_number)
-        near = range(max(0, at - NEAR), min(len(asked), at + NEAR))
-        return next((place for place in near if asked[place][0] == inbox), None)
+        at = bisect_left(inboxes, number, key=_number)
+        near = range(max(0, at - NEAR), min(len(inboxes), at + NEAR))
+        return next((place for place in near if inboxes[place][0] == inbox), None)
 
-    def watch(self, spot: Spot, checksum: int, answer: bytes, now: float) -> None:
+    def watch(self, key: Spot, checksum: int, answer: bytes, now: float) -> None:
         """Look again later for inboxes of these bytes that no instance answered."""
-        if spot not in self._nets:
-            self._nets[spot] = (checksum, answer, now + self._net_s)
+        if key not in self._nets:
+            self._nets[key] = (checksum, answer, now + self._net_s)
             self._net_bytes += len(answer)
 
     def take_due(self, now: float) -> list[tuple[Spot, int, bytes]]:
         """Where it is time to look again: the place, the checksum, the answer."""
         due = []
         while self._nets and next(iter(self._nets.values()))[2] <= now:
-            spot, (checksum, answer, _) = self._nets.popitem(last=False)
+            key, (checksum, answer, _) = self._nets.popitem(last=False)
             self._net_bytes -= len(answer)
-            due.append((spot, checksum, answer))
+            due.append((key, checksum, answer))
         return due
 
 
-def _number(one: Asked) -> int:
+def _number(one: WaitingInbox) -> int:
     return one[1]
 
 

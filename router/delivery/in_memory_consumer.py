@@ -1,6 +1,6 @@
-"""The in-memory twin of a lane on a durable: the same decide_settlement, the same order of settling, on virtual time.
+"""The in-memory twin of a subscription on a durable: the same decide_settlement, the same order of settling, on virtual time.
 
-For unit tests of whoever brings a lane. It delivers one message after the other, so it says nothing about
+For unit tests of handlers. It delivers one message after the other, so it says nothing about
 concurrency, prefetch or the network; tests/conformance holds it to what a real Consumer on a real server does.
 
     publish .. run:  what is due -> its start written down -> handler -> decide_settlement -> stored, committed, replied, stamped
@@ -34,7 +34,7 @@ class InMemoryStep(Struct, frozen=True):
 
 
 class InMemoryConsumer:
-    """A lane without a broker. `dies_on`: which messages kill the process that begins them."""
+    """A subscription without a broker. `dies_on`: which messages kill the process that begins them."""
 
     def __init__(self, subscription: Subscription, *, dies_on: Callable[[Message], bool] = lambda _: False) -> None:
         self.subscription = subscription
@@ -43,31 +43,31 @@ class InMemoryConsumer:
         self.effects: list[Effect] = []  # each id once
         self.refuses: str | None = None  # why nothing can be stored, as long as it cannot
         self._dies_on = dies_on
-        self._sent_away: set[int] = set()  # by the process that lives; lost when it dies
+        self._sent_back: set[int] = set()  # by the process that lives; lost when it dies
         self._counted: dict[int, int] = {}  # attempts, by sequence: what stands in the bucket
         self._assumed: set[int] = set()  # whose first attempt is: nothing was counted when they came again
-        self._stuck: PendingSettlement | None = None
+        self._parked: PendingSettlement | None = None
         self._stalled: Message | None = None  # its handler found the broker away
         self._away: str | None = None
 
     @property
     def paused_for(self) -> str | None:
-        return self.refuses if self._stuck is not None else self._away
+        return self.refuses if self._parked is not None else self._away
 
     def publish(self, subject: str, data: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> int:
-        """Store a message on the lane's stream; returns its sequence."""
+        """Store a message on the subscription's stream; returns its sequence."""
         return self._durable.publish(subject, data, headers)
 
     async def run(self) -> None:
-        """Deliver until nothing is left to do, or until the lane pauses; a later run then goes on where this one was."""
-        if self._stuck is not None:
-            await self._settle(self._stuck)
+        """Deliver until nothing is left to do, or until the subscription pauses; a later run then goes on where this one was."""
+        if self._parked is not None:
+            await self._settle(self._parked)
         elif self._stalled is not None:
             await self._begin(self._stalled)
         while self.paused_for is None and (message := self._durable.deliver()) is not None:
             await self._deliver(message)
 
-    def stored_on(self, subject: str) -> list[Effect]:
+    def list_stored(self, subject: str) -> list[Effect]:
         return [effect for effect in self.effects if effect.subject == subject]
 
     def acks(self, sequence: int) -> list[bytes]:
@@ -81,7 +81,7 @@ class InMemoryConsumer:
             return
         if self._dies_on(message):
             self._note("started", message, message.data)
-            self._sent_away.clear()
+            self._sent_back.clear()
             self._durable.deliver_again(message, self.subscription.options.ack_wait)
         else:
             await self._begin(message)
@@ -107,9 +107,9 @@ class InMemoryConsumer:
         """Which attempt this one is, and whether it may begin: counted as `Starts` does."""
         if message.deliveries == 1:
             return 1, True
-        if message.sequence not in self._sent_away:
+        if message.sequence not in self._sent_back:
             self.subscription.observer.on_unexpected_redelivery(message)
-        self._sent_away.discard(message.sequence)
+        self._sent_back.discard(message.sequence)
         if message.sequence not in self._counted:
             self._assumed.add(message.sequence)
         most = self.subscription.options.max_attempts
@@ -154,10 +154,10 @@ class InMemoryConsumer:
         self.subscription.observer.on_settled(message, pending.outcome, settlement.is_final)
 
     def _can_store(self, pending: PendingSettlement) -> bool:
-        was_open, self._stuck = self._stuck is None, pending if self.refuses is not None else None
-        if was_open != (self._stuck is None):
+        was_open, self._parked = self._parked is None, pending if self.refuses is not None else None
+        if was_open != (self._parked is None):
             self.subscription.observer.on_flow(self.refuses)
-        return self._stuck is None
+        return self._parked is None
 
     def _store(self, message: Message, effect: Effect) -> Receipt:
         place = next((place for place, stored in enumerate(self.effects, 1) if stored.id == effect.id), None)
@@ -170,7 +170,7 @@ class InMemoryConsumer:
         """What the server makes of a NAK with a delay, or of no stamp at all."""
         message, outcome, ack = pending.message, pending.outcome, pending.settlement.ack
         if isinstance(outcome, Retry):
-            self._sent_away.add(message.sequence)
+            self._sent_back.add(message.sequence)
             self._counted[message.sequence] = message.attempts if outcome.uses_attempt else message.attempts - 1
         delay_s = orjson.loads(ack.removeprefix(b"-NAK "))["delay"] / 1e9 if ack is not None else self.subscription.options.ack_wait
         self._durable.deliver_again(message, delay_s)

@@ -34,7 +34,7 @@ class InMemoryDurable:
         return sequence
 
     def deliver_again(self, message: Message, after_s: float) -> None:
-        """A NAK with a delay, or an ack wait that nobody answered."""
+        """A NAK with a delay, or an ack wait that ran out."""
         self._turns += 1
         heapq.heappush(self._again, (self.now + after_s, self._turns, message.sequence))
 

@@ -1,6 +1,6 @@
 """Which effects are stored already, or on their way: one that is repeated is not published again.
 
-A stream drops a second message of one id, but who listens on the subject beside the stream hears it. So an effect that names its
+A stream drops a second message of one id, but a plain subscriber on the subject receives it. So an effect that names its
 owner is published once for each connection and for `keep_s`:
 
     first of its id        -> published

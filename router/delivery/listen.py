@@ -1,4 +1,4 @@
-"""The plain listener on a request subject: no queue group, only to learn who asked (docs/contracts.md#replies)."""
+"""The plain listener on a request subject: no queue group, only to learn the requesters' inboxes (docs/contracts.md#replies)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from router.errors import RouterError
 
 TICK_S = 0.02
 LEARN_TICKS = 250  # ticks between two looks at whether the stream is still the same one
-NOTHING_YET = 2**63  # no sequence is above it: nobody's inbox can be expected
+NOTHING_YET = 2**63  # no sequence is above it: no inbox can be expected
 
 
 class Listener:
@@ -35,20 +35,20 @@ class Listener:
 
     async def run(self) -> None:
         connection = self._jetstream.connection
-        self._answers.listens_from(NOTHING_YET)
+        self._answers.start_listening_from(NOTHING_YET)
         self._is_live, self._sids = False, []
         others: list[int] = []
         ticks = 0
         try:
-            self._sids.append(await connection.subscribe_direct(self._subject, self._answers.hear))
-            callback = lambda _subject, _reply, data, _headers: self._answers.live.hear(data)  # noqa: E731
-            others.append(await connection.subscribe_direct(LIVE_ANSWERS, callback))
-            others.append(await connection.subscribe_direct(LIVE_ASKERS, self._answers.hear_asker))
-            identical = lambda _subject, _reply, data, _headers: self._answers.hear_identical(data)  # noqa: E731
+            self._sids.append(await connection.subscribe_direct(self._subject, self._answers.on_request))
+            on_answered = lambda _subject, _reply, data, _headers: self._answers.live.on_answered(data)  # noqa: E731
+            others.append(await connection.subscribe_direct(LIVE_ANSWERS, on_answered))
+            others.append(await connection.subscribe_direct(LIVE_ASKERS, self._answers.on_asker))
+            identical = lambda _subject, _reply, data, _headers: self._answers.on_identical(data)  # noqa: E731
             others.append(await connection.subscribe_direct(IDENTICAL, identical))
             while True:
                 if not connection.is_connected:
-                    self._answers.listens_from(NOTHING_YET)
+                    self._answers.start_listening_from(NOTHING_YET)
                     self._created = ""
                 elif not self._created or ticks % LEARN_TICKS == 0:
                     await self._learn()
@@ -70,9 +70,9 @@ class Listener:
         connection, old = self._jetstream.connection, self._sids[-1]
         is_live = live.is_on
         if is_live:
-            self._sids.append(await connection.subscribe_direct(self._subject, live.hear, self._queue, live.take_at_once))
+            self._sids.append(await connection.subscribe_direct(self._subject, live.on_request, self._queue, live.take_at_once))
         else:
-            self._sids.append(await connection.subscribe_direct(self._subject, self._answers.hear))
+            self._sids.append(await connection.subscribe_direct(self._subject, self._answers.on_request))
         self._is_live = is_live
         await connection.unsubscribe(old)
         self._sids.remove(old)
@@ -86,5 +86,5 @@ class Listener:
         if info is None or info["created"] == self._created:
             return
         # A stream that was made again while we listened counts from 1, and we heard all of it.
-        self._answers.listens_from(0 if self._created else info["state"]["last_seq"])
+        self._answers.start_listening_from(0 if self._created else info["state"]["last_seq"])
         self._created = info["created"]

@@ -1,6 +1,6 @@
 """Requests answered from the copy that passes by, while the stream's backlog is deeper than can be answered in time.
 
-A stream is one queue for all tenants: behind one tenant's flood every other tenant's request waits until nobody wants its answer.
+A stream is one queue for all tenants: behind one tenant's flood every other tenant's request waits until its requester has given up.
 So while the backlog is deep (`look`), the live copy of each request is taken by one instance of a queue group, and served fairly:
 
     hear ── its tenant's share of the queue has room ──> handled in turn, answered at once; its stored copy is then acknowledged
@@ -8,7 +8,7 @@ So while the backlog is deep (`look`), the live copy of each request is taken by
         ├── it has not ──> left to its stored copy
         └── it cannot be told from its stored copy (`describe`: None) ──> left to that copy
 
-Nothing is lost by it: every instance is told who asked for what is left, and the stored copy of whatever is not answered here is
+Nothing is lost by it: every instance is told the inbox of what is left, and the stored copy of whatever is not answered here is
 delivered and answered as ever, and what is asked again under its own id gets the same answer. What an answer needs stored is
 stored before the answer goes out, here as there.
 """
@@ -135,7 +135,7 @@ class LiveRequests(Generic[A]):
 
     # -- in --------------------------------------------------------------------------------------------------
 
-    def hear(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+    def on_request(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         """A live copy; called from the connection's reader. A flood comes this way, so what is refused makes no object."""
         inbox = self._answers.asker_of(reply, data, headers)
         if inbox is None:
@@ -270,9 +270,9 @@ class LiveRequests(Generic[A]):
         """Its effects, then its commit: before the answer, as in `settle`."""
         receipts: Receipts = ()
         if done.effects:
-            if consumer.storing is None:
+            if consumer.effect_publisher is None:
                 return False
-            stored = await consumer.storing.publish_and_wait(done.effects)
+            stored = await consumer.effect_publisher.publish_and_wait(done.effects)
             if isinstance(stored, NotPublished):
                 return False
             receipts = stored
@@ -296,7 +296,7 @@ class LiveRequests(Generic[A]):
         self._leave(request.data, request.headers, request.inbox)
 
     def _leave(self, data: bytes, headers: Mapping[str, str], inbox: str) -> None:
-        """Whichever instance decides the stored copy answers, so every one is told who asked."""
+        """The instance that decides the stored copy answers it, so every instance is told the inbox."""
         self._answers.expect(RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox)
         self._observer.on_live(LEFT, 0.0)
 

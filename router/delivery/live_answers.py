@@ -60,7 +60,7 @@ class LiveAnswers:
         at = self._young.get(named) or self._old.get(named)
         return at is not None and at >= since
 
-    def hear(self, data: bytes) -> None:
+    def on_answered(self, data: bytes) -> None:
         """What another instance told; lines that are none are passed over."""
         if data.startswith(self._own):
             return

@@ -58,13 +58,13 @@ class Overload:
 
     def look(self, processor: MessageProcessor, handled: int, *, is_open: bool) -> bool:
         """Whether live copies are to be taken. `handled`: so many were; their stored copies are pending and need an ack only."""
-        pending = self._pending(processor.pending, processor.taken)
+        pending = self._find_pending(processor.pending, processor.taken)
         self.wait_s = self._backlog.wait_s(pending, processor.delivered + handled, self._now())
         self.retry_after_ms = min(30_000, max(100, int(self.wait_s * 1000)))
-        self.refuses = self.wait_s >= self._rules.refuse_after_s or self._was_behind()
+        self.refuses = self.wait_s >= self._rules.refuse_after_s or self._is_behind_for_long()
         if self.is_on:
             is_short = pending < FEWEST_PENDING or self.wait_s < self._rules.after_s / ENOUGH
-            self.is_on = not self._was_calm(is_short)
+            self.is_on = not self._is_calm_for_long(is_short)
         else:
             self.is_on = pending >= FEWEST_PENDING and self.wait_s > self._rules.after_s and is_open
             self._calm_since = None
@@ -81,7 +81,7 @@ class Overload:
             return FEWEST_HELD
         return min(MOST_HELD, max(FEWEST_HELD, int(STORED_S * self._backlog.rate)))
 
-    def _pending(self, callback: int, taken: int) -> int:
+    def _find_pending(self, reported: int, taken: int) -> int:
         """What the newest delivery told, unless that is long ago: another instance may have taken it since.
 
         While more waits in the socket than a read takes, the deliveries wait there too.
@@ -89,9 +89,9 @@ class Overload:
         now = self._now()
         if taken != self._taken or self._answers.is_behind:
             self._taken, self._taken_at = taken, now
-        return callback if now - self._taken_at < QUIET_S else 0
+        return reported if now - self._taken_at < QUIET_S else 0
 
-    def _was_behind(self) -> bool:
+    def _is_behind_for_long(self) -> bool:
         """Whether for a while more has come than can be heard: then it is not only the stored copies that come too late."""
         now = self._now()
         if not self._answers.is_behind:
@@ -101,7 +101,7 @@ class Overload:
             self._behind_since = now
         return now - self._behind_since >= BEHIND_S
 
-    def _was_calm(self, is_calm: bool) -> bool:
+    def _is_calm_for_long(self, is_calm: bool) -> bool:
         if not is_calm:
             self._calm_since = None
             return False

@@ -1,4 +1,4 @@
-"""Whether a lane flows. It pauses when evidence cannot be stored: no pulls, nothing acked, nothing spent."""
+"""Whether a subscription consumes. It pauses while effects cannot be stored: no pulls, no acks, no attempts used up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class PauseSwitch:
-    """Open, or closed for causes that an operator can read; each is closed and opened by whoever found it."""
+    """Open, or closed for causes that an operator can read; each cause is closed and opened by the part that found it."""
 
     def __init__(self, changed: Callable[[str | None], None]) -> None:
         self._causes: dict[str, str] = {}
@@ -34,7 +34,7 @@ class PauseSwitch:
             self._changed(None)
 
     def reset(self) -> None:
-        """Forget every cause: whoever closed it is gone."""
+        """Forget every cause: the parts that closed it have ended."""
         for by in list(self._causes):
             self.open(by)
 

@@ -1,4 +1,4 @@
-"""One message's time in a slot: who may end it early, and who waits for its end."""
+"""One handler call in the task pool: how to end it early, and how to wait for its end."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from router.outcome import Outcome
 class PooledCall:
     """From the handler's promise until what came of it was told. `task`: the slot's, which has other turns before and after."""
 
-    __slots__ = ("_heard", "awaited", "is_over", "message", "task")
+    __slots__ = ("_waiter", "awaited", "is_over", "message", "task")
 
     def __init__(self, message: Message, awaited: Awaitable[Outcome]) -> None:
         self.message = message
         self.awaited = awaited
         self.task: asyncio.Task[None] | None = None
         self.is_over = False
-        self._heard: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None
 
     def cancel(self) -> None:
         """The message goes back; a turn that is over is left alone, for its slot works on another message."""
@@ -28,11 +28,11 @@ class PooledCall:
 
     def end(self) -> None:
         self.is_over = True
-        if self._heard is not None and not self._heard.done():
-            self._heard.set_result(None)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
-    async def over(self) -> None:
+    async def wait_until_over(self) -> None:
         """Wait until it is over, whatever came of it."""
         if not self.is_over:
-            self._heard = self._heard or asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._heard)
+            self._waiter = self._waiter or asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._waiter)

@@ -2,11 +2,11 @@
 
     take --> first delivery -----------------------------------> begin --> decide_settlement --> settle
          \\-> redelivery: its start is written down first -------^  (`redeliveries`)
-         \\-> the lane is paused: it waits
+         \\-> the subscription is paused: it waits
 
 A handler that returns a value costs no task, future or lock; one that returns a Deferred, whose maker sees to its end, costs
 two calls; one that returns any other awaitable takes a slot (`slots`), and waits for one if all are taken: a message whose
-handler needs no slot never waits behind it. One that raises BrokerUnavailable pauses the lane until it can be begun with
+handler needs no slot never waits behind it. One that raises BrokerUnavailable pauses the subscription until it can be begun with
 success (`stalled`).
 """
 
@@ -33,7 +33,7 @@ from router.delivery.redeliveries import RedeliveryTracker
 from router.delivery.settle import Answer, Settler
 from router.delivery.settlement import PendingSettlement, Settlement, decide_settlement, nak, outcome_of
 from router.delivery.subscription import Subscription
-from router.delivery.task_pool import Came, TaskPool
+from router.delivery.task_pool import PooledOutcome, TaskPool
 from router.delivery.unavailable_retry import UnavailableRetry
 from router.errors import BrokerUnavailable
 from router.message import NO_HEADERS, Message
@@ -41,11 +41,11 @@ from router.outcome import Done, Fault, Outcome, Retry
 
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
 ANSWERED = Done()  # from its live copy
-AT_ONCE = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to whoever pulls next
+AT_ONCE = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to the next puller
 
 
 class MessageProcessor:
-    """The work of one lane. `take` is the only way in."""
+    """The work of one subscription. `on_delivery` is the only way in."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class MessageProcessor:
             pause_switch=pause_switch,
             tasks=tasks,
             answer=answer,
-            finished=self._finished,
-            commit_failed=lambda message, exc: self._conclude(message, self._meaning_of(message, exc)),
+            on_finished=self._on_finished,
+            on_commit_failed=lambda message, exc: self._conclude(message, self._outcome_of_error(message, exc)),
         )
         self._background_tasks = BackgroundTasks(tasks)
         self._again = RedeliveryTracker(
@@ -86,27 +86,29 @@ class MessageProcessor:
         )
         self._connection = connection
         self._pause_switch = pause_switch
-        options, meaning_of = subscription.options, self._meaning_of
-        self._task_pool = TaskPool(options.slots, options.handler_timeout, tasks, came=self._came_of_slot, meaning_of=meaning_of)
+        options, outcome_of_error = subscription.options, self._outcome_of_error
+        self._task_pool = TaskPool(
+            options.slots, options.handler_timeout, tasks, on_outcome=self._on_pooled_outcome, outcome_of_error=outcome_of_error
+        )
         start_task = self._background_tasks.start
         self._stalled = UnavailableRetry(
-            pause_switch, options.store_retry, begin=self._begin_stalled, works=self._works_again, start_task=start_task
+            pause_switch, options.store_retry, begin=self._begin_stalled, on_available=self._on_available, start_task=start_task
         )
         self._waiting: deque[Message] = deque()  # held, not begun
         self._without_slot: deque[PooledCall] = deque()  # held, its handler asked and not yet awaited
         self._marks = subscription.live_marks
-        self.taken = 0  # first deliveries and others, of this start of the lane
+        self.taken = 0  # first deliveries and others, since the consumer started
         self._newest = ""  # the token of the delivery that came last
         self.most_held: int | None = None  # a bound below the prefetch, while live copies are answered
         self._is_draining = False
         self._is_catching_up = False
-        self.freed: Callable[[], None] = lambda: None  # there is room again: the puller may ask for more
+        self.on_capacity: Callable[[], None] = lambda: None  # there is room again: the puller may ask for more
         self._now = asyncio.get_running_loop().time
 
     # -- in: once a message --------------------------------------------------------------------------------------
 
-    def take(self, subject: str, token: str, data: bytes, headers: Headers | None) -> bool:
-        """One delivery. False: it is a redelivery, and nobody here knows why."""
+    def on_delivery(self, subject: str, token: str, data: bytes, headers: Headers | None) -> bool:
+        """Accept one delivery. Returns False for an unexplained redelivery, so that the caller shrinks its pull window to 1."""
         part = token.split(".")
         at = 2 if len(part) == 9 else 4  # `ack_subject.find_stream`, in place: this runs once a message
         message = Message(
@@ -149,7 +151,7 @@ class MessageProcessor:
 
     def _take_later(self, message: Message) -> None:
         if self._is_draining:
-            self._again.spend_nothing(message)
+            self._again.give_back(message)
             self._connection.publish_nowait(message.token, nak(AT_ONCE))
         else:
             self.in_flight.add(message)
@@ -166,9 +168,9 @@ class MessageProcessor:
             self._connection.publish_nowait(message.token, nak(AT_ONCE))
             return True
         self.in_flight.add(message)
-        return self._again.take(message)
+        return self._again.on_redelivery(message)
 
-    def room(self) -> int:
+    def free_capacity(self) -> int:
         """How many more may be asked for. What we sent away counts against the server's max_ack_pending, so it is bounded too."""
         options = self.subscription.options
         held = len(self.in_flight) - (self._task_pool.running if options.slots_beside_prefetch else 0)
@@ -180,14 +182,14 @@ class MessageProcessor:
 
     def _begin(self, message: Message) -> None:
         try:
-            outcome = self._asked(message)
+            outcome = self._call_handler(message)
         except BrokerUnavailable as exc:
             self._stall(message, exc)
             return
         if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome) and message not in self.in_flight:
             self.settler.settle_plain(message, outcome, message.token)
         elif isinstance(outcome, Deferred):
-            self._promised(message, outcome)
+            self._add_deferred(message, outcome)
         elif isinstance(outcome, Awaitable):
             self._put_into_slot(message, outcome)
         else:
@@ -200,40 +202,40 @@ class MessageProcessor:
         else:
             self._task_pool.put(turn)
 
-    def _asked(self, message: Message) -> Outcome | Awaitable[Outcome]:
+    def _call_handler(self, message: Message) -> Outcome | Awaitable[Outcome]:
         """The handler's answer; raises BrokerUnavailable alone."""
         try:
             return self.subscription.handle(message) if self._is_allowed(message) else Retry(REFUSED_SUBJECT)
         except BrokerUnavailable:
             raise
         except Exception as exc:  # whatever else a handler raises is an outcome too
-            return self._meaning_of(message, exc)
+            return self._outcome_of_error(message, exc)
 
     def _is_allowed(self, message: Message) -> bool:
         return self.subscription.is_allowed is None or self.subscription.is_allowed(message.subject)
 
-    def _promised(self, message: Message, later: Deferred[Outcome]) -> None:
-        """An outcome that comes by a call: no task, and no slot, for whoever makes it sees to its end."""
+    def _add_deferred(self, message: Message, later: Deferred[Outcome]) -> None:
+        """An outcome that comes by a call: no task and no slot, because its maker resolves or cancels it."""
         self.in_flight.add(message).task = later
-        later.add_callback(lambda came: self._came(message, came))
+        later.add_callback(lambda outcome: self._on_resolved(message, outcome))
 
-    def _came(self, message: Message, came: Outcome | BaseException) -> None:
-        if not isinstance(came, BaseException):
-            self._conclude(message, came)
-        elif isinstance(came, asyncio.CancelledError):
+    def _on_resolved(self, message: Message, outcome: Outcome | BaseException) -> None:
+        if not isinstance(outcome, BaseException):
+            self._conclude(message, outcome)
+        elif isinstance(outcome, asyncio.CancelledError):
             self._send_back(message)
-        elif isinstance(came, BrokerUnavailable):
-            self._stall(message, came)
+        elif isinstance(outcome, BrokerUnavailable):
+            self._stall(message, outcome)
         else:
-            self._conclude(message, self._meaning_of(message, came))
+            self._conclude(message, self._outcome_of_error(message, outcome))
 
-    def _came_of_slot(self, message: Message, came: Came) -> None:
-        if came is None:
+    def _on_pooled_outcome(self, message: Message, outcome: PooledOutcome) -> None:
+        if outcome is None:
             self._send_back(message)
-        elif isinstance(came, BrokerUnavailable):
-            self._stall(message, came)
+        elif isinstance(outcome, BrokerUnavailable):
+            self._stall(message, outcome)
         else:
-            self._conclude(message, came)
+            self._conclude(message, outcome)
         if self._without_slot and self._pause_switch.is_open:
             self.begin_queued()  # also while this one's effects are on their way, or wait for room
 
@@ -246,7 +248,7 @@ class MessageProcessor:
         self._stalled.take(message, cause)
 
     async def _begin_stalled(self, message: Message) -> Outcome:
-        outcome = self._asked(message)
+        outcome = self._call_handler(message)
         if not isinstance(outcome, Awaitable):
             return outcome
         try:
@@ -255,18 +257,18 @@ class MessageProcessor:
         except BrokerUnavailable:
             raise
         except (Exception, asyncio.CancelledError) as exc:
-            instead = self._task_pool.instead(message, exc)
-            if instead is None:
+            outcome_instead = self._task_pool.outcome_instead(message, exc)
+            if outcome_instead is None:
                 raise
-            return instead
+            return outcome_instead
 
-    def _works_again(self, message: Message, outcome: Outcome, others: list[Message]) -> None:
+    def _on_available(self, message: Message, outcome: Outcome, others: list[Message]) -> None:
         self._waiting.extendleft(reversed(others))
         self._conclude(message, outcome)
 
     # -- what came of it -----------------------------------------------------------------------------------------
 
-    def _meaning_of(self, message: Message, exc: BaseException) -> Outcome:
+    def _outcome_of_error(self, message: Message, exc: BaseException) -> Outcome:
         """Our own errors say what they mean; any other is a failure of the handler, and an alarm."""
         outcome = outcome_of(exc)
         if isinstance(outcome, Retry):
@@ -278,7 +280,7 @@ class MessageProcessor:
             self.settler.settle_plain(message, outcome, self.in_flight.pop(message))
             crashpoint("after_stamp")
             self.begin_queued()
-            self.freed()
+            self.on_capacity()
             return
         if type(outcome) is Retry and outcome.uses_attempt and message.deliveries == 1 and not message.revision:
             self.in_flight.add(message)
@@ -286,21 +288,21 @@ class MessageProcessor:
             return
         try:
             settlement = decide_settlement(self.subscription, message, outcome)
-        except Exception as exc:  # a letter that cannot be written must neither lose its message nor end the lane
+        except Exception as exc:  # a dead letter that cannot be built must neither lose its message nor end the consumer
             self.subscription.observer.on_handler_error(message, exc)
             settlement = Settlement((), None, None, nak(self.subscription.options.backoff[-1]), False)
         self.settler.settle(PendingSettlement(message, outcome, settlement))
 
-    def _finished(self, pending: PendingSettlement) -> None:
+    def _on_finished(self, pending: PendingSettlement) -> None:
         if pending.settlement.is_final:
-            self._again.settled(pending.message, pending.settlement.ack, is_exhausted=isinstance(pending.outcome, Retry))
+            self._again.on_settled(pending.message, pending.settlement.ack, is_exhausted=isinstance(pending.outcome, Retry))
         elif isinstance(pending.outcome, Retry):
-            self._again.sent_away(pending.message, pending.outcome)
+            self._again.on_sent_back(pending.message, pending.outcome)
         self.begin_queued()
-        self.freed()
+        self.on_capacity()
 
     def begin_queued(self) -> None:
-        """Give free slots to those that wait for one; begin what waits, while the gate is open."""
+        """Give free slots to those that wait for one; begin what waits, while the pause switch is open."""
         if self._is_catching_up:
             return  # called for one that it began itself: a full prefetch would be a stack too deep
         self._is_catching_up = True
@@ -315,7 +317,7 @@ class MessageProcessor:
     # -- time, and the end ---------------------------------------------------------------------------------------
 
     def tick(self, next_in_s: float = 0.0) -> None:
-        """Called by the lane's timer, which comes again in so many seconds."""
+        """Called by the subscription's timer, which comes again in so many seconds."""
         self.in_flight.signal(next_in_s)
         self._again.tick()
         self._task_pool.end_overdue()
@@ -329,9 +331,9 @@ class MessageProcessor:
             for message in self.settler.abandon():
                 self._send_back(message)
             for message in self._stalled.abandon():
-                self._again.spend_nothing(message)
+                self._again.give_back(message)
                 self._send_back(message)
-            self._background_tasks.end()  # else who is being examined is begun: its start is written down already, or about to be
+            self._background_tasks.end()  # else the message under examination would begin: its attempt is recorded already, or about to be
         for turn in self._without_slot:
             self._waiting.append(turn.message)
             turn.end()
@@ -339,7 +341,7 @@ class MessageProcessor:
                 turn.awaited.close()  # never awaited: it has done nothing
         self._without_slot.clear()
         for message in self._waiting:
-            self._again.spend_nothing(message)
+            self._again.give_back(message)
             self._send_back(message)
         for message in self._again.stop():
             self._send_back(message)
@@ -347,19 +349,19 @@ class MessageProcessor:
 
     async def drain(self, soft_s: float, hard_s: float) -> bool:
         """Let work finish until the soft deadline, cancel it until the hard one; True when nothing was cut off."""
-        await self._until_empty(soft_s)
+        await self._wait_until_empty(soft_s)
         is_clean = not len(self.in_flight)
         for message in (*self.settler.abandon(), *self.settler.refused.abandon()):
             self._send_back(message)
         self._background_tasks.end()
         for task in [held.task for held in self.in_flight if held.task is not None]:
             task.cancel()
-        await self._until_empty(hard_s - soft_s)
+        await self._wait_until_empty(hard_s - soft_s)
         for held in self.in_flight:
             self._send_back(held.message)
         return is_clean
 
-    async def _until_empty(self, seconds: float) -> None:
+    async def _wait_until_empty(self, seconds: float) -> None:
         until = self._now() + seconds
         while len(self.in_flight) and self._now() < until:  # noqa: ASYNC110 - the end is no place for one more event per message
             await asyncio.sleep(0.01)

@@ -17,12 +17,12 @@ STORED = "stored"
 _WRONG_STREAM = {"code": 400, "err_code": 10060, "description": "expected stream does not match"}  # as the server has it
 
 
-def wants_pub_ack(headers: Mapping[str, str]) -> bool:
+def is_pub_ack_wanted(headers: Mapping[str, str]) -> bool:
     """Whether its sender waits for a PubAck, not for the decision."""
     return EXPECTED_STREAM in headers or headers.get(CONFIRM) == STORED
 
 
-def expects_another(headers: Mapping[str, str], stream: str) -> bool:
+def is_for_another_stream(headers: Mapping[str, str], stream: str) -> bool:
     """Whether the stream drops this request without a word, for its sender means another one."""
     return headers.get(EXPECTED_STREAM, stream) != stream
 

@@ -11,7 +11,7 @@ A request for several messages is bounded in bytes too: what the server may send
 `max_pending`, or it takes the client for a slow consumer and cuts the connection. At the limit the server ends the
 request with a 409 that says how many messages it still owed. A message above the whole limit would end each request so: it
 is asked for alone, without a limit in bytes. A request whose bytes are used up to the very last one ends without a
-word; so the limit has a random part, or a sender could aim at it and leave the lane waiting for its watchdog.
+word; so the limit has a random part, or a sender could aim at it and leave the subscription waiting for its watchdog.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from msgspec import Struct
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 
-Deliver = Callable[[str, str, bytes, Headers | None], bool]  # False: a redelivery that nobody here knows the reason of
+OnDelivery = Callable[[str, str, bytes, Headers | None], bool]  # False: an unexplained redelivery
 
 
 SPREAD_BYTES = 64 * 1024  # the random part of a request's limit
@@ -53,9 +53,9 @@ class Puller:
         prefetch_bytes: int,
         expires_s: float,
         heartbeat_s: float,
-        deliver: Deliver,
-        room: Callable[[], int],
-        trouble: Callable[[], None],
+        on_delivery: OnDelivery,
+        free_capacity: Callable[[], int],
+        on_trouble: Callable[[], None],
     ) -> None:
         self._connection = connection
         self._next_subject = next_subject
@@ -64,9 +64,9 @@ class Puller:
         self._heartbeat_ns = int(heartbeat_s * 1e9)
         self._prefetch = prefetch
         self._most_bytes = prefetch_bytes // 2  # of one request: a second one is made when half of the window has come
-        self._deliver = deliver
-        self._room = room
-        self._trouble = trouble
+        self._on_delivery = on_delivery
+        self._free_capacity = free_capacity
+        self._on_trouble = on_trouble
         self._generation = 0
         self._sid = 0
         self._now = asyncio.get_running_loop().time
@@ -80,7 +80,7 @@ class Puller:
         self.is_pulling = False
 
     async def open(self) -> None:
-        self._sid = await self._connection.subscribe_direct(f"{self._inbox}.*", self._heard)
+        self._sid = await self._connection.subscribe_direct(f"{self._inbox}.*", self._on_frame)
         self.is_pulling = True
 
     def pause(self) -> None:
@@ -122,7 +122,7 @@ class Puller:
         if self._is_growing:
             self._is_growing = False
             self.window = min(self.window * 2, self._prefetch)
-        batch = min(self.window, self._room()) - self.outstanding
+        batch = min(self.window, self._free_capacity()) - self.outstanding
         if batch <= 0:
             return
         if self._is_too_large:
@@ -138,14 +138,14 @@ class Puller:
 
     # -- hot path: once a message -----------------------------------------------------------------------
 
-    def _heard(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+    def _on_frame(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         self.state.heard_at = self._now()
         if subject.startswith(self._inbox):
             self._status(subject, headers or {})
             return
         if self.outstanding:
             self.outstanding -= 1
-        if self._deliver(subject, reply, data, headers):
+        if self._on_delivery(subject, reply, data, headers):
             self._is_growing = True
         else:
             self.window, self._low, self._is_growing = 1, 0, False
@@ -168,5 +168,5 @@ class Puller:
             self.refill_soon()
         else:
             # 409 has many causes (deleted, a new leader, a shutdown), told apart by text only, and a deleted consumer
-            # is said once, then never again, even after it is re-created: whoever watches asks the server what is true.
-            self._trouble()
+            # is said once, then never again, even after it is re-created: the consumer asks the server what is true.
+            self._on_trouble()

@@ -1,10 +1,10 @@
-"""Storing a message in a stream that acknowledges nobody, and knowing that it is there: it is seen coming out again.
+"""Storing a message in a stream that sends no PubAck, and knowing that it is there: it is seen coming out again.
 
     publish -> the stream's own copy passes by (headers only, an ephemeral push consumer) -> stored, at that sequence
        └──────── not within the duplicate window: publish again ────────┘
 
 A `no_ack` stream says neither yes nor no, so the only honest proof is the message itself. One that the stream dropped as a
-duplicate does not pass by; once the window is over it is stored anew, and whoever handles the stream knows it by its identity.
+duplicate does not pass by; once the window is over it is stored anew, and the stream's handler recognises it by its id.
 While nothing is known the message may still be stored: sending it again is safe.
 """
 
@@ -24,7 +24,7 @@ MSG_ID = "Nats-Msg-Id"
 TICK_S = 0.25  # between two looks at whether we still hear
 HEARTBEAT_S = 0.5
 SILENT_S = 1.25  # our consumer is gone, or its server hangs
-FORGOTTEN_S = 10  # the server removes a consumer that nobody listens to
+FORGOTTEN_S = 10  # the server removes a consumer without a subscriber
 SLACK_S = 0.1  # beyond the duplicate window, before the message is published again
 
 
@@ -40,28 +40,28 @@ class ConfirmByReadback:
         self._clock = clock
         self._wanted: dict[str, asyncio.Future[int]] = {}  # by message id
         self._heard_at = 0.0
-        self._hears = asyncio.Event()
+        self._is_subscribed = asyncio.Event()
 
     @property
     def is_hearing(self) -> bool:
-        return self._hears.is_set()
+        return self._is_subscribed.is_set()
 
     async def run(self) -> None:
         """A child: hear what is stored, for ever."""
         connection = self._jetstream.connection
         inbox = connection.new_inbox()
-        sid = await connection.subscribe_direct(inbox, self._heard)
+        sid = await connection.subscribe_direct(inbox, self._on_copy)
         try:
             while True:
                 reconnects = connection.reconnect_count
                 if connection.is_connected and await self._follow(inbox):
-                    self._hears.set()
-                while self._hears.is_set() and reconnects == connection.reconnect_count and not self._is_silent:  # noqa: ASYNC110 - three causes
+                    self._is_subscribed.set()
+                while self._is_subscribed.is_set() and reconnects == connection.reconnect_count and not self._is_silent:  # noqa: ASYNC110 - three causes
                     await asyncio.sleep(TICK_S)
-                self._hears.clear()
+                self._is_subscribed.clear()
                 await asyncio.sleep(TICK_S)
         finally:
-            self._hears.clear()
+            self._is_subscribed.clear()
             await connection.unsubscribe(sid)
 
     async def store(self, data: bytes, headers: Mapping[str, str]) -> int:
@@ -73,7 +73,7 @@ class ConfirmByReadback:
         try:
             async with asyncio.timeout(self._within_s):
                 while not found.done():
-                    await self._hears.wait()
+                    await self._is_subscribed.wait()
                     self._jetstream.connection.publish_nowait(self._subject, data, "", head)
                     await asyncio.wait({found}, timeout=self._again_s)
                 return found.result()
@@ -106,7 +106,7 @@ class ConfirmByReadback:
         self._heard_at = self._clock()
         return True
 
-    def _heard(self, subject: str, reply: str, _data: bytes, headers: Headers | None) -> None:
+    def _on_copy(self, subject: str, reply: str, _data: bytes, headers: Headers | None) -> None:
         self._heard_at = self._clock()
         found = self._wanted.get((headers or {}).get(MSG_ID, ""))
         if found is not None and subject == self._subject and not found.done():

@@ -1,12 +1,12 @@
 """Messages that fail or come again: each attempt is counted in the record that all processes share (`attempts`).
 
-    settled a moment ago      --> it was on its way when its last stamp was said: the stamp is said again, nothing is begun
+    settled a moment ago      --> it crossed its last ack on the wire: that ack is sent again, nothing is begun
     we sent it away ourselves --> its attempt is counted, from the entry as we wrote it; then it is begun, and stands in no queue
-    nobody here knows why     --> a suspect: its entry is read, its attempt counted, and it is begun, one at a time
+    it is unexplained         --> a suspect: its entry is read, its attempt counted, and it is begun, one at a time
     a first delivery failed   --> its attempt is counted before its outcome is judged
 
-No process trusts its own count: if another one has written since, its entry holds. What the counting costs is waited for in a
-chore, never on the way of a first delivery that succeeds. Attempts that cannot be counted close the lane's gate until they can.
+No process trusts its own count: if another one has written since, its entry holds. A background task waits for the
+counting, so a first delivery that succeeds never does. The subscription pauses while attempts cannot be counted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Ended(Struct, frozen=True):
 
 
 class RedeliveryTracker:
-    """Of one lane. `begin` and `conclude` are the desk's: what becomes of a message once its start stands."""
+    """Of one subscription. `begin` and `conclude` are the processor's: what is done with a message once its attempt is recorded."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class RedeliveryTracker:
         self._begin = begin
         self._conclude = conclude
         self._send_back = send_back
-        self._suspects: deque[Message] = deque()  # redelivered, nobody here knows why; begun one at a time
+        self._suspects: deque[Message] = deque()  # unexplained redeliveries; begun one at a time
         self._examiner: asyncio.Task[None] | None = None
         self._sent_away: OrderedDict[tuple[int, int], tuple[AttemptRecord | None, float]] = (
             OrderedDict()
@@ -80,10 +80,10 @@ class RedeliveryTracker:
         self._is_ending = False
         self._now = asyncio.get_running_loop().time
 
-    def take(self, message: Message) -> bool:
-        """One that is in hand, and came again. False: nobody here knows why."""
+    def on_redelivery(self, message: Message) -> bool:
+        """Handle a redelivery that is in flight now. Returns False when it is unexplained."""
         if (known := self._sent_away.pop((message.sequence, message.stored_ns), None)) is not None:
-            self._start_chore(message, self._begin_again(message, known[0]))
+            self._start_task(message, self._begin_again(message, known[0]))
             return True
         self._subscription.observer.on_unexpected_redelivery(message)
         self._suspects.append(message)
@@ -92,10 +92,10 @@ class RedeliveryTracker:
         return False
 
     def find_last_ack(self, message: Message) -> bytes | None:
-        """The last stamp of a message that is settled, if this delivery left the server before it heard it.
+        """The last ack of a message that is settled, if this delivery left the server before it heard it.
 
         A durable that was made anew counts deliveries from one: what it delivers is meant. So is what a server delivers that
-        was away: it may have lost the effects along with the stamp, and they are to be stored again.
+        was away: it may have lost the effects along with the ack, and they are to be stored again.
         """
         ended = self._settled.get((message.sequence, message.stored_ns))
         if ended is None or message.deliveries <= ended.deliveries or ended.reconnect_count != self._connection.reconnect_count:
@@ -108,7 +108,7 @@ class RedeliveryTracker:
         """How many we sent away, and expect again."""
         return len(self._sent_away)
 
-    def sent_away(self, message: Message, outcome: Retry) -> None:
+    def on_sent_back(self, message: Message, outcome: Retry) -> None:
         """It was NAKed: it will come again, and that will be no surprise."""
         record = None
         if outcome.uses_attempt and message.revision:
@@ -118,8 +118,8 @@ class RedeliveryTracker:
         self._settled.pop((message.sequence, message.stored_ns), None)
         self._sent_away[(message.sequence, message.stored_ns)] = (record, self._now() + 2 * self._subscription.options.ack_wait)
 
-    def settled(self, message: Message, ack: bytes | None, *, is_exhausted: bool) -> None:
-        """Its last stamp was said. Where its attempts are exhausted its entry stays: another process may have a redelivery of it."""
+    def on_settled(self, message: Message, ack: bytes | None, *, is_exhausted: bool) -> None:
+        """Its last ack was sent. Where its attempts are exhausted its entry stays: another process may have a redelivery of it."""
         if message.deliveries == 1:
             return
         if not is_exhausted:
@@ -130,17 +130,17 @@ class RedeliveryTracker:
             if len(self._settled) > MOST_SETTLED:
                 self._settled.popitem(last=False)
 
-    def spend_nothing(self, message: Message) -> None:
+    def give_back(self, message: Message) -> None:
         """It is handed back before its handler has come to anything: another process may get it next, and this attempt is its."""
         if message.revision or message.deliveries == 1:
             self._attempt_counter.give_back(message, was_begun=message.deliveries > 1)
 
     def count_failure(self, message: Message, outcome: Retry) -> None:
         """A first delivery has failed: its outcome is judged when its attempt is counted."""
-        self._start_chore(message, self._judge_counted(message, outcome))
+        self._start_task(message, self._count_and_conclude(message, outcome))
 
     def tick(self) -> None:
-        """Called by the lane's timer."""
+        """Called by the subscription's timer."""
         now = self._now()
         while self._sent_away and next(iter(self._sent_away.values()))[1] < now:
             self._sent_away.popitem(last=False)  # another instance has it
@@ -156,7 +156,7 @@ class RedeliveryTracker:
 
     # -- chores --------------------------------------------------------------------------------------------------
 
-    def _start_chore(self, message: Message, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, message: Message, work: Coroutine[Any, Any, None]) -> None:
         chore = self._background_tasks.start(work)
         chore.add_done_callback(lambda task: self._send_back(message) if task.cancelled() else None)  # even if it never ran
 
@@ -175,10 +175,10 @@ class RedeliveryTracker:
             raise
         self._begin_counted(counted, may_begin)
         if (held := self._in_flight.find(message)) is not None and held.task is not None:
-            await _over(held.task)
+            await _wait_until_over(held.task)
 
     async def _begin_again(self, message: Message, known: AttemptRecord | None) -> None:
-        """A redelivery that we asked for ourselves: it killed nobody, so it stands in no queue."""
+        """A redelivery that this process asked for by a NAK: it killed no process, so it does not queue."""
         await self._pause_switch.wait()
         if self._is_ending:
             self._send_back(message)
@@ -192,13 +192,13 @@ class RedeliveryTracker:
         if may_begin:
             self._begin(message)
         else:
-            self._conclude(message, Retry(KILLED))  # its last attempt is spent: judge writes the letter
+            self._conclude(message, Retry(KILLED))  # its last attempt is used up: the settlement has the dead letter
 
-    async def _judge_counted(self, message: Message, outcome: Retry) -> None:
+    async def _count_and_conclude(self, message: Message, outcome: Retry) -> None:
         self._conclude(await self._insist(lambda: self._attempt_counter.count_failure(message)), outcome)
 
     async def _insist(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Until the bucket of starts takes it; the lane is paused meanwhile."""
+        """Try until the attempts bucket takes it; the subscription is paused meanwhile."""
         while True:
             try:
                 result = await attempt()
@@ -210,11 +210,11 @@ class RedeliveryTracker:
                 return result
 
 
-async def _over(work: PooledCall | Deferred[Any]) -> None:
+async def _wait_until_over(work: PooledCall | Deferred[Any]) -> None:
     """A handler has ended, whatever came of it."""
     if isinstance(work, PooledCall):
-        await work.over()
+        await work.wait_until_over()
         return
-    over = asyncio.get_running_loop().create_future()
-    work.add_callback(lambda _: None if over.done() else over.set_result(None))
-    await over
+    future = asyncio.get_running_loop().create_future()
+    work.add_callback(lambda _: None if future.done() else future.set_result(None))
+    await future

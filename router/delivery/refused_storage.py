@@ -1,11 +1,11 @@
-"""Messages whose effects a stream refuses because it has no room: they wait in hand, and the rest of the lane goes on.
+"""Messages whose effects a stream refuses because it has no room: they wait in hand, and the rest of the subscription goes on.
 
     refused ──> take: there is room among those that wait, and in its tenant's share ──> it waits, kept alive
                                                                  └─ every `store_retry` the first of each subject is tried again
                                                                       └─ stored: so are the others of that subject
-            └─> no room: `judge.beyond_storage` says what becomes of it
+            └─> no room: `settlement.decide_without_storage` says what becomes of it
 
-A broker that says nothing is another matter: then nothing can be stored, and the whole lane pauses (`settle`).
+A broker that says nothing is another matter: then nothing can be stored, and the whole subscription pauses (`settle`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Waiting = tuple[str, PendingSettlement]  # whose it is
 
 
 class RefusedStorage:
-    """Of one lane. At most `pace.max_waiting` messages wait, at most a quarter of them one tenant's; 0 = none may."""
+    """Of one subscription. At most `options.max_waiting` messages wait, at most a quarter of them one tenant's; 0 = none may."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class RefusedStorage:
         return sum(map(len, self._waiting.values()))
 
     def means(self, refusal: NotPublished) -> bool:
-        """Whether it is the stream that has no room; else the broker is in trouble, and the lane is to pause."""
+        """Whether it is the stream that has no room; else the broker is in trouble, and the subscription is to pause."""
         return self._most > 0 and refusal.err_code in NO_ROOM
 
     def take(self, pending: PendingSettlement, refusal: NotPublished) -> bool:

@@ -1,12 +1,12 @@
-"""Who asked: joins the answers of requests decided from the stream with the inboxes heard on the subject.
+"""Correlates requests with answers: joins the answers of requests decided from the stream with the inboxes heard on the subject.
 
 A stream stores the payload, not the requester's inbox. So a listener hears every request as it passes (core NATS,
-no queue group) and `ask`s here; the decision `answer`s here. Either half may come first. They are matched by a
+no queue group) and calls `add_request`; the decision calls `answer`. Either half may come first. They are matched by a
 64-bit hash of (Nats-Msg-Id, tenant header, payload): nothing is parsed (docs/contracts.md#matching).
 
-    ask, then answer     the inbox is kept `keep_s` at least, twice that at most; most belong to other instances, so full is never a refusal
-    answer, then ask     kept 250 ms, then it is nobody's: it goes to the reply subject
-    ask again            with an id, within `span` of the answer: the stream has dropped it, so it is answered from here
+    request, then answer    the inbox is kept `keep_s` to twice that; most belong to other instances, so full is never a refusal
+    answer, then request    kept 250 ms, then it goes to the reply subject
+    request again           with an id, within `span` of the answer: the stream has dropped it, so it is answered from here
 
 With an id everything hangs on the id, because the stream dedupes by the id alone: the same id with other bytes
 is dropped as well. It hears the same answer where it asks for the same (`is_same`), else that its id was taken.
@@ -25,8 +25,10 @@ from msgspec.structs import replace
 from router.delivery.identical import IdenticalRequests
 
 Send = Callable[[str, bytes], None]  # inbox, data
-Asked = tuple[str, int, float, bytes]  # inbox, hash of what was asked, when; what was asked, where its id came with other bytes before
-NO_INBOX = ""  # of a request that nobody waits for
+WaitingInbox = tuple[
+    str, int, float, bytes
+]  # inbox, hash of what was asked, when; what was asked, where its id came with other bytes before
+NO_INBOX = ""  # of a request without an inbox
 CorrelationKey = int  # where the halves meet: a hash of the Nats-Msg-Id, or of the whole when there is none
 
 # Without an id nothing tells an inbox whose answer another instance gave from the one that this answer is for. Where all of
@@ -34,7 +36,7 @@ CorrelationKey = int  # where the halves meet: a hash of the Nats-Msg-Id, or of 
 FRESH_S = 0.02
 MOST_KEPT = 4 * 1024 * 1024  # bytes of requests under an id that others came with before, in each of two generations
 LARGEST_KEPT = 16 * 1024  # bytes of an answered request
-SILENCE_S = 2.0  # after an id-less key was answered, its further copies are nobody's for this long
+SILENCE_S = 2.0  # after an id-less key was answered, its further copies get no answer for this long
 
 
 class RequestIdentity(Struct, frozen=True, gc=False):
@@ -46,10 +48,10 @@ class RequestIdentity(Struct, frozen=True, gc=False):
 
 
 class UnclaimedAnswer(Struct):
-    """An answer that nobody has asked for yet."""
+    """An answer whose request was not heard yet."""
 
-    question: RequestIdentity
-    key: int
+    request: RequestIdentity
+    content_hash: int
     data: bytes
     until: float
     unclaimed: Callable[[], None]
@@ -58,8 +60,8 @@ class UnclaimedAnswer(Struct):
 class Answered(Struct, gc=False):
     """What was answered to an id, for as long as the stream drops it."""
 
-    question: RequestIdentity
-    key: int
+    request: RequestIdentity
+    content_hash: int
     data: bytes
     at: float
     to: str | None = None  # the inbox that the request named itself, and that has its answer
@@ -88,8 +90,8 @@ class ReplyCorrelator:
         self._wait_s = inbox_wait_s
         self._keep_s = keep_s
         self._capacity = capacity
-        self._young: dict[CorrelationKey, list[Asked]] = {}
-        self._old: dict[CorrelationKey, list[Asked]] = {}
+        self._young: dict[CorrelationKey, list[WaitingInbox]] = {}
+        self._old: dict[CorrelationKey, list[WaitingInbox]] = {}
         self._turned_at = 0.0
         self._waiting: dict[CorrelationKey, deque[UnclaimedAnswer]] = {}
         self._answered: OrderedDict[CorrelationKey, Answered] = OrderedDict()  # with an id, oldest first
@@ -99,114 +101,116 @@ class ReplyCorrelator:
 
     @property
     def pending(self) -> int:
-        """Inboxes that nobody has answered here: most of them other instances did."""
+        """Inboxes that were not answered here. Other instances answered most of them."""
         return len(self._young) + len(self._old)
 
     # -- the two halves: once a message each ---------------------------------------------------------------
 
-    def ask(self, question: RequestIdentity, inbox: str, now: float, number: int = 0) -> None:
+    def add_request(self, request: RequestIdentity, inbox: str, now: float, number: int = 0) -> None:
         """An inbox was heard with these bytes, as the `number`th request."""
-        msg_id, key = question.msg_id, _key_of(question)
-        spot = key if msg_id is None else hash(msg_id)
+        msg_id, content_hash = request.msg_id, _hash_content(request)
+        key = content_hash if msg_id is None else hash(msg_id)
         if msg_id is None:
-            self.identical.hear_again(spot, question.data, now)
-        if self._waiting and spot in self._waiting:
-            self._claim(question, key, inbox, now, number)
+            self.identical.hear_again(key, request.data, now)
+        if self._waiting and key in self._waiting:
+            self._claim(request, content_hash, inbox, now, number)
             return
-        if msg_id is not None and (known := self._answered.get(spot)) is not None and now - known.at <= self._span:
+        if msg_id is not None and (known := self._answered.get(key)) is not None and now - known.at <= self._span:
             if inbox != known.to:
-                self._send(inbox, known.data if known.key == key else self._answer_of_other(known.question, question, known.data))
+                self._send(
+                    inbox, known.data if known.content_hash == content_hash else self._answer_of_other(known.request, request, known.data)
+                )
             return
         if self._inboxes >= self._capacity:
             self._turn(now)
         self._inboxes += 1
-        asked = self._young.get(spot)
-        named = key if msg_id is not None else number
-        if asked is not None:
-            is_other = msg_id is not None and asked[0][1] != key
-            asked.append((inbox, named, now, self._kept(question) if is_other else b""))
+        inboxes = self._young.get(key)
+        named = content_hash if msg_id is not None else number
+        if inboxes is not None:
+            is_other = msg_id is not None and inboxes[0][1] != content_hash
+            inboxes.append((inbox, named, now, self._keep_bytes(request) if is_other else b""))
             if msg_id is None:
-                self.identical.note(spot, question.data)
+                self.identical.note(key, request.data)
         else:
-            self._young[spot] = [(inbox, named, now, b"")]
+            self._young[key] = [(inbox, named, now, b"")]
 
-    def ask_plain(self, data: bytes, inbox: str, now: float, number: int) -> None:
-        """`ask` of a request without headers. One that is like no other, as most are, costs one place in a table."""
-        spot = hash(data)
-        is_alone = spot not in self._young and spot not in self._waiting and spot not in self.identical.first_ones
+    def add_plain_request(self, data: bytes, inbox: str, now: float, number: int) -> None:
+        """`add_request` for a request without headers. One that is like no other, as most are, costs one place in a table."""
+        key = hash(data)
+        is_alone = key not in self._young and key not in self._waiting and key not in self.identical.first_ones
         if is_alone and self._inboxes < self._capacity:
             self._inboxes += 1
-            self._young[spot] = [(inbox, number, now, b"")]
+            self._young[key] = [(inbox, number, now, b"")]
         else:
-            self.ask(RequestIdentity(None, None, data), inbox, now, number)
+            self.add_request(RequestIdentity(None, None, data), inbox, now, number)
 
     def answer_plain(self, data: bytes, answer: bytes, now: float, sequence: int) -> bool:
         """`answer` of a request without headers that is like no other and was heard here. False: nothing was done, `answer` does it."""
-        spot, identical = hash(data), self.identical
-        asked = self._young.get(spot)
-        if asked is None or len(asked) > 1 or spot in self._silent or spot in identical.repeated or spot in self._old:
+        key, identical = hash(data), self.identical
+        inboxes = self._young.get(key)
+        if inboxes is None or len(inboxes) > 1 or key in self._silent or key in identical.repeated or key in self._old:
             return False
-        one = asked[0]
+        one = inboxes[0]
         if now - one[2] > FRESH_S or identical.may_be_anothers(one, sequence, now, is_old=False):
             return False
-        del self._young[spot]
+        del self._young[key]
         self._inboxes -= 1
         if sequence:
             identical.learn(one, sequence)
-        self._silent[spot] = now
+        self._silent[key] = now
         self._send(one[0], answer)
-        identical.keep_first(spot, one, now)
+        identical.keep_first(key, one, now)
         return True
 
-    def note(self, question: RequestIdentity, now: float) -> None:
-        """A request with an id and without an inbox was heard: who comes with its id and other bytes was dropped by the stream."""
-        spot = hash(question.msg_id)
-        if spot in self._waiting or self._inboxes >= self._capacity:
+    def note(self, request: RequestIdentity, now: float) -> None:
+        """A request with an id and without an inbox was heard: the stream drops a later request with this id and other bytes."""
+        key = hash(request.msg_id)
+        if key in self._waiting or self._inboxes >= self._capacity:
             return
         self._inboxes += 1
-        self._young.setdefault(spot, []).append((NO_INBOX, _key_of(question), now, b""))
+        self._young.setdefault(key, []).append((NO_INBOX, _hash_content(request), now, b""))
 
     def answer(
-        self, question: RequestIdentity, data: bytes, unclaimed: Callable[[], None], *, may_wait: bool, now: float, sequence: int = 0
+        self, request: RequestIdentity, data: bytes, unclaimed: Callable[[], None], *, may_wait: bool, now: float, sequence: int = 0
     ) -> None:
         """Send the answer of the copy at `sequence` to the inboxes that asked for it; `unclaimed` is called when there is none.
 
         `may_wait` False: none can be expected (a redelivery, or stored before this listener was there).
         """
-        msg_id, key = question.msg_id, _key_of(question)
-        spot = key if msg_id is None else hash(msg_id)
+        msg_id, content_hash = request.msg_id, _hash_content(request)
+        key = content_hash if msg_id is None else hash(msg_id)
         if msg_id is not None:
-            self._answered.pop(spot, None)
-            self._answered[spot] = Answered(question if len(question.data) <= LARGEST_KEPT else _small(question), key, data, now)
-        asked = self._heard_of(spot)
-        if not asked:
+            self._answered.pop(key, None)
+            self._answered[key] = Answered(request if len(request.data) <= LARGEST_KEPT else _drop_data(request), content_hash, data, now)
+        inboxes = self._pop_requests(key)
+        if not inboxes:
             is_claimed = False
         elif msg_id is None:
-            is_claimed = self._answer_without_id(question, asked, data, sequence, may_wait=may_wait, now=now)
-        elif len(asked) == 1 and asked[0][1] == key:  # nearly always
-            if is_claimed := asked[0][0] != NO_INBOX:
-                self._send(asked[0][0], data)
+            is_claimed = self._answer_without_id(request, inboxes, data, sequence, may_wait=may_wait, now=now)
+        elif len(inboxes) == 1 and inboxes[0][1] == content_hash:  # nearly always
+            if is_claimed := inboxes[0][0] != NO_INBOX:
+                self._send(inboxes[0][0], data)
         else:
-            is_claimed = self._share(asked, key, question, data)
+            is_claimed = self._share(inboxes, content_hash, request, data)
         if is_claimed:
             return
         if may_wait:
-            self._spare(spot, UnclaimedAnswer(question, key, data, now + self._wait_s, unclaimed))
-        elif key not in self._silent:
+            self._spare(key, UnclaimedAnswer(request, content_hash, data, now + self._wait_s, unclaimed))
+        elif content_hash not in self._silent:
             unclaimed()
 
-    def answer_named(self, question: RequestIdentity, data: bytes, to: str, now: float) -> None:
+    def answer_to_named_inbox(self, request: RequestIdentity, data: bytes, to: str, now: float) -> None:
         """The request named its inbox itself (`Reply-To`): it is served, and others of the same id with it."""
         self._send(to, data)
-        msg_id, key = question.msg_id, _key_of(question)
+        msg_id, content_hash = request.msg_id, _hash_content(request)
         if msg_id is None:
             return
-        spot = hash(msg_id)
-        self._answered.pop(spot, None)
-        self._answered[spot] = Answered(question if len(question.data) <= LARGEST_KEPT else _small(question), key, data, now, to)
-        others = [one for one in self._heard_of(spot) if one[0] != to]
+        key = hash(msg_id)
+        self._answered.pop(key, None)
+        self._answered[key] = Answered(request if len(request.data) <= LARGEST_KEPT else _drop_data(request), content_hash, data, now, to)
+        others = [one for one in self._pop_requests(key) if one[0] != to]
         if others:
-            self._share([*others, (to, key, now, b"")], key, question, data, served=to)
+            self._share([*others, (to, content_hash, now, b"")], content_hash, request, data, served=to)
 
     # -- time ------------------------------------------------------------------------------------------------
 
@@ -225,13 +229,13 @@ class ReplyCorrelator:
 
     # -- helpers ---------------------------------------------------------------------------------------------
 
-    def _heard_of(self, spot: CorrelationKey) -> list[Asked]:
-        asked = self._young.pop(spot, None)
-        if asked is not None:
-            self._inboxes -= len(asked)
-        if self._old and (older := self._old.pop(spot, None)) is not None:
-            asked = older + asked if asked is not None else older
-        return asked or []
+    def _pop_requests(self, key: CorrelationKey) -> list[WaitingInbox]:
+        inboxes = self._young.pop(key, None)
+        if inboxes is not None:
+            self._inboxes -= len(inboxes)
+        if self._old and (older := self._old.pop(key, None)) is not None:
+            inboxes = older + inboxes if inboxes is not None else older
+        return inboxes or []
 
     def _answer_of_other(self, stored: RequestIdentity, other: RequestIdentity, answer: bytes) -> bytes:
         """What a requester hears whose bytes the stream dropped, for their id came with those of `stored`."""
@@ -239,148 +243,150 @@ class ReplyCorrelator:
             return answer
         return self._conflict(stored.msg_id or "", other.data)
 
-    def _kept(self, question: RequestIdentity) -> bytes:
+    def _keep_bytes(self, request: RequestIdentity) -> bytes:
         """Bytes that are looked at once their id is answered; empty when too many are kept already."""
-        if question.msg_id is None or self._kept_bytes + len(question.data) > MOST_KEPT:
+        if request.msg_id is None or self._kept_bytes + len(request.data) > MOST_KEPT:
             return b""
-        self._kept_bytes += len(question.data)
-        return question.data
+        self._kept_bytes += len(request.data)
+        return request.data
 
-    def _spare(self, spot: CorrelationKey, waiting: UnclaimedAnswer) -> None:
-        self._waiting.setdefault(spot, deque()).append(waiting)
+    def _spare(self, key: CorrelationKey, waiting: UnclaimedAnswer) -> None:
+        self._waiting.setdefault(key, deque()).append(waiting)
 
-    def _share(self, asked: list[Asked], key: int, question: RequestIdentity, data: bytes, served: str | None = None) -> bool:
+    def _share(
+        self, inboxes: list[WaitingInbox], content_hash: int, request: RequestIdentity, data: bytes, served: str | None = None
+    ) -> bool:
         """One stored copy's answer among all inboxes of its id.
 
         Only those within `span` of its newest inbox asked for this copy: older ones had, and lost, another
         instance's; inboxes with other bytes were dropped by the stream if they are as near.
         """
-        newest = max((at for _, hashed, at, _ in asked if hashed == key), default=None)
+        newest = max((at for _, hashed, at, _ in inboxes if hashed == content_hash), default=None)
         if newest is None:
-            self._keep(question.msg_id, asked)
+            self._keep(request.msg_id, inboxes)
             return False
         is_claimed = False
-        for inbox, hashed, at, other in asked:
-            is_claimed = is_claimed or (hashed == key and inbox != NO_INBOX)
+        for inbox, hashed, at, other in inboxes:
+            is_claimed = is_claimed or (hashed == content_hash and inbox != NO_INBOX)
             if abs(newest - at) <= self._span and inbox not in (served, NO_INBOX):
-                self._send(inbox, data if hashed == key else self._answer_of_other(question, replace(question, data=other), data))
-        self._keep(question.msg_id, (one for one in asked if one[2] - newest > self._span))
+                self._send(inbox, data if hashed == content_hash else self._answer_of_other(request, replace(request, data=other), data))
+        self._keep(request.msg_id, (one for one in inboxes if one[2] - newest > self._span))
         return is_claimed
 
-    def _keep(self, msg_id: str | None, asked: Iterable[Asked]) -> None:
-        if msg_id is not None and (left := list(asked)):
+    def _keep(self, msg_id: str | None, inboxes: Iterable[WaitingInbox]) -> None:
+        if msg_id is not None and (left := list(inboxes)):
             self._young[hash(msg_id)] = left
             self._inboxes += len(left)
 
-    def _claim(self, question: RequestIdentity, key: int, inbox: str, now: float, number: int) -> None:
-        spot = key if question.msg_id is None else hash(question.msg_id)
-        waiting = self._waiting[spot]
-        if question.msg_id is not None and waiting[0].key != key:
-            self._send(inbox, self._answer_of_other(waiting[0].question, question, waiting[0].data))
+    def _claim(self, request: RequestIdentity, content_hash: int, inbox: str, now: float, number: int) -> None:
+        key = content_hash if request.msg_id is None else hash(request.msg_id)
+        waiting = self._waiting[key]
+        if request.msg_id is not None and waiting[0].content_hash != content_hash:
+            self._send(inbox, self._answer_of_other(waiting[0].request, request, waiting[0].data))
             return
         data = waiting.popleft().data
         self._send(inbox, data)
-        if question.msg_id is None:
-            self._hush(key, now)
-            self.identical.keep_first(spot, (inbox, number, now, b""), now)
+        if request.msg_id is None:
+            self._mark_answered(content_hash, now)
+            self.identical.keep_first(key, (inbox, number, now, b""), now)
             if number and not self.identical.is_alone(now):  # it may be the inbox of another copy
-                self.identical.watch(spot, crc32(question.data), data, now)
-        elif others := self._heard_of(spot):  # the same id with other bytes, heard before the first one's inbox
-            self._share([*others, (inbox, key, now, b"")], key, question, data, served=inbox)
+                self.identical.watch(key, crc32(request.data), data, now)
+        elif others := self._pop_requests(key):  # the same id with other bytes, heard before the first one's inbox
+            self._share([*others, (inbox, content_hash, now, b"")], content_hash, request, data, served=inbox)
         if not waiting:
-            del self._waiting[spot]
+            del self._waiting[key]
 
     # -- without an id ---------------------------------------------------------------------------------------
 
     def _answer_without_id(
-        self, question: RequestIdentity, asked: list[Asked], data: bytes, sequence: int, *, may_wait: bool, now: float
+        self, request: RequestIdentity, inboxes: list[WaitingInbox], data: bytes, sequence: int, *, may_wait: bool, now: float
     ) -> bool:
         """The inbox of this copy where it can be told from those of identical requests, else all of them."""
-        identical, spot = self.identical, _key_of(question)
-        is_like_no_other = len(asked) == 1 and spot not in self._silent and spot not in identical.repeated
-        if is_like_no_other and sequence and now - asked[0][2] <= FRESH_S:
-            identical.learn(asked[0], sequence)
-        self._hush(spot, now)
-        if is_like_no_other or not identical.can_choose(asked, sequence, now):
-            checksum = 0 if is_like_no_other else identical.note(spot, question.data)
-            for one in asked:
+        identical, key = self.identical, _hash_content(request)
+        is_like_no_other = len(inboxes) == 1 and key not in self._silent and key not in identical.repeated
+        if is_like_no_other and sequence and now - inboxes[0][2] <= FRESH_S:
+            identical.learn(inboxes[0], sequence)
+        self._mark_answered(key, now)
+        if is_like_no_other or not identical.can_choose(inboxes, sequence, now):
+            checksum = 0 if is_like_no_other else identical.note(key, request.data)
+            for one in inboxes:
                 self._answer_inbox(checksum, one, data, now)
             if is_like_no_other:
-                identical.keep_first(spot, asked[0], now)
-            if may_wait and identical.may_be_anothers(asked[-1], sequence, now, is_old=now - asked[-1][2] > FRESH_S):
-                self._spare(spot, UnclaimedAnswer(question, spot, data, now + self._wait_s, _nothing))
+                identical.keep_first(key, inboxes[0], now)
+            if may_wait and identical.may_be_anothers(inboxes[-1], sequence, now, is_old=now - inboxes[-1][2] > FRESH_S):
+                self._spare(key, UnclaimedAnswer(request, key, data, now + self._wait_s, _ignore))
             return True
-        checksum = identical.note(spot, question.data)
-        identical.watch(spot, checksum, data, now)
-        at = identical.choose(asked, sequence)
+        checksum = identical.note(key, request.data)
+        identical.watch(key, checksum, data, now)
+        at = identical.choose(inboxes, sequence)
         if at is not None:
-            self._answer_inbox(checksum, asked.pop(at), data, now)
-        self._put_back(spot, asked)
+            self._answer_inbox(checksum, inboxes.pop(at), data, now)
+        self._put_back(key, inboxes)
         return at is not None
 
-    def _answer_inbox(self, checksum: int, one: Asked, data: bytes, now: float) -> None:
+    def _answer_inbox(self, checksum: int, one: WaitingInbox, data: bytes, now: float) -> None:
         self._send(one[0], data)
         self.identical.tell_answered(checksum, one, now)
 
-    def _put_back(self, spot: CorrelationKey, asked: list[Asked]) -> None:
-        if asked:
-            self._young[spot] = asked
-            self._inboxes += len(asked)
+    def _put_back(self, key: CorrelationKey, inboxes: list[WaitingInbox]) -> None:
+        if inboxes:
+            self._young[key] = inboxes
+            self._inboxes += len(inboxes)
 
     def _answer_left_over(self, now: float) -> None:
         """Inboxes that no instance answered in time, though identical requests are answered."""
-        for spot, checksum, data in self.identical.take_due(now):
-            asked = self._heard_of(spot)
-            for one in asked:
+        for key, checksum, data in self.identical.take_due(now):
+            inboxes = self._pop_requests(key)
+            for one in inboxes:
                 if now - one[2] >= self._wait_s:
                     self._answer_inbox(checksum, one, data, now)
-            left = [one for one in asked if now - one[2] < self._wait_s]
-            self._put_back(spot, left)
+            left = [one for one in inboxes if now - one[2] < self._wait_s]
+            self._put_back(key, left)
             if left:
-                self.identical.watch(spot, checksum, data, now)
+                self.identical.watch(key, checksum, data, now)
 
     def forget(self, line: str) -> None:
         """Another instance answered this inbox."""
         callback = self.identical.read(line)
         if callback is None:
             return
-        spot, number, inbox = callback
-        asked = self._heard_of(spot)
-        at = self.identical.find(asked, number, inbox)
+        key, number, inbox = callback
+        inboxes = self._pop_requests(key)
+        at = self.identical.find(inboxes, number, inbox)
         if at is not None:
-            del asked[at]
-        self._put_back(spot, asked)
+            del inboxes[at]
+        self._put_back(key, inboxes)
 
     def _end_waits(self, now: float) -> None:
-        for spot in [spot for spot, waiting in self._waiting.items() if waiting[0].until <= now]:
-            waiting = self._waiting[spot]
+        for key in [key for key, waiting in self._waiting.items() if waiting[0].until <= now]:
+            waiting = self._waiting[key]
             while waiting and waiting[0].until <= now:
                 ended = waiting.popleft()
-                if spot not in self._silent:
+                if key not in self._silent:
                     ended.unclaimed()
             if not waiting:
-                del self._waiting[spot]
+                del self._waiting[key]
 
-    def _hush(self, key: int, now: float) -> None:
-        self._silent.pop(key, None)
-        self._silent[key] = now
+    def _mark_answered(self, content_hash: int, now: float) -> None:
+        self._silent.pop(content_hash, None)
+        self._silent[content_hash] = now
 
     def _turn(self, now: float) -> None:
         self._old, self._young, self._turned_at, self._inboxes = self._young, {}, now, 0
         self._kept_bytes = 0
 
 
-def _small(question: RequestIdentity) -> RequestIdentity:
+def _drop_data(request: RequestIdentity) -> RequestIdentity:
     """A large one without its bytes, for it is kept as long as the stream's duplicate window."""
-    return replace(question, data=b"")
+    return replace(request, data=b"")
 
 
-def _nothing() -> None:
-    """Nobody need be told: it was answered."""
+def _ignore() -> None:
+    """Do nothing: the request was answered."""
 
 
-def _key_of(question: RequestIdentity) -> int:
+def _hash_content(request: RequestIdentity) -> int:
     """Both halves are computed in this process, so Python's own hash serves."""
-    if question.msg_id is None and question.tenant is None:
-        return hash(question.data)
-    return hash((question.msg_id, question.tenant, question.data))
+    if request.msg_id is None and request.tenant is None:
+        return hash(request.data)
+    return hash((request.msg_id, request.tenant, request.data))

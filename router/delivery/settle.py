@@ -1,8 +1,8 @@
 """Settling knows one order and only one: effects stored, commit, reply, stamp.
 
 A stream that has no room holds back only the messages that must store something in it (`refused_storage`). If the broker
-does not answer, the lane's gate closes, what is held stays held and is kept alive, and storing is tried again until it
-works; then the gate opens and everything that was stuck goes on where it was.
+does not answer, the subscription pauses, messages in flight stay there and are kept alive, and storing is tried again until it
+works; then the subscription resumes and every parked message goes on where it was.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from router.delivery.connection import Connection
 from router.delivery.in_flight import InFlight
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.refused_storage import RefusedStorage
-from router.delivery.settlement import PendingSettlement, beyond_storage
+from router.delivery.settlement import PendingSettlement, decide_without_storage
 from router.delivery.subscription import ACK, WAITING, Subscription
 from router.message import Message, Reply
 from router.outcome import Commit, Done
@@ -28,7 +28,7 @@ Answer = Callable[[Message, Reply], None]
 
 
 class Settler:
-    """From verdicts to stamps for one lane."""
+    """Carries out the settlements of one subscription."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class Settler:
         pause_switch: PauseSwitch,
         tasks: asyncio.TaskGroup,
         answer: Answer,
-        finished: Callable[[PendingSettlement], None],
-        commit_failed: Callable[[Message, Exception], None],
+        on_finished: Callable[[PendingSettlement], None],
+        on_commit_failed: Callable[[Message, Exception], None],
     ) -> None:
         self._subscription = subscription
         self._connection = connection
@@ -50,15 +50,15 @@ class Settler:
         self._pause_switch = pause_switch
         self._tasks = tasks
         self._answer = answer
-        self._finished = finished
-        self._commit_failed = commit_failed
+        self._on_finished = on_finished
+        self._on_commit_failed = on_commit_failed
         self._observer = subscription.observer
-        self._stuck: deque[PendingSettlement] = deque()
-        self._mender: asyncio.Task[None] | None = None
-        self.refused = RefusedStorage(subscription, publisher, tasks, on_stored=self._stored, try_again=self.settle)
+        self._parked: deque[PendingSettlement] = deque()
+        self._retry_task: asyncio.Task[None] | None = None
+        self.refused = RefusedStorage(subscription, publisher, tasks, on_stored=self._on_stored, try_again=self.settle)
 
     def settle_plain(self, message: Message, done: Done, token: str) -> None:
-        """The fast path: a Done that stores nothing, of a message that is in nobody's hands; the same order, no verdict object."""
+        """The fast path: a Done that stores nothing, of a message that is not in flight; the same order, no Settlement object."""
         if done.reply is not None:
             self._answer(message, done.reply)
         self._connection.publish_nowait(token, ACK)
@@ -68,20 +68,20 @@ class Settler:
         if pending.settlement.effects:
             self._in_flight.add(pending.message)
             crashpoint("before_store")
-            self._publisher.publish(pending.settlement.effects, lambda result: self._told(pending, result))
+            self._publisher.publish(pending.settlement.effects, lambda result: self._on_result(pending, result))
             crashpoint_sent("after_store")
         else:
-            self._stored(pending, ())
+            self._on_stored(pending, ())
 
-    def _told(self, pending: PendingSettlement, result: Receipts | NotPublished) -> None:
+    def _on_result(self, pending: PendingSettlement, result: Receipts | NotPublished) -> None:
         if not isinstance(result, NotPublished):
-            self._stored(pending, result)
+            self._on_stored(pending, result)
         elif self.refused.means(result):
-            self._find_no_room(pending, result)
+            self._on_stream_full(pending, result)
         else:
-            self._stick(pending, result)
+            self._park(pending, result)
 
-    def _stored(self, pending: PendingSettlement, receipts: Receipts) -> None:
+    def _on_stored(self, pending: PendingSettlement, receipts: Receipts) -> None:
         if receipts:
             self._observer.on_stored(pending.message, receipts)
         if pending.settlement.commit is None:
@@ -94,7 +94,7 @@ class Settler:
         try:
             await commit(receipts)
         except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
-            self._commit_failed(pending.message, exc)
+            self._on_commit_failed(pending.message, exc)
         else:
             self._finish(pending)
 
@@ -107,49 +107,49 @@ class Settler:
         if settlement.ack is not None:
             self._connection.publish_nowait(token, settlement.ack)
         crashpoint("after_stamp")
-        self._finished(pending)
+        self._on_finished(pending)
         self._observer.on_settled(message, pending.outcome, settlement.is_final)
 
-    def _find_no_room(self, pending: PendingSettlement, refusal: NotPublished) -> None:
-        self._tell_refused_letter(pending, refusal)
+    def _on_stream_full(self, pending: PendingSettlement, refusal: NotPublished) -> None:
+        self._report_refused_dead_letter(pending, refusal)
         if self.refused.take(pending, refusal):
             self._observer.on_storage_refused(pending.message, refusal.subject, WAITING)
             return
-        what, instead = beyond_storage(self._subscription, pending)
+        what, instead = decide_without_storage(self._subscription, pending)
         self._observer.on_storage_refused(pending.message, refusal.subject, what)
-        self._stored(instead, ())
+        self._on_stored(instead, ())
 
-    def _tell_refused_letter(self, pending: PendingSettlement, refusal: NotPublished) -> None:
+    def _report_refused_dead_letter(self, pending: PendingSettlement, refusal: NotPublished) -> None:
         if any(effect.is_dead_letter for effect in pending.settlement.effects):
             self._observer.on_dead_letter_refused(pending.message, refusal.cause)
 
-    def _stick(self, pending: PendingSettlement, refusal: NotPublished) -> None:
-        self._stuck.append(pending)
-        self._tell_refused_letter(pending, refusal)
+    def _park(self, pending: PendingSettlement, refusal: NotPublished) -> None:
+        self._parked.append(pending)
+        self._report_refused_dead_letter(pending, refusal)
         self._pause_switch.close(EVIDENCE, f"{refusal.subject} cannot be stored: {refusal.cause}")
-        if self._mender is None:
-            self._mender = self._tasks.create_task(self._mend())
+        if self._retry_task is None:
+            self._retry_task = self._tasks.create_task(self._retry_publish())
 
-    async def _mend(self) -> None:
+    async def _retry_publish(self) -> None:
         """Try the first one again until it is stored; then all the others at once."""
         while True:
             await asyncio.sleep(self._subscription.options.store_retry)
-            result = await self._publisher.publish_and_wait(self._stuck[0].settlement.effects)
+            result = await self._publisher.publish_and_wait(self._parked[0].settlement.effects)
             if not isinstance(result, NotPublished) or self.refused.means(result):
                 break
-        first, *others = self._stuck
-        self._stuck.clear()
-        self._mender = None
+        first, *others = self._parked
+        self._parked.clear()
+        self._retry_task = None
         self._pause_switch.open(EVIDENCE)
-        self._told(first, result)
+        self._on_result(first, result)
         for pending in others:
             self.settle(pending)
 
     def abandon(self) -> list[Message]:
         """The end: what is stuck here is for whichever instance pulls it next."""
-        if self._mender is not None:
-            self._mender.cancel()
-            self._mender = None
-        stuck = [pending.message for pending in self._stuck]
-        self._stuck.clear()
-        return stuck
+        if self._retry_task is not None:
+            self._retry_task.cancel()
+            self._retry_task = None
+        parked = [pending.message for pending in self._parked]
+        self._parked.clear()
+        return parked

@@ -1,9 +1,9 @@
-"""From an outcome to exactly one stamp: pure, and the only place that counts attempts.
+"""From an outcome to exactly one ack: pure, and the only place that counts attempts.
 
-Done   -> effects, reply                       +ACK
-Retry  -> nothing, or the letter if it was the last allowed start     -NAK, or the last word
-Dead   -> the letter                           the lane's last word
-Hold   -> nothing                              no stamp: ack_wait speaks
+Done   -> effects, reply                                              +ACK
+Retry  -> nothing, or the dead letter after the last allowed attempt  -NAK, or dead_letter_ack
+Dead   -> the dead letter                                             dead_letter_ack
+Hold   -> nothing                                                     no ack: the server redelivers after ack_wait
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Settlement(Struct, frozen=True):
 
 
 class PendingSettlement(Struct, frozen=True):
-    """A judged message on its way to its stamp."""
+    """A message whose settlement is decided and not yet carried out."""
 
     message: Message
     outcome: Outcome
@@ -41,13 +41,13 @@ class PendingSettlement(Struct, frozen=True):
 
 
 def decide_settlement(subscription: Subscription, message: Message, outcome: Outcome) -> Settlement:
-    """The stamp for one outcome of one start (docs/contracts.md#failures)."""
+    """The settlement for the outcome of one attempt (docs/contracts.md#failures)."""
     match outcome:
         case Done(effects, reply, commit):
             return Settlement(effects, reply, commit, ACK, True)
         case Retry(fault, _, uses_attempt) if uses_attempt and message.attempts >= subscription.options.max_attempts:
-            # Evidence before the stamp: the letter is an effect like any other, so if it cannot
-            # be stored nothing is stamped and JetStream delivers again.
+            # The dead letter is stored before the ack: it is an effect like any other, so if it cannot
+            # be stored nothing is acked and JetStream delivers again.
             return give_up(subscription, message, fault)
         case Retry(_, delay):
             wait = delay if delay is not None else delay_after(message.attempts, subscription.options.backoff)
@@ -67,15 +67,15 @@ def decide_settlement(subscription: Subscription, message: Message, outcome: Out
 
 
 def give_up(subscription: Subscription, message: Message, fault: Fault) -> Settlement:
-    """It was started as often as allowed: a letter, an apology, the last word."""
+    """Give up after the last allowed attempt: dead letter, failure reply, dead_letter_ack."""
     letter = _dead_letter(subscription, message, MAXDELIVER_EXHAUSTED, fault)
     return Settlement(letter, subscription.failure_reply(message, fault), None, subscription.dead_letter_ack, True)
 
 
-def beyond_storage(subscription: Subscription, pending: PendingSettlement) -> tuple[str, PendingSettlement]:
+def decide_without_storage(subscription: Subscription, pending: PendingSettlement) -> tuple[str, PendingSettlement]:
     """A stream has no room for its effects, and no more messages may wait for that: what becomes of it, and what that is called.
 
-    Where a requester listens it hears so at once: `overloaded`, or of the failure itself, for which no dead letter is stored
+    A requester is told at once: `overloaded`, or the failure itself, for which no dead letter is stored
     then. Elsewhere the message comes again later, and spends no attempt.
     """
     message, settlement, delay = pending.message, pending.settlement, subscription.options.full_retry

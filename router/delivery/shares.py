@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from router.clock import Clock, steady
 from router.delivery.api import JetStream, Json, StoredMessage
-from router.delivery.stream_reader import reading
+from router.delivery.stream_reader import open_reader
 from router.errors import RouterError
 
 HALF = 0.5
@@ -96,7 +96,7 @@ class TenantShares:
             self._read_to, self._anew_at = 0, now + ANEW_S
         if self._read_to >= state["last_seq"]:
             return
-        async with reading(self._jetstream, self._rules.stream, self._read_to + 1, headers_only=True) as reader:
+        async with open_reader(self._jetstream, self._rules.stream, self._read_to + 1, headers_only=True) as reader:
             left = min(reader.total, MOST_READ)
             while left > 0 and (found := await reader.read(min(BATCH, left))):
                 left -= len(found)

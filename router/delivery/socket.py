@@ -2,9 +2,9 @@
 
 A stream costs two turns of the loop for each chunk: one that wakes its reader, one that reads. While the reader waits, and all that
 came before is parsed, a chunk is handed to a plain function here, in the turn that it comes in; what that gives back (a PING, an
-error, a message that nobody attends) goes the stream's way, and everything behind it too, until the reader has caught up.
+error, a message without a direct subscription) goes the stream's way, and everything behind it too, until the reader has caught up.
 
-    chunk ── somebody reads behind ──> stream ──> nats-py's reader ──> parser
+    chunk ── the stream holds bytes ──> stream ──> nats-py's reader ──> parser
         └── the reader waits ────────> hear ── what it does not take ──┘
 """
 
@@ -25,7 +25,7 @@ Hear = Callable[[bytes], bytes]  # a chunk; what it gives back is the reader's
 
 
 class DirectProtocol(asyncio.StreamReaderProtocol):
-    """A stream's protocol with a way past the stream. `held`: bytes in the stream that nobody has read."""
+    """A stream's protocol with a way past the stream. `held`: bytes in the stream that nats-py has not read."""
 
     def __init__(self, limit: int) -> None:
         self.reader = asyncio.StreamReader(limit=limit)
@@ -76,7 +76,7 @@ class DirectTransport(TcpTransport):
         self._io_writer = asyncio.StreamWriter(transport, protocol, protocol.reader, asyncio.get_running_loop())
 
     async def read(self, buffer_size: int) -> bytes:
-        """What the stream holds. Who calls this has parsed what it read before: if nothing is left, messages need not come this way."""
+        """What the stream holds. The caller has parsed what it read before: if nothing is left, messages need not come this way."""
         protocol = self._protocol
         if protocol.held == 0:
             protocol.hear = self._hear

@@ -1,7 +1,7 @@
-"""A PubAck window for whoever is no lane: a command, a publisher. What has no receipt in time is told to be not stored.
+"""A PubAck window for callers without a subscription: commands, publishers. Effects without a PubAck in time are reported as not published.
 
-async with evidence_on(jetstream) as evidence:
-    told = await evidence.stored([effect])
+async with open_publisher(jetstream) as publisher:
+    result = await publisher.publish_and_wait([effect])
 """
 
 from __future__ import annotations

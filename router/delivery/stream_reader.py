@@ -61,7 +61,7 @@ class StreamReader:
 
     async def open(self) -> None:
         """Raises BrokerRefused when the stream cannot be read."""
-        self._sid = await self._connection.subscribe_direct(self._inbox + "*", self._heard)
+        self._sid = await self._connection.subscribe_direct(self._inbox + "*", self._on_message)
         answer = await self._jetstream.ask(
             f"CONSUMER.CREATE.{self._stream}.{self._name}", {"stream_name": self._stream, "config": self._config, "action": "create"}
         )
@@ -81,7 +81,7 @@ class StreamReader:
             async with asyncio.timeout(wait_s + PATIENCE_S):
                 await self._ended.wait()
         except TimeoutError as exc:
-            raise self._connection.denials.of(subject) or BrokerUnavailable(f"stream {self._stream} cannot be read: no answer") from exc
+            raise self._connection.denials.find(subject) or BrokerUnavailable(f"stream {self._stream} cannot be read: no answer") from exc
         if self._status not in ENDED and not self._found:  # with some found, it was the bytes that were enough
             raise BrokerUnavailable(f"stream {self._stream} cannot be read: status {self._status}")
         return self._found
@@ -90,7 +90,7 @@ class StreamReader:
         await self._connection.unsubscribe(self._sid)
         self._connection.publish_nowait(f"{self._jetstream.prefix}.CONSUMER.DELETE.{self._stream}.{self._name}")
 
-    def _heard(self, subject: str, token: str, data: bytes, headers: Headers | None) -> None:
+    def _on_message(self, subject: str, token: str, data: bytes, headers: Headers | None) -> None:
         if subject.startswith(self._inbox):
             if subject == f"{self._inbox}{self._asked}":
                 self._status = (headers or {}).get("Status", "")
@@ -104,7 +104,7 @@ class StreamReader:
 
 
 @asynccontextmanager
-async def reading(
+async def open_reader(
     jetstream: JetStream, stream: str, start: int = 1, *, subject: str | None = None, headers_only: bool = False
 ) -> AsyncIterator[StreamReader]:
     """An open StreamReader, closed in the end."""

@@ -1,4 +1,4 @@
-"""A lane: all the meaning that delivery is handed for one durable consumer."""
+"""A subscription: what one durable consumer handles, and how. Delivery gets everything about the messages from it."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ class ConsumerOptions(Struct, frozen=True, kw_only=True):
     heartbeat: float = 5.0  # at most half of pull_expires; two missed = ask again, four = reconnect
     evidence_timeout: float = 5.0
     store_retry: float = 1.0  # what could not be stored is tried again this often
-    max_waiting: int = 0  # messages in hand that may wait for a stream without room; 0 = the lane pauses instead
+    max_waiting: int = 0  # messages in hand that may wait for a stream without room; 0 = the subscription pauses instead
     full_retry: float = 10.0  # when more would wait, they come again after this, or their requesters are told to
 
 
 class Observer(Protocol):
-    """Who counts and logs what a lane does. Called on the loop, `stored` and `settled` once a message: it must be quick and never raise."""
+    """Counts and logs what a consumer does. Called on the loop, `on_stored` and `on_settled` once a message: quick, and it never raises."""
 
     def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
-        """Its effects have their receipts; it is not stamped yet."""
+        """Its effects have their PubAcks; the message is not acked yet."""
 
     def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
-        """After the stamp. A Retry that is final was its last; a letter stands in its place."""
+        """After the ack. A final Retry was the last attempt, and its dead letter is stored."""
 
     def on_unexpected_redelivery(self, message: Message) -> None:
-        """It was delivered again, and nobody here asked for that."""
+        """The server redelivered a message that this process did not NAK: its ack wait expired, or another process died."""
 
     def on_dead_letter_refused(self, message: Message, cause: str) -> None:
-        """A dead letter could not be stored; the lane is about to pause."""
+        """A dead letter could not be stored; the subscription is about to pause."""
 
     def on_flow(self, cause: str | None) -> None:
-        """The lane paused for a cause, or (None) flows again."""
+        """The subscription paused for a cause, or (None) resumed."""
 
     def on_storage(self, cause: str | None) -> None:
         """Messages began to wait for a stream without room, for a cause, or (None) none waits any more. The others go on."""
@@ -65,11 +65,11 @@ class Observer(Protocol):
         """A stream without room refused an effect on `subject`; `what` became of its message (`WAITING`, `SENT_BACK`, …)."""
 
     def on_handler_error(self, message: Message, exc: BaseException) -> None:
-        """A handler raised what nobody had foreseen."""
+        """A handler raised an error that is none of ours."""
 
 
 class NullObserver:
-    """An observer that looks away."""
+    """An observer that does nothing."""
 
     def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None: ...
 
@@ -105,7 +105,9 @@ def tenant_in_header(message: Message) -> str:
 
 
 class Subscription(Struct, frozen=True, kw_only=True):
-    """One durable and what its messages mean. `last_word` is said after a letter: +ACK (BeamLine) or +TERM (SR, MeshForge).
+    """One durable and what its messages mean.
+
+    `dead_letter_ack` is sent once the dead letter is stored: +ACK (BeamLine) or +TERM (SR, MeshForge).
 
     `subject`: what its messages are said to have come on, where the stream holds them under another (a partition's).
     """
@@ -115,13 +117,13 @@ class Subscription(Struct, frozen=True, kw_only=True):
     options: ConsumerOptions
     handle: Handler
     dead_letter: Callable[[Message, str, Fault], Effect | None]  # None: dead letters are switched off
-    failure_reply: Callable[[Message, Fault], Reply | None]  # what a requester hears when we give up
+    failure_reply: Callable[[Message, Fault], Reply | None]  # what a requester gets when we give up
     subject: str | None = None
     dead_letter_ack: bytes = ACK
     is_allowed: Callable[[str], bool] | None = None  # the subject allow list; None = every subject
     observer: Observer = SILENT
     live_marks: StoredCopies | None = None  # None: requests are never answered from their live copy
     tenant_of: Callable[[Message], str] = tenant_in_header  # whose share it takes of what is scarce
-    overloaded: Callable[[Message, float], Reply] | None = None  # what a requester hears then, with seconds; None: nobody listens
+    overloaded: Callable[[Message, float], Reply] | None = None  # what a requester hears then, with seconds; None: there is no requester
     receipts_kept: float = 0.0  # seconds in which an effect with an owner that is known to be stored is not published again; 0 = it is
-    stream_of: Callable[[str], str | None] | None = None  # an effect's stream, by its subject: for batches (`together`); None = no batches
+    stream_of: Callable[[str], str | None] | None = None  # an effect's stream, by its subject, for batches; None = no batches

@@ -3,7 +3,7 @@
     put --> a slot has just come free --> it goes on with this message: no task, and no turn of the loop, is spent on it
         \\-> none has --> a task, which lives until nothing waits when it is done
 
-A task for each message would cost as much as reading it. Timeouts are looked at by the lane's timer, for the same reason.
+A task for each message would cost as much as reading it. Timeouts are looked at by the subscription's timer, for the same reason.
 A slot whose handler has left a context variable set ends with it: the next message is to see none of it.
 """
 
@@ -18,11 +18,11 @@ from router.errors import BrokerUnavailable
 from router.message import Message
 from router.outcome import Outcome
 
-Came = Outcome | BrokerUnavailable | None  # None: cancelled, the message is to go back
+PooledOutcome = Outcome | BrokerUnavailable | None  # None: cancelled, the message is to go back
 
 
 class TaskPool:
-    """Of one lane. `came` hears what became of a message; `meaning_of` turns what a handler raised into an outcome."""
+    """Of one subscription. `on_outcome` gets each message's outcome; `outcome_of_error` turns what a handler raised into one."""
 
     def __init__(
         self,
@@ -30,14 +30,14 @@ class TaskPool:
         timeout_s: float,
         tasks: asyncio.TaskGroup,
         *,
-        came: Callable[[Message, Came], None],
-        meaning_of: Callable[[Message, BaseException], Outcome],
+        on_outcome: Callable[[Message, PooledOutcome], None],
+        outcome_of_error: Callable[[Message, BaseException], Outcome],
     ) -> None:
         self._count = count
         self._timeout_s = timeout_s
         self._tasks = tasks
-        self._came = came
-        self._meaning_of = meaning_of
+        self._on_outcome = on_outcome
+        self._outcome_of_error = outcome_of_error
         self._running: dict[asyncio.Task[None], float] = {}  # since when; oldest first
         self._overdue: set[asyncio.Task[None]] = set()  # cancelled because they took too long
         self._free: asyncio.Task[None] | None = None  # the slot that is telling what came, and can go on with another message
@@ -53,67 +53,67 @@ class TaskPool:
     def running(self) -> int:
         return len(self._running)
 
-    def put(self, turn: PooledCall) -> None:
+    def put(self, call: PooledCall) -> None:
         """Await what a handler promised."""
         task, self._free = self._free, None
         if task is None:
-            task = self._tasks.create_task(self._work(turn), context=self._clean.copy())
+            task = self._tasks.create_task(self._work(call), context=self._clean.copy())
         else:
-            self._next = turn
-        turn.task = task
+            self._next = call
+        call.task = task
         self._running[task] = self._now()
 
     def end_overdue(self) -> None:
-        """By the lane's timer: a timeout of its own would cost each handler more than its slot does."""
+        """By the subscription's timer: a timeout of its own would cost each handler more than its slot does."""
         until = self._now() - self._timeout_s
         while self._running and (oldest := next(iter(self._running.items())))[1] < until:
             del self._running[oldest[0]]
             self._overdue.add(oldest[0])
             oldest[0].cancel()
 
-    def instead(self, message: Message, exc: BaseException) -> Outcome | None:
+    def outcome_instead(self, message: Message, exc: BaseException) -> Outcome | None:
         """What an awaited handler raised, as an outcome; None when it was this task that was cancelled."""
         task = asyncio.current_task()
         if task is None or not isinstance(exc, asyncio.CancelledError):
-            return self._meaning_of(message, exc)
-        if self._was_overdue(task):
-            return self._meaning_of(message, TimeoutError(f"no outcome within {self._timeout_s:g} s"))
-        # Not cancelled itself: the handler awaited what somebody else had cancelled.
-        return None if task.cancelling() else self._meaning_of(message, exc)
+            return self._outcome_of_error(message, exc)
+        if self._uncancel_overdue(task):
+            return self._outcome_of_error(message, TimeoutError(f"no outcome within {self._timeout_s:g} s"))
+        # Not cancelled itself: the handler awaited a task that other code had cancelled.
+        return None if task.cancelling() else self._outcome_of_error(message, exc)
 
     async def _work(self, first: PooledCall) -> None:
         """One slot, from message to message while others wait."""
-        turn: PooledCall | None = first
-        while turn is not None:
-            came: Came
+        call: PooledCall | None = first
+        while call is not None:
+            on_outcome: PooledOutcome
             try:
-                came = await turn.awaited
+                on_outcome = await call.awaited
             except (Exception, asyncio.CancelledError) as exc:
-                came = exc if isinstance(exc, BrokerUnavailable) else self.instead(turn.message, exc)
-            self._ended(turn)
+                on_outcome = exc if isinstance(exc, BrokerUnavailable) else self.outcome_instead(call.message, exc)
+            self._on_ended(call)
             is_clean = copy_context() == self._clean
-            self._free = turn.task if is_clean and not self._is_ending(turn) else None
+            self._free = call.task if is_clean and not self._is_ending(call) else None
             try:
                 if is_clean:
-                    self._came(turn.message, came)
+                    self._on_outcome(call.message, on_outcome)
                 else:
-                    self._clean.copy().run(self._came, turn.message, came)
+                    self._clean.copy().run(self._on_outcome, call.message, on_outcome)
             finally:
-                turn.end()
-                self._free, self._next, turn = None, None, self._next
+                call.end()
+                self._free, self._next, call = None, None, self._next
 
-    def _ended(self, turn: PooledCall) -> None:
-        """Its time is no longer looked at."""
-        if turn.task is not None:
-            self._running.pop(turn.task, None)
+    def _on_ended(self, call: PooledCall) -> None:
+        """Stop watching the call's timeout."""
+        if call.task is not None:
+            self._running.pop(call.task, None)
             if self._overdue:  # it swallowed its cancellation: the slot's next message must not hear of it
-                self._was_overdue(turn.task)
+                self._uncancel_overdue(call.task)
 
-    def _is_ending(self, turn: PooledCall) -> bool:
-        """Cancelled, whether its handler minded or not: nobody would cancel what it began now."""
-        return turn.task is None or turn.task.cancelling() > 0
+    def _is_ending(self, call: PooledCall) -> bool:
+        """Whether its task was cancelled, even if the handler swallowed that: such a task is not reused."""
+        return call.task is None or call.task.cancelling() > 0
 
-    def _was_overdue(self, task: asyncio.Task[None]) -> bool:
+    def _uncancel_overdue(self, task: asyncio.Task[None]) -> bool:
         """Cancelled by `end_overdue`; that is taken back."""
         if task not in self._overdue:
             return False

@@ -1,6 +1,6 @@
 """TLS is insisted on where it was asked for, and a login that travels without it is warned of.
 
-A server says by itself, in its first line (INFO), whether it wants TLS, and nats-py believes it: whoever answers in the server's
+A server says by itself, in its first line (INFO), whether it wants TLS, and nats-py believes it: a program that answers in the server's
 place would be sent the login in the clear. Here the client decides: an address with `tls://`, or a file for TLS, and no byte is
 sent to a server that offers none.
 
@@ -42,7 +42,7 @@ def require(info: dict[str, Any], scheme: str) -> None:
     info["tls_required"] = True
 
 
-def unprotected(servers: Iterable[str], options: Mapping[str, Any]) -> list[str]:
+def find_unprotected(servers: Iterable[str], options: Mapping[str, Any]) -> list[str]:
     """The addresses beyond this host that would be sent a login in the clear, as they were given."""
     addresses = list(servers)
     if is_wanted(map(_scheme, addresses), options):

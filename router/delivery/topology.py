@@ -205,11 +205,11 @@ def _difference(kind: str, name: str, declared: Json, info: Json | None) -> Sequ
     if info is None:
         return [Difference(kind, name, MISSING)]
     has = info["config"]
-    fields = {field: (want, has.get(field)) for field, want in declared.items() if not _same(want, has.get(field))}
+    fields = {field: (want, has.get(field)) for field, want in declared.items() if not _is_same(want, has.get(field))}
     return [Difference(kind, name, DRIFTED, fields)] if fields else []
 
 
-def _same(want: Any, has: Any) -> bool:
+def _is_same(want: Any, has: Any) -> bool:
     if isinstance(want, dict):
         return all((has or {}).get(name) == value for name, value in want.items())
     return bool(want == has) or (not want and has is None)  # the server leaves zero values out

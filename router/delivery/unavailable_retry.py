@@ -1,10 +1,10 @@
 """Messages whose handler found the broker away: held, kept alive, and begun again until it works. Nothing is spent.
 
-    a handler raises BrokerUnavailable ──> take: the gate closes with the cause
+    a handler raises BrokerUnavailable ──> take: the pause switch closes with the cause
                                             └─ every `store_retry`: the first one is begun again, the same start
-                                                 └─ it works: the gate opens, the others wait their turn as if new
+                                                 └─ it works: the pause switch opens, the others wait their turn as if new
 
-What a handler stands on (a bucket) may be away while effects can be stored, so this is no business of `settle`.
+What a handler stands on (a bucket) may be away while effects can be stored, so `settle` does not do this.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HANDLER = "handler"
 
 
 class UnavailableRetry:
-    """The stalled messages of one lane."""
+    """The stalled messages of one subscription."""
 
     def __init__(
         self,
@@ -31,13 +31,13 @@ class UnavailableRetry:
         retry_s: float,
         *,
         begin: Callable[[Message], Awaitable[Outcome]],
-        works: Callable[[Message, Outcome, list[Message]], None],
+        on_available: Callable[[Message, Outcome, list[Message]], None],
         start_task: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._pause_switch = pause_switch
         self._retry_s = retry_s
         self._begin = begin  # raises BrokerUnavailable as long as it does not work
-        self._works = works  # hears of the first one's outcome, and who else stalled
+        self._on_available = on_available  # hears of the first one's outcome, and who else stalled
         self._start_chore = start_task
         self._messages: deque[Message] = deque()
 
@@ -59,11 +59,11 @@ class UnavailableRetry:
             break
         others = [message for message in self._messages if message is not first]
         self._messages.clear()
-        self._works(first, outcome, others)
+        self._on_available(first, outcome, others)
         self._pause_switch.open(HANDLER)
 
     def abandon(self) -> list[Message]:
-        """The end: they are for whoever pulls them next. Whoever calls this ends the chore too."""
+        """The end: the caller NAKs these messages for the next puller and cancels the background task."""
         stalled = list(self._messages)
         self._messages.clear()
         return stalled

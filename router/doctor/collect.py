@@ -139,7 +139,7 @@ async def _newest_tenth(jetstream: JetStream, stream: str, state: Json) -> Store
     begin = state["last_seq"] - (state["last_seq"] - state["first_seq"]) // 10
     if not state["messages"] or begin >= state["last_seq"]:
         return None
-    return await jetstream.next_on(stream, ">", begin)
+    return await jetstream.get_next(stream, ">", begin)
 
 
 def _find_lagging(cluster: dict[str, Any]) -> list[str]:
@@ -153,7 +153,7 @@ async def _consumer(jetstream: JetStream, spec: ConsumerSpec) -> ConsumerFacts |
     pending, unacknowledged = info["num_pending"], info["num_ack_pending"]
     oldest = None
     if pending or unacknowledged:
-        oldest = await jetstream.next_on(spec.stream, spec.filter_subject or ">", info["ack_floor"]["stream_seq"] + 1)
+        oldest = await jetstream.get_next(spec.stream, spec.filter_subject or ">", info["ack_floor"]["stream_seq"] + 1)
     return ConsumerFacts(
         spec=spec,
         pending=pending,

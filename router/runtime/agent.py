@@ -47,7 +47,7 @@ class AgentRuntime:
         self._alerts = AgentAlerts(self.stats, alert)
         self._subscriptions = subscriptions_of(adapter, topology)
         self._work: StoreWorker | None = None
-        self._lanes: AgentTree | None = None
+        self._consumers: AgentTree | None = None
 
     @property
     def duplicates(self) -> int:
@@ -62,7 +62,7 @@ class AgentRuntime:
     @property
     def helpers(self) -> Sequence[Helper]:
         """Children that the agent can do without for a while."""
-        return self._lanes.helpers if self._lanes is not None else ()
+        return self._consumers.helpers if self._consumers is not None else ()
 
     @property
     def durables(self) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ class AgentRuntime:
         there = await prepare(jetstream, self._subscriptions, self._topology, database.id)
         await work.resume(jetstream)
         on_ready()
-        lanes = self._lanes = AgentTree(
+        consumers = self._consumers = AgentTree(
             self._adapter.name, jetstream, there, self._topology, work=work, alerts=self._alerts, drain_s=self._drain_s
         )
-        await supervise(lanes.tree(self._subscriptions, *beside))
+        await supervise(consumers.tree(self._subscriptions, *beside))

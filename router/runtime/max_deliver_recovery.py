@@ -109,7 +109,7 @@ class AgentMaxDeliverRecovery:
         subject = advisory_subject(self._subscription.stream, self._subscription.durable)
         for one in self._subscription.filters:
             sequence = 0
-            while stored := await self._jetstream.next_on(self._subscription.stream, one, sequence + 1):
+            while stored := await self._jetstream.get_next(self._subscription.stream, one, sequence + 1):
                 if (sequence := stored.sequence) > delivered:
                     break
                 alerts = {"stream": self._subscription.stream, "consumer": self._subscription.durable, "stream_seq": sequence}

@@ -3,7 +3,7 @@
     {agent}   one_for_one, no restarts: a failure of the store ends the agent
     ├── batches     many messages, two commits
     ├── receipts    where outgoing messages are stored
-    └── lanes       one_for_one
+    └── consumers   one_for_one
         ├── MESHFORGE_COMMANDS             the agent's durable
         ├── MESHFORGE_COMMANDS.stranded    advisories: messages that the server gave up
         └── MESHFORGE_COMMANDS.sweep       messages that it gave up without an advisory
@@ -64,11 +64,13 @@ class AgentTree:
     def tree(self, subscriptions: Sequence[AgentSubscription], *beside: Child) -> Supervisor:
         """`beside`: other children that live as long as the agent."""
         self.helpers.clear()
-        lanes = Supervisor(
-            "lanes", tuple(child for subscription in subscriptions for child in self._children_of(subscription)), intensity=Intensity(5, 30)
+        consumers = Supervisor(
+            "consumers",
+            tuple(child for subscription in subscriptions for child in self._children_of(subscription)),
+            intensity=Intensity(5, 30),
         )
         receipts = Child("receipts", lambda: self._work.receipts.run(self._work.flush))
-        return Supervisor(self._agent, (*beside, Child("batches", self._batches.run), receipts, lanes), intensity=Intensity(restarts=0))
+        return Supervisor(self._agent, (*beside, Child("batches", self._batches.run), receipts, consumers), intensity=Intensity(restarts=0))
 
     def _children_of(self, subscription: AgentSubscription) -> Iterator[Child]:
         is_queue = self._topology.is_work_queue(subscription.stream)

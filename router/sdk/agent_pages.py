@@ -64,5 +64,5 @@ class AgentPages:
         paused = sorted(self._runtime.stats.paused)
         return {
             "broker": ReadinessCheck(bool(self._is_connected()), "connected" if self._is_connected() else "not connected"),
-            "lanes": ReadinessCheck(not paused, f"paused: {', '.join(paused)}" if paused else "fetching"),
+            "consumers": ReadinessCheck(not paused, f"paused: {', '.join(paused)}" if paused else "fetching"),
         }

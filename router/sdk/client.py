@@ -126,7 +126,7 @@ class Client(ProviderCalls):
         self._waiting[token] = _build_settler(answer, read, subject)
         try:
             with (
-                connection.denials.awaited(subject, answer),
+                connection.denials.watch(subject, answer),
                 _open_span(subject, {"Nats-Msg-Id": token, **headers, "Reply-To": inbox}) as carried,
             ):
                 head = head_of(carried)

@@ -24,7 +24,7 @@ from router.contracts.malformed import Malformed
 from router.contracts.result import RESULT
 from router.contracts.worker import read_body
 from router.delivery.api import JetStream, Json, StoredMessage
-from router.delivery.stream_reader import reading
+from router.delivery.stream_reader import open_reader
 from router.errors import RouterError
 from router.ids import is_opaque, is_scoped
 from router.message import Message
@@ -88,7 +88,7 @@ class StartPoint:
         """A worker that may make durables, and may not read results, does all that waits."""
         try:
             if (stream := await self._stream_of_results()) is not None:
-                async with reading(self._jetstream, stream, subject=self._results):
+                async with open_reader(self._jetstream, stream, subject=self._results):
                     pass
         except RouterError as exc:
             log.warning(events.WORKER_STARTS, stream=self._stream, start="all", cause=f"results cannot be read: {exc}")
@@ -106,7 +106,7 @@ class StartPoint:
             return set()
         answered: set[str] = set()
         start = max(info["state"]["first_seq"], info["state"]["last_seq"] - MOST_READ + 1)
-        async with reading(self._jetstream, stream, start, subject=self._results) as reader:
+        async with open_reader(self._jetstream, stream, start, subject=self._results) as reader:
             left = min(reader.total, MOST_READ)
             while left > 0 and (found := await reader.read(min(BATCH, left))):
                 left -= len(found)

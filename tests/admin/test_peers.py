@@ -52,9 +52,9 @@ async def test_the_question_goes_along_with_a_proof_of_the_key_for_this_inbox(co
 
 
 async def test_its_inbox_is_left_behind_empty(connection: Connection, prefix: str) -> None:
-    before = len(connection.hears)
+    before = len(connection.callbacks)
     await Peers(connection, None, 0.01).ask_first(prefix, {})
-    assert len(connection.hears) == before
+    assert len(connection.callbacks) == before
 
 
 async def test_all_that_answer_in_time_are_heard(connection: Connection, prefix: str) -> None:

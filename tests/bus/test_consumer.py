@@ -1,4 +1,4 @@
-"""Consumers on a real server: durables, filters, acks on the wire, letters, many copies."""
+"""Consumers on a real server: durables, filters, acks on the wire, dead letters, many copies."""
 
 import asyncio
 import time
@@ -90,7 +90,7 @@ async def test_a_process_that_is_starved_begins_nothing_more_often_than_is_allow
     def handle(envelope: MessageEnvelope) -> Nak:
         seen[envelope.message_id] += 1
         if seen.total() % 5 == 0:
-            time.sleep(0.07)  # the loop stands still: by then the server's patience with what is in hand is over
+            time.sleep(0.07)  # the loop stands still until the ack wait of the messages in flight is over
         return Nak()
 
     for number in range(20):

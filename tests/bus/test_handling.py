@@ -1,4 +1,4 @@
-"""The order of a consumer's work, on a lane in memory: what is processed, marked, stamped, and what never is."""
+"""The order of a consumer's work, on a consumer in memory: which messages are processed, marked and acked, and which never are."""
 
 import asyncio
 from typing import Any
@@ -151,7 +151,7 @@ async def test_what_is_no_envelope_is_terminated_with_a_letter(data: bytes) -> N
 
 
 async def test_a_letter_that_cannot_be_stored_holds_its_message_back() -> None:
-    """docs/durability.md#dead-letters: no stamp without evidence."""
+    """docs/durability.md#dead-letters: no ack before the dead letter is stored."""
     twin = a_twin(lambda _: Term())
     twin.refuses = "full"
     number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))

@@ -135,7 +135,7 @@ async def test_a_write_that_fails_undoes_itself_and_its_key_alone(file: SqlitePr
 async def test_a_file_that_is_locked_or_gone_is_told_as_a_store_that_is_away(
     file: SqliteProcessed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is marked, and the lane pauses: no message pays for it."""
+    """Nothing is marked, and the consumer pauses: no message spends an attempt on it."""
     file._writer.execute("PRAGMA busy_timeout = 10")
     with sqlite3.connect(tmp_path / "keys.db", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")

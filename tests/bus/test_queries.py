@@ -26,9 +26,9 @@ async def bus(nats_url: str, prefix: str) -> AsyncIterator[Bus]:
 
 @asynccontextmanager
 async def responding(bus: Bus, respond: Responder) -> AsyncIterator[None]:
-    before = len(bus.jetstream.connection.hears)
+    before = len(bus.jetstream.connection.callbacks)
     task = asyncio.create_task(bus.respond("status", respond))
-    await until(lambda: len(bus.jetstream.connection.hears) > before)
+    await until(lambda: len(bus.jetstream.connection.callbacks) > before)
     await bus.jetstream.connection.flush()
     try:
         yield

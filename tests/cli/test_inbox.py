@@ -30,7 +30,7 @@ async def dsn(postgres: Postgres) -> str:
 
 @pytest.mark.slow  # a process starts and ends
 async def test_consume_handles_what_comes_and_ends_well_when_told(broker: Broker, nc: Client, dsn: str) -> None:
-    """SD-35; T17: what is in hand is finished, the status is 0; its pages say what it did."""
+    """SD-35; T17: messages in flight are finished, the status is 0; its pages say what it did."""
     connection = await connect({"servers": [broker.url]})
     await topology.create(JetStream(connection), Topology((EVENTS,)))
     await connection.close()

@@ -1,4 +1,4 @@
-"""What a lane promises, once for the twin and once for a real Consumer on a real server.
+"""What a subscription promises, once for the twin and once for a real Consumer on a real server.
 
 Times are lower bounds, strict but for the milliseconds between the server's clock and ours.
 """

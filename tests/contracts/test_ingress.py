@@ -21,7 +21,7 @@ def ingress(headers: dict[str, str] | None = None, /, **fields: Any) -> IngressR
 
 
 def asked(message: IngressRequest) -> RouteRequest:
-    """As the decide lane reads it."""
+    """As the decide handler reads it."""
     request = read(a_message(message.body, dict(message.headers))).asked
     assert isinstance(request, RouteRequest), request
     return request

@@ -1,4 +1,4 @@
-"""How many letters stand there, without reading them all each time."""
+"""How many dead letters stand there, without reading them all each time."""
 
 import pytest
 

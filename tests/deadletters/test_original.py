@@ -1,4 +1,4 @@
-"""What is sent again for a letter, and why some letters stay."""
+"""What is sent again for a dead letter, and why some dead letters stay."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ class Streams:
     async def message(self, stream: str, sequence: int) -> StoredMessage | None:
         return next((one for one in self._there if one.sequence == sequence), None)
 
-    async def last_on(self, stream: str, subject: str) -> StoredMessage | None:
+    async def get_last(self, stream: str, subject: str) -> StoredMessage | None:
         return next((one for one in self._there if one.subject == subject), None)
 
 

@@ -24,7 +24,7 @@ def _ids(sent: list[StoredMessage]) -> list[str]:
 
 
 async def _interrupted(house: House, *letters: int, run: str = "") -> None:
-    """A replay noted its floor, sent these letters' messages, and was killed."""
+    """A replay noted its floor, sent these dead letters' messages, and was killed."""
     async with open_publisher(house.jetstream) as publisher:
         journal = ReplayJournal(house.jetstream, publisher, house.letters)
         await journal.begin()

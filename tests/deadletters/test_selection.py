@@ -3,7 +3,7 @@
 import orjson
 
 from router.deadletters import DeadLetterFilter, discard, export, group_by, read_by_filter, read_by_sequence, reason_and_error
-from router.delivery.stream_reader import reading
+from router.delivery.stream_reader import open_reader
 from tests.support.deadletters import House, a_letter, stored
 
 
@@ -71,7 +71,7 @@ async def test_an_exported_letter_is_whole_whatever_its_bytes(house: House) -> N
 
 async def test_a_sender_s_headers_do_not_move_a_message(house: House) -> None:
     await house.store(1, make=lambda message: stored(b"x", f"{house.subject}.dlq", **{"Nats-Sequence": "99", "Status": "404"}))
-    async with reading(house.jetstream, house.letters) as reader:
+    async with open_reader(house.jetstream, house.letters) as reader:
         (found,) = await reader.read(10)
     assert (found.sequence, found.headers["Status"]) == (1, "404")
     assert found.time.endswith("Z")

@@ -134,7 +134,7 @@ async def silent() -> Silent:
 
 
 async def test_who_awaits_a_receipt_when_the_window_closes_hears_that_there_is_none(silent: Silent) -> None:
-    """It may belong to a live request, which outlives the lane that it stored by."""
+    """It may belong to a live request, which outlives the subscription that it stored by."""
     waiting = asyncio.create_task(silent.publisher.publish_and_wait([Effect("effects", b"", "e-1")]))
     await asyncio.sleep(0)
     await silent.publisher.close()

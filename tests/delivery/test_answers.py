@@ -25,7 +25,7 @@ async def connection() -> FakeConnection:
 async def answers(connection: FakeConnection) -> Answers:
     """Answers with a listener that hears everything."""
     answers = an_answers(connection)
-    answers.listens_from(0)
+    answers.start_listening_from(0)
     return answers
 
 
@@ -80,7 +80,7 @@ async def test_prefixes_are_a_setting(connection: FakeConnection) -> None:
 
 
 async def test_an_answer_reaches_the_inbox_that_was_heard(connection: FakeConnection, answers: Answers) -> None:
-    answers.hear("work", INBOX, b"", None)
+    answers.on_request("work", INBOX, b"", None)
     answers.answer(a_delivery(), YES)
     assert sent(connection) == [(INBOX, b"yes")]
 
@@ -96,7 +96,7 @@ async def test_an_answer_waits_for_its_inbox_and_then_goes_to_the_reply_subject(
 async def test_no_inbox_is_expected_for_what_is_older_than_the_listener_or_delivered_again(
     connection: FakeConnection, answers: Answers, message: Message
 ) -> None:
-    answers.listens_from(5)
+    answers.start_listening_from(5)
     answers.answer(message, YES)
     assert sent(connection) == [("work.reply", b"yes")]
 
@@ -109,14 +109,14 @@ async def test_no_inbox_is_expected_for_what_is_older_than_the_listener_or_deliv
 async def test_an_inbox_outside_the_prefixes_is_counted_and_not_remembered(
     connection: FakeConnection, answers: Answers, headers: dict[str, str] | None, address: str
 ) -> None:
-    answers.hear("work", address, b"", headers)
+    answers.on_request("work", address, b"", headers)
     answers.answer(a_delivery(), YES)
     assert (sent(connection), answers.refused) == ([], 1)
 
 
 @pytest.mark.parametrize("headers", [None, {"Nats-TTL": "1s"}])
 async def test_who_names_no_inbox_asks_for_nothing(connection: FakeConnection, answers: Answers, headers: dict[str, str] | None) -> None:
-    answers.hear("work", "", b"", headers)
+    answers.on_request("work", "", b"", headers)
     assert (sent(connection), answers.refused) == ([], 0)
 
 
@@ -127,34 +127,34 @@ async def test_who_names_no_inbox_asks_for_nothing(connection: FakeConnection, a
 async def test_a_control_header_that_the_stream_refuses_in_silence_is_answered(
     connection: FakeConnection, answers: Answers, name: str
 ) -> None:
-    answers.hear("work", INBOX, b"", {"Nats-Msg-Id": "1", name: "x"})
+    answers.on_request("work", INBOX, b"", {"Nats-Msg-Id": "1", name: "x"})
     assert sent(connection) == [(INBOX, f"refused {name}".encode())]
 
 
 async def test_a_refused_address_is_not_even_told_about_its_control_header(connection: FakeConnection, answers: Answers) -> None:
-    answers.hear("work", "$JS.API.STREAM.PURGE.X", b"", {"Nats-TTL": "1s"})
+    answers.on_request("work", "$JS.API.STREAM.PURGE.X", b"", {"Nats-TTL": "1s"})
     assert sent(connection) == []
 
 
 async def test_a_named_inbox_is_heard_too_and_answered_once(connection: FakeConnection, answers: Answers) -> None:
     headers = {"Nats-Msg-Id": "1", "Reply-To": INBOX}
     for _ in range(2):
-        answers.hear("work", "", b"", headers)
+        answers.on_request("work", "", b"", headers)
     answers.answer(replace(a_delivery(), headers=headers), YES)
-    answers.hear("work", "", b"", headers)
+    answers.on_request("work", "", b"", headers)
     assert sent(connection) == [(INBOX, b"yes")]
 
 
 async def test_a_named_inbox_without_an_id_gets_no_answer_of_another_request(connection: FakeConnection, answers: Answers) -> None:
-    answers.hear("work", "", b"", {"Reply-To": INBOX})
+    answers.on_request("work", "", b"", {"Reply-To": INBOX})
     answers.answer(asking(Reply_To=INBOX), YES)
-    answers.hear("work", "_INBOX.other", b"", None)
+    answers.on_request("work", "_INBOX.other", b"", None)
     answers.answer(a_delivery(), YES)
     assert sent(connection) == [(INBOX, b"yes"), ("_INBOX.other", b"yes")]
 
 
 async def test_the_same_id_with_other_bytes_is_told_so(connection: FakeConnection, answers: Answers) -> None:
-    answers.hear("work", INBOX, b"", {"Nats-Msg-Id": "1"})
-    answers.hear("work", "_INBOX.other", b"else", {"Nats-Msg-Id": "1"})
+    answers.on_request("work", INBOX, b"", {"Nats-Msg-Id": "1"})
+    answers.on_request("work", "_INBOX.other", b"else", {"Nats-Msg-Id": "1"})
     answers.answer(asking(Nats_Msg_Id="1"), YES)
     assert sorted(sent(connection)) == [(INBOX, b"yes"), ("_INBOX.other", b"conflict 1")]

@@ -26,7 +26,7 @@ async def test_what_is_not_there_is_none(place: Place) -> None:
     assert await api.consumer(place.stream, "nobody") is None
     assert await api.consumer("NO_SUCH_STREAM", "nobody") is None
     assert await api.message(place.stream, 1) is None
-    assert await api.last_on("NO_SUCH_STREAM", "x") is None
+    assert await api.get_last("NO_SUCH_STREAM", "x") is None
 
 
 async def test_a_stored_message_is_read_back_whole(place: Place) -> None:
@@ -40,11 +40,11 @@ async def test_a_stored_message_is_read_back_whole(place: Place) -> None:
 async def test_messages_are_found_by_subject(place: Place) -> None:
     for subject, data in ((place.effects, b"1"), (place.letters, b"2"), (place.effects, b"3")):
         await place.connection.request(subject, data)
-    last, following = await place.jetstream.last_on(place.out, place.effects), await place.jetstream.next_on(place.out, place.effects, 2)
+    last, following = await place.jetstream.get_last(place.out, place.effects), await place.jetstream.get_next(place.out, place.effects, 2)
     assert last is not None
     assert following is not None
     assert (last.data, following.sequence) == (b"3", 3)
-    assert await place.jetstream.next_on(place.out, place.letters, 3) is None
+    assert await place.jetstream.get_next(place.out, place.letters, 3) is None
 
 
 async def test_a_durable_that_differs_is_told_by_number(place: Place) -> None:

@@ -34,13 +34,13 @@ def effects(prefix: str, *ids: str, data: bytes = b"x") -> list[Effect]:
 
 
 async def stored(batches: AtomicPublisher, some: list[Effect]) -> Receipts:
-    told = await batches.store(some)
+    told = await batches.publish(some)
     assert not isinstance(told, NotPublished), told
     return told
 
 
 async def refused(batches: AtomicPublisher, some: list[Effect]) -> int:
-    told = await batches.store(some)
+    told = await batches.publish(some)
     assert isinstance(told, NotPublished)
     return told.err_code
 
@@ -81,7 +81,7 @@ async def test_a_server_that_knows_no_batches_says_so_by_its_receipt() -> None:
     connection = FakeConnection()
     old = AtomicPublisher(cast(JetStream, SimpleNamespace(connection=connection)))
     await old.open()
-    storing = asyncio.create_task(old.store(effects("p", "a", "b")))
+    storing = asyncio.create_task(old.publish(effects("p", "a", "b")))
     await until(lambda: connection.posts)
     connection.say(connection.posts[-1].reply, b'{"stream": "S", "seq": 7}')
     told = await storing

@@ -77,7 +77,7 @@ async def on(place: Place, prefix: str) -> AsyncIterator[Callable[[str], Asked]]
 async def in_batches(place: Place, stream: str) -> list[bool]:
     """For each message of a stream, in order, whether it came in a batch."""
     found, sequence = [], 0
-    while (message := await place.jetstream.next_on(stream, ">", sequence + 1)) is not None:
+    while (message := await place.jetstream.get_next(stream, ">", sequence + 1)) is not None:
         sequence = message.sequence
         found.append("Nats-Batch-Id" in message.headers)
     return found

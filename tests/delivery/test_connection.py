@@ -168,7 +168,7 @@ async def test_who_has_left_hears_no_more(broker: Broker, connection: Connection
     assert ear.data == GOOD_DATA  # what was sent before is heard when `leave` returns
     await send_raw(broker, *good(prefix))
     await connection.flush()
-    assert (len(ear.heard), connection.hears, sid in connection._subs) == (GOOD, {}, False)
+    assert (len(ear.heard), connection.callbacks, sid in connection._subs) == (GOOD, {}, False)
 
 
 async def test_who_is_cancelled_while_leaving_leaves_nothing_behind(connection: Connection, prefix: str) -> None:
@@ -177,7 +177,7 @@ async def test_who_is_cancelled_while_leaving_leaves_nothing_behind(connection: 
     await asyncio.sleep(0)  # it waits for the server's word
     leaving.cancel()
     await asyncio.wait({leaving})
-    assert (leaving.cancelled(), connection.hears, sid in connection._subs) == (True, {}, False)
+    assert (leaving.cancelled(), connection.callbacks, sid in connection._subs) == (True, {}, False)
 
 
 async def test_a_large_payload_is_heard_whole(connection: Connection, prefix: str) -> None:

@@ -20,28 +20,28 @@ def test_a_denial_is_told_once_and_the_oldest_is_forgotten_first() -> None:
     told: list[str] = []
     denials = Denials(lambda what, _: told.append(what))
     for number in (*range(MOST + 1), MOST):
-        denials.hear(violation(f"Some.Subject.{number}"), INBOX)
+        denials.on_error_line(violation(f"Some.Subject.{number}"), INBOX)
     assert len(told) == MOST + 1
     assert told[0] == "publish to Some.Subject.0"
-    assert denials.of("Some.Subject.0") is None
-    assert isinstance(denials.of(f"Some.Subject.{MOST}"), PermissionDenied)
+    assert denials.find("Some.Subject.0") is None
+    assert isinstance(denials.find(f"Some.Subject.{MOST}"), PermissionDenied)
     denials.forget()
-    assert denials.of(f"Some.Subject.{MOST}") is None
+    assert denials.find(f"Some.Subject.{MOST}") is None
 
 
 def test_other_errors_are_no_denials() -> None:
     denials = Denials(lambda *_: pytest.fail("it was told"))
-    denials.hear("-ERR 'Stale Connection'\r\n", INBOX)
-    denials.hear(violation("x" * 2000), INBOX)  # no subject is as long
-    assert denials.of("any") is None
+    denials.on_error_line("-ERR 'Stale Connection'\r\n", INBOX)
+    denials.on_error_line(violation("x" * 2000), INBOX)  # no subject is as long
+    assert denials.find("any") is None
 
 
 async def test_a_denied_inbox_is_the_end_of_every_request_that_waits_and_that_comes() -> None:
     denials = Denials(lambda *_: None)
     first, second = (asyncio.get_running_loop().create_future() for _ in range(2))
-    with denials.awaited("a", first):
-        denials.hear(violation(f"{INBOX}.*", "Subscription to"), INBOX)
-    with denials.awaited("b", second):
+    with denials.watch("a", first):
+        denials.on_error_line(violation(f"{INBOX}.*", "Subscription to"), INBOX)
+    with denials.watch("b", second):
         assert isinstance(first.exception(), PermissionDenied)
         assert isinstance(second.exception(), PermissionDenied)
 
@@ -51,18 +51,18 @@ def test_a_login_that_is_refused_later_is_told_once_for_each_loss() -> None:
     refusals = LoginRefusals("nats://somewhere", 1, lambda what, _: told.append(what))
     refusals.on_connected()
     for _ in range(3):
-        refusals.hear()
+        refusals.on_refusal()
     assert told == ["log in"]
     refusals.on_connected()
-    refusals.hear()
+    refusals.on_refusal()
     assert told == ["log in", "log in"]
 
 
 def test_before_the_first_connection_every_server_may_refuse_it_once() -> None:
     refusals = LoginRefusals("nats://a, nats://b", 2, lambda *_: None)
-    refusals.hear()
+    refusals.on_refusal()
     with pytest.raises(LoginRefused, match="refuses this login"):
-        refusals.hear()
+        refusals.on_refusal()
 
 
 async def test_a_denied_request_leaves_nothing_behind() -> None:

@@ -19,7 +19,7 @@ class Listening:
     def __init__(self) -> None:
         self.heard: list[Heard] = []
         self.pings = 0
-        self.hears = {1: lambda *frame: self.heard.append((1, *frame))}
+        self.callbacks = {1: lambda *frame: self.heard.append((1, *frame))}
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, head: bytes) -> None:
         self.heard.append((sid, subject, reply, data, head or None))
@@ -68,8 +68,8 @@ async def test_byte_by_byte_is_as_good_as_at_once() -> None:
 async def test_a_large_payload_is_looked_at_when_it_is_whole_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else eight megabytes in small pieces would be copied as often as there are pieces."""
     looked: list[int] = []
-    hear = FrameParser.hear
-    monkeypatch.setattr(FrameParser, "hear", lambda wire, data, at=0: looked.append(len(data) - at) or hear(wire, data, at))
+    dispatch = FrameParser.dispatch
+    monkeypatch.setattr(FrameParser, "dispatch", lambda wire, data, at=0: looked.append(len(data) - at) or dispatch(wire, data, at))
     stream = frame(1, b"work", b"", b"x" * 100_000, None) + frame(1, b"work", b"", b"next", None)
     listening = await heard(*(stream[start : start + 1_000] for start in range(0, len(stream), 1_000)))
     assert [len(data) for _, _, _, data, _ in listening.heard] == [100_000, 4]

@@ -13,7 +13,7 @@ async def test_waiting_costs_no_time() -> None:
     twin.publish("work", b"x")
     await twin.run()
     assert [(step.at, step.value) for step in twin.steps if step.kind == "started"] == [(0.0, b"x"), (60.0, b"x"), (3660.0, b"x")]
-    assert [effect.data for effect in twin.stored_on("letters")] == [b"maxdeliver_exhausted:busy"]
+    assert [effect.data for effect in twin.list_stored("letters")] == [b"maxdeliver_exhausted:busy"]
 
 
 async def test_a_handler_may_wait() -> None:

@@ -48,11 +48,11 @@ class Bench:
         self.consumer = SimpleNamespace(
             processor=self.processor,
             pause_switch=pause_switch,
-            storing=self.publisher,
+            effect_publisher=self.publisher,
             subscription=subscription,
         )
         self.answers = Answers(self.connection, ReplyRules(), conflict=lambda *_: b"", refusal=lambda *_: b"")  # type: ignore[arg-type]
-        self.answers.listens_from(0)
+        self.answers.start_listening_from(0)
         self.live: LiveRequests[Asker] = LiveRequests(
             self.answers,
             lambda: self.consumer,  # type: ignore[arg-type, return-value]
@@ -79,7 +79,7 @@ class Bench:
         self.switches.append(wait_s is not None)
 
     def hear(self, data: str, inbox: str = "_INBOX.a.1", **headers: str) -> None:
-        self.live.hear("work", inbox, data.encode(), headers or None)
+        self.live.on_request("work", inbox, data.encode(), headers or None)
 
     def sent(self, inbox: str = "_INBOX.a.1") -> list[bytes]:
         return self.connection.posted(inbox)

@@ -16,8 +16,8 @@ class Wire:
 
     def _tell(self, data: bytes) -> None:
         self.told.append(data)
-        self.one.hear(data)
-        self.two.hear(data)
+        self.one.on_answered(data)
+        self.two.on_answered(data)
 
 
 async def test_what_one_answered_the_other_knows_at_the_end_of_the_turn() -> None:
@@ -57,7 +57,7 @@ async def test_it_is_forgotten_after_a_while() -> None:
 )
 async def test_a_line_that_is_none_is_passed_over(line: str) -> None:
     live = LiveAnswers(lambda _: None)
-    live.hear(f"other\n{line}".encode("utf-8", "surrogateescape"))
+    live.on_answered(f"other\n{line}".encode("utf-8", "surrogateescape"))
     assert not live.is_used
 
 
@@ -65,5 +65,5 @@ async def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("router.delivery.live_answers.MOST", 3)
     live = LiveAnswers(lambda _: None)
     for number in range(10):
-        live.hear(f"other\n{number} _INBOX.a".encode())
+        live.on_answered(f"other\n{number} _INBOX.a".encode())
     assert len(live._young) + len(live._old) <= 12

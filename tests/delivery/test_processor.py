@@ -123,7 +123,7 @@ async def test_a_first_delivery_is_begun_and_stamped_before_take_returns() -> No
 async def test_a_message_is_read_from_its_token() -> None:
     begun = Begun()
     async with a_processor(begun) as bench:
-        bench.processor.take("a.b", "$JS.ACK.hub.acc.S.C.1.42.3.1700000000000000001.9.rnd", b"data", {"x": "y"})
+        bench.processor.on_delivery("a.b", "$JS.ACK.hub.acc.S.C.1.42.3.1700000000000000001.9.rnd", b"data", {"x": "y"})
     (message,) = begun.messages
     assert (message.stream, message.consumer, message.deliveries, message.sequence) == ("S", "C", 1, 42)
     assert (message.stored_ns, message.subject, message.data, message.headers) == (1700000000000000001, "a.b", b"data", {"x": "y"})
@@ -333,7 +333,7 @@ async def test_more_than_the_slots_wait_their_turn_in_order() -> None:
         for sequence in (1, 2, 3, 4):
             bench.take(sequence)
         await until(lambda: len(slow.messages) == 2)
-        assert (slow.sequences, len(bench.processor.in_flight), bench.processor.room()) == ([1, 2], 4, 508)
+        assert (slow.sequences, len(bench.processor.in_flight), bench.processor.free_capacity()) == ([1, 2], 4, 508)
         slow.ends.set()
         await until(lambda: bench.acks(4))
         assert slow.sequences == [1, 2, 3, 4]
@@ -399,7 +399,7 @@ async def test_what_has_a_slot_leaves_its_place_in_the_prefetch_where_the_lane_s
     async with a_processor(slow, slots=2, prefetch=10, slots_beside_prefetch=True) as bench:
         for sequence in (1, 2, 3):
             bench.take(sequence)
-        assert bench.processor.room() == 9  # only the third, which waits for a slot, counts
+        assert bench.processor.free_capacity() == 9  # only the third, which waits for a slot, counts
         slow.ends.set()
         await until(lambda: bench.acks(3))
 
@@ -411,7 +411,7 @@ async def test_nothing_begins_while_the_lane_is_paused_and_all_of_it_when_it_flo
         bench.pause_switch.close("evidence", "full")
         for sequence in range(1, 513):
             bench.take(sequence)
-        assert (begun.messages, bench.processor.room()) == ([], 0)
+        assert (begun.messages, bench.processor.free_capacity()) == ([], 0)
         bench.pause_switch.open("evidence")
         assert begun.sequences == list(range(1, 513))
         assert len(bench.processor.in_flight) == 0
@@ -422,7 +422,7 @@ async def test_what_was_sent_away_counts_against_the_room_above_what_may_be_dela
         for sequence in range(1, 6):
             bench.take(sequence)
         await until(lambda: bench.acks(5))
-        assert bench.processor.room() == 8
+        assert bench.processor.free_capacity() == 8
 
 
 # -- handlers that fail ------------------------------------------------------------------------------------------------
@@ -614,5 +614,5 @@ async def test_what_could_not_be_stored_is_left_to_whoever_pulls_it_next() -> No
         bench.take(1)
         bench.publisher.refuse()
         bench.processor.stop_taking()
-        assert bench.connection.posted(token_of(1)) == [NAK_AT_ONCE]  # at once: a paused lane has nothing to wait for
+        assert bench.connection.posted(token_of(1)) == [NAK_AT_ONCE]  # at once: a paused subscription has nothing to wait for
         assert await bench.processor.drain(0.01, 0.02)

@@ -31,9 +31,9 @@ class Pulling:
             prefetch_bytes=2 * BYTES,
             expires_s=30,
             heartbeat_s=5,
-            deliver=lambda _subject, _reply, _data, headers: self.arrived.append(headers) or self.is_known,
-            room=lambda: self.places,
-            trouble=self._in_trouble,
+            on_delivery=lambda _subject, _reply, _data, headers: self.arrived.append(headers) or self.is_known,
+            free_capacity=lambda: self.places,
+            on_trouble=self._in_trouble,
         )
 
     def _in_trouble(self) -> None:

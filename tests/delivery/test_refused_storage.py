@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from router.delivery.acked_publisher import NotPublished, Receipts
 from router.delivery.refused_storage import RefusedStorage
-from router.delivery.settlement import PendingSettlement, beyond_storage, decide_settlement
+from router.delivery.settlement import PendingSettlement, decide_settlement, decide_without_storage
 from router.delivery.subscription import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK
 from router.message import Effect, Message, Reply
 from router.outcome import Dead, Done, Fault, Outcome, Retry
@@ -100,13 +100,13 @@ async def test_only_a_stream_without_room_holds_back_its_own_messages(waits: Wai
 
 
 async def test_beyond_the_places_a_message_comes_again_and_spends_nothing(waits: Waits) -> None:
-    what, pending = beyond_storage(waits.subscription, waits.pending(Done((Effect("effects", b"", "e"),))))
+    what, pending = decide_without_storage(waits.subscription, waits.pending(Done((Effect("effects", b"", "e"),))))
     assert (what, pending.settlement.ack, pending.settlement.is_final) == (SENT_BACK, b'-NAK {"delay": 5000000000}', False)
 
 
 async def test_beyond_the_places_what_has_had_its_attempts_keeps_them_and_comes_again_for_its_dead_letter_alone(waits: Waits) -> None:
-    _, exhausted = beyond_storage(waits.subscription, waits.pending(Retry(Fault("busy", ""))))
-    _, handled = beyond_storage(waits.subscription, waits.pending(Done((Effect("effects", b"", "e"),))))
+    _, exhausted = decide_without_storage(waits.subscription, waits.pending(Retry(Fault("busy", ""))))
+    _, handled = decide_without_storage(waits.subscription, waits.pending(Done((Effect("effects", b"", "e"),))))
     assert isinstance(exhausted.outcome, Retry)
     assert isinstance(handled.outcome, Retry)
     assert (exhausted.outcome.uses_attempt, handled.outcome.uses_attempt) == (True, False)
@@ -114,9 +114,9 @@ async def test_beyond_the_places_what_has_had_its_attempts_keeps_them_and_comes_
 
 async def test_beyond_the_places_a_requester_hears_so_at_once(waits: Waits) -> None:
     subscription = a_subscription(overloaded=lambda _, seconds: Reply(b"in %d" % seconds), full_retry=5.0)
-    what, pending = beyond_storage(subscription, waits.pending(Done((Effect("effects", b"", "e"),), Reply(b"yes"))))
+    what, pending = decide_without_storage(subscription, waits.pending(Done((Effect("effects", b"", "e"),), Reply(b"yes"))))
     assert (what, pending.settlement.reply, pending.settlement.ack, pending.settlement.effects) == (DECLINED, Reply(b"in 5"), b"+ACK", ())
-    what, pending = beyond_storage(subscription, waits.pending(Dead(Fault("bad", ""), reply=Reply(b"bad"))))
+    what, pending = decide_without_storage(subscription, waits.pending(Dead(Fault("bad", ""), reply=Reply(b"bad"))))
     assert (what, pending.settlement.reply, pending.settlement.ack, pending.settlement.effects) == (
         DEAD_LETTER_REFUSED,
         Reply(b"bad"),

@@ -20,7 +20,7 @@ class Meeting:
         self.told.append((inbox, data))
 
     def ask(self, inbox: str, at: float, msg_id: str | None = "id", data: bytes = b"x", tenant: str | None = "t") -> None:
-        self.rendezvous.ask(RequestIdentity(msg_id, tenant, data), inbox, at)
+        self.rendezvous.add_request(RequestIdentity(msg_id, tenant, data), inbox, at)
 
     def answer(
         self,
@@ -35,7 +35,7 @@ class Meeting:
         self.rendezvous.answer(RequestIdentity(msg_id, tenant, data), says, lambda: self.strays.append(says), may_wait=may_wait, now=at)
 
     def answer_named(self, to: str, at: float, msg_id: str | None = "id", data: bytes = b"x", says: bytes = b"yes") -> None:
-        self.rendezvous.answer_named(RequestIdentity(msg_id, "t", data), says, to, at)
+        self.rendezvous.answer_to_named_inbox(RequestIdentity(msg_id, "t", data), says, to, at)
 
     def tick(self, *times: float) -> None:
         for at in times:

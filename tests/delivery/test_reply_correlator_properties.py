@@ -61,7 +61,7 @@ def answers_to(sent: list[Sent]) -> Counter[str]:
             continue
         question = RequestIdentity(sent[number].msg_id, "t", sent[number].data)
         if kind == 0:
-            rendezvous.ask(question, str(number), now)
+            rendezvous.add_request(question, str(number), now)
         else:
             rendezvous.answer(question, b"yes", lambda: None, may_wait=True, now=now)
     return told
@@ -118,7 +118,7 @@ def test_without_ids_no_inbox_of_two_instances_is_left_out(sent: list[tuple[floa
             if kind == 2:
                 rendezvous.tick(now)
             elif kind == 0:
-                rendezvous.ask(question, str(number), now)
+                rendezvous.add_request(question, str(number), now)
             elif instance == sent[number][2]:
                 rendezvous.answer(question, b"yes", lambda: None, may_wait=True, now=now)
     assert set(told) == {str(number) for number in range(len(sent))}
@@ -154,7 +154,7 @@ class Fleet:
 
     def ask(self, number: int, now: float, hears: int) -> None:
         one = self.instances[hears]
-        one.ask(QUESTION, str(number), now, number + 1 + hears)
+        one.add_request(QUESTION, str(number), now, number + 1 + hears)
 
     def answer(self, number: int, now: float, decides: int) -> None:
         self.now = now
@@ -203,7 +203,7 @@ def test_none_of_a_fleet_is_left_out_whatever_order_its_instances_hear(sent: lis
         if kind == 2:
             fleet.tick(now)
         elif kind == 0:
-            fleet.instances[hears].ask(QUESTION, str(number), now, heard[hears] + 1 + hears)
+            fleet.instances[hears].add_request(QUESTION, str(number), now, heard[hears] + 1 + hears)
             heard[hears] += 1
         else:
             fleet.answer(number, now, sent[number][2])

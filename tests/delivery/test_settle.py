@@ -39,8 +39,8 @@ class Settling(FakeConnection):
             pause_switch=self.pause_switch,
             tasks=tasks,
             answer=lambda _, reply: self.diary.append(f"reply {reply.data.decode()}"),
-            finished=lambda pending: self.finished.append(pending.message.sequence),
-            commit_failed=lambda _, exc: self.failed.append(exc),
+            on_finished=lambda pending: self.finished.append(pending.message.sequence),
+            on_commit_failed=lambda _, exc: self.failed.append(exc),
         )
 
     def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:

@@ -3,7 +3,7 @@ import asyncio
 from nats.aio.client import Client
 
 from router.delivery.api import JetStream
-from router.delivery.stream_reader import reading
+from router.delivery.stream_reader import open_reader
 from tests.support.delivery import connected
 
 
@@ -11,7 +11,7 @@ async def test_a_reader_that_is_told_to_stop_just_when_the_last_message_comes_st
     """A loop that reads on for ever, as the relay's scrub does, would never hear of it again."""
     await nc.jetstream().add_stream(name=prefix, subjects=[prefix])
     await nc.jetstream().publish(prefix, b"one")
-    async with connected(nats_url) as connection, reading(JetStream(connection), prefix) as reader:
+    async with connected(nats_url) as connection, open_reader(JetStream(connection), prefix) as reader:
         end = reader._ended.set
 
         def end_and_cancel() -> None:

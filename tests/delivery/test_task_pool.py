@@ -7,7 +7,7 @@ from contextvars import ContextVar
 import pytest
 
 from router.delivery.pooled_call import PooledCall
-from router.delivery.task_pool import Came, TaskPool
+from router.delivery.task_pool import PooledOutcome, TaskPool
 from router.errors import BrokerUnavailable
 from router.message import Message
 from router.outcome import Done, Fault, Outcome, Retry
@@ -21,11 +21,11 @@ class Desk:
     """Who is told what came, and puts the next message when there is one."""
 
     def __init__(self, tasks: asyncio.TaskGroup, *, timeout_s: float = 60.0) -> None:
-        self.came: list[Came] = []
+        self.came: list[PooledOutcome] = []
         self.by: list[asyncio.Task[None] | None] = []
         self.waiting: list[Callable[[], Awaitable[Outcome]]] = []
         self.turns: list[PooledCall] = []
-        self.slots = TaskPool(2, timeout_s, tasks, came=self._heard, meaning_of=lambda _message, _exc: FAILED)
+        self.slots = TaskPool(2, timeout_s, tasks, on_outcome=self._heard, outcome_of_error=lambda _message, _exc: FAILED)
 
     def put(self, work: Callable[[], Awaitable[Outcome]]) -> PooledCall:
         turn = PooledCall(a_message(), work())
@@ -33,7 +33,7 @@ class Desk:
         self.slots.put(turn)
         return turn
 
-    def _heard(self, _message: Message, came: Came) -> None:
+    def _heard(self, _message: Message, came: PooledOutcome) -> None:
         self.came.append(came)
         self.by.append(asyncio.current_task())
         if self.waiting:
@@ -58,8 +58,8 @@ async def for_ever() -> Outcome:
 
 async def test_a_slot_goes_on_with_the_next_message_in_the_same_task(processor: Desk) -> None:
     processor.waiting = [quick, quick]
-    await processor.put(quick).over()
-    await processor.turns[-1].over()
+    await processor.put(quick).wait_until_over()
+    await processor.turns[-1].wait_until_over()
     assert processor.came == [DONE] * 3
     assert len(set(processor.by)) == 1
 
@@ -68,8 +68,8 @@ async def test_a_message_that_comes_while_its_slot_is_at_work_has_a_task_of_its_
     first, second = processor.put(quick), processor.put(quick)
     assert first.task is not second.task
     assert processor.slots.are_full
-    await first.over()
-    await second.over()
+    await first.wait_until_over()
+    await second.wait_until_over()
     assert not processor.slots.are_full
 
 
@@ -81,8 +81,8 @@ async def test_what_a_handler_raises_is_an_outcome_and_its_slot_goes_on(processo
         raise BrokerUnavailable("away")
 
     processor.waiting = [is_away, quick]
-    await processor.put(fails).over()
-    await processor.turns[-1].over()
+    await processor.put(fails).wait_until_over()
+    await processor.turns[-1].wait_until_over()
     assert [type(came) for came in processor.came] == [Retry, BrokerUnavailable, Done]
 
 
@@ -90,7 +90,7 @@ async def test_a_cancelled_message_goes_back_and_its_slot_ends(processor: Desk) 
     turn = processor.put(for_ever)
     await asyncio.sleep(0)
     turn.cancel()
-    await turn.over()
+    await turn.wait_until_over()
     assert processor.came == [None]
     assert not processor.slots.are_full
 
@@ -98,9 +98,9 @@ async def test_a_cancelled_message_goes_back_and_its_slot_ends(processor: Desk) 
 async def test_cancelling_a_turn_that_is_over_leaves_the_slots_next_message_alone(processor: Desk) -> None:
     processor.waiting = [quick]
     first = processor.put(quick)
-    await first.over()
+    await first.wait_until_over()
     first.cancel()
-    await processor.turns[-1].over()
+    await processor.turns[-1].wait_until_over()
     assert processor.came == [DONE, DONE]
 
 
@@ -120,8 +120,8 @@ async def test_a_message_that_took_too_long_leaves_its_slot_fit_for_the_next(swa
         turn = processor.put(hangs)
         await asyncio.sleep(0)
         processor.slots.end_overdue()
-        await turn.over()
-        await processor.turns[-1].over()
+        await turn.wait_until_over()
+        await processor.turns[-1].wait_until_over()
     assert processor.came == [DONE if swallows else FAILED, DONE]
 
 
@@ -145,9 +145,9 @@ async def test_what_a_handler_leaves_in_its_context_the_next_message_does_not_se
         return DONE
 
     processor.waiting = [careless, careless]
-    await processor.put(careless).over()
-    await processor.turns[1].over()
-    await processor.turns[2].over()
+    await processor.put(careless).wait_until_over()
+    await processor.turns[1].wait_until_over()
+    await processor.turns[2].wait_until_over()
     assert seen == ["nobody"] * 3
     assert len(set(processor.by)) == 3
 
@@ -164,15 +164,15 @@ async def test_a_slot_that_was_cancelled_begins_nothing_even_if_its_handler_did_
     turn = processor.put(does_not_mind)
     await asyncio.sleep(0)
     turn.cancel()
-    await turn.over()
+    await turn.wait_until_over()
     assert processor.turns[1].task is not turn.task
-    await processor.turns[1].over()
+    await processor.turns[1].wait_until_over()
 
 
 async def test_who_waits_for_a_turn_and_leaves_does_not_end_it(processor: Desk) -> None:
     turn = processor.put(quick)
-    waiting = asyncio.create_task(turn.over())
+    waiting = asyncio.create_task(turn.wait_until_over())
     await asyncio.sleep(0)
     waiting.cancel()
-    await turn.over()
+    await turn.wait_until_over()
     assert processor.came == [DONE]

@@ -56,7 +56,7 @@ async def test_the_whole_circle_and_nothing_is_refused(deployed: Deployed, tmp_p
 
 
 async def test_what_fails_is_tried_again_kept_and_thrown_away_and_nothing_is_refused(deployed: Deployed) -> None:
-    """The paths of bad days: starts written down by router and worker, letters, an operator who looks, replays and discards."""
+    """The paths of bad days: attempts recorded by router and worker, dead letters, an operator who looks, replays and discards."""
     refusals = iter([None, "not today"])
     worker = deployed.settings("worker")
     done = Worker(

@@ -16,7 +16,7 @@ if __name__ == "__main__":
     from router.delivery.settlement import PendingSettlement
 
     def settle(self: Settler, case: PendingSettlement) -> None:
-        self._stored(case, ())
+        self._on_stored(case, ())
         if effects := case.settlement.effects:
             asyncio.get_running_loop().call_later(LATER_S, self._publisher.publish, effects, lambda _: None)
 

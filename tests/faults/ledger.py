@@ -130,7 +130,7 @@ def _row(name: str, expected: set[str], found: Sequence[str], *, may_repeat: boo
 
 
 def _letters(name: str, copies: list[tuple[str, int]] | None, bodies: dict[str, bytes], letters: Sequence[Letter]) -> Row:
-    """Each stored copy of what cannot be read has one letter, with the body that was sent; what has another body is unexpected."""
+    """Each stored copy of what cannot be read has one dead letter, with the body that was sent; what has another body is unexpected."""
     good = [letter for letter in letters if bodies.get(letter.msg_id) == letter.body]
     bad = tuple(sorted(letter.msg_id for letter in letters if bodies.get(letter.msg_id) != letter.body))
     if copies is None:

@@ -25,14 +25,14 @@ async def quiesce(stage: Stage, client: Client, load: Load, *, within_s: float) 
 
 async def _all_settled(stage: Stage, client: Client) -> bool:
     settings = stage.settings
-    lanes = (
+    subscriptions = (
         (settings.streams.decide.name, settings.decide.durable),
         (settings.streams.assignments.name, WORKERS),
         (settings.streams.results.name, settings.results.durable),
     )
     jsm = client.jsm()
     try:
-        found = [await jsm.consumer_info(*lane) for lane in lanes]
+        found = [await jsm.consumer_info(*subscription) for subscription in subscriptions]
     except nats.errors.Error:
         return False
     return all((info.num_pending, info.num_ack_pending) == (0, 0) for info in found)

@@ -10,7 +10,7 @@ from tests.faults.injector import Happened
 from tests.faults.ledger import Ledger
 from tests.faults.load import Asked
 
-BEFORE_S = 1.0  # what was sent so shortly before a fault was in hand when it came
+BEFORE_S = 1.0  # a request that was sent so shortly before a fault was in flight when it came
 
 
 class Recovered(Struct, frozen=True):

@@ -18,7 +18,7 @@ ALLOWED = {
     "router tasks": 2.0,
     "router threads": 2.0,
 }
-# Tasks come and go with what is in hand, a descriptor with each scrape; a leak lifts the least of each minute. Else its mean is looked at.
+# Tasks come and go with messages in flight, a descriptor with each scrape; a leak lifts the least of each minute. Else the mean counts.
 LEVEL = {"router tasks": min, "router descriptors": min}
 # What is told besides. The server keeps an entry for each key of a bucket and each remembered id, so it grows with what it stores.
 BESIDE = ("server resident, MiB", "server descriptors", "collections, oldest generation")

@@ -132,7 +132,7 @@ class Caller:
         return Said(self.answer)
 
 
-# -- the router's lanes
+# -- the router's consumers
 
 
 def _decide() -> tuple[Serve, Callable[[], None]]:

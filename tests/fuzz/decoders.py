@@ -126,7 +126,7 @@ def _plain(read: Callable[[bytes], Any]) -> Callable[[bytes, Headers], Any]:
 
 
 def _decided() -> Callable[[bytes, Headers], Any]:
-    """The whole handler: what it answers and the letter it would leave can always be written."""
+    """The whole handler: what it answers and the dead letter it would leave can always be written."""
     handler = a_handler(Book())
 
     def read(data: bytes, headers: Headers) -> Any:

@@ -1,4 +1,4 @@
-"""Damaged messages on a real router: each of them ends in a stamp, and the next good one is served as if nothing had been."""
+"""Damaged messages on a real router: each of them is acked, and the next good one is served as if nothing had been."""
 
 import random
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ async def _fed(nc: Client, broker: Broker, prefix: str, *, messages: int, seed: 
 
 
 def _send(connection: Connection, settings: Settings, rng: random.Random) -> None:
-    """One message on one of the lanes, its header block damaged now and then beyond what a header is."""
+    """One message for one of the consumers, its header block damaged now and then beyond what a header is."""
     subject, seeds = rng.choice(
         [
             (settings.decide.subject, list(every_form().values())),

@@ -54,7 +54,7 @@ WAITED = {case.name for case in [*UNSERVED, REFUSED]}
 
 @pytest.mark.slow  # two deliveries and their ack waits, three times
 async def test_each_answer_is_told_to_the_server_as_the_policies_say(broker: Broker, postgres: Postgres) -> None:
-    """SD-11, SD-12, SD-13, SD-33, SD-34: of a failure not one acknowledgement, until the last delivery has its letter."""
+    """SD-11, SD-12, SD-13, SD-33, SD-34: of a failure not one acknowledgement, until the last delivery has its dead letter."""
     seen = await _all_seen(broker, postgres)
     print(_table(seen))
     good, (slow, poison), waited, bad = seen[:3], seen[3:5], [one for one in seen if one.answer in WAITED], seen[5:]

@@ -147,7 +147,7 @@ async def test_a_slow_handler_is_kept_alive(broker: Broker, nc: Client, dsn: str
 
 
 async def test_while_letters_cannot_be_stored_nothing_is_marked_or_acknowledged(broker: Broker, nc: Client, dsn: str) -> None:
-    """SD-16: evidence before the stamp."""
+    """SD-16: the dead letter is stored before the ack."""
     async with an_inbox(broker.url, dsn, poison) as running, stamps(broker.url) as heard:
         await nc.jetstream().delete_stream("SEA_DLQ")
         await publish(nc, [1])

@@ -146,7 +146,7 @@ async def _fed(nc: Client, numbers: range) -> None:
 
 
 async def test_a_service_that_fails_is_left_alone_and_no_delivery_is_spent(broker: Broker, nc: Client, dsn: str) -> None:
-    """SD-34: behind a breaker the lane waits, with what it holds."""
+    """SD-34: behind a breaker the consumer waits, and keeps its messages in flight."""
     service, is_down = SampleService(), True
 
     async def answer(request: Request) -> Response:
@@ -178,7 +178,7 @@ async def test_a_backlog_behind_a_slow_service_is_delivered_once(broker: Broker,
 @pytest.mark.matrix
 @pytest.mark.slow
 async def test_two_thousand_behind_a_service_that_takes_a_second(broker: Broker, nc: Client, dsn: str) -> None:
-    """T13: ack wait two seconds, fifty in hand, the rest of the backlog waits on the server."""
+    """T13: ack wait two seconds, fifty in flight, the rest of the backlog waits on the server."""
     async with (
         a_service(SampleService().app) as url,
         an_inbox(broker.url, dsn, url, ack_wait=2.0, timeout_s=10.0),

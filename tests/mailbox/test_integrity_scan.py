@@ -185,7 +185,7 @@ async def test_a_relay_that_may_not_read_publishes_and_says_so_once(dsn: str, da
 async def _publishes_while_the_scrub_fails(dsn: str, database: Database, place: Place) -> None:
     await filled(dsn, AT_ONCE + FEW)
     await rounds(database, place)
-    rests, heard = list[float](), len(place.connection.hears)
+    rests, heard = list[float](), len(place.connection.callbacks)
 
     async def rest(seconds: float) -> None:
         rests.append(seconds)
@@ -197,4 +197,4 @@ async def _publishes_while_the_scrub_fails(dsn: str, database: Database, place: 
         await filled(dsn, 5)
         await all_published(dsn)
         assert relay.trouble is None
-    assert (set(rests), len(place.connection.hears)) == ({AGAIN_S}, heard), "a reader that was refused left something behind"
+    assert (set(rests), len(place.connection.callbacks)) == ({AGAIN_S}, heard), "a reader that was refused left something behind"

@@ -171,7 +171,10 @@ async def test_what_a_killed_inbox_had_in_hand_is_told_with_the_time_it_takes(
     assert (told["in_hand"], told["at_most_s"], told["setting"]) == (50, 120.0, "inbox.ack_wait_ms")
     async with a_place(broker) as place:
         (finding,) = await examine_inbox(place.jetstream, settings)
-    assert (finding.verdict, finding.found) == (Verdict.WARN, "50 of 50 in hand; killed, they come again after 2 min")
+    assert (finding.verdict, finding.found) == (
+        Verdict.WARN,
+        "50 of 50 in flight; if its process is killed, they are redelivered after 2 min",
+    )
     assert "inbox.ack_wait_ms" in finding.remedy
 
 

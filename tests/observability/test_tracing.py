@@ -291,7 +291,7 @@ def test_without_an_sdk_everything_is_what_it_was() -> None:
 
 
 def test_a_decision_without_an_sdk_makes_the_same_calls_as_ever() -> None:
-    """Every Python call of a decision, counted: through the lane's handler as through the handler itself, and none of them traces."""
+    """Every Python call of a decision, counted: through the consumer's handler as through the handler itself, and none of them traces."""
     handler = a_handler(Book())
     _, plain, traced = (  # the first fills what is worked out once
         _calls(lambda n=n, handle=handle: handle(a_message({**a_body(), "request_id": f"{n}"})))

@@ -104,7 +104,7 @@ def _fill(bench: Bench) -> None:
 
 
 def test_a_store_that_fails_while_an_agent_reads_its_state_is_no_messages_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MF-4: the message spends no attempt on it, and no letter is written."""
+    """MF-4: the message spends no attempt on it, and no dead letter is written."""
     with a_bench(tmp_path / "s.db") as bench:
 
         def fail(_: object, __: str) -> bytes:

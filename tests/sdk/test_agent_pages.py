@@ -27,9 +27,9 @@ def test_its_figures_are_its_metrics(tmp_path: Path) -> None:
 def test_a_lane_that_waits_is_named_and_it_is_not_ready(tmp_path: Path) -> None:
     runtime, pages = pages_of(tmp_path)
     (durable,) = runtime.durables
-    assert pages._checks()["lanes"].ok
+    assert pages._checks()["consumers"].ok
     runtime.stats.paused.add(durable)
-    assert pages._checks()["lanes"].detail == f"paused: {durable}"
+    assert pages._checks()["consumers"].detail == f"paused: {durable}"
     seen = scraped(pages._register(Metrics()).registry)
     assert seen["router_consumer_paused"] == {(("consumer", durable),): 1}
-    assert seen["router_ready"] == {(("check", "broker"),): 0, (("check", "lanes"),): 0}
+    assert seen["router_ready"] == {(("check", "broker"),): 0, (("check", "consumers"),): 0}

@@ -101,7 +101,7 @@ def _may_reach(address: str) -> bool:
 
 
 def _replayed(value: str) -> bool:
-    """A letter that names another subject than the one whose letters stand there is kept."""
+    """A dead letter that names another subject than the one whose dead letters stand there is kept."""
     letter = a_letter(a_failed_message())
     body = {**orjson.loads(letter.data), "original_subject": value}
     return isinstance(_rebuild_from_letter(parse(stored(_bytes(body))), ReplayOptions()), NotReplayed)

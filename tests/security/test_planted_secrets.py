@@ -72,7 +72,7 @@ def _crashes_on(name: str, make: Handler) -> Handler:
 async def test_what_was_planted_comes_out_nowhere(
     monkeypatch: pytest.MonkeyPatch, nc: Client, broker: Broker, nats_url: str, prefix: str
 ) -> None:
-    """Issue 9. Logs at debug, alerts, answers, letters (their headers), traces, pages, the admin's refusals; a letter keeps its payload."""
+    """Logs at debug, alerts, answers, dead letters' headers, traces, pages, the admin's refusals. A dead letter keeps its payload."""
     settings = settings_for(nats_url, prefix, admin__api_key=API_KEY, decide__max_attempts=1)
     decide_through(monkeypatch, lambda make: _crashes_on("crash", make))
     out: dict[str, str] = {}
@@ -132,7 +132,7 @@ async def _has_letters(nc: Client, stream: str, count: int) -> bool:
 
 
 def _without_payload(letter: Json) -> Json:
-    """A letter keeps the payload, that is what it is for; `dlq.include_full_message=false` leaves it out."""
+    """A dead letter keeps the payload, that is what it is for; `dlq.include_full_message=false` leaves it out."""
     return {**letter, "message": {name: value for name, value in letter.get("message", {}).items() if name != "payload"}}
 
 

@@ -26,7 +26,7 @@ KNOWN = f"k-{MANY - 10}"
 async def _batched(jetstream: JetStream) -> int:
     """How many messages came to the stream in batches."""
     count, sequence = 0, 0
-    while (message := await jetstream.next_on(EVENTS, COUNTED, sequence + 1)) is not None:
+    while (message := await jetstream.get_next(EVENTS, COUNTED, sequence + 1)) is not None:
         sequence = message.sequence
         count += "Nats-Batch-Id" in message.headers
     return count
@@ -80,7 +80,7 @@ async def test_an_id_that_stands_there_refuses_its_batch_and_is_not_stored_again
 
 
 async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_stored(nc: Client, broker: Broker, tmp_path: Path) -> None:
-    """MF-4: the stream is full; the lane pauses, and goes on where it was once there is room."""
+    """MF-4: the stream is full; the consumer pauses, and goes on where it was once there is room."""
     store = tmp_path / "w.db"
     await _streams(broker.url, store)
     async with connected(broker.url) as connection:

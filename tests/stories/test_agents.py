@@ -157,7 +157,7 @@ async def test_a_poisonous_message_is_one_letter_and_is_terminated(broker: Broke
         found = sorted(await letters(jetstream), key=lambda letter: letter["reason"])
         assert [letter["reason"] for letter in found] == ["processing_error", "validation_failed"]
         assert found[0]["original_subject"] == SUBJECT
-        assert await jetstream.last_on("MESHFORGE_FAILED", f"meshforge.failed.{SUBJECT}") is not None
+        assert await jetstream.get_last("MESHFORGE_FAILED", f"meshforge.failed.{SUBJECT}") is not None
         assert found[0]["message"]["payload"].encode() == a_command("bad", poison=True)
         assert applied_in(tmp_path / "w.db") == {"good": 1, "other": 1}
 
@@ -244,7 +244,7 @@ async def test_what_the_server_gave_up_is_applied_all_the_same(broker: Broker, n
             pass  # streams and durables are there
         await send(nc, a_command("k-1"), a_command("k-2", poison=True))
         await strand(jetstream, nc)
-        told = await jetstream.last_on("ROUTER_ADVISORIES", advisory_subject("MESHFORGE_COMMANDS", DURABLE))
+        told = await jetstream.get_last("ROUTER_ADVISORIES", advisory_subject("MESHFORGE_COMMANDS", DURABLE))
         assert told is not None
         if not is_told:
             await jetstream.ask("STREAM.PURGE.ROUTER_ADVISORIES")
@@ -369,7 +369,7 @@ async def test_an_agent_may_listen_to_events_and_to_commands(broker: Broker, nc:
 
 
 async def test_nothing_is_acknowledged_while_its_messages_cannot_be_stored(broker: Broker, nc: Client, tmp_path: Path) -> None:
-    """MF-4: the stream of events is gone; the lane waits, and goes on where it was."""
+    """MF-4: the stream of events is gone; the consumer waits, and goes on where it was."""
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
         async with an_agent(broker.url, tmp_path / "w.db") as agent:

@@ -124,7 +124,7 @@ async def _agent_is_idle(jetstream: JetStream) -> bool:
     if not await is_empty(jetstream):
         return False
     info = await jetstream.consumer("MESHFORGE_EVENTS", "witness_consumer") or {}
-    last = await jetstream.last_on("MESHFORGE_EVENTS", HEARD)
+    last = await jetstream.get_last("MESHFORGE_EVENTS", HEARD)
     return not info["num_ack_pending"] and last is not None and info["delivered"]["stream_seq"] >= last.sequence
 
 

@@ -1,4 +1,4 @@
-"""A handler that fails: it is asked again as often as allowed, with pauses, and then there is a letter.
+"""A handler that fails: it is asked again as often as allowed, with pauses, and then there is a dead letter.
 
 The whole router, with another decide handler; everything around it is real.
 """

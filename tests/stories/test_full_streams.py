@@ -121,7 +121,7 @@ async def test_full_dead_letters_stop_only_what_failed(nc: Client, nats_url: str
 
 
 async def test_a_flood_of_what_fails_is_answered_when_its_letters_find_no_room(nc: Client, nats_url: str, prefix: str) -> None:
-    """Its requester hears of the failure; that no letter was stored is counted, logged and alarmed, never silent."""
+    """Its requester hears of the failure; that no dead letter was stored is counted, logged and alarmed, never silent."""
     settings = _settings(nats_url, prefix, streams__dlq__max_bytes=300)
     inboxes = await Inboxes.under(nc, prefix)
     async with a_router(settings) as router:
@@ -241,7 +241,7 @@ async def test_a_full_bucket_of_records_stops_only_what_pushes(nc: Client, nats_
 
 
 async def test_large_failures_do_not_fill_the_dead_letters_and_can_be_replayed(nc: Client, nats_url: str, prefix: str) -> None:
-    """A letter keeps a bounded payload; of a longer one its hash and its place, from where a replay takes it."""
+    """A dead letter keeps a bounded payload; of a longer one its hash and its place, from where a replay takes it."""
     settings = _settings(nats_url, prefix, streams__dlq__max_bytes=1_000_000)
     large = [b"%d" % number + b"x" * 200_000 for number in range(20)]
     async with a_router(settings):

@@ -12,9 +12,9 @@ from tests.support.waiting import until
 
 POINTS = ("before_create", "after_create", "before_store", "after_store", "after_receipt", "after_stamp")
 ACK_WAIT_MS = 500
-ATTEMPTS = 20  # of the default three none is left to who was in hand at three deaths: it is given up, by docs/contracts.md#attempts
+ATTEMPTS = 20  # a message in flight at three deaths has spent the default three and is given up (docs/contracts.md#attempts)
 NOTE = f"""Acknowledgements are waited for {ACK_WAIT_MS} ms, and a request may be started {ATTEMPTS} times: ten deaths are more than the
-default of three allows, and who was in hand at three of them would be given up with a letter and an answer `internal`."""
+default of three allows, and a message in flight at three of them would be given up with a dead letter and an answer `internal`."""
 
 ALL = Plan(POINTS, at_point=1, at_random=1, share=50)  # in one story: a start is what costs
 LONG = [Plan(point, at_point=6, at_random=4, share=100) for point in POINTS]

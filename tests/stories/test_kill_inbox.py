@@ -1,4 +1,4 @@
-"""Issue 8: an inbox killed anywhere between a delivery and its acknowledgement has each effect once, and each letter once (T3)."""
+"""Issue 8: an inbox killed anywhere between a delivery and its acknowledgement has each effect once, and each dead letter once (T3)."""
 
 import asyncio
 from collections import Counter
@@ -49,7 +49,7 @@ class Row(NamedTuple):
     lost: int
     double: int
     letters: int
-    twice: int  # letters of one message beyond the first
+    twice: int  # dead letters of one message beyond the first
     unmarked: int
     more_calls: int | None  # calls beyond one an event; None: they are not counted
 

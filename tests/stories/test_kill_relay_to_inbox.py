@@ -78,7 +78,7 @@ async def _story(postgres: Postgres, plan: Plan, label: str, *, window: float = 
             await all_published(here, within_s=60)
             committed = {str(one) for (one,) in await rows(here, "SELECT id FROM outbox_events")}
             await until(lambda: _is_there(there, len(committed)), within_s=60, what="every effect at the other end")
-            await asyncio.to_thread(inbox.terminate)  # what is in hand is finished: nothing comes later
+            await asyncio.to_thread(inbox.terminate)  # messages in flight are finished: none comes later
         finally:
             relay.remove()
             inbox.remove()

@@ -65,7 +65,7 @@ async def test_the_largest_legal_bodies_are_all_answered(nc: Client, broker: Bro
 
 
 async def test_what_is_poured_into_heartbeats_cuts_off_those_who_hear_them_alone(prefix: str) -> None:
-    """More than the server holds for a client. The lanes' own connection stays."""
+    """More than the server holds for a client. The consumers' own connection stays."""
     broker = Broker(f"max_pending: {16 * MIB}", max_payload=limit("max_payload")).start()
     nc = await nats.connect(broker.url)
     try:

@@ -1,6 +1,6 @@
 """Dead letters cannot be stored: what needs one waits and says so, nothing is spent, and all ends well once they can be.
 
-A stream that is gone might be any stream (the broker says nothing of it), so the whole lane pauses; a full one holds back its own.
+A stream that is gone might be any stream (the broker says nothing of it), so the whole subscription pauses; a full one holds back its own.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Messages that can never be decided: an answer, one letter, and the next request is served as if nothing had been."""
+"""Messages that can never be decided: an answer, one dead letter, and the next request is served as if nothing had been."""
 
 import json
 
@@ -15,7 +15,7 @@ MIB = 1024 * 1024
 SCHEMA = "SCHEMA_VALIDATION_FAILED"
 NO_HEADERS: dict[str, str] = {}
 
-Bad = tuple[bytes, dict[str, str], str]  # data, headers, the letter's validation code
+Bad = tuple[bytes, dict[str, str], str]  # data, headers, the dead letter's validation code
 
 BAD: dict[str, Bad] = {
     "bytes": (b"\xff\xfe\x00garbage", NO_HEADERS, SCHEMA),

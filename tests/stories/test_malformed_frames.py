@@ -21,7 +21,7 @@ BLOCKS = [
 
 
 async def test_malformed_frames_kill_no_router(nc: Client, broker: Broker, prefix: str) -> None:
-    """Story 1: with two routers, every frame ends in a letter, the 20 good requests behind are answered, both routers live."""
+    """Story 1: with two routers, every frame ends in a dead letter, the 20 good requests behind are answered, both routers live."""
     settings = settings_for(broker.url, prefix)
     replies = await Ears.on(nc, f"{settings.decide.subject}.reply")
     inboxes = await Inboxes.under(nc, prefix)

@@ -23,7 +23,7 @@ from tests.support.postgres import Postgres
 from tests.support.waiting import until
 from tests.support.witness import Witness
 
-ONE_BY_ONE = replace(QUICK, slots=1)  # what is in hand beside the first is called, too
+ONE_BY_ONE = replace(QUICK, slots=1)  # the handler is called on every message in flight, not on the first alone
 
 
 @pytest.fixture

@@ -167,7 +167,7 @@ async def _send_all(place: Place, count: int, *, most: int) -> None:
         await place.send(kind, "label", 10)  # before other names have taken all labels
     assert all(letter.isprintable() or letter == "\n" for letter in await place.metrics())
     for kind in KINDS:
-        await place.send(kind, "first", 32)  # what is in hand at once, not what stays
+        await place.send(kind, "first", 32)  # the memory of messages in flight, not what stays
     before, grown = place.memory(), {}
     for kind in KINDS:
         at = place.memory()

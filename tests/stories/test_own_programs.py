@@ -156,7 +156,7 @@ NO_SERVER_TO_SERVE_ON = "from router.extension import pre, serve\nserve(pre('tid
 
 
 class End(NamedTuple):
-    """A program, what it is sent, the signal that ends it, what it says after the work in hand, and the durable of that work."""
+    """A program, what it is sent, the signal that ends it, what it prints after its messages in flight are settled, and their durable."""
 
     program: str
     send: Callable[[Client, str], Awaitable[None]]
@@ -180,7 +180,7 @@ ENDS = {
 
 @pytest.mark.parametrize("name", ENDS)
 async def test_a_signal_drains_and_ends_without_a_traceback(broker: Broker, nc: Client, tmp_path: Path, name: str) -> None:
-    """What is in hand is finished and settled, the status is 0; also where the program has more to do than ours."""
+    """Messages in flight are finished and settled, the status is 0; also where the program does more than consume."""
     end = ENDS[name]
     await empty_streams(nc)
     async with an_own_program(end.program, broker.url, name, tmp_path / "store.db") as running:

@@ -1,4 +1,4 @@
-"""T14: poison among thousands of healthy messages for an agent: a letter each, and who is healthy hardly waits longer."""
+"""T14: poison among thousands of healthy messages for an agent: a dead letter each, and who is healthy hardly waits longer."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Issue 3, story 7 of the letters: a replay is killed, again and again; run again, every message is processed once."""
+"""Issue 3, story 7 of the dead letters: a replay is killed, again and again; run again, every message is processed once."""
 
 import asyncio
 import json
@@ -32,15 +32,15 @@ POINTS = (  # each run dies at the next one; the counts lie inside what is left 
 
 @pytest.mark.slow  # ten processes, each a replay that dies
 async def test_a_replay_that_is_killed_anywhere_leaves_no_letter_and_doubles_no_message(nc: Client, nats_url: str, prefix: str) -> None:
-    """2 000 letters; every named point in turn, then at random."""
+    """2 000 dead letters; every named point in turn, then at random."""
     await _story(nc, nats_url, prefix, letters=2_000, rate=2_000, random_kills=2)
 
 
 @pytest.mark.matrix
-@pytest.mark.slow  # ten thousand letters
+@pytest.mark.slow  # ten thousand dead letters
 @pytest.mark.parametrize("seed", range(5))
 async def test_ten_thousand_letters_survive_kills_at_random(nc: Client, nats_url: str, prefix: str, seed: int) -> None:
-    """10 000 letters; every named point in turn, then ten kills at random."""
+    """10 000 dead letters; every named point in turn, then ten kills at random."""
     random.seed(seed)
     await _story(nc, nats_url, prefix, letters=10_000, rate=4_000, random_kills=10)
 

@@ -1,4 +1,4 @@
-"""Results on a real server: what is not one leaves a letter, what breaks a header rule is metered, every form is one event."""
+"""Results on a real server: what is not one leaves a dead letter, what breaks a header rule is metered, every form is one event."""
 
 import pytest
 from nats.aio.client import Client
@@ -57,7 +57,7 @@ async def test_what_is_no_result_leaves_a_letter_and_the_next_is_metered(nc: Cli
 
 
 async def test_each_violation_is_counted_under_its_rule_and_the_result_is_metered(nc: Client, settings: Settings) -> None:
-    """Issue 3, story 5: but an unsupported version, which leaves a letter; without a contract header nothing is counted."""
+    """Issue 3, story 5: but an unsupported version, which leaves a dead letter; without a contract header nothing is counted."""
     async with a_router(settings) as router:
         await report(nc, settings, a_result("bare"))
         await until(lambda: results_are_settled(nc, settings))

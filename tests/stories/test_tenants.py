@@ -32,7 +32,7 @@ async def test_dots_do_not_move_between_tenant_and_policy(nc: Client, settings: 
 
 @pytest.mark.parametrize("place", ["tenant", "policy", "header"])
 async def test_an_unfit_name_reaches_nothing(nc: Client, settings: Settings, place: str) -> None:
-    """Story 13: `..`, `_shared`, `*`, `>`: refused with a letter; no file is read by it, no subject is built of it."""
+    """Story 13: `..`, `_shared`, `*`, `>`: refused with a dead letter; no file is read by it, no subject is built of it."""
     async with a_router(settings):
         everything = await Ears.on(nc, ">")
         names = [name for name in UNFIT if place == "tenant" or name]  # an empty policy or header is an absent one

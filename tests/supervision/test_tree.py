@@ -10,7 +10,7 @@ async def nothing() -> None: ...
 
 def test_the_drawing_shows_every_node_with_its_rule() -> None:
     lanes = Supervisor(
-        "lanes", (Child("decide", nothing, shutdown_s=15), Child("results", nothing, Restart.TRANSIENT)), Strategy.REST_FOR_ONE
+        "consumers", (Child("decide", nothing, shutdown_s=15), Child("results", nothing, Restart.TRANSIENT)), Strategy.REST_FOR_ONE
     )
     tree = Supervisor(
         "router", (Child("http", nothing), lanes, Child("reload", nothing, Restart.TEMPORARY, 0.5)), intensity=Intensity(5, 60)
@@ -18,7 +18,7 @@ def test_the_drawing_shows_every_node_with_its_rule() -> None:
     assert draw(tree).splitlines() == [
         "router  one_for_one, 5 restarts in 60 s",
         "├── http  permanent, 5 s to stop",
-        "├── lanes  rest_for_one, 3 restarts in 10 s",
+        "├── consumers  rest_for_one, 3 restarts in 10 s",
         "│   ├── decide  permanent, 15 s to stop",
         "│   └── results  transient, 5 s to stop",
         "└── reload  temporary, 0.5 s to stop",

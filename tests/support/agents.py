@@ -222,7 +222,7 @@ async def is_empty(jetstream: JetStream, stream: str = "MESHFORGE_COMMANDS") -> 
 async def said(jetstream: JetStream, subject: str = COUNTED, stream: str = "MESHFORGE_EVENTS") -> list[dict[str, Any]]:
     """Every envelope that stands on a subject."""
     found, sequence = [], 0
-    while (message := await jetstream.next_on(stream, subject, sequence + 1)) is not None:
+    while (message := await jetstream.get_next(stream, subject, sequence + 1)) is not None:
         sequence = message.sequence
         found.append(json.loads(message.data))
     return found

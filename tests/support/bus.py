@@ -13,7 +13,7 @@ from router.config import load
 from router.contracts.envelope import MessageEnvelope
 from router.contracts.envelope_making import make_envelope
 from router.delivery.api import StoredMessage
-from router.delivery.stream_reader import reading
+from router.delivery.stream_reader import open_reader
 from router.errors import BrokerUnavailable
 from router.sdk.bus import Bus
 from tests.support.waiting import until
@@ -70,7 +70,7 @@ async def consuming(bus: Bus, handle: BusHandler, name: str = "projector", **opt
 
 
 async def settled(bus: Bus, name: str = "projector", category: str = "events") -> None:
-    """Return when everything that is stored was delivered and stamped for good."""
+    """Return when every stored message was delivered and has its final ack."""
     stream, durable = f"{bus.settings.stream_prefix}-{category}", bus.settings.durable(name)
 
     async def is_settled() -> bool:
@@ -87,5 +87,5 @@ async def settled(bus: Bus, name: str = "projector", category: str = "events") -
 
 async def stored_in(bus: Bus, category: str) -> list[StoredMessage]:
     """Everything that stands in one of its streams."""
-    async with reading(bus.jetstream, f"{bus.settings.stream_prefix}-{category}") as reader:
+    async with open_reader(bus.jetstream, f"{bus.settings.stream_prefix}-{category}") as reader:
         return await reader.read(reader.total) if reader.total else []

@@ -1,4 +1,4 @@
-"""One driver for each thing that a lane can run on: the twin, and a Consumer on a real server. A scenario cannot tell them apart."""
+"""One driver for each thing a subscription can run on: the twin, and a Consumer on a real server. Scenarios cannot tell them apart."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -38,7 +38,7 @@ class Script(Struct, frozen=True, kw_only=True):
 
 
 class Driver(Protocol):
-    """A lane at work. `effects` and `letters` are subjects."""
+    """A subscription at work. `effects` and `letters` are subjects."""
 
     effects: str
     letters: str
@@ -46,7 +46,7 @@ class Driver(Protocol):
     published: dict[int, float]  # by sequence: no delivery is earlier
 
     async def publish(self, data: bytes) -> int:
-        """Store a message on the lane's stream; returns its sequence."""
+        """Store a message on the subscription's stream; returns its sequence."""
 
     async def finish(self) -> None:
         """Return when nothing is left to do."""
@@ -115,7 +115,7 @@ class TwinDriver:
         self._twin.refuses = None
 
     async def stored_on(self, subject: str) -> list[bytes]:
-        return [effect.data for effect in self._twin.stored_on(subject)]
+        return [effect.data for effect in self._twin.list_stored(subject)]
 
 
 class Recording(Connection):

@@ -8,7 +8,7 @@ import orjson
 from router.contracts.dead_letter import build_dead_letter
 from router.deadletters import ReplayReport, read_by_filter, read_by_sequence, replay
 from router.delivery.api import JetStream, StoredMessage
-from router.delivery.stream_reader import reading
+from router.delivery.stream_reader import open_reader
 from router.message import Message
 from router.outcome import Fault
 
@@ -24,7 +24,7 @@ def a_failed_message(data: bytes = b'{"message":{}}', **facts: Any) -> Message:
 def a_letter(
     message: Message | None = None, *, reason: str = "validation_failed", max_bytes: int = 1 << 20, seen: Any = None
 ) -> StoredMessage:
-    """A letter as our own router writes it."""
+    """A dead letter as our own router writes it."""
     fault = Fault("SCHEMA_VALIDATION_FAILED", "Missing required field: tenant_id", "message.tenant_id", "schema")
     effect = build_dead_letter(message or a_failed_message(), reason, fault, node_id="n", now_ms=1, max_bytes=max_bytes, seen=seen)
     return StoredMessage(effect.subject, 1, effect.data, dict(effect.headers), STORED)
@@ -36,7 +36,7 @@ def stored(data: bytes | dict[str, Any], subject: str = "beamline.router.v1.deci
 
 
 class House:
-    """A stream of letters and the stream that they came from, on a real server; `{prefix}.in` is the subject that failed."""
+    """A stream of dead letters and the stream that they came from, on a real server; `{prefix}.in` is the subject that failed."""
 
     def __init__(self, jetstream: JetStream, prefix: str) -> None:
         self.jetstream = jetstream
@@ -64,15 +64,15 @@ class House:
         self._stored += count
 
     async def replay(self, *sequences: int, **options: Any) -> ReplayReport:
-        """Those letters, or all."""
+        """Those dead letters, or all."""
         chosen = read_by_sequence(self.jetstream, self.letters, sequences) if sequences else read_by_filter(self.jetstream, self.letters)
         return await replay(self.jetstream, self.letters, chosen, **options)
 
     async def left(self) -> list[int]:
-        """Sequences of the letters that stand there."""
+        """Sequences of the dead letters that stand there."""
         return [letter.sequence async for handful in read_by_filter(self.jetstream, self.letters) for letter in handful.letters]
 
     async def sent(self) -> list[StoredMessage]:
         """What stands in the stream that failed."""
-        async with reading(self.jetstream, self.stream) as reader:
+        async with open_reader(self.jetstream, self.stream) as reader:
             return await reader.read(reader.total) if reader.total else []

@@ -45,7 +45,7 @@ class FakeConnection:
         self.is_connected = True
         self.is_behind = False
         self.reconnect_count = 0
-        self.hears: dict[str, Callable[..., None]] = {}
+        self.callbacks: dict[str, Callable[..., None]] = {}
         self.denials = Denials(lambda *_: None)
 
     def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
@@ -57,15 +57,15 @@ class FakeConnection:
     def new_inbox(self) -> str:
         return "_INBOX.fake"
 
-    async def subscribe_direct(self, subject: str, hear: Callable[..., None], queue: str = "") -> int:
-        self.hears[subject] = hear
-        return len(self.hears)
+    async def subscribe_direct(self, subject: str, on_message: Callable[..., None], queue: str = "") -> int:
+        self.callbacks[subject] = on_message
+        return len(self.callbacks)
 
     async def unsubscribe(self, sid: int) -> None: ...
 
     def say(self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None, reply: str = "") -> None:
-        (hear,) = self.hears.values()
-        hear(subject, reply, data, headers)
+        (on_message,) = self.callbacks.values()
+        on_message(subject, reply, data, headers)
 
 
 class FakePublisher:
@@ -172,7 +172,7 @@ class Watcher:
 
 
 def a_subscription(handle: Handler = lambda _: Done(), **facts: object) -> Subscription:
-    """A lane whose letters go to `letters` and say why; ConsumerOptions's fields may be given beside the lane's own."""
+    """A subscription whose letters go to `letters` and say why; ConsumerOptions's fields may be given beside the subscription's own."""
     options = ConsumerOptions(**{name: facts.pop(name) for name in list(facts) if name in ConsumerOptions.__struct_fields__})  # type: ignore[arg-type]
     given = {"stream": "S", "durable": "C", "dead_letter": a_dead_letter, "failure_reply": lambda *_: Reply(SORRY), **facts}
     return Subscription(options=options, handle=handle, **given)  # type: ignore[arg-type]
@@ -207,7 +207,7 @@ class Bench(SimpleNamespace):
     replies: list[bytes]
 
     def take(self, sequence: int = 1, deliveries: int = 1, data: bytes = b"") -> bool:
-        return self.processor.take("work", token_of(sequence, deliveries), data, None)
+        return self.processor.on_delivery("work", token_of(sequence, deliveries), data, None)
 
     def acks(self, sequence: int = 1, deliveries: int = 1) -> list[bytes]:
         return self.connection.posted(token_of(sequence, deliveries))

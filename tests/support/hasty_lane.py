@@ -1,4 +1,4 @@
-"""The control of the kill tables, a lane that does lose: it acknowledges a result, and only then stores what came of it.
+"""The control of the kill tables, a consumer that does lose: it acks a result, and only then stores its effects.
 
 `python -m tests.support.hasty_lane`, settings from the environment; the crash point `before_store` lies between the two.
 """

@@ -167,7 +167,7 @@ async def letters(nc: Client, stream: str = "SEA_DLQ") -> list[dict[str, object]
 
 
 async def is_settled(nc: Client, stream: str = EVENTS.name, durable: str = "sea__from_vibespro") -> bool:
-    """The durable is there, was given everything that is stored, and nothing is in hand.
+    """The durable exists, everything stored was delivered to it, and nothing is in flight.
 
     What was stored a moment ago may not be pending yet: the server's consumer hears of it a little later. So the stream is asked
     first how far it goes, and the durable must have come that far.

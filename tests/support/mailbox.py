@@ -13,7 +13,7 @@ from msgspec import Struct
 from router.delivery import topology
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.connection import Connection, connect
-from router.delivery.stream_reader import reading
+from router.delivery.stream_reader import open_reader
 from router.delivery.topology import Topology
 from router.errors import BrokerUnavailable
 from router.mailbox.entities import OutboxEvent
@@ -120,7 +120,7 @@ class Place:
 
     async def events(self) -> list[StoredMessage]:
         """All that the stream holds."""
-        async with reading(self.jetstream, STREAM) as reader:
+        async with open_reader(self.jetstream, STREAM) as reader:
             found: list[StoredMessage] = []
             while some := await reader.read(1000):
                 found += some

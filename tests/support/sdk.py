@@ -41,7 +41,7 @@ def with_options(deadline_ms: int = 5000, attempts: int = 2) -> Json:
 
 
 class WorkPlace:
-    """Assignments, results, letters and acks in streams; heartbeats heard."""
+    """Assignments, results, dead letters and acks in streams; heartbeats heard."""
 
     def __init__(self, connection: Connection, url: str, name: str) -> None:
         name = f"{name}_{next(_PLACES)}"
@@ -97,7 +97,7 @@ class WorkPlace:
 
     async def stored(self, subject: str) -> list[StoredMessage]:
         found, sequence = [], 1
-        while (stored := await self.jetstream.next_on(self._said, subject, sequence)) is not None:
+        while (stored := await self.jetstream.get_next(self._said, subject, sequence)) is not None:
             found.append(stored)
             sequence = stored.sequence + 1
         return found

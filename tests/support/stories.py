@@ -1,4 +1,4 @@
-"""What the stories share: requests, ears that keep every answer, and the broker's, the letters' and the operator's view of it."""
+"""What the stories share: requests, ears that keep every answer, and the broker's, the dead letters' and the operator's view of it."""
 
 import asyncio
 import json
@@ -135,7 +135,7 @@ async def marks(nc: Client, settings: Settings) -> list[str]:
     return [entry.key for entry in entries if not (entry.value or b"").startswith(b"0")]
 
 
-# -- the letters' view -------------------------------------------------------------------------------------------
+# -- the dead letters' view --------------------------------------------------------------------------------------
 
 
 async def letters(nc: Client, settings: Settings) -> list[Json]:

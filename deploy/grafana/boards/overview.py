@@ -62,7 +62,7 @@ STANDING = Row(
         ),
         panel(
             "Consumers paused",
-            "Lanes that wait for what must be stored.",
+            "Subscriptions that wait for what must be stored.",
             "short",
             (now("router_consumer_paused"), "paused"),
             kind="number",

@@ -28,7 +28,7 @@ class BucketProcessed:
     async def close(self) -> None: ...
 
     async def has(self, key: str) -> bool:
-        return await self._jetstream.last_on(f"KV_{self._bucket}", self._subject(key)) is not None
+        return await self._jetstream.get_last(f"KV_{self._bucket}", self._subject(key)) is not None
 
     async def mark(self, key: str, write: Write | None = None) -> bool:
         refuse_to_write(write)

@@ -43,7 +43,7 @@ def tail(
 
 
 async def _tail(settings: Settings, category: str, only: str | None, last: int, *, follow: bool, as_json: bool) -> int:
-    from router.delivery.stream_reader import reading
+    from router.delivery.stream_reader import open_reader
 
     prefix = settings.bus.stream_prefix
     stream, subject = f"{prefix}-{category}", f"{prefix}.{category}.{only}" if only is not None else None
@@ -52,7 +52,7 @@ async def _tail(settings: Settings, category: str, only: str | None, last: int, 
         if start is None:
             exit_codes.complain(f"there is no stream {stream}: `router bus topology --apply` makes it")
             return exit_codes.NO
-        async with reading(jetstream, stream, start, subject=subject) as reader:
+        async with open_reader(jetstream, stream, start, subject=subject) as reader:
             while (found := await reader.read(AT_ONCE, WAIT_S if follow else 0.0)) or follow:
                 _show(found, as_json)
     return exit_codes.OK

@@ -19,7 +19,7 @@ from router import ids
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.storing import open_publisher
-from router.delivery.stream_reader import reading
+from router.delivery.stream_reader import open_reader
 from router.errors import BrokerRefused, BrokerUnavailable, RouterError
 from router.mailbox.entities import InboxMessage
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
@@ -92,7 +92,7 @@ class StaleRowScan:
         if not ids.is_literal_subject(subject):
             return found
         try:
-            async with reading(self._jetstream, self._stream, subject=subject, headers_only=True) as reader:
+            async with open_reader(self._jetstream, self._stream, subject=subject, headers_only=True) as reader:
                 while heads := await reader.read(HEADS):
                     found.update(self._ids_of(heads))
         except BrokerRefused as exc:

@@ -12,7 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from router.delivery.api import JetStream
-from router.delivery.stream_reader import reading
+from router.delivery.stream_reader import open_reader
 from router.mailbox.outbox.broker_loss import StreamSnapshot, is_at
 
 GAP: Final = 10  # other messages between two neighbours: reading over them is cheaper than a request for each side
@@ -48,7 +48,7 @@ def stretches(sequences: Iterable[int]) -> Sequence[tuple[int, int]]:
 async def _read(jetstream: JetStream, stream: str, first: int, last: int, wanted: Mapping[int, UUID]) -> set[int]:
     """Return the sequences from `first` to `last` that still hold their event; headers of other messages are dropped."""
     found: set[int] = set()
-    async with reading(jetstream, stream, first, headers_only=True) as reader:
+    async with open_reader(jetstream, stream, first, headers_only=True) as reader:
         while first <= last and (heads := await reader.read(min(HEADS, last - first + 1))):
             for head in heads:
                 event = wanted.get(head.sequence)

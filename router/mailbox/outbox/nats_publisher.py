@@ -91,7 +91,7 @@ class NatsJetStreamPublisher:
     async def publish_in_order(self, messages: Sequence[OutgoingMessage]) -> Sequence[PublishResult]:
         """Publish at most `atomic.MOST` events; return the result of each."""
         if self._is_atomic and len(messages) > 1 and all(self._is_bound(message.effect.subject) for message in messages):
-            answer = await self._batches.store([message.effect for message in messages])
+            answer = await self._batches.publish([message.effect for message in messages])
             if not isinstance(answer, NotPublished):
                 return answer
             if answer.err_code == NOT_ENABLED:
