@@ -37,7 +37,16 @@ async def run_until_signal(work: Coroutine[Any, Any, None], *, reload: Callable[
         loop.add_signal_handler(signal.SIGHUP, reload or signals.on_reload)
     with contextlib.suppress(asyncio.CancelledError):
         await task
+    if signals.times:
+        _exit_on_late_signals()
     return INTERRUPTED if signals.times > 1 else OK
+
+
+def _exit_on_late_signals() -> None:
+    """Exit with 130 at once on a signal that comes while Python ends: asyncio gives the signals back to the system, which would kill."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().remove_signal_handler(number)
+        signal.signal(number, lambda *_: os._exit(INTERRUPTED))
 
 
 class SignalHandler:
