@@ -177,11 +177,11 @@ def _sifted(data: bytes, _: Headers) -> Any:
     return len(events)
 
 
-class _Nobody:
-    """What a FrameParser tells its messages to."""
+class _Receiver:
+    """The connection of a FrameParser, with one subscription."""
 
     def __init__(self) -> None:
-        self.hears: dict[int, Any] = {1: lambda *_: None}
+        self.callbacks: dict[int, Any] = {1: lambda *_: None}
 
 
 def _head(data: bytes, _: Headers) -> Any:
@@ -189,7 +189,7 @@ def _head(data: bytes, _: Headers) -> Any:
     found = parse_head(data)
     assert found is None or all(type(name) is str and type(value) is str for name, value in found.items())
     assert _run(Connection._process_headers(None, data)) == (found if data else None)  # type: ignore[arg-type]
-    wire = FrameParser(_Nobody())
+    wire = FrameParser(_Receiver())
     _run(wire.parse(b"HMSG a.b 1 %d %d\r\n%b\r\n" % (len(data), len(data), data)))
     return found
 

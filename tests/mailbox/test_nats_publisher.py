@@ -38,7 +38,7 @@ class Played:
         self.batches = 0
         self.sent: list[str] = []
 
-    async def store(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
+    async def publish(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
         self.batches += 1
         return NotPublished(effects[-1].subject, self._batch, "played")
 

@@ -61,12 +61,12 @@ def test_another_tenants_message_is_no_step_whatever_it_names() -> None:
     def stored(headers: dict[str, str] | None = None, **body: object) -> StoredMessage:
         return StoredMessage("s", 1, orjson.dumps(body), headers or {}, "")
 
-    assert search.takes(stored(tenant_id="acme", request_id="r-1"))
-    assert search.takes(stored(message={"tenant_id": "acme"}, request_id="r-1"))
-    assert search.takes(stored({"Nats-Msg-Id": "r-1", "tenant_id": "acme"}))
-    assert search.takes(stored(assignment_id="a-of-acme"))
-    assert not search.takes(stored(tenant_id="globex", request_id="r-1"))
-    assert not search.takes(stored(request_id="r-1")), "no tenant, and an id that every tenant may use"
-    assert not search.takes(stored(tenant_id="acme", message={"tenant_id": "globex"}, request_id="r-1"))
-    assert search.takes(StoredMessage("s", 1, b"\x0a\x04acme\x12\x03r-1", {}, ""))
-    assert not search.takes(StoredMessage("s", 1, b"\x0a\x06globex\x12\x03r-1", {}, ""))
+    assert search.matches(stored(tenant_id="acme", request_id="r-1"))
+    assert search.matches(stored(message={"tenant_id": "acme"}, request_id="r-1"))
+    assert search.matches(stored({"Nats-Msg-Id": "r-1", "tenant_id": "acme"}))
+    assert search.matches(stored(assignment_id="a-of-acme"))
+    assert not search.matches(stored(tenant_id="globex", request_id="r-1"))
+    assert not search.matches(stored(request_id="r-1")), "no tenant, and an id that every tenant may use"
+    assert not search.matches(stored(tenant_id="acme", message={"tenant_id": "globex"}, request_id="r-1"))
+    assert search.matches(StoredMessage("s", 1, b"\x0a\x04acme\x12\x03r-1", {}, ""))
+    assert not search.matches(StoredMessage("s", 1, b"\x0a\x06globex\x12\x03r-1", {}, ""))
