@@ -216,7 +216,7 @@ class DecideHandler:
     async def _push_assignment(
         self, push: AssignmentPusher, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
     ) -> Outcome:
-        """The stored assignment is the decision: it is created first, then published as the evidence of this message.
+        """The stored assignment is the decision: it is created first, then published as an effect of this message.
 
         Raises BrokerUnavailable while it cannot be stored: the consumer waits, and no decision is sent that may not be kept.
         """

@@ -3,7 +3,7 @@
 For unit tests of handlers. It delivers one message after the other, so it says nothing about
 concurrency, prefetch or the network; tests/conformance holds it to what a real Consumer on a real server does.
 
-    publish .. run:  what is due -> its start written down -> handler -> decide_settlement -> stored, committed, replied, stamped
+    publish .. run:  what is due -> its attempt is recorded -> handler -> decide_settlement -> stored, committed, replied, acked
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from router.outcome import Dead, Outcome, Receipt, Retry
 
 
 class InMemoryStep(Struct, frozen=True):
-    """One thing that happened, and its value: a message's data, an effect's id, a reply, a stamp."""
+    """One thing that happened, and its value: a message's data, an effect's id, a reply, an ack."""
 
-    kind: str  # started | stored | replied | stamped
+    kind: str  # started | stored | replied | acked
     sequence: int
     value: bytes
     at: float  # virtual seconds
@@ -71,7 +71,7 @@ class InMemoryConsumer:
         return [effect for effect in self.effects if effect.subject == subject]
 
     def acks(self, sequence: int) -> list[bytes]:
-        return [step.value for step in self.steps if step.kind == "stamped" and step.sequence == sequence]
+        return [step.value for step in self.steps if step.kind == "acked" and step.sequence == sequence]
 
     async def _deliver(self, message: Message) -> None:
         attempts, may_begin = self._count_begin(message)
@@ -131,7 +131,7 @@ class InMemoryConsumer:
             return outcome_of(exc)
 
     async def _settle(self, pending: PendingSettlement) -> None:
-        """Effects stored, commit, reply, stamp; no further than to the first when nothing can be stored."""
+        """Effects stored, commit, reply, ack; no further than to the first when nothing can be stored."""
         message, settlement = pending.message, pending.settlement
         if settlement.effects and not self._can_store(pending):
             return
@@ -148,7 +148,7 @@ class InMemoryConsumer:
         if settlement.reply is not None:
             self._note("replied", message, settlement.reply.data)
         if settlement.ack is not None:
-            self._note("stamped", message, settlement.ack)
+            self._note("acked", message, settlement.ack)
         if not settlement.is_final:
             self._send_away(pending)
         self.subscription.observer.on_settled(message, pending.outcome, settlement.is_final)
@@ -167,7 +167,7 @@ class InMemoryConsumer:
         return Receipt(effect.id, effect.subject, place or len(self.effects), place is not None)
 
     def _send_away(self, pending: PendingSettlement) -> None:
-        """What the server makes of a NAK with a delay, or of no stamp at all."""
+        """What the server makes of a NAK with a delay, or of no ack at all."""
         message, outcome, ack = pending.message, pending.outcome, pending.settlement.ack
         if isinstance(outcome, Retry):
             self._sent_back.add(message.sequence)

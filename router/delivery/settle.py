@@ -1,4 +1,4 @@
-"""Settling knows one order and only one: effects stored, commit, reply, stamp.
+"""Settling knows one order and only one: effects published, commit, reply, ack.
 
 A stream that has no room holds back only the messages that must store something in it (`refused_storage`). If the broker
 does not answer, the subscription pauses, messages in flight stay there and are kept alive, and storing is tried again until it
@@ -22,7 +22,7 @@ from router.delivery.subscription import ACK, WAITING, Subscription
 from router.message import Message, Reply
 from router.outcome import Commit, Done
 
-EVIDENCE = "evidence"
+PUBLISHING = "publishing"
 
 Answer = Callable[[Message, Reply], None]
 
@@ -126,7 +126,7 @@ class Settler:
     def _park(self, pending: PendingSettlement, refusal: NotPublished) -> None:
         self._parked.append(pending)
         self._report_refused_dead_letter(pending, refusal)
-        self._pause_switch.close(EVIDENCE, f"{refusal.subject} cannot be stored: {refusal.cause}")
+        self._pause_switch.close(PUBLISHING, f"{refusal.subject} cannot be stored: {refusal.cause}")
         if self._retry_task is None:
             self._retry_task = self._tasks.create_task(self._retry_publish())
 
@@ -140,7 +140,7 @@ class Settler:
         first, *others = self._parked
         self._parked.clear()
         self._retry_task = None
-        self._pause_switch.open(EVIDENCE)
+        self._pause_switch.open(PUBLISHING)
         self._on_result(first, result)
         for pending in others:
             self.settle(pending)

@@ -23,7 +23,7 @@ NO_ROOM = Fault("storage_full", "what must be stored finds no room")
 
 
 class Settlement(Struct, frozen=True):
-    """What is to be done, in this order and no other: effects stored, commit, reply, stamp."""
+    """What is to be done, in this order and no other: effects published, commit, reply, ack."""
 
     effects: tuple[Effect, ...]
     reply: Reply | None

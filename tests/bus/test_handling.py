@@ -65,7 +65,7 @@ async def test_receive_check_process_mark_acknowledge_in_this_order() -> None:
     twin.publish(SUBJECT, envelope_bytes(an_envelope()))
     await twin.run()
     assert told[:3] == ["check", "process", "mark"]
-    assert (twin.steps[-1].kind, twin.steps[-1].value) == ("stamped", b"+ACK")
+    assert (twin.steps[-1].kind, twin.steps[-1].value) == ("acked", b"+ACK")
 
 
 async def test_a_key_that_is_known_is_acknowledged_and_not_processed() -> None:
@@ -119,7 +119,7 @@ async def test_a_permanent_failure_is_terminated_once_its_letter_is_stored(failu
     twin = a_twin(refuse)
     number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))
     await twin.run()
-    assert [step.kind for step in twin.steps] == ["started", "stored", "stamped"]
+    assert [step.kind for step in twin.steps] == ["started", "stored", "acked"]
     assert twin.acks(number) == [TERM]
     (letter,) = letters(twin)
     assert (letter["reason"], letter["last_error"]["message"]) == ("processing_error", "no such loop")

@@ -14,9 +14,9 @@ from router.errors import BrokerUnavailable, Poison
 from router.message import Effect, Message, Reply
 from router.outcome import Dead, Done, Fault, Hold, Outcome, Receipt, Retry
 from tests.support.conformance import (
+    ACKED,
     PACE,
     REPLIED,
-    STAMPED,
     STARTED,
     STORED,
     Driver,
@@ -64,7 +64,7 @@ async def test_done_is_acked_once_with_its_effects_stored(run: Run) -> None:
     async with run(Script(handle=lambda message: Done((an_effect(driver),)))) as driver:
         sequence = await driver.publish(b"x")
         await driver.finish()
-        assert at_work(driver, STAMPED, sequence) == [b"+ACK"]
+        assert at_work(driver, ACKED, sequence) == [b"+ACK"]
         assert await driver.stored_on(driver.effects) == [b"effect"]
 
 
@@ -72,7 +72,7 @@ async def test_the_reply_comes_after_the_evidence_and_before_the_stamp(run: Run)
     async with run(Script(handle=lambda message: Done((an_effect(driver),), Reply(b"yes")))) as driver:
         await driver.publish(b"x")
         await driver.finish()
-        assert [step.kind for step in driver.steps] == [STARTED, STORED, REPLIED, STAMPED]
+        assert [step.kind for step in driver.steps] == [STARTED, STORED, REPLIED, ACKED]
         assert at_work(driver, REPLIED) == [b"yes"]
 
 
@@ -86,7 +86,7 @@ async def test_a_commit_runs_between_the_evidence_and_the_stamp(run: Run) -> Non
         await driver.publish(b"x")
         await driver.finish()
         assert seen == [(["e-1"], [STARTED, STORED], [b"effect"])]
-        assert [step.kind for step in driver.steps] == [STARTED, STORED, REPLIED, STAMPED]
+        assert [step.kind for step in driver.steps] == [STARTED, STORED, REPLIED, ACKED]
 
 
 async def test_a_commit_that_fails_brings_the_message_again(run: Run) -> None:
@@ -115,7 +115,7 @@ async def test_a_retry_comes_spaced_and_then_leaves_one_letter_and_the_last_word
         assert third - first < 10.0
         assert meaning.attempts == [1, 2, 3]
         assert await driver.stored_on(driver.letters) == [b"maxdeliver_exhausted:busy"]
-        assert at_work(driver, STAMPED, sequence)[2:] == [dead_letter_ack]
+        assert at_work(driver, ACKED, sequence)[2:] == [dead_letter_ack]
         assert at_work(driver, REPLIED) == [b"sorry"]
 
 
@@ -123,7 +123,7 @@ async def test_a_handler_that_raises_is_tried_again_and_may_succeed(run: Run) ->
     async with run(Script(handle=Meaning(ValueError("oops"), ValueError("oops"), Done()))) as driver:
         sequence = await driver.publish(b"x")
         await driver.finish()
-        assert at_work(driver, STAMPED, sequence)[-1] == b"+ACK"
+        assert at_work(driver, ACKED, sequence)[-1] == b"+ACK"
         assert await driver.stored_on(driver.letters) == []
 
 
@@ -134,7 +134,7 @@ async def test_dead_is_a_letter_at_once(run: Run, dead_letter_ack: bytes) -> Non
         await driver.finish()
         assert len(times_of(driver, sequence)) == 1
         assert await driver.stored_on(driver.letters) == [b"validation_failed:busy"]
-        assert at_work(driver, STAMPED, sequence) == [dead_letter_ack]
+        assert at_work(driver, ACKED, sequence) == [dead_letter_ack]
 
 
 async def test_a_raised_poison_is_a_letter_at_once(run: Run) -> None:
@@ -151,7 +151,7 @@ async def test_what_spends_nothing_never_exhausts(run: Run) -> None:
         sequence = await driver.publish(b"x")
         await driver.finish()
         assert meaning.attempts == [1] * 7
-        assert (at_work(driver, STAMPED, sequence)[-1], await driver.stored_on(driver.letters)) == (b"+ACK", [])
+        assert (at_work(driver, ACKED, sequence)[-1], await driver.stored_on(driver.letters)) == (b"+ACK", [])
 
 
 async def test_a_refused_effect_pauses_the_lane_and_nothing_is_acked_until_it_is_stored(run: Run) -> None:
@@ -159,10 +159,10 @@ async def test_a_refused_effect_pauses_the_lane_and_nothing_is_acked_until_it_is
         await driver.refuse_storing()
         sequences = [await driver.publish(data) for data in (b"1", b"2", b"3")]
         await driver.until_paused()
-        assert (at_work(driver, STAMPED), at_work(driver, REPLIED)) == ([], [])
+        assert (at_work(driver, ACKED), at_work(driver, REPLIED)) == ([], [])
         await driver.allow_storing()
         await driver.finish()
-        assert [at_work(driver, STAMPED, sequence) for sequence in sequences] == [[b"+ACK"]] * 3
+        assert [at_work(driver, ACKED, sequence) for sequence in sequences] == [[b"+ACK"]] * 3
         assert [len(times_of(driver, sequence)) for sequence in sequences] == [1, 1, 1]
         assert (sorted(at_work(driver, REPLIED)), len(await driver.stored_on(driver.effects))) == ([b"1", b"2", b"3"], 3)
 
@@ -172,7 +172,7 @@ async def test_a_refused_letter_pauses_the_lane_too_and_spends_nothing(run: Run)
         await driver.refuse_storing()
         sequence = await driver.publish(b"x")
         await driver.until_paused()
-        assert at_work(driver, STAMPED) == []
+        assert at_work(driver, ACKED) == []
         await driver.allow_storing()
         await driver.finish()
         assert (len(times_of(driver, sequence)), await driver.stored_on(driver.letters)) == (1, [b"validation_failed:busy"])
@@ -204,10 +204,10 @@ async def test_a_handler_that_finds_the_broker_away_pauses_the_lane_and_is_begun
     async with run(Script(handle=handle)) as driver:
         sequences = [await driver.publish(data) for data in (b"1", b"2", b"3")]
         await driver.until_paused()
-        assert (at_work(driver, STAMPED), at_work(driver, REPLIED)) == ([], [])
+        assert (at_work(driver, ACKED), at_work(driver, REPLIED)) == ([], [])
         is_away = False
         await driver.finish()
-        assert [at_work(driver, STAMPED, sequence) for sequence in sequences] == [[b"+ACK"]] * 3
+        assert [at_work(driver, ACKED, sequence) for sequence in sequences] == [[b"+ACK"]] * 3
         assert (attempts, len(await driver.stored_on(driver.effects)), await driver.stored_on(driver.letters)) == ({1}, 3, [])
 
 
@@ -216,7 +216,7 @@ async def test_effects_with_one_id_are_stored_once(run: Run) -> None:
         for data in (b"1", b"2", b"3"):
             await driver.publish(data)
         await driver.finish()
-        assert (at_work(driver, STAMPED), await driver.stored_on(driver.effects)) == ([b"+ACK"] * 3, [b"effect"])
+        assert (at_work(driver, ACKED), await driver.stored_on(driver.effects)) == ([b"+ACK"] * 3, [b"effect"])
 
 
 async def test_what_is_held_comes_again_after_the_ack_wait(run: Run) -> None:
@@ -226,7 +226,7 @@ async def test_what_is_held_comes_again_after_the_ack_wait(run: Run) -> None:
         await driver.finish()
         _, second = times_of(driver, sequence)
         assert second - driver.published[sequence] >= PACE.ack_wait - CLOCKS_S  # the server's wait begins before the handler does
-        assert (meaning.attempts, at_work(driver, STAMPED, sequence)) == ([1, 2], [b"+ACK"])
+        assert (meaning.attempts, at_work(driver, ACKED, sequence)) == ([1, 2], [b"+ACK"])
 
 
 async def test_a_message_that_kills_whoever_begins_it_is_given_up_unread_and_takes_no_neighbour_along(run: Run) -> None:
@@ -235,7 +235,7 @@ async def test_a_message_that_kills_whoever_begins_it_is_given_up_unread_and_tak
         await driver.finish()
         assert len(times_of(driver, sequences[1])) == 3
         assert await driver.stored_on(driver.letters) == [b"maxdeliver_exhausted:internal"]
-        assert [at_work(driver, STAMPED, sequence)[-1] for sequence in sequences] == [b"+ACK"] * 3
+        assert [at_work(driver, ACKED, sequence)[-1] for sequence in sequences] == [b"+ACK"] * 3
 
 
 async def test_what_is_sent_away_for_less_comes_back_first(run: Run) -> None:

@@ -408,11 +408,11 @@ async def test_nothing_begins_while_the_lane_is_paused_and_all_of_it_when_it_flo
     """A full prefetch: beginning what waits must not go a step deeper for each one."""
     begun = Begun(Done(reply=Reply(b"")))
     async with a_processor(begun) as bench:
-        bench.pause_switch.close("evidence", "full")
+        bench.pause_switch.close("publishing", "full")
         for sequence in range(1, 513):
             bench.take(sequence)
         assert (begun.messages, bench.processor.free_capacity()) == ([], 0)
-        bench.pause_switch.open("evidence")
+        bench.pause_switch.open("publishing")
         assert begun.sequences == list(range(1, 513))
         assert len(bench.processor.in_flight) == 0
 
@@ -542,7 +542,7 @@ async def test_a_redelivery_that_waits_for_a_paused_lane_is_handed_back_by_the_d
         if is_expected:
             bench.take(1)
             await until(lambda: bench.acks(1))
-        bench.pause_switch.close("evidence", "full")
+        bench.pause_switch.close("publishing", "full")
         bench.take(1, deliveries=2)
         bench.processor.stop_taking()
         await until(lambda: bench.acks(1, 2), within_s=1)

@@ -170,4 +170,4 @@ async def test_once_stopped_it_tries_no_more(settling: Settling) -> None:
     settling.publisher.refusing = None
     await asyncio.wait([asyncio.create_task(settling.pause_switch.wait())], timeout=0.05)
     assert settling.finished == []
-    settling.pause_switch.open("evidence")
+    settling.pause_switch.open("publishing")

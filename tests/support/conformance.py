@@ -18,7 +18,7 @@ from router.outcome import Fault, Handler, Hold, Outcome
 from tests.support.delivery import SORRY, Place, connected
 from tests.support.waiting import until
 
-STARTED, STORED, REPLIED, STAMPED = "started", "stored", "replied", "stamped"
+STARTED, STORED, REPLIED, ACKED = "started", "stored", "replied", "acked"
 
 PACE = ConsumerOptions(
     max_attempts=3, backoff=(0.05, 0.1, 0.2), ack_wait=0.4, heartbeat=0.2, pull_expires=1.0, evidence_timeout=0.5, store_retry=0.02
@@ -131,7 +131,7 @@ class Recording(Connection):
         if self.is_dead:
             return
         if subject.startswith("$JS.ACK.") and data != b"+WPI":
-            self._note(STAMPED, int(subject.split(".")[5]), data)
+            self._note(ACKED, int(subject.split(".")[5]), data)
         super().publish_nowait(subject, data, reply, head)
 
     async def subscribe_direct(self, subject: str, hear: Callable[..., None], queue: str = "") -> int:
