@@ -82,4 +82,4 @@ class Hold(Struct, frozen=True):
 
 
 Outcome = Done | Retry | Dead | Hold
-Handler = Callable[[Message], Outcome | Awaitable[Outcome]]  # a value is the fast path, a Later nearly so; any other awaitable takes a slot
+Handler = Callable[[Message], Outcome | Awaitable[Outcome]]  # a value is fastest, then a Deferred; any other awaitable takes a slot

@@ -30,7 +30,7 @@ def _requests(settings: Settings) -> Iterator[StreamSpec]:
 
 
 def _effect_streams(settings: Settings) -> Iterator[StreamSpec]:
-    """Streams that the router publishes to before it acks: a full one refuses messages, and the consumer pauses."""
+    """Streams that the router publishes to before it acks: a full one refuses messages, and those that need it wait."""
     streams = settings.streams
     yield _stream(streams.assignments, *settings.assignment.subjects, discard="new")
     yield _stream(streams.usage, usage.SUBJECT, discard="new")

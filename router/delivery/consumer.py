@@ -1,4 +1,4 @@
-"""One durable pull consumer, driven: the supervised child that joins puller, processor and gate.
+"""One durable pull consumer, driven: the supervised child that joins puller, processor and pause switch.
 
     run = open -> watch (every quarter second: signals, receipts that did not come, heartbeats that did not come)
                -> drain, in this order: ask for nothing more; hand back what was never begun; let work finish

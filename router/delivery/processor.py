@@ -1,13 +1,13 @@
-"""From a delivery to a verdict: when a handler is begun on a message, and what its answer means.
+"""From a delivery to a settlement: when a handler starts on a message, and what its outcome means.
 
-    take --> first delivery -----------------------------------> begin --> decide_settlement --> settle
-         \\-> redelivery: its start is written down first -------^  (`redeliveries`)
-         \\-> the subscription is paused: it waits
+    on_delivery --> first delivery ----------------------------> handler --> plain Done: `settle_plain`, else decide_settlement --> settle
+                \\-> redelivery: its attempt is recorded first ---^  (`redeliveries`)
+                \\-> the subscription is paused: it waits
 
 A handler that returns a value costs no task, future or lock; one that returns a Deferred, whose maker sees to its end, costs
-two calls; one that returns any other awaitable takes a slot (`slots`), and waits for one if all are taken: a message whose
+two calls; one that returns any other awaitable takes a slot (`task_pool`), and waits for one if all are taken: a message whose
 handler needs no slot never waits behind it. One that raises BrokerUnavailable pauses the subscription until it can be begun with
-success (`stalled`).
+success (`unavailable_retry`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From an outcome to exactly one ack: pure, and the only place that counts attempts.
+"""From an outcome to exactly one ack: pure, and the only place that compares attempts with their limit.
 
 Done   -> effects, reply                                              +ACK
 Retry  -> nothing, or the dead letter after the last allowed attempt  -NAK, or dead_letter_ack

@@ -53,7 +53,7 @@ class Observer(Protocol):
         """The server redelivered a message that this process did not NAK: its ack wait expired, or another process died."""
 
     def on_dead_letter_refused(self, message: Message, cause: str) -> None:
-        """A dead letter could not be stored; the subscription is about to pause."""
+        """A dead letter could not be stored: the subscription pauses, or, where only its stream is full, this message waits."""
 
     def on_flow(self, cause: str | None) -> None:
         """The subscription paused for a cause, or (None) resumed."""
