@@ -197,7 +197,7 @@ class Stamps:
 
 
 @asynccontextmanager
-async def acks(url: str, stream: str = EVENTS.name) -> AsyncIterator[Stamps]:
+async def stamps(url: str, stream: str = EVENTS.name) -> AsyncIterator[Stamps]:
     client = await nats.connect(url)
     heard = Stamps()
     await client.subscribe(f"$JS.ACK.{stream}.>", cb=heard.hear)
