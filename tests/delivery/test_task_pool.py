@@ -6,8 +6,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from router.delivery.pooled_call import PooledCall
-from router.delivery.task_pool import PooledOutcome, TaskPool
+from router.delivery.task_pool import PooledCall, PooledOutcome, TaskPool
 from router.errors import BrokerUnavailable
 from router.message import Message
 from router.outcome import Done, Fault, Outcome, Retry
