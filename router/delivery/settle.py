@@ -141,14 +141,14 @@ class Settler:
         self._report_refused_dead_letter(pending, refusal)
         if self.refused.take(pending, refusal):
             self._in_flight.enter(pending.message, MessageState.WAITING_FOR_ROOM)
-            self._background_tasks.start_once(ROOM, self._retry_refused)
+            self._background_tasks.start_once(ROOM, self._await_room)
             self._observer.on_storage_refused(pending.message, refusal.subject, WAITING)
             return
         what, instead = decide_without_storage(self._subscription, pending)
         self._observer.on_storage_refused(pending.message, refusal.subject, what)
         self._on_stored(instead, ())
 
-    async def _retry_refused(self) -> None:
+    async def _await_room(self) -> None:
         async for pending, receipts in self.refused.retry():
             if receipts is None:
                 self.settle(pending)
@@ -163,9 +163,9 @@ class Settler:
         self._in_flight.enter(pending.message, MessageState.UNSTORED).pending = pending
         self._report_refused_dead_letter(pending, refusal)
         self._pause_switch.close(PUBLISHING, f"{refusal.subject} cannot be stored: {refusal.cause}")
-        self._background_tasks.start_once(PUBLISHING, self._retry_unstored)
+        self._background_tasks.start_once(PUBLISHING, self._retry_publish)
 
-    async def _retry_unstored(self) -> None:
+    async def _retry_publish(self) -> None:
         """Publish the first one again until it is stored; then all of them go on."""
         while first := self._list_unstored()[:1]:
             await sleep(self._subscription.options.store_retry)
