@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.ids import key, parts_of
+from router.core.ids import key, parts_of
 
 
 @given(st.lists(st.text(), min_size=1).map(tuple))
