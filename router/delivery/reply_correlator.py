@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from math import inf
 from zlib import crc32
 
@@ -192,9 +193,8 @@ class ReplyCorrelator:
             is_claimed = self._answer_without_id(request, inboxes, data, sequence, may_wait=may_wait, now=now)
         elif may_wait and now - inboxes[-1][2] > self._span and self._is_copy_younger(inboxes[-1], now):
             self._put_back(key, inboxes)
-            return self._spare(
-                key, UnclaimedAnswer(request, content_hash, data, now + self._wait_s, lambda: self._answer_older(request, data, unclaimed))
-            )
+            unclaimed = partial(self._answer_older, request, data, unclaimed)
+            is_claimed = False
         elif len(inboxes) == 1 and inboxes[0][1] == content_hash:  # nearly always
             if is_claimed := inboxes[0][0] != NO_INBOX:
                 self._send(inboxes[0][0], data)
