@@ -143,9 +143,9 @@ def _serve_fleet(read: Read, announce: Announce) -> tuple[Serve, Callable[[], No
 
 def find_samples() -> Path:
     """Return the directory of the policies that come with the package."""
-    from router.services.sample_policies import find_policies
+    from router.services.policy_seed import SAMPLE_POLICIES
 
-    return find_policies()
+    return SAMPLE_POLICIES
 
 
 def _announce(nats_url: str, http: str, settings: Settings) -> None:

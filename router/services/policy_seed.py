@@ -17,13 +17,13 @@ from router.contracts.version_record import VersionRecord, document_hash
 from router.core.errors import Conflict
 from router.operations.observability import events, logs
 from router.routing.policy import ParsedPolicy, lint, load_policy
-from router.services import sample_policies
 from router.services.policy_files import Key, read_policies
 from router.services.policy_store import PolicyStore
 
 log = logs.logger(__name__)
 
 SEED, SAMPLES = "seed", "samples"  # the authors of seeded policies
+SAMPLE_POLICIES = Path(__file__).parent / "sample_policies"  # those that the demo and `router serve --embedded` use
 
 
 async def seed(store: PolicyStore, root: Path) -> None:
@@ -31,7 +31,7 @@ async def seed(store: PolicyStore, root: Path) -> None:
     files = await asyncio.to_thread(read_policies, root, load_policy)
     for mistake in files.mistakes:
         log.error(events.POLICY_BROKEN, path=mistake.path, where=mistake.where, error=mistake.message)
-    author = SAMPLES if root == sample_policies.find_policies() else SEED
+    author = SAMPLES if root == SAMPLE_POLICIES else SEED
     standing = {(one.tenant_id, one.policy_id): one.record for one in await store.list()}
     if author == SAMPLES and not all(record.author == SAMPLES for record in standing.values()):
         return
