@@ -161,6 +161,11 @@ class Answers:
 
     # -- the listener's half ---------------------------------------------------------------------------------
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether the listener hears the inbox of every request that is stored from now on."""
+        return self._listens_from is not None and self._listens_from < NEVER
+
     def start_listening_from(self, sequence: int) -> None:
         """A listener is there, and hears of everything that is stored after `sequence`."""
         self._listens_from = sequence
