@@ -148,7 +148,8 @@ class Answers:
         self._connection.publish_nowait(inbox, data)
 
     def _to_reply_subject(self, message: Message, reply: Reply) -> None:
-        if self.live.is_used and self.live.has_request(message.data, message.stored_at - SLACK_S):
+        live = self.live
+        if live.is_used and not live.is_empty and live.has_request(message.data, message.stored_at - SLACK_S):
             return
         subject = self._rules.reply_subject.replace("{subject}", message.subject)
         self._connection.publish_nowait(subject, reply.data, "", head_of(reply.headers))
