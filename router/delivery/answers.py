@@ -10,6 +10,7 @@ answers to its own questions.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct
@@ -88,6 +89,7 @@ class Answers:
             inbox_wait_s=rules.inbox_wait,
             keep_s=rules.keep,
             identical=identical,
+            read_copy_age=lambda: time.time() - self._stored_ns / 1e9,
         )
         self._listens_from: int | None = None  # sequences above this one were stored while the listener was there
         self._now = asyncio.get_running_loop().time
@@ -146,7 +148,8 @@ class Answers:
         self._connection.publish_nowait(inbox, data)
 
     def _to_reply_subject(self, message: Message, reply: Reply) -> None:
-        if self.live.is_used and self.live.has_request(message.data, message.stored_at - SLACK_S):
+        live = self.live
+        if live.is_used and not live.is_empty and live.has_request(message.data, message.stored_at - SLACK_S):
             return
         subject = self._rules.reply_subject.replace("{subject}", message.subject)
         self._connection.publish_nowait(subject, reply.data, "", head_of(reply.headers))
