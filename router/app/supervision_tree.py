@@ -19,7 +19,7 @@ from router.delivery.answers import Answers
 from router.delivery.listen import Listener
 from router.delivery.settle import Answer
 from router.operations.deadletters.depth import DepthGauge
-from router.operations.observability import Metrics
+from router.operations.observability import Metrics, ReadinessCheck
 from router.operations.supervision import Child, Helper, Intensity, Strategy, Supervisor, helper_states
 from router.services.alerts import Alerts
 from router.services.consumer_metrics import ConsumerMetrics
@@ -117,10 +117,16 @@ class SupervisionTree:
 
     async def _run_listener(self) -> None:
         settings, child = self._context.settings, self._consumers.decide
+        self._context.checks["listener"] = self._check_listener
         live = build_live_requests(self._context, self._answers, lambda: child.consumer, build_decide_rules(settings).limits)
         group = settings.decide.deliver_group
         stream, subject = taken_stream(settings).name, taken_subject(settings)
         await Listener(self._context.jetstream, stream, subject, self._answers, live=live, queue=group).run()
+
+    def _check_listener(self) -> ReadinessCheck:
+        """Before the listener hears every inbox, the answer to a request may go to the reply subject alone."""
+        is_listening = self._answers.is_listening
+        return ReadinessCheck(is_listening, "hears every request" if is_listening else "does not hear every request yet")
 
     def _worker_listeners(self) -> Supervisor:
         workers, connection = self._workers, self._context.connections.workers

@@ -17,7 +17,6 @@ MAX_NAME = 128  # characters of an id
 MAX_TYPE = 256  # characters of a message's or a job's type
 MAX_SUBJECT = 1024  # characters
 
-_OPAQUE = re.compile(r"[\x21-\x7e]{1,128}")
 _SCOPED = re.compile(r"[A-Za-z0-9:-][A-Za-z0-9_.:-]{0,127}")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _IN_SUBJECTS = r"[^\s.*>\x00-\x20\x7f\ud800-\udfff]+"  # half a surrogate pair could never be sent
@@ -33,7 +32,7 @@ _NAMESPACE = uuid.UUID("6f0e1b0a-3d5c-5c8e-9a53-0d9a7a5b7c11")  # ours, fixed fo
 
 def is_opaque(text: str) -> bool:
     """1..128 printable ASCII characters without a space: request, message, assignment, trace, run, flow, step ids."""
-    return _OPAQUE.fullmatch(text) is not None
+    return 0 < len(text) <= MAX_NAME and text.isascii() and text.isprintable() and " " not in text  # half the time of a regular expression
 
 
 def is_scoped(text: str) -> bool:

@@ -56,6 +56,11 @@ class LiveAnswers:
         """Whether some inbox had the answer to these bytes: then it is not sent where answers go that no inbox waits for."""
         return self._is_after(crc32(request), since)
 
+    @property
+    def is_empty(self) -> bool:
+        """No request was answered from its live copy lately, here or elsewhere."""
+        return not (self._young or self._old)
+
     def _is_after(self, named: int, since: float) -> bool:
         at = self._young.get(named) or self._old.get(named)
         return at is not None and at >= since
