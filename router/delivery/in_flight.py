@@ -23,10 +23,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from router.core.message import Message
 from router.delivery.connection import Connection
 from router.delivery.settlement import PendingSettlement
 from router.delivery.subscription import IN_PROGRESS
-from router.message import Message
 
 SIGNALS = 4  # in one ack wait: a process, a broker or a machine that stands still for most of the rest costs no delivery
 

@@ -22,8 +22,11 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from router.ack_subject import parse_ack_subject
-from router.deferred import Deferred
+from router.core.ack_subject import parse_ack_subject
+from router.core.deferred import Deferred
+from router.core.errors import BrokerUnavailable
+from router.core.message import NO_HEADERS, Message
+from router.core.outcome import Done, Fault, Outcome, Retry
 from router.delivery.acked_publisher import EffectPublisher
 from router.delivery.attempts import AttemptCounter, AttemptRecord
 from router.delivery.background_tasks import BackgroundTasks
@@ -36,9 +39,6 @@ from router.delivery.settle import Answer, Settler
 from router.delivery.settlement import nak, outcome_of_error
 from router.delivery.subscription import Subscription
 from router.delivery.task_pool import PooledCall, PooledOutcome, TaskPool
-from router.errors import BrokerUnavailable
-from router.message import NO_HEADERS, Message
-from router.outcome import Done, Fault, Outcome, Retry
 
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
 ANSWERED = Done()  # from its live copy

@@ -18,13 +18,13 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from router.core.errors import RouterError
+from router.core.message import Message
+from router.core.outcome import Fault, Retry
 from router.delivery.attempts import AttemptCounter, AttemptRecord
 from router.delivery.connection import Connection
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.subscription import Subscription
-from router.errors import RouterError
-from router.message import Message
-from router.outcome import Fault, Retry
 
 KILLED = Fault("internal", "begun as often as allowed, and no attempt settled it: its process died, or its dead letter found no room")
 ATTEMPTS = "attempts"

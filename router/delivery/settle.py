@@ -12,7 +12,9 @@ from __future__ import annotations
 from asyncio import sleep
 from collections.abc import Callable
 
-from router.crashpoints import crashpoint, crashpoint_sent
+from router.core.crashpoints import crashpoint, crashpoint_sent
+from router.core.message import Message, Reply
+from router.core.outcome import Commit, Done, Outcome, Retry
 from router.delivery.acked_publisher import EffectPublisher, NotPublished, Receipts
 from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
@@ -22,8 +24,6 @@ from router.delivery.redeliveries import RedeliveryTracker
 from router.delivery.refused_storage import RefusedStorage
 from router.delivery.settlement import PendingSettlement, Settlement, decide_settlement, decide_without_storage, nak, outcome_of_error
 from router.delivery.subscription import ACK, WAITING, Subscription
-from router.message import Message, Reply
-from router.outcome import Commit, Done, Outcome, Retry
 
 PUBLISHING = "publishing"
 ROOM = "room"

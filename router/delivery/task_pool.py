@@ -13,9 +13,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import copy_context
 
-from router.errors import BrokerUnavailable
-from router.message import Message
-from router.outcome import Outcome
+from router.core.errors import BrokerUnavailable
+from router.core.message import Message
+from router.core.outcome import Outcome
 
 PooledOutcome = Outcome | BrokerUnavailable | None  # None: cancelled, the message is to go back
 

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from router.deferred import Deferred
+from router.core.deferred import Deferred
+from router.core.errors import BrokerUnavailable
+from router.core.message import Effect, Message
+from router.core.outcome import Dead, Done, Fault, Hold, Outcome, Receipt, Retry
 from router.delivery import in_flight
 from router.delivery.in_flight import InFlightMessage, MessageState
-from router.errors import BrokerUnavailable
-from router.message import Effect, Message
-from router.outcome import Dead, Done, Fault, Hold, Outcome, Receipt, Retry
 from tests.support.delivery import Bench, a_processor
 from tests.support.waiting import until
 
