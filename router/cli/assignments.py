@@ -13,8 +13,8 @@ from router.cli.command import CommandSession, command
 from router.cli.formatting import format_time
 
 if TYPE_CHECKING:
-    from router.buckets.assignments import StoredAssignment
     from router.config import Settings
+    from router.delivery.buckets.assignments import StoredAssignment
 
 assignments = typer.Typer(
     invoke_without_command=True, help="Assignments: what was pushed to workers, and their status.", rich_markup_mode="rich"
@@ -41,7 +41,7 @@ async def list_(
 
     Example:  router assignments --tenant acme --status rejected
     """
-    from router.buckets.assignments import list_assignments
+    from router.delivery.buckets.assignments import list_assignments
 
     if context.invoked_subcommand is not None:
         return
@@ -60,8 +60,8 @@ async def show(session: CommandSession, assignment_id: Annotated[str, typer.Argu
 
     Example:  router assignments show 0d3f6a5e-58a5-5b6f-9a7c-3a2f6c7d8e9f
     """
-    from router.buckets.assignments import find_assignment
     from router.cli.assignment import print_assignment
+    from router.delivery.buckets.assignments import find_assignment
 
     settings, bucket = session.settings, session.settings.buckets.assignments_known
     found = await find_assignment(await session.open_jetstream(), bucket.name, assignment_id)

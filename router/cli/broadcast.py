@@ -56,9 +56,9 @@ class InstanceAnswers:
 
 async def ask_all_instances(session: CommandSession, subject: str, asked: Mapping[str, object], timeout_s: float) -> InstanceAnswers:
     """Return what every instance answers within `timeout_s`; no answer at all is no error. Raises Poison if the question is too large."""
-    from router.admin.request_guard import API_KEY
+    from router.core.errors import Poison
     from router.delivery.connection import head_of
-    from router.errors import Poison
+    from router.operations.admin.request_guard import API_KEY
 
     question, answers, key = orjson.dumps(asked), InstanceAnswers(), session.settings.admin.api_key
     connection = (await session.open_jetstream()).connection

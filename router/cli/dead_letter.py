@@ -12,7 +12,7 @@ from router.cli.formatting import format_bytes, format_time
 from router.cli.output import build_grid, build_heading, build_panel, open_console
 
 if TYPE_CHECKING:
-    from router.deadletters import DeadLetter
+    from router.operations.deadletters import DeadLetter
 
 
 def build_row(letter: DeadLetter) -> Sequence[object]:

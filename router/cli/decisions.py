@@ -42,8 +42,8 @@ async def explain(
     Example:  router decisions explain r-42 --tenant acme
     """
     check_request_id(tenant, request_id)
-    from router.admin.service import ADMIN
     from router.cli.decision_record import print_decision_record
+    from router.operations.admin.service import ADMIN
 
     asked = {"tenant_id": tenant, "message_id" if by_message else "request_id": request_id}
     answers = await ask_all_instances(session, ADMIN + SERVICE, asked, timeout_s)

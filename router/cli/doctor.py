@@ -10,7 +10,7 @@ from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 
 if TYPE_CHECKING:
-    from router.doctor import Finding
+    from router.operations.doctor import Finding
 
 WORST_FIRST = ("fail", "warn", "ok")
 COLUMNS = ("", "check", "found", "what to do")
@@ -29,7 +29,7 @@ async def doctor(
     """
     from router.app import declare_topology
     from router.app.inbox_doctor import examine_inbox
-    from router.doctor import Verdict, collect, examine
+    from router.operations.doctor import Verdict, collect, examine
 
     settings, jetstream = session.settings, await session.open_jetstream()
     facts = await collect(

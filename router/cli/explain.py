@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, no_settings
+from router.cli.command import CommandSession, command, load_nothing
 from router.cli.output import build_grid, build_heading, open_console, print_lines, print_table
 
 if TYPE_CHECKING:
-    from router.codes import Code
+    from router.contracts.codes import Code
 
 
-@command(no_settings)
+@command(load_nothing)
 def explain(
     session: CommandSession,
     code: Annotated[
@@ -28,7 +28,7 @@ def explain(
 
     Example:  router explain policy_not_found    router explain POL-047-006    router explain
     """
-    from router import codes
+    from router.contracts import codes
 
     if code is None:
         if session.as_json:
@@ -46,7 +46,7 @@ def explain(
 
 def _list_rows() -> Iterator[tuple[object, ...]]:
     """Yield a line for each place where a code occurs, kind by kind."""
-    from router.codes import KINDS, read_codes
+    from router.contracts.codes import KINDS, read_codes
 
     for kind in KINDS:
         for one in read_codes().values():
@@ -55,8 +55,8 @@ def _list_rows() -> Iterator[tuple[object, ...]]:
 
 
 def _print_code(found: Code, fields: Mapping[str, object]) -> None:
-    from router.codes import KINDS
-    from router.codes.pages import locate
+    from router.contracts.codes import KINDS
+    from router.contracts.codes.pages import locate
 
     out = open_console()
     out.print(found.code, style="bold")
@@ -74,7 +74,7 @@ def _list_fields(code: Code) -> dict[str, object]:
     """Return the code with the sentence of its rule; without it if the pages are not installed."""
     from msgspec import to_builtins
 
-    from router.codes.pages import read_rule
+    from router.contracts.codes.pages import read_rule
 
     rule = read_rule(code.page)
     return to_builtins(code) if rule is None else {**to_builtins(code), "rule": rule}

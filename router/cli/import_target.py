@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 
 if TYPE_CHECKING:
-    from router.extension import Extension
     from router.runtime.adapter import AgentAdapter
+    from router.sdk.extension import Extension
 
 METAVAR = "MODULE:FUNCTION"
 
@@ -55,7 +55,7 @@ def import_agent(target: str) -> AgentAdapter:
 
 def import_extensions(target: str) -> list[Extension]:
     """Return every extension in `FILE`, or the one at `FILE:FUNCTION`; FILE may be a module's name. Raises Misconfigured."""
-    from router.extension import Extension
+    from router.sdk.extension import Extension
 
     place, colon, name = target.rpartition(":") if ":" in target else (target, "", "")
     try:

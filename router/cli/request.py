@@ -12,7 +12,7 @@ from router.cli.options import check_request_id
 from router.cli.output import print_table
 
 if TYPE_CHECKING:
-    from router.app.request_steps import RequestSteps
+    from router.services.request_steps import RequestSteps
 
 MOST = 1_000_000
 COLUMNS = ("at", "what", "where", "facts")
@@ -36,7 +36,7 @@ async def request(
     check_request_id(tenant, request_id)
     from msgspec import to_builtins
 
-    from router.app.request_steps import find_request_steps
+    from router.services.request_steps import find_request_steps
 
     found = await find_request_steps(await session.open_jetstream(), session.settings, tenant, request_id, look=look)
     about = {"request_id": request_id, "tenant_id": tenant}

@@ -40,7 +40,7 @@ class CommandSession:
     async def serve(self, work: Coroutine[Any, Any, None]) -> int:
         """Log as the settings say, run `work` until a signal ends it, and return the exit status."""
         from router.cli.signals import run_until_signal
-        from router.observability import configure
+        from router.operations.observability import configure
 
         configure(self.settings.log.level, self.settings.log.format)
         return await run_until_signal(work)
@@ -84,7 +84,7 @@ def load_settings(nats_url: NatsUrl = None, config: ConfigFile = None) -> Settin
     return load(config, {"nats.url": nats_url}).settings
 
 
-def no_settings() -> Settings:
+def load_nothing() -> Settings:
     """Load nothing, for commands that have no settings."""
     raise AssertionError("this command has no settings")
 

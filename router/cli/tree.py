@@ -31,11 +31,11 @@ def tree(session: CommandSession, _workers: RenamedWorkers = None) -> None:
 
 def _draw_trees(settings: Settings) -> dict[str, str]:
     from router.app import RouterService
-    from router.supervision import draw
+    from router.operations.supervision import draw
 
     if settings.processes == 1:
         return {"tree": draw(RouterService(settings).tree())}
-    from router.fleet import Fleet
+    from router.operations.fleet import Fleet
 
     parent = Fleet(lambda: settings).tree(settings)
     return {"tree": draw(parent), "process": draw(RouterService(settings, http=False).tree())}

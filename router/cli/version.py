@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from router.cli.command import CommandSession, command, no_settings
+from router.cli.command import CommandSession, command, load_nothing
 
 
-@command(no_settings)
+@command(load_nothing)
 def version(session: CommandSession) -> None:
     """Print the versions of the router and of its main dependencies.
 

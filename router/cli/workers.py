@@ -13,7 +13,7 @@ from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 
 if TYPE_CHECKING:
-    from router.workers import Liveness, TrackedWorker, WorkerCondition
+    from router.routing.reports import Liveness, TrackedWorker, WorkerCondition
 
 COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
 TICK_S = 0.05
@@ -33,9 +33,9 @@ async def workers(
 
     Example:  router workers --for 20
     """
-    from router.clock import steady
     from router.contracts.heartbeat import SUBJECTS
-    from router.workers import Liveness
+    from router.core.clock import steady
+    from router.routing.reports import Liveness
 
     known, refused = Liveness(), dict[tuple[str | None, str], None]()
     connection = (await session.open_jetstream()).connection
@@ -54,8 +54,8 @@ async def workers(
 
 def _on_heartbeat(known: Liveness, refused: dict[tuple[str | None, str], None], data: bytes, headers: Mapping[str, str] | None) -> None:
     """Take one heartbeat, or keep the reason why it is none, in order; at most `MOST_REFUSED`."""
-    from router.clock import now_ms, steady
     from router.contracts.heartbeat import Heartbeat, read_claimed_id, read_heartbeat
+    from router.core.clock import now_ms, steady
 
     beat = read_heartbeat(data, now_ms(), headers or {})
     if isinstance(beat, Heartbeat):
@@ -80,7 +80,7 @@ async def _wait(seconds: float, known: Liveness) -> None:
 
 
 def _build_row(worker: TrackedWorker, condition: WorkerCondition, now: float) -> tuple[object, ...]:
-    from router.doctor.words import share, span
+    from router.operations.doctor.words import share, span
 
     beat = worker.beat
     load = share(beat.load) if beat.load is not None else None

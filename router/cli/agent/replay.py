@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, no_settings
+from router.cli.command import CommandSession, command, load_nothing
 from router.cli.import_target import AgentTarget, StoreFile, import_agent
 from router.cli.output import print_table, show_progress
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 HASHES = ("events", "state", "log", "effects")
 
 
-@command(no_settings)
+@command(load_nothing)
 def replay(
     session: CommandSession,
     target: AgentTarget,
@@ -31,7 +31,7 @@ def replay(
 ) -> int:
     """Apply a store's events to a fresh one and compare. Nothing is published. Exit status: 0 the same, 1 not.
 
-    Example:  router agent replay router.samples.agents.ledger:Ledger --store ledger.db
+    Example:  router agent replay router.sdk.samples.agents.ledger:Ledger --store ledger.db
     """
     from router.runtime.replay import replay as apply_again
 

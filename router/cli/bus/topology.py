@@ -9,7 +9,7 @@ import typer
 from msgspec import to_builtins
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, no_settings
+from router.cli.command import CommandSession, command, load_nothing
 from router.cli.option_values import read_bytes
 from router.cli.output import print_table
 
@@ -46,7 +46,7 @@ async def topology(
     return exit_codes.OK if apply or not found else exit_codes.NO
 
 
-@command(no_settings, has_json=False)
+@command(load_nothing, has_json=False)
 def schema(session: CommandSession, check: CheckFile = None) -> None:  # noqa: ARG001 - the frame hands it to every command
     """Print the envelope's JSON Schema, for validators of other languages. Exit status of --check: 0 it is one, 1 it is none.
 
@@ -70,6 +70,6 @@ def _print_streams(streams: tuple[StreamSpec, ...], found: list[Difference], *, 
 
 
 def _build_row(stream: StreamSpec, state: str) -> tuple[object, ...]:
-    from router.doctor.words import span
+    from router.operations.doctor.words import span
 
     return (stream.name, ", ".join(stream.subjects), span(stream.max_age), span(stream.duplicate_window), state)

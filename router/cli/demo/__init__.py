@@ -12,12 +12,12 @@ printing     tables for people, JSON lines for programs
 from __future__ import annotations
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, no_settings
+from router.cli.command import CommandSession, command, load_nothing
 
 __all__ = ["demo"]
 
 
-@command(no_settings)
+@command(load_nothing)
 async def demo(session: CommandSession) -> int:
     """Start a router and a worker on a NATS server of its own: decisions, the whole circle, dead letters, a replay.
 
@@ -29,7 +29,7 @@ async def demo(session: CommandSession) -> int:
     from router.cli.demo.environment import open_environment
     from router.cli.demo.printing import JsonPrinter, TablePrinter
     from router.cli.demo.requests import check_counters
-    from router.observability import configure
+    from router.operations.observability import configure
 
     telling = JsonPrinter() if session.as_json else TablePrinter()
     configure("error")

@@ -35,7 +35,7 @@ async def export(
     Example:  router dlq export --all -o letters.jsonl
     """
     chosen = DeadLetterSelection(sequences, make_filter(subject, reason, tenant, since), is_all=every)
-    from router.deadletters import export as write_out
+    from router.operations.deadletters import export as write_out
 
     jetstream = await session.open_jetstream()
     with ExitStack() as open_files:
@@ -64,7 +64,7 @@ async def discard(
     Example:  router dlq discard --reason unreadable
     """
     chosen = DeadLetterSelection(sequences, make_filter(subject, reason, tenant, since), is_all=every)
-    from router.deadletters import discard as discard_letters
+    from router.operations.deadletters import discard as discard_letters
 
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()
     if not yes:

@@ -32,7 +32,7 @@ async def list_(
     Example:  router dlq list --tenant acme --since 2h
     """
     from router.cli.dead_letter import build_row
-    from router.deadletters import as_fields, group_by, list_newest_first, read_by_filter, reason_and_error
+    from router.operations.deadletters import as_fields, group_by, list_newest_first, read_by_filter, reason_and_error
 
     wanted = make_filter(subject, reason, tenant, since)
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()
@@ -59,8 +59,8 @@ async def show(
     Example:  router dlq show 17
     """
     from router.cli.dead_letter import print_dead_letter
-    from router.deadletters import as_full_fields
-    from router.deadletters import show as read_letter
+    from router.operations.deadletters import as_full_fields
+    from router.operations.deadletters import show as read_letter
 
     stream = session.settings.streams.dlq.name
     letter = await read_letter(await session.open_jetstream(), stream, sequence)
@@ -76,7 +76,7 @@ async def stats(session: CommandSession) -> None:
 
     Example:  router dlq stats
     """
-    from router.deadletters import group_by, read_by_filter, subject_and_reason
+    from router.operations.deadletters import group_by, read_by_filter, subject_and_reason
 
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()
     groups = await group_by(read_by_filter(jetstream, stream), subject_and_reason)

@@ -14,7 +14,7 @@ from router.cli.dlq.selection import All, DeadLetterSelection, Reason, Sequences
 from router.cli.output import print_lines, print_table, show_progress
 
 if TYPE_CHECKING:
-    from router.deadletters import NotReplayed, ReplayOptions, ReplayReport
+    from router.operations.deadletters import NotReplayed, ReplayOptions, ReplayReport
 
 SOME = 20  # sequences shown of each cause
 
@@ -44,8 +44,8 @@ async def replay(
 
     Example:  router dlq replay --reason maxdeliver_exhausted --since 2h --rate 500
     """
-    from router.deadletters import ReplayOptions, ReplayRate
-    from router.deadletters import replay as send_again
+    from router.operations.deadletters import ReplayOptions, ReplayRate
+    from router.operations.deadletters import replay as send_again
 
     chosen = DeadLetterSelection(sequences, make_filter(subject, reason, tenant, since), is_all=every)
     if edit and len(chosen.sequences) != 1:
@@ -71,7 +71,7 @@ async def _edit_payload(session: CommandSession, sequence: int, options: ReplayO
     """Return the options with the edited payload; without one if there is nothing to send, which was reported."""
     from msgspec.structs import replace
 
-    from router.deadletters import NotReplayed, original_of, show
+    from router.operations.deadletters import NotReplayed, original_of, show
 
     jetstream = await session.open_jetstream()
     letter = await show(jetstream, session.settings.streams.dlq.name, sequence)
@@ -84,7 +84,7 @@ async def _edit_payload(session: CommandSession, sequence: int, options: ReplayO
 
 
 async def _rehearse(session: CommandSession, chosen: DeadLetterSelection, options: ReplayOptions) -> int:
-    from router.deadletters import NotReplayed, rehearse
+    from router.operations.deadletters import NotReplayed, rehearse
 
     jetstream = await session.open_jetstream()
     found = [one async for one in rehearse(jetstream, chosen.read(jetstream, session.settings.streams.dlq.name), options)]

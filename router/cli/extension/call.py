@@ -18,7 +18,7 @@ from router.cli.option_values import read_object, read_text_payload
 from router.cli.output import print_json, printable
 
 if TYPE_CHECKING:
-    from router.extensions import Route
+    from router.routing.extensions import Route
 
 ERROR, ERROR_CODE = "Nats-Service-Error", "Nats-Service-Error-Code"
 
@@ -52,8 +52,8 @@ async def call(
 
 
 async def _find_route(session: CommandSession, extension_id: str, about: Mapping[str, Any]) -> Route:
-    from router.app.extension_store import ExtensionNotFound
-    from router.extensions import ExtensionRegistry
+    from router.routing.extensions import ExtensionRegistry
+    from router.services.extension_store import ExtensionNotFound
 
     entry = (await (await open_store(session)).get(extension_id)).entry
     who = {name: about[name] for name in ("tenant_id", "policy_id")}

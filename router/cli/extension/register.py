@@ -38,8 +38,8 @@ async def register(
     """
     if (file is None) == (id_ is None):
         raise typer.BadParameter("give a FILE, or --id with --type")
-    from router.extensions import EntryError, parse_entry
-    from router.extensions.parse import read_document
+    from router.routing.extensions import EntryError, parse_entry
+    from router.routing.extensions.parse import read_document
 
     if file is not None:
         document = dict(read_document(read_bytes(file, "FILE")))
@@ -61,7 +61,7 @@ async def register(
 
 def _make_document(extension_id: str, kind: str, subject: str | None, given: Document) -> Document:
     """Return the entry of these options; mistakes are reported as for a file."""
-    from router.extensions import KINDS, subject_of
+    from router.routing.extensions import KINDS, subject_of
 
     if kind not in KINDS:
         raise typer.BadParameter("must be " + ", ".join(KINDS), param_hint="--type")

@@ -14,7 +14,7 @@ from router.cli.option_values import choose_author, confirm
 from router.cli.output import print_json, printable
 
 if TYPE_CHECKING:
-    from router.app.extension_store import Registered
+    from router.services.extension_store import Registered
 
 COLUMNS = ("id", "type", "subjects", "timeout", "retry", "state", "version", "written", "by")
 

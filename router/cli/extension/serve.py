@@ -12,7 +12,7 @@ from router.cli.import_target import import_extensions
 from router.cli.output import print_event
 
 if TYPE_CHECKING:
-    from router.extension import Extension
+    from router.sdk.extension import Extension
 
 SAMPLES = ("normalize_text", "mask_payload", "pii_guard", "mask_pii", "echo_provider")
 
@@ -51,12 +51,12 @@ def serve_samples(session: CommandSession, register: Register = False, api_key: 
 
     Example:  router extension serve-samples --register
     """
-    found = [one for name in SAMPLES for one in import_extensions(f"router.samples.extensions.{name}")]
+    found = [one for name in SAMPLES for one in import_extensions(f"router.sdk.samples.extensions.{name}")]
     return _serve(session, found, api_key, register=register)
 
 
 def _serve(session: CommandSession, found: Sequence[Extension], api_key: str | None, **options: Any) -> Coroutine[Any, Any, int]:
-    from router.extension import ExtensionServer
+    from router.sdk.extension import ExtensionServer
 
     settings, subjects = session.settings, [one.subject for one in found]
     if api_key is None and settings.admin.api_key is not None:

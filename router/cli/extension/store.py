@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from router.app.extension_store import ExtensionStore
     from router.cli.session import CommandSession
+    from router.services.extension_store import ExtensionStore
 
 ExtensionId = Annotated[str, typer.Argument(metavar="ID", help="The extension's id.")]
 Author = Annotated[str | None, typer.Option(help="The author, for the history. Default: the user's name.")]
@@ -16,7 +16,7 @@ Author = Annotated[str | None, typer.Option(help="The author, for the history. D
 
 async def open_store(session: CommandSession) -> ExtensionStore:
     """Open the registry. Raises BrokerUnavailable."""
-    from router.app.extension_store import ExtensionStore
-    from router.buckets.documents import DocumentBucket
+    from router.delivery.buckets.documents import DocumentBucket
+    from router.services.extension_store import ExtensionStore
 
     return ExtensionStore(DocumentBucket(await session.open_jetstream(), session.settings.buckets.extensions.name))

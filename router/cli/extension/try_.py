@@ -14,20 +14,20 @@ import orjson
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, no_settings
+from router.cli.command import CommandSession, command, load_nothing
 from router.cli.extension.describe_effect import describe_effect
 from router.cli.import_target import import_extensions
 from router.cli.option_values import read_object, read_text_payload
 from router.cli.output import print_json, printable
 
 if TYPE_CHECKING:
-    from router.extension import Extension
+    from router.sdk.extension import Extension
     from router.sdk.extension.results import RequestFailed
 
 EMPTY = "{}"
 
 
-@command(no_settings)
+@command(load_nothing)
 def try_(
     session: CommandSession,
     target: Annotated[str, typer.Argument(metavar="FILE:FUNCTION", help="The extension; FILE may be a module's name.")],

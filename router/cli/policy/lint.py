@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, no_settings
+from router.cli.command import CommandSession, command, load_nothing
 
 Remark = tuple[str, str, str, str]  # file, severity, path inside the document, message
 COLUMNS = ("file", "", "where", "what")
 FIELDS = ("file", "severity", "path", "message")
 
 
-@command(no_settings)
+@command(load_nothing)
 def lint(
     session: CommandSession,
     path: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="A policy, or a directory of <tenant>/<policy>.json.", exists=True)],
@@ -41,8 +41,8 @@ def _list_documents(path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _check_document(file: Path, name: str) -> Iterator[Remark]:
-    from router.policy import PolicyError, load_policy
-    from router.policy import lint as findings_of
+    from router.routing.policy import PolicyError, load_policy
+    from router.routing.policy import lint as findings_of
 
     if file.suffix != ".json":
         yield name, "error", "", "is not a document's name: <tenant>/<policy>.json"

@@ -16,9 +16,9 @@ from router.cli.output import print_json, print_lines, print_table
 from router.cli.policy.store import Name, Tenant, open_store
 
 if TYPE_CHECKING:
-    from router.app.policy_store import Change, PolicyStore, Stored
     from router.contracts.version_record import VersionRecord
-    from router.policy.difference import DocumentDifference
+    from router.routing.policy.difference import DocumentDifference
+    from router.services.policy_store import Change, PolicyStore, Stored
 
 DELETED = "deleted"
 COLUMNS = ("tenant", "policy", "version", "author", "written", "hash")
@@ -67,7 +67,7 @@ async def history(session: CommandSession, tenant: Tenant, name: Name) -> None:
 
     Example:  router policy history acme default
     """
-    from router.app.policy_store import KEPT
+    from router.services.policy_store import KEPT
 
     changes = [_list_change_fields(change) for change in await (await open_store(session)).history(tenant, name)]
     if session.as_json:
@@ -83,7 +83,7 @@ async def diff(session: CommandSession, tenant: Tenant, name: Name, former: Form
 
     Example:  router policy diff acme default 3 4
     """
-    from router.policy.difference import find_differences
+    from router.routing.policy.difference import find_differences
 
     store = await open_store(session)
     before, after = [await store.get(tenant, name, version) for version in (former, later)]
@@ -95,8 +95,8 @@ async def diff(session: CommandSession, tenant: Tenant, name: Name, former: Form
 
 def _show_file(session: CommandSession, directory: Path, tenant: str, name: str) -> int:
     """Show `<tenant>/<policy>.json` of a directory."""
-    from router import ids
-    from router.policy import SHARED, PolicyError, load_policy
+    from router.core import ids
+    from router.routing.policy import SHARED, PolicyError, load_policy
 
     if not (ids.is_scoped(tenant) and ids.is_scoped(name)):
         raise typer.BadParameter("a tenant and a policy are ids: A-Z a-z 0-9 _ . : - without . or _ in front")
@@ -114,8 +114,8 @@ def _show_file(session: CommandSession, directory: Path, tenant: str, name: str)
 
 async def _find_policy(store: PolicyStore, tenant: str, name: str) -> tuple[str, VersionRecord]:
     """Return the tenant's own policy, else the shared one. Raises PolicyNotFound."""
-    from router.app.policy_store import PolicyNotFound
-    from router.policy import SHARED
+    from router.routing.policy import SHARED
+    from router.services.policy_store import PolicyNotFound
 
     for owner in (tenant, SHARED):
         try:
@@ -151,13 +151,13 @@ def _build_difference_row(one: DocumentDifference) -> tuple[str, str, str]:
 
 def _list_difference_fields(one: DocumentDifference) -> dict[str, object]:
     """Leave out `before` or `after` if it has no value."""
-    from router.policy.difference import ABSENT
+    from router.routing.policy.difference import ABSENT
 
     sides = {"before": one.before, "after": one.after}
     return {"path": one.path, **{name: value for name, value in sides.items() if value is not ABSENT}}
 
 
 def _format_value(value: object) -> str:
-    from router.policy.difference import ABSENT
+    from router.routing.policy.difference import ABSENT
 
     return "–" if value is ABSENT else orjson.dumps(value).decode()

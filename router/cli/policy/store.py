@@ -10,9 +10,9 @@ from router.cli import exit_codes
 from router.cli.output import print_json
 
 if TYPE_CHECKING:
-    from router.app.policy_store import PolicyStore
     from router.cli.session import CommandSession
-    from router.policy import PolicyError
+    from router.routing.policy import PolicyError
+    from router.services.policy_store import PolicyStore
 
 Tenant = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant, or _shared: every tenant's.")]
 Name = Annotated[str, typer.Argument(metavar="POLICY", help="The policy's id.")]
@@ -21,8 +21,8 @@ Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for
 
 async def open_store(session: CommandSession) -> PolicyStore:
     """Open the store. Raises BrokerUnavailable."""
-    from router.app.policy_store import PolicyStore
-    from router.buckets.documents import DocumentBucket
+    from router.delivery.buckets.documents import DocumentBucket
+    from router.services.policy_store import PolicyStore
 
     return PolicyStore(DocumentBucket(await session.open_jetstream(), session.settings.buckets.policies.name))
 

@@ -15,8 +15,8 @@ from router.cli.output import print_json
 from router.cli.policy.store import Author, open_store
 
 if TYPE_CHECKING:
-    from router.app.policy_files import Mistake
-    from router.app.policy_sync import PolicySyncStep
+    from router.services.policy_files import Mistake
+    from router.services.policy_sync import PolicySyncStep
 
 COLUMNS = ("", "tenant", "policy", "now", "what changes")
 
@@ -35,8 +35,8 @@ async def sync(
 
     Example:  router policy sync ./policies --dry-run
     """
-    from router.app.policy_files import read_policies
-    from router.app.policy_sync import apply_step, plan
+    from router.services.policy_files import read_policies
+    from router.services.policy_sync import apply_step, plan
 
     files = read_policies(directory)
     if files.mistakes or not files.policies:

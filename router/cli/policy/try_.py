@@ -17,7 +17,7 @@ from router.cli.policy.trial import combine_answers, list_trial_fields, print_tr
 
 if TYPE_CHECKING:
     from router.contracts.request import RouteRequest
-    from router.policy import ParsedPolicy, Policy
+    from router.routing.policy import ParsedPolicy, Policy
 
 SERVICE = "try_policy"
 MOST = 1000
@@ -61,8 +61,8 @@ async def try_(
 
 def _read_candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPolicy:
     """Check the candidate as `put` does: an error ends the command, a warning is only printed."""
-    from router.app.policy_check import check_policy
-    from router.policy import PolicyError, lint
+    from router.routing.policy import PolicyError, lint
+    from router.services.policy_check import check_policy
 
     try:
         parsed = check_policy(file.read_bytes(), tenant, policy)
@@ -75,7 +75,7 @@ def _read_candidate(file: Path, tenant: str, policy: str, as_json: bool) -> Pars
 
 async def _compare(session: CommandSession, candidate: ParsedPolicy, against: int, timeout_s: float, *, is_guessed: bool) -> int:
     """`is_guessed`: the tenant is the directory's name, not an option."""
-    from router.admin.service import ADMIN
+    from router.operations.admin.service import ADMIN
 
     owner, name = candidate.policy.tenant_id, candidate.policy.policy_id
     asked = {"tenant_id": owner, "policy_id": name, "policy": candidate.document, "against": against}
@@ -91,7 +91,7 @@ async def _compare(session: CommandSession, candidate: ParsedPolicy, against: in
 
 
 def _describe_empty(owner: str, name: str, *, is_recorded: bool, is_guessed: bool = False) -> str:
-    from router.policy import SHARED
+    from router.routing.policy import SHARED
 
     hint = f"; the tenant is {owner} because FILE's directory is called so: --tenant says another" if is_guessed else ""
     if is_recorded:
@@ -102,9 +102,9 @@ def _describe_empty(owner: str, name: str, *, is_recorded: bool, is_guessed: boo
 
 
 def _read_request(file: Path) -> RouteRequest:
-    from router.decide import read
-    from router.message import NO_HEADERS, Message
-    from router.outcome import Fault
+    from router.core.message import NO_HEADERS, Message
+    from router.core.outcome import Fault
+    from router.routing.decide import read
 
     asked = read(Message("try", file.read_bytes(), NO_HEADERS, "", "", 0, time.time_ns(), 1, "")).asked
     if isinstance(asked, Fault):
@@ -119,8 +119,8 @@ def _decide(session: CommandSession, policy: Policy, request: RouteRequest) -> i
 
     from router.cli.decision_record import STEPS, describe_answer
     from router.contracts.decision import Decision
-    from router.decide.explain import encode_answer
-    from router.policy import TraceStep, evaluate
+    from router.routing.decide.explain import encode_answer
+    from router.routing.policy import TraceStep, evaluate
 
     trace: list[TraceStep] = []
     answer = evaluate(policy, request, now=0.0, trace=trace)

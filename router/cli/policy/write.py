@@ -31,8 +31,8 @@ async def put(
 
     Example:  router policy put acme default ./default.json --replaces 3
     """
-    from router.app.policy_check import check_policy
-    from router.policy import PolicyError, lint
+    from router.routing.policy import PolicyError, lint
+    from router.services.policy_check import check_policy
 
     document = read_bytes(file, "FILE")
     try:

@@ -49,7 +49,7 @@ async def generate(
     """
     from random import SystemRandom
 
-    from router.clock import now_ms
+    from router.core.clock import now_ms
     from router.lake.generate import Load, LoadPlan, fill
 
     plan = LoadPlan(

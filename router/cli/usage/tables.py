@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from router.cli.command import CommandSession, command, no_settings
+from router.cli.command import CommandSession, command, load_nothing
 from router.cli.output import build_heading, build_table, open_console
 from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
 
@@ -15,13 +15,13 @@ Only = Annotated[str | None, typer.Argument(metavar="TABLE", help="One table. De
 AtLeast = Annotated[int, typer.Option(metavar="N", help="Only days with at least N files in a table.", min=2)]
 
 
-@command(no_settings)
+@command(load_nothing)
 def schema(session: CommandSession, name: Only = None) -> None:
     """Print the tables' columns and types. `day` is the directory a file lies in, and in no file.
 
     Example:  router usage schema silver
     """
-    from router.errors import Misconfigured
+    from router.core.errors import Misconfigured
     from router.lake.tables.schemas import TABLE_DESCRIPTIONS, list_columns
 
     if name is not None and name not in TABLE_DESCRIPTIONS:
@@ -31,7 +31,7 @@ def schema(session: CommandSession, name: Only = None) -> None:
     session.emit_one(fields, lambda: _print_columns(columns, TABLE_DESCRIPTIONS))
 
 
-@command(no_settings)
+@command(load_nothing)
 def compact(session: CommandSession, at_least: AtLeast = 8, warehouse: WarehouseAt = WAREHOUSE) -> None:
     """Merge files: fewer files, the same rows. Reads as of an earlier commit keep working: no committed file is removed.
 
