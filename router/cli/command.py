@@ -24,12 +24,12 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.options import AsJson
-from router.cli.session import CommandSession, load_nothing, load_settings
+from router.cli.session import CommandSession, load_settings, skip_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
 
-__all__ = ["CommandSession", "command", "load_nothing"]
+__all__ = ["CommandSession", "command", "skip_settings"]
 
 Status = int | None
 Work = Callable[Concatenate[CommandSession, ...], Status | Coroutine[Any, Any, Status]]
@@ -40,7 +40,7 @@ COPIED = ("__module__", "__name__", "__qualname__", "__doc__")
 
 
 def command(load: Load = load_settings, *, has_json: bool = True) -> Callable[[Work], Callable[..., None]]:
-    """Return the decorator of a command; `load_nothing` is the loader of one that needs none."""
+    """Return the decorator of a command; `skip_settings` is the loader of one that needs none."""
     settings = {one.name: one.replace(kind=Parameter.KEYWORD_ONLY) for one in _read_parameters(load)}
     shared = {**settings, **({JSON.name: JSON} if has_json else {})}
 

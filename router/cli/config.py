@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from router.cli.command import CommandSession, command, load_nothing
+from router.cli.command import CommandSession, command, skip_settings
 from router.cli.options import ConfigFile, NatsUrl
 
 
-@command(load_nothing)
+@command(skip_settings)
 def config(session: CommandSession, config: ConfigFile = None, nats_url: NatsUrl = None) -> None:
     """List every setting: value, source (default, file, variable, command line) and meaning. Secrets are hidden.
 

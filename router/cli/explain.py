@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, load_nothing
+from router.cli.command import CommandSession, command, skip_settings
 from router.cli.output import build_grid, build_heading, open_console, print_lines, print_table
 
 if TYPE_CHECKING:
     from router.contracts.codes import Code
 
 
-@command(load_nothing)
+@command(skip_settings)
 def explain(
     session: CommandSession,
     code: Annotated[

@@ -84,8 +84,8 @@ def load_settings(nats_url: NatsUrl = None, config: ConfigFile = None) -> Settin
     return load(config, {"nats.url": nats_url}).settings
 
 
-def load_nothing() -> Settings:
-    """Load nothing, for commands that have no settings."""
+def skip_settings() -> Settings:
+    """The loader of a command without settings."""
     raise AssertionError("this command has no settings")
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from router.cli.command import CommandSession, command, load_nothing
+from router.cli.command import CommandSession, command, skip_settings
 
 
-@command(load_nothing)
+@command(skip_settings)
 def version(session: CommandSession) -> None:
     """Print the versions of the router and of its main dependencies.
 

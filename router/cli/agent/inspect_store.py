@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, load_nothing
+from router.cli.command import CommandSession, command, skip_settings
 from router.cli.import_target import StoreFile
 from router.cli.output import build_grid, format_json, open_console
 
@@ -15,7 +15,7 @@ SHOWN = 200  # characters of a value in a table
 COLUMNS = ("place", "stream", "seq", "type", "key", "status", "attempts", "sent", "unsent")
 
 
-@command(load_nothing)
+@command(skip_settings)
 def hash_(session: CommandSession, store: StoreFile) -> None:
     """Print a store's hashes: of its events by stream and sequence, by arrival, and of what applying them changed.
 
@@ -31,7 +31,7 @@ def hash_(session: CommandSession, store: StoreFile) -> None:
     session.emit_one(found, lambda: open_console().print(build_grid(found.items())))
 
 
-@command(load_nothing)
+@command(skip_settings)
 def events(
     session: CommandSession,
     store: StoreFile,
@@ -55,7 +55,7 @@ def events(
     )
 
 
-@command(load_nothing)
+@command(skip_settings)
 def state(
     session: CommandSession,
     store: StoreFile,
@@ -84,7 +84,7 @@ def state(
     return exit_codes.OK if found or name is None else exit_codes.NO
 
 
-@command(load_nothing)
+@command(skip_settings)
 def verify(session: CommandSession, store: StoreFile) -> int:
     """Check a store: complete, nothing missing, nothing waiting. It reads every page. Exit status: 0 fine, 1 something is broken.
 

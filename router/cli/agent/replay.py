@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, load_nothing
+from router.cli.command import CommandSession, command, skip_settings
 from router.cli.import_target import AgentTarget, StoreFile, import_agent
 from router.cli.output import print_table, show_progress
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 HASHES = ("events", "state", "log", "effects")
 
 
-@command(load_nothing)
+@command(skip_settings)
 def replay(
     session: CommandSession,
     target: AgentTarget,

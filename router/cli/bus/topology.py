@@ -9,7 +9,7 @@ import typer
 from msgspec import to_builtins
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, load_nothing
+from router.cli.command import CommandSession, command, skip_settings
 from router.cli.option_values import read_bytes
 from router.cli.output import print_table
 
@@ -46,7 +46,7 @@ async def topology(
     return exit_codes.OK if apply or not found else exit_codes.NO
 
 
-@command(load_nothing, has_json=False)
+@command(skip_settings, has_json=False)
 def schema(session: CommandSession, check: CheckFile = None) -> None:  # noqa: ARG001 - the frame hands it to every command
     """Print the envelope's JSON Schema, for validators of other languages. Exit status of --check: 0 it is one, 1 it is none.
 

@@ -12,12 +12,12 @@ printing     tables for people, JSON lines for programs
 from __future__ import annotations
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, load_nothing
+from router.cli.command import CommandSession, command, skip_settings
 
 __all__ = ["demo"]
 
 
-@command(load_nothing)
+@command(skip_settings)
 async def demo(session: CommandSession) -> int:
     """Start a router and a worker on a NATS server of its own: decisions, the whole circle, dead letters, a replay.
 

@@ -14,7 +14,7 @@ import orjson
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, load_nothing
+from router.cli.command import CommandSession, command, skip_settings
 from router.cli.extension.describe_effect import describe_effect
 from router.cli.import_target import import_extensions
 from router.cli.option_values import read_object, read_text_payload
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EMPTY = "{}"
 
 
-@command(load_nothing)
+@command(skip_settings)
 def try_(
     session: CommandSession,
     target: Annotated[str, typer.Argument(metavar="FILE:FUNCTION", help="The extension; FILE may be a module's name.")],

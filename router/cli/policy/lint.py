@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, load_nothing
+from router.cli.command import CommandSession, command, skip_settings
 
 Remark = tuple[str, str, str, str]  # file, severity, path inside the document, message
 COLUMNS = ("file", "", "where", "what")
 FIELDS = ("file", "severity", "path", "message")
 
 
-@command(load_nothing)
+@command(skip_settings)
 def lint(
     session: CommandSession,
     path: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="A policy, or a directory of <tenant>/<policy>.json.", exists=True)],

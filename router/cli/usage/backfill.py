@@ -11,7 +11,7 @@ import typer
 from msgspec import to_builtins
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, load_nothing
+from router.cli.command import CommandSession, command, skip_settings
 from router.cli.output import build_grid, open_console
 from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, open_warehouse
 
@@ -27,7 +27,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Write without asking.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the difference.")]
 
 
-@command(load_nothing)
+@command(skip_settings)
 def backfill(
     session: CommandSession,
     *,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, load_nothing
+from router.cli.command import CommandSession, command, skip_settings
 from router.cli.output import show_progress
 from router.cli.usage.options import WAREHOUSE, AsOfCommit, Master, WarehouseAt, open_warehouse
 from router.cli.usage.print_report import print_report
@@ -43,7 +43,7 @@ Page = Annotated[
 AsCsv = Annotated[bool, typer.Option("--csv", help="CSV for spreadsheets.")]
 
 
-@command(load_nothing)
+@command(skip_settings)
 def report(
     session: CommandSession,
     *,

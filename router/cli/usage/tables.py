@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from router.cli.command import CommandSession, command, load_nothing
+from router.cli.command import CommandSession, command, skip_settings
 from router.cli.output import build_heading, build_table, open_console
 from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
 
@@ -15,7 +15,7 @@ Only = Annotated[str | None, typer.Argument(metavar="TABLE", help="One table. De
 AtLeast = Annotated[int, typer.Option(metavar="N", help="Only days with at least N files in a table.", min=2)]
 
 
-@command(load_nothing)
+@command(skip_settings)
 def schema(session: CommandSession, name: Only = None) -> None:
     """Print the tables' columns and types. `day` is the directory a file lies in, and in no file.
 
@@ -31,7 +31,7 @@ def schema(session: CommandSession, name: Only = None) -> None:
     session.emit_one(fields, lambda: _print_columns(columns, TABLE_DESCRIPTIONS))
 
 
-@command(load_nothing)
+@command(skip_settings)
 def compact(session: CommandSession, at_least: AtLeast = 8, warehouse: WarehouseAt = WAREHOUSE) -> None:
     """Merge files: fewer files, the same rows. Reads as of an earlier commit keep working: no committed file is removed.
 
