@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router import ids
-from router.ids import key, parts_of
+from router.core import ids
+from router.core.ids import key, parts_of
 
 
 @given(st.lists(st.text(), min_size=1).map(tuple))

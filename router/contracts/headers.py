@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
-from router import ids
+from router.core import ids
 
 TRACE_ID = "trace_id"
 TENANT_ID = "tenant_id"

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from router.contracts.headers import find_silencing_header
+from router.core.ids import is_literal_subject
+from router.core.message import Message, Reply
 from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import Headers
 from router.delivery.identical import MOST_LINES, IdenticalRequests
@@ -30,8 +32,6 @@ from router.delivery.pub_acks import (
     wrong_stream,
 )
 from router.delivery.reply_correlator import ReplyCorrelator, RequestIdentity
-from router.ids import is_literal_subject
-from router.message import Message, Reply
 
 MSG_ID = "Nats-Msg-Id"
 TENANT = "tenant_id"

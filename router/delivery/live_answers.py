@@ -15,7 +15,7 @@ from collections.abc import Callable
 from secrets import token_hex
 from zlib import crc32
 
-from router.clock import Clock, wall
+from router.core.clock import Clock, wall
 
 MOST = 200_000  # numbers in each of two generations, two for a request: some 40 MB together
 KEEP_S = 10.0
