@@ -214,7 +214,7 @@ INBOX = KillStory(
     "effects and dead letters",
     short=[
         *_in_postgres(inbox.count_in_transaction, _inbox_plan(INBOX_POINTS, 1, 1, 20)),
-        *_in_postgres(inbox.count_over_http, KillPlan(HTTP_POINTS, 1, 0, 30, OVER_HTTP)),
+        *_in_postgres(inbox.count_over_http, KillPlan(HTTP_POINTS, 1, 0, 30, OVER_HTTP, "over HTTP")),
         *LITERAL_INBOX,
     ],
     long=[
