@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from router.app.alerts import Alerts
 from router.app.app_context import AppContext
-from router.app.consumer_metrics import ConsumerMetrics
 from router.app.joined_subscription import JoinedSubscription, build_subscription
-from router.app.topology_monitor import TopologyMonitor
-from router.clock import Clock, steady
 from router.config import DrainConfig, Settings
+from router.core.clock import Clock, steady
 from router.delivery.consumer import Consumer
 from router.delivery.settle import Answer
-from router.observability import Metrics, ReadinessCheck
+from router.operations.observability import Metrics, ReadinessCheck
+from router.services.alerts import Alerts
+from router.services.consumer_metrics import ConsumerMetrics
+from router.services.topology_monitor import TopologyMonitor
 
 NOT_STARTED = ReadinessCheck(False, "not started")
 

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from router.app.answer_counts import count_answer
 from router.app.app_context import AppContext
-from router.app.handler_metrics import DecideMetrics
 from router.app.joined_subscription import SubscriptionHandler
-from router.app.own_inboxes import own_inboxes
-from router.app.refused_addresses import note_refused
 from router.config import DECIDE, Settings
 from router.contracts.answer import failure
 from router.contracts.content import is_same
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
 from router.contracts.extract import extract_ids, extract_request_ids
 from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, VERSION, message_id_in
-from router.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules, RequestLimits
+from router.core.message import Message, Reply
+from router.core.outcome import Fault
 from router.delivery.answers import Answers, ReplyRules
 from router.delivery.connection import Connection
 from router.delivery.settlement import NO_ROOM
-from router.message import Message, Reply
-from router.observability import Metrics
-from router.outcome import Fault
-from router.policy import RateLimits, Sessions, evaluate
+from router.operations.observability import Metrics
+from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules, RequestLimits
+from router.routing.policy import RateLimits, Sessions, evaluate
+from router.services.answer_counts import count_answer
+from router.services.handler_metrics import DecideMetrics
+from router.services.own_inboxes import own_inboxes
+from router.services.refused_addresses import note_refused
 
 BEFORE_PIPELINE_S = 5.0  # a request waits about so long at most until its pipeline begins
 

@@ -6,11 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from router.config import SUBSCRIPTIONS, BucketConfig, ConsumerConfig, Settings, StreamConfig, SubscriptionSpec
 from router.contracts import usage
-from router.contracts.dead_letter import dead_letter_subject
+from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS, dead_letter_subject
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
-
-WORKER_DEAD_LETTER_SUBJECTS = ("caf.exec.dlq.v1", "caf.deadletter.v1")  # dead letters of workers: assignments given up, and unreadable ones
-
 
 Specs = Sequence[SubscriptionSpec[ConsumerConfig]]
 

@@ -10,20 +10,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from router.admin.service_error import OVERLOADED
 from router.app.admin import build_request_guard
 from router.app.app_context import AppContext
 from router.app.decide_subscription import build_decide_rules
-from router.app.ingress_handler import IngressHandler, Store
 from router.config import DECIDE, Settings
 from router.contracts.decision import INTERNAL
 from router.contracts.ingress import SUBJECT, IngressAck, ack_bytes, ack_protobuf
+from router.core.errors import BrokerRefused, BrokerUnavailable
+from router.core.message import NO_HEADERS
 from router.delivery.api import JetStream
 from router.delivery.frame_parser import Headers
 from router.delivery.readback import ConfirmByReadback
-from router.errors import BrokerRefused, BrokerUnavailable
-from router.message import NO_HEADERS
-from router.observability import ReadinessCheck, events, logs
+from router.operations.admin.service_error import OVERLOADED
+from router.operations.observability import ReadinessCheck, events, logs
+from router.services.ingress_handler import IngressHandler, Store
 
 log = logs.logger(__name__)
 

@@ -12,17 +12,17 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from router import ids
 from router.app.app_context import AppContext
-from router.app.consumer_metrics import ConsumerMetrics
 from router.app.dead_letter_writer import build_dead_letter_writer
 from router.config import ConsumerConfig, Settings, SubscriptionSpec
 from router.contracts.extract import extract_ids
 from router.contracts.worker import MessageType
+from router.core import ids
+from router.core.message import Message, Reply
+from router.core.outcome import Fault, Handler
 from router.delivery.subscription import ConsumerOptions, StoredCopies, Subscription
-from router.message import Message, Reply
-from router.observability.tracing_messages import trace_dead_letter, trace_handler
-from router.outcome import Fault, Handler
+from router.operations.observability.tracing_messages import trace_dead_letter, trace_handler
+from router.services.consumer_metrics import ConsumerMetrics
 
 
 class SubscriptionHandler(Struct, frozen=True, kw_only=True):

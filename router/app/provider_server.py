@@ -4,8 +4,8 @@
                             └── one ProviderResponse, or StreamChunks up to one that is `done`, to the inbox of the client
 
 One instance of the queue group handles each request, in its own task. Every error is answered. Tenants share the slots
-for requests in flight (`router.fair_slots`): one that opens as many streams as it can leaves as many slots free. When the client stops
-listening to a stream (`calls.reply_streams`), the router cancels it, and its provider stops the same way.
+for requests in flight (`router.core.fair_slots`): one that opens as many streams as it can leaves as many slots free. When the client stops
+listening to a stream (`delivery.calls.reply_streams`), the router cancels it, and its provider stops the same way.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ from functools import partial
 from typing import Any
 
 from router.app.app_context import AppContext
-from router.app.own_inboxes import own_inboxes
 from router.app.provider_invoker import build_provider_invoker
-from router.app.refused_addresses import note_refused
-from router.calls.reply_streams import ReplyStreams
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
 from router.contracts.extract import extract_request_ids
 from router.contracts.headers import message_id_in
@@ -35,12 +32,15 @@ from router.contracts.provider import (
 from router.contracts.provider_call import read_time_left
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, last_chunk
 from router.contracts.provider_request import ProviderRequest, read_request
+from router.core.fair_slots import FairSlots
+from router.core.ids import is_literal_subject
+from router.core.message import NO_HEADERS
+from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.connection import head_of
 from router.delivery.frame_parser import Headers
-from router.fair_slots import FairSlots
-from router.ids import is_literal_subject
-from router.message import NO_HEADERS
-from router.observability import events, logs
+from router.operations.observability import events, logs
+from router.services.own_inboxes import own_inboxes
+from router.services.refused_addresses import note_refused
 
 log = logs.logger(__name__)
 

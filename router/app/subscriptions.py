@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from router.acks import AckRules, AcksHandler
 from router.app.app_context import AppContext
 from router.app.decide_subscription import join_decide
-from router.app.handler_metrics import AcksMetrics, ResultsMetrics
 from router.app.joined_subscription import JoinedSubscription, SubscriptionHandler
-from router.app.known_assignments import AckStore
 from router.config import ACKS, DECIDE, RESULTS, Settings
 from router.contracts.ack import ACK
 from router.contracts.result import RESULT
 from router.contracts.usage import SUBJECT
 from router.contracts.worker import WorkerMessageLimits
-from router.results import RecentOutcomes, ResultRules, ResultsHandler
-from router.results.first_results import DAY_S
+from router.routing.reports import AckRules, AcksHandler, RecentOutcomes, ResultRules, ResultsHandler
+from router.routing.reports.first_results import DAY_S
+from router.services.handler_metrics import AcksMetrics, ResultsMetrics
+from router.services.known_assignments import AckStore
 
 
 def build_results_handler(context: AppContext) -> ResultsHandler:

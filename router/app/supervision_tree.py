@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from router.app.admin import build_admin_station
-from router.app.alerts import Alerts
 from router.app.app_context import AppContext
 from router.app.consumer_child import ConsumerChild, DrainDeadline
 from router.app.decide_subscription import build_answers, build_decide_rules
@@ -14,16 +13,17 @@ from router.app.ingress_server import build_ingress_server
 from router.app.joined_subscription import JoinedSubscription
 from router.app.live_requests import build_live_requests
 from router.app.provider_server import ProviderServer
-from router.app.topology_monitor import TopologyMonitor
-from router.app.workers import Workers
 from router.config import DECIDE, Settings
-from router.deadletters.depth import DepthGauge
+from router.core.message import Message, Reply
 from router.delivery.answers import Answers
 from router.delivery.listen import Listener
 from router.delivery.settle import Answer
-from router.message import Message, Reply
-from router.observability import Metrics
-from router.supervision import Child, Helper, Intensity, Strategy, Supervisor, helper_states
+from router.operations.deadletters.depth import DepthGauge
+from router.operations.observability import Metrics, ReadinessCheck
+from router.operations.supervision import Child, Helper, Intensity, Strategy, Supervisor, helper_states
+from router.services.alerts import Alerts
+from router.services.topology_monitor import TopologyMonitor
+from router.services.workers import Workers
 
 OFTEN = Intensity(5, 30)
 
@@ -101,9 +101,15 @@ class SupervisionTree:
 
     async def _run_listener(self, child: ConsumerChild) -> None:
         settings = self._context.settings
+        self._context.checks["listener"] = self._check_listener
         live = build_live_requests(self._context, self._answers, lambda: child.consumer, build_decide_rules(settings).limits)
         stream, decide = DECIDE.read_stream(settings).name, settings.decide
         await Listener(self._context.jetstream, stream, decide.taken_subject, self._answers, live=live, queue=decide.deliver_group).run()
+
+    def _check_listener(self) -> ReadinessCheck:
+        """Before the listener hears every inbox, the answer to a request may go to the reply subject alone."""
+        is_listening = self._answers.is_listening
+        return ReadinessCheck(is_listening, "hears every request" if is_listening else "does not hear every request yet")
 
     def _worker_listeners(self) -> Supervisor:
         workers, connection = self._workers, self._context.connections.workers

@@ -13,16 +13,16 @@ from collections.abc import Awaitable, Callable, Mapping
 import nats.errors
 import orjson
 
-from router import ids
 from router.bus.publisher import MSG_ID, effect_of
 from router.bus.settings import BusSettings
 from router.bus.subjects import query_subject
 from router.contracts.codec import read_object, write_value
 from router.contracts.envelope import MessageEnvelope, read_envelope
+from router.core import ids
+from router.core.errors import BrokerUnavailable, Poison, RouterError, Unanswered
+from router.core.signatures import require_call
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
-from router.errors import BrokerUnavailable, Poison, RouterError, Unanswered
-from router.signatures import require_call
 
 AT_ONCE = 64  # requests at once; one more is answered `overloaded`
 WITHIN_S = 30.0  # for one response: a responder that hangs would keep its place for ever, and 64 of them all places

@@ -16,7 +16,7 @@ from router.cli.formatting import format_bytes
 from router.cli.output import build_grid, build_heading, open_console
 
 if TYPE_CHECKING:
-    from router.buckets.assignments import StoredAssignment
+    from router.delivery.buckets.assignments import StoredAssignment
 
 Facts = Iterable[tuple[str, object]]
 

@@ -14,8 +14,8 @@ from router.cli.output import print_json, print_records
 from router.cli.session import open_jetstream, run_client
 
 if TYPE_CHECKING:
-    from router.buckets.assignments import StoredAssignment
     from router.config import Settings
+    from router.delivery.buckets.assignments import StoredAssignment
 
 assignments = typer.Typer(
     invoke_without_command=True, help="Assignments: what was pushed to workers, and their status.", rich_markup_mode="rich"
@@ -65,7 +65,7 @@ def show(
 
 
 async def _list(settings: Settings, wanted: dict[str, Any], as_json: bool) -> int:
-    from router.buckets.assignments import list_assignments
+    from router.delivery.buckets.assignments import list_assignments
 
     async with open_jetstream(settings) as jetstream:
         found = [one async for one in list_assignments(jetstream, settings.buckets.assignments_known.name, **wanted)]
@@ -76,8 +76,8 @@ async def _list(settings: Settings, wanted: dict[str, Any], as_json: bool) -> in
 
 
 async def _show(settings: Settings, assignment_id: str, as_json: bool) -> int:
-    from router.buckets.assignments import find_assignment
     from router.cli.assignment import print_assignment
+    from router.delivery.buckets.assignments import find_assignment
 
     bucket = settings.buckets.assignments_known
     async with open_jetstream(settings) as jetstream:

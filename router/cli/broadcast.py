@@ -59,9 +59,9 @@ async def ask_all_instances(
     connection: Connection, subject: str, asked: Mapping[str, object], settings: Settings, timeout_s: float
 ) -> InstanceAnswers:
     """Return what every instance answers within `timeout_s`; no answer at all is no error. Raises Poison if the question is too large."""
-    from router.admin.request_guard import API_KEY
+    from router.core.errors import Poison
     from router.delivery.connection import head_of
-    from router.errors import Poison
+    from router.operations.admin.request_guard import API_KEY
 
     question, answers, key = orjson.dumps(asked), InstanceAnswers(), settings.admin.api_key
     head = head_of({API_KEY: key.get_secret_value()} if key is not None else {})

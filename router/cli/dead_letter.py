@@ -14,7 +14,7 @@ from router.cli.formatting import format_bytes
 from router.cli.output import build_grid, build_heading, open_console
 
 if TYPE_CHECKING:
-    from router.deadletters import DeadLetter
+    from router.operations.deadletters import DeadLetter
 
 
 def build_row(letter: DeadLetter) -> Sequence[object]:

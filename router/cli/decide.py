@@ -95,7 +95,7 @@ async def _decide_many(settings: Settings, lines: list[bytes], timeout_s: float)
 
 
 async def _ask(client: Client, line: bytes, timeout_s: float) -> tuple[int, object]:
-    from router.errors import RouterError, Unanswered
+    from router.core.errors import RouterError, Unanswered
 
     try:
         answer: Answer = await client.decide_raw(line, timeout=timeout_s)

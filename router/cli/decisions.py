@@ -54,8 +54,8 @@ def explain(
 
 
 async def _explain(settings: Settings, asked: Mapping[str, object], timeout_s: float, as_json: bool) -> int:
-    from router.admin.service import ADMIN
     from router.cli.decision_record import print_decision_record
+    from router.operations.admin.service import ADMIN
 
     async with open_jetstream(settings) as jetstream:
         answers = await ask_all_instances(jetstream.connection, ADMIN + SERVICE, asked, settings, timeout_s)

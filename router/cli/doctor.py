@@ -13,7 +13,7 @@ from router.cli.session import open_jetstream, run_client
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.doctor import Finding
+    from router.operations.doctor import Finding
 
 WORST_FIRST = ("fail", "warn", "ok")
 
@@ -36,7 +36,7 @@ def doctor(
 async def _examine(settings: Settings, monitor: str | None, as_json: bool) -> int:
     from router.app import declare_topology
     from router.app.inbox_doctor import examine_inbox
-    from router.doctor import Verdict, collect, examine
+    from router.operations.doctor import Verdict, collect, examine
 
     async with open_jetstream(settings) as jetstream:
         facts = await collect(

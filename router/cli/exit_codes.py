@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 
 import typer
 
-from router import masking
 from router.cli.output import printable
-from router.errors import BrokerUnavailable, Misconfigured, NotFound, RouterError, Unanswered, describe_causes
+from router.core import masking
+from router.core.errors import BrokerUnavailable, Misconfigured, NotFound, RouterError, Unanswered, describe_causes
 from router.mailbox.errors import DatabaseUnavailable
 
 OK = 0
@@ -48,7 +48,7 @@ def report_errors(*, unavailable: int = NO_ANSWER) -> Iterator[None]:
 def _start_tracing() -> AbstractContextManager[None]:
     if not any(name.startswith("OTEL_") for name in os.environ):
         return contextlib.nullcontext()  # without tracing, nothing needs to be imported for it
-    from router.observability.tracing_setup import export_spans
+    from router.operations.observability.tracing_setup import export_spans
 
     return export_spans()
 

@@ -12,7 +12,7 @@ from router.cli.options import AsJson
 from router.cli.output import build_grid, build_heading, open_console, print_json, print_lines, print_table
 
 if TYPE_CHECKING:
-    from router.codes import Code
+    from router.contracts.codes import Code
 
 
 def explain(
@@ -27,7 +27,7 @@ def explain(
 
     Example:  router explain policy_not_found    router explain POL-047-006    router explain
     """
-    from router import codes
+    from router.contracts import codes
 
     if code is None:
         _list(as_json)
@@ -40,7 +40,7 @@ def explain(
 
 
 def _list(as_json: bool) -> None:
-    from router.codes import read_codes
+    from router.contracts.codes import read_codes
 
     if as_json:
         print_lines(_fields(one) for one in read_codes().values())
@@ -50,7 +50,7 @@ def _list(as_json: bool) -> None:
 
 def _list_rows() -> Iterator[tuple[object, ...]]:
     """Yield a line for each place where a code occurs, kind by kind."""
-    from router.codes import KINDS, read_codes
+    from router.contracts.codes import KINDS, read_codes
 
     for kind in KINDS:
         for one in read_codes().values():
@@ -59,8 +59,8 @@ def _list_rows() -> Iterator[tuple[object, ...]]:
 
 
 def _show(found: Code, as_json: bool) -> None:
-    from router.codes import KINDS
-    from router.codes.pages import locate
+    from router.contracts.codes import KINDS
+    from router.contracts.codes.pages import locate
 
     fields = _fields(found)
     if as_json:
@@ -82,7 +82,7 @@ def _fields(code: Code) -> dict[str, object]:
     """Return the code with the sentence of its rule; without it if the pages are not installed."""
     from msgspec import to_builtins
 
-    from router.codes.pages import read_rule
+    from router.contracts.codes.pages import read_rule
 
     rule = read_rule(code.page)
     return to_builtins(code) if rule is None else {**to_builtins(code), "rule": rule}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 
 METAVAR = "MODULE:FUNCTION"
 

@@ -59,7 +59,7 @@ def backlog(dsn: Dsn = None, config: ConfigFile = None, as_json: AsJson = False)
 
 async def _consume(service: InboxService) -> int:
     from router.cli.signals import run_until_signal
-    from router.observability import configure
+    from router.operations.observability import configure
 
     configure(service.settings.log.level, service.settings.log.format)
     facts = {"stream": service.rules.stream, "durable": service.rules.durable}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from router.masking import printable as printable  # noqa: PLC0414 - where commands look for it
+from router.core.masking import printable as printable  # noqa: PLC0414 - where commands look for it
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -41,7 +41,7 @@ def request(
 async def _show(settings: Settings, tenant: str, request_id: str, look: int, as_json: bool) -> int:
     from msgspec import to_builtins
 
-    from router.app.request_steps import find_request_steps
+    from router.services.request_steps import find_request_steps
 
     async with open_jetstream(settings) as jetstream:
         found = await find_request_steps(jetstream, settings, tenant, request_id, look=look)

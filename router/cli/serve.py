@@ -16,7 +16,7 @@ from router.cli.options import ConfigFile, NatsUrl, PoliciesDir, Processes, Rena
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.embedded import EmbeddedServer
+    from router.operations.embedded import EmbeddedServer
 
 STORE = Path(".router/nats")
 PORT = 4222
@@ -62,14 +62,14 @@ def serve(
 
 
 def _make_server(store: Path, port: int) -> EmbeddedServer:
-    from router.embedded import EmbeddedServer
+    from router.operations.embedded import EmbeddedServer
 
     return EmbeddedServer(store, port=port)
 
 
 def _load_settings(config: Path | None, given: Mapping[str, object], server: EmbeddedServer | None) -> Settings:
     from router.config import load
-    from router.errors import Misconfigured
+    from router.core.errors import Misconfigured
 
     settings = load(config, given if server is None else {**given, "nats.url": server.url}).settings
     directory = settings.policies.dir
@@ -86,7 +86,7 @@ def _set_policies_dir(directory: Path | None, settings: Settings) -> Settings:
 
 async def _serve(read: Read, server: EmbeddedServer | None) -> int:
     from router.cli.signals import run_until_signal, serve_on_embedded_broker
-    from router.observability import configure
+    from router.operations.observability import configure
 
     settings = read()
     configure(settings.log.level, settings.log.format)
@@ -110,9 +110,9 @@ async def _serve(read: Read, server: EmbeddedServer | None) -> int:
 
 async def _drop_unused_samples(settings: Settings) -> Settings:
     """Return the settings to announce: with the samples only if the server has no policy of a user."""
-    from router.app.policy_seed import has_only_samples
     from router.cli.policy.store import open_store
-    from router.errors import NotFound
+    from router.core.errors import NotFound
+    from router.services.policy_seed import has_only_samples
 
     if settings.policies.dir != find_samples():
         return settings
@@ -135,7 +135,7 @@ def _serve_alone(read: Read, announce: Announce) -> Serve:
 
 def _serve_fleet(read: Read, announce: Announce) -> tuple[Serve, Callable[[], None]]:
     """This process is the parent of several routers; return the functions that serve and reload."""
-    from router.fleet import Fleet
+    from router.operations.fleet import Fleet
 
     fleet = Fleet(read, announce)
     return fleet.run, fleet.reload
@@ -143,9 +143,9 @@ def _serve_fleet(read: Read, announce: Announce) -> tuple[Serve, Callable[[], No
 
 def find_samples() -> Path:
     """Return the directory of the policies that come with the package."""
-    from router.samples import find_policies
+    from router.services.policy_seed import SAMPLE_POLICIES
 
-    return find_policies()
+    return SAMPLE_POLICIES
 
 
 def _announce(nats_url: str, http: str, settings: Settings) -> None:

@@ -33,12 +33,12 @@ def tree(
 def _draw_trees(nats_url: str | None, config: Path | None, processes: int | None) -> dict[str, str]:
     from router.app import RouterService
     from router.config import load
-    from router.supervision import draw
+    from router.operations.supervision import draw
 
     settings = load(config, {"nats.url": nats_url, "processes": processes}).settings
     if settings.processes == 1:
         return {"tree": draw(RouterService(settings).tree())}
-    from router.fleet import Fleet
+    from router.operations.fleet import Fleet
 
     parent = Fleet(lambda: settings).tree(settings)
     return {"tree": draw(parent), "process": draw(RouterService(settings, http=False).tree())}

@@ -104,7 +104,7 @@ async def _work(worker: Worker, settings: Settings, facts: dict[str, object], cl
     from contextlib import nullcontext
 
     from router.cli.signals import run_until_signal
-    from router.observability import configure
+    from router.operations.observability import configure
 
     configure(settings.log.level, settings.log.format)
     announce = partial(_announce, worker.worker_id, facts)

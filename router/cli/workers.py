@@ -16,7 +16,7 @@ from router.cli.session import open_jetstream, run_client
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.workers import Liveness, TrackedWorker, WorkerCondition
+    from router.routing.reports import Liveness, TrackedWorker, WorkerCondition
 
 COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
 TICK_S = 0.05
@@ -41,9 +41,9 @@ def workers(
 
 
 async def _listen(settings: Settings, seconds: float, as_json: bool) -> int:
-    from router.clock import steady
     from router.contracts.heartbeat import SUBJECTS
-    from router.workers import Liveness
+    from router.core.clock import steady
+    from router.routing.reports import Liveness
 
     known, refused = Liveness(), dict[tuple[str | None, str], None]()
     async with open_jetstream(settings) as jetstream:
@@ -67,8 +67,8 @@ async def _listen(settings: Settings, seconds: float, as_json: bool) -> int:
 
 def _on_heartbeat(known: Liveness, refused: dict[tuple[str | None, str], None], data: bytes, headers: Mapping[str, str] | None) -> None:
     """Take one heartbeat, or keep the reason why it is none, in order; at most `MOST_REFUSED`."""
-    from router.clock import now_ms, steady
     from router.contracts.heartbeat import Heartbeat, read_claimed_id, read_heartbeat
+    from router.core.clock import now_ms, steady
 
     beat = read_heartbeat(data, now_ms(), headers or {})
     if isinstance(beat, Heartbeat):
@@ -93,7 +93,7 @@ async def _wait(seconds: float, known: Liveness) -> None:
 
 
 def _build_row(worker: TrackedWorker, condition: WorkerCondition, now: float) -> tuple[object, ...]:
-    from router.doctor.words import share, span
+    from router.operations.doctor.words import share, span
 
     beat = worker.beat
     load = share(beat.load) if beat.load is not None else None

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from router.config.group import list_settings
 from router.config.settings import Settings
-from router.masking import MASK, has_key, hide_keys, hide_login, hide_query
+from router.core.masking import MASK, has_key, hide_keys, hide_login, hide_query
 
 
 class Row(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
-from router import ids
-from router.masking import has_key
+from router.core import ids
+from router.core.masking import has_key
 
 FOREIGN = ("$", "_INBOX", "_R_")  # subjects of the server and of clients: a message of the router there would be a command, or an answer
 

@@ -34,7 +34,7 @@ from router.config.sources import (
     from_specifications,
     is_service_link,
 )
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 
 NOTHING: Mapping[str, object] = MappingProxyType({})
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from router.deferred import Deferred
+from router.core.deferred import Deferred
+from router.core.message import Message
 from router.delivery.connection import Connection
 from router.delivery.pooled_call import PooledCall
 from router.delivery.subscription import IN_PROGRESS
-from router.message import Message
 
 SIGNALS = 4  # in one ack wait: a process, a broker or a machine that stands still for most of the rest costs no delivery
 

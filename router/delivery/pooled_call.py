@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
-from router.message import Message
-from router.outcome import Outcome
+from router.core.message import Message
+from router.core.outcome import Outcome
 
 
 class PooledCall:

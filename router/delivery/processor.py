@@ -18,9 +18,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 
 from msgspec.structs import replace
 
-from router.ack_subject import parse_ack_subject
-from router.crashpoints import crashpoint
-from router.deferred import Deferred
+from router.core.ack_subject import parse_ack_subject
+from router.core.crashpoints import crashpoint
+from router.core.deferred import Deferred
+from router.core.errors import BrokerUnavailable
+from router.core.message import NO_HEADERS, Message
+from router.core.outcome import Done, Fault, Outcome, Retry
 from router.delivery.acked_publisher import EffectPublisher
 from router.delivery.attempts import AttemptCounter
 from router.delivery.background_tasks import BackgroundTasks
@@ -35,9 +38,6 @@ from router.delivery.settlement import PendingSettlement, Settlement, decide_set
 from router.delivery.subscription import Subscription
 from router.delivery.task_pool import PooledOutcome, TaskPool
 from router.delivery.unavailable_retry import UnavailableRetry
-from router.errors import BrokerUnavailable
-from router.message import NO_HEADERS, Message
-from router.outcome import Done, Fault, Outcome, Retry
 
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
 ANSWERED = Done()  # from its live copy

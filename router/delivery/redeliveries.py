@@ -18,7 +18,10 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from router.deferred import Deferred
+from router.core.deferred import Deferred
+from router.core.errors import RouterError
+from router.core.message import Message
+from router.core.outcome import Fault, Outcome, Retry
 from router.delivery.attempts import AttemptCounter, AttemptRecord
 from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
@@ -26,9 +29,6 @@ from router.delivery.in_flight import InFlight
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.pooled_call import PooledCall
 from router.delivery.subscription import Subscription
-from router.errors import RouterError
-from router.message import Message
-from router.outcome import Fault, Outcome, Retry
 
 KILLED = Fault("internal", "begun as often as allowed, and no attempt settled it: its process died, or its dead letter found no room")
 ATTEMPTS = "attempts"

@@ -14,11 +14,11 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
 
+from router.core.message import Message
 from router.delivery.acked_publisher import EffectPublisher, NotPublished, Receipts
 from router.delivery.api import NO_ROOM
 from router.delivery.settlement import PendingSettlement
 from router.delivery.subscription import Subscription
-from router.message import Message
 
 TENANTS = 4  # one tenant may take this part of the places
 

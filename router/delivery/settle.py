@@ -11,7 +11,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from router.crashpoints import crashpoint, crashpoint_sent
+from router.core.crashpoints import crashpoint, crashpoint_sent
+from router.core.message import Message, Reply
+from router.core.outcome import Commit, Done
 from router.delivery.acked_publisher import EffectPublisher, NotPublished, Receipts
 from router.delivery.connection import Connection
 from router.delivery.in_flight import InFlight
@@ -19,8 +21,6 @@ from router.delivery.pause_switch import PauseSwitch
 from router.delivery.refused_storage import RefusedStorage
 from router.delivery.settlement import PendingSettlement, decide_without_storage
 from router.delivery.subscription import ACK, WAITING, Subscription
-from router.message import Message, Reply
-from router.outcome import Commit, Done
 
 PUBLISHING = "publishing"
 

@@ -12,11 +12,11 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from router.backoff import delay_after
+from router.core.backoff import delay_after
+from router.core.errors import Poison
+from router.core.message import Effect, Message, Reply
+from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Hold, Outcome, Retry
 from router.delivery.subscription import ACK, DEAD_LETTER_REFUSED, DECLINED, SENT_BACK, Subscription
-from router.errors import Poison
-from router.message import Effect, Message, Reply
-from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Hold, Outcome, Retry
 
 INTERNAL = Fault("internal", "the handler failed")
 NO_ROOM = Fault("storage_full", "what must be stored finds no room")

@@ -13,10 +13,10 @@ import asyncio
 from collections.abc import Callable
 from contextvars import copy_context
 
+from router.core.errors import BrokerUnavailable
+from router.core.message import Message
+from router.core.outcome import Outcome
 from router.delivery.pooled_call import PooledCall
-from router.errors import BrokerUnavailable
-from router.message import Message
-from router.outcome import Outcome
 
 PooledOutcome = Outcome | BrokerUnavailable | None  # None: cancelled, the message is to go back
 

@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from router.core.errors import BrokerUnavailable
+from router.core.message import Message
+from router.core.outcome import Outcome
 from router.delivery.pause_switch import PauseSwitch
-from router.errors import BrokerUnavailable
-from router.message import Message
-from router.outcome import Outcome
 
 HANDLER = "handler"
 

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
-from router.app.extension_store import ExtensionNotFound, ExtensionStore, Written
-from router.buckets.documents import DocumentBucket
-from router.buckets.entries import BucketEntry, DeletedKey
-from router.errors import BrokerUnavailable, Conflict
-from router.extensions import EntryError
-from router.extensions.parse import LARGEST
+from router.core.errors import BrokerUnavailable, Conflict
+from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.buckets.entries import BucketEntry, DeletedKey
+from router.routing.extensions import EntryError
+from router.routing.extensions.parse import LARGEST
+from router.services.extension_store import ExtensionNotFound, ExtensionStore, Written
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.registry import a_version, an_entry
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.app.policy_store import PolicyNotFound
-from router.errors import BrokerUnavailable, Conflict
-from router.ids import key
-from router.policy import PolicyError
+from router.core.errors import BrokerUnavailable, Conflict
+from router.core.ids import key
+from router.routing.policy import PolicyError
+from router.services.policy_store import PolicyNotFound
 from tests.support.policies_at_run_time import Place, a_place, a_policy_of
 
 ACME = ("acme", "default")

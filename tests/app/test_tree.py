@@ -4,8 +4,8 @@ from pathlib import Path
 
 from router.app import RouterService
 from router.config import Settings, load
-from router.fleet import Fleet
-from router.supervision import draw
+from router.operations.fleet import Fleet
+from router.operations.supervision import draw
 
 ARCHITECTURE = Path(__file__).parents[2] / "router" / "ARCHITECTURE.md"
 

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from router.deferred import Deferred
-from router.errors import BrokerUnavailable, Poison
-from router.message import Effect, Message, Reply
-from router.outcome import Done, Fault, Hold, Outcome, Retry
+from router.core.deferred import Deferred
+from router.core.errors import BrokerUnavailable, Poison
+from router.core.message import Effect, Message, Reply
+from router.core.outcome import Done, Fault, Hold, Outcome, Retry
 from tests.support.delivery import a_processor, token_of
 from tests.support.waiting import until
 

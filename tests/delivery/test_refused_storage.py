@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 from msgspec.structs import replace
 
+from router.core.message import Effect, Message, Reply
+from router.core.outcome import Dead, Done, Fault, Outcome, Retry
 from router.delivery.acked_publisher import NotPublished, Receipts
 from router.delivery.refused_storage import RefusedStorage
 from router.delivery.settlement import PendingSettlement, decide_settlement, decide_without_storage
 from router.delivery.subscription import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK
-from router.message import Effect, Message, Reply
-from router.outcome import Dead, Done, Fault, Outcome, Retry
 from tests.support.delivery import Watcher, a_delivery, a_subscription, receipts_for
 from tests.support.waiting import until
 

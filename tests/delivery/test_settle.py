@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from router.core.message import Effect, Message, Reply
+from router.core.outcome import Commit, Dead, Done, Fault, Outcome, Receipt
 from router.delivery.in_flight import InFlight
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.settle import Settler
 from router.delivery.settlement import PendingSettlement, decide_settlement
-from router.message import Effect, Message, Reply
-from router.outcome import Commit, Dead, Done, Fault, Outcome, Receipt
 from tests.support.delivery import FakeConnection, FakePublisher, Watcher, a_delivery, a_subscription, token_of
 from tests.support.waiting import until
 

@@ -19,12 +19,12 @@ from router.config.group import add_fields
 from router.config.names import SettingNames
 from router.config.stream import declare_stream
 from router.contracts.result import RESULT
+from router.core.errors import Misconfigured
+from router.core.message import Message
+from router.core.outcome import Dead, Done, Fault, Outcome
 from router.delivery import topology
 from router.delivery.api import JetStream
-from router.errors import Misconfigured
-from router.message import Message
-from router.outcome import Dead, Done, Fault, Outcome
-from router.supervision import draw
+from router.operations.supervision import draw
 from tests.support.deployed import DEPLOY, TOML, Deployed
 from tests.support.service import a_router
 from tests.support.stories import letters, metric, page

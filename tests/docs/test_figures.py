@@ -10,11 +10,11 @@ from router.config import Settings
 from router.config.group import list_settings
 from router.config.names import NAMES
 from router.contracts.headers import describe
-from router.extensions import entry
-from router.observability import Metrics, events
-from router.observability.metrics import ParentMetrics
-from router.policy.fields import PolicyError
-from router.policy.parse import parse_policy
+from router.operations.observability import Metrics, events
+from router.operations.observability.metrics import ParentMetrics
+from router.routing.extensions import entry
+from router.routing.policy.fields import PolicyError
+from router.routing.policy.parse import parse_policy
 from tests.docs.pages import TOP, find_pages, relative_name
 
 DOCS = TOP / "docs"

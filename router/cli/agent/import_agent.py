@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli.import_target import import_function
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 
 if TYPE_CHECKING:
     from router.runtime.adapter import AgentAdapter

@@ -73,7 +73,7 @@ def state(
     """
     from msgspec.structs import asdict
 
-    from router.masking import shorten
+    from router.core.masking import shorten
     from router.runtime.state_entries import list_state_entries
 
     with exit_codes.report_errors():

@@ -29,7 +29,7 @@ def replay(
 ) -> None:
     """Apply a store's events to a fresh one and compare. Nothing is published. Exit status: 0 the same, 1 not.
 
-    Example:  router agent replay router.samples.agents.ledger:Ledger --store ledger.db
+    Example:  router agent replay router.sdk.samples.agents.ledger:Ledger --store ledger.db
     """
     with exit_codes.report_errors():
         result = _replay(import_agent(target), store, into, as_json)

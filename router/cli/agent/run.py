@@ -35,11 +35,11 @@ def run(
     Prints one JSON line, agent.ready, once the previous run's work is finished and messages are fetched. Logs go to standard error.
     Exit status: 1 the store failed, 2 the store, the durable or the filters are another's, 3 no broker answered.
 
-    Example:  router agent run router.samples.agents.ledger:Ledger --store ledger.db
+    Example:  router agent run router.sdk.samples.agents.ledger:Ledger --store ledger.db
     """
     from router.app.garbage_collection import calm_collector
     from router.cli.signals import run_until_signal
-    from router.observability import configure
+    from router.operations.observability import configure
     from router.sdk.agent import Agent
 
     with exit_codes.report_errors():

@@ -15,7 +15,7 @@ from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.message import Effect
+    from router.core.message import Effect
 
 
 def send(

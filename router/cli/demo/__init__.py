@@ -38,7 +38,7 @@ async def _play(telling: DemoPrinter) -> int:
     from router.cli.demo.chapters import play_decisions, play_repair, play_round_trip
     from router.cli.demo.environment import open_environment
     from router.cli.demo.requests import check_counters
-    from router.observability import configure
+    from router.operations.observability import configure
 
     configure("error")
     problems: list[str] = []

@@ -15,7 +15,7 @@ from router.cli.demo.recorder import ObservedMessage
 from router.cli.demo.requests import Counters, DemoCall
 from router.cli.exit_codes import complain
 from router.cli.output import build_table, open_console, print_lines
-from router.deadletters import DeadLetter, as_fields
+from router.operations.deadletters import DeadLetter, as_fields
 
 _LABEL = re.compile(r'(\w{1,100})="([^"]*)"')
 

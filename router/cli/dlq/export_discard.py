@@ -80,7 +80,7 @@ def discard(
 
 
 async def _export(settings: Settings, chosen: DeadLetterSelection, output: Path | None) -> int:
-    from router.deadletters import export as write_out
+    from router.operations.deadletters import export as write_out
 
     stream = settings.streams.dlq.name
     async with open_jetstream(settings) as jetstream:
@@ -94,7 +94,7 @@ async def _export(settings: Settings, chosen: DeadLetterSelection, output: Path 
 
 
 async def _discard(settings: Settings, chosen: DeadLetterSelection, *, yes: bool, erase: bool, as_json: bool) -> int:
-    from router.deadletters import discard as discard_letters
+    from router.operations.deadletters import discard as discard_letters
 
     stream = settings.streams.dlq.name
     async with open_jetstream(settings) as jetstream:

@@ -14,7 +14,7 @@ from router.cli.session import open_jetstream, run_with
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.deadletters import DeadLetterFilter
+    from router.operations.deadletters import DeadLetterFilter
 
 COLUMNS = ("seq", "stored", "subject", "reason", "error", "tenant", "message id")
 
@@ -67,7 +67,7 @@ def stats(of: Of = "router", nats_url: NatsUrl = None, config: ConfigFile = None
 
 async def _list(settings: Settings, wanted: DeadLetterFilter, limit: int, as_json: bool) -> int:
     from router.cli.dead_letter import build_row
-    from router.deadletters import as_fields, list_newest_first
+    from router.operations.deadletters import as_fields, list_newest_first
 
     async with open_jetstream(settings) as jetstream:
         letters = [letter async for letter in list_newest_first(jetstream, settings.streams.dlq.name, wanted, limit)]
@@ -76,7 +76,7 @@ async def _list(settings: Settings, wanted: DeadLetterFilter, limit: int, as_jso
 
 
 async def _groups(settings: Settings, wanted: DeadLetterFilter, as_json: bool) -> int:
-    from router.deadletters import group_by, read_by_filter, reason_and_error
+    from router.operations.deadletters import group_by, read_by_filter, reason_and_error
 
     async with open_jetstream(settings) as jetstream:
         groups = await group_by(read_by_filter(jetstream, settings.streams.dlq.name, wanted), reason_and_error)
@@ -93,8 +93,8 @@ async def _groups(settings: Settings, wanted: DeadLetterFilter, as_json: bool) -
 
 async def _show(settings: Settings, sequence: int, as_json: bool) -> int:
     from router.cli.dead_letter import print_dead_letter
-    from router.deadletters import as_full_fields
-    from router.deadletters import show as letter_at
+    from router.operations.deadletters import as_full_fields
+    from router.operations.deadletters import show as letter_at
 
     async with open_jetstream(settings) as jetstream:
         letter = await letter_at(jetstream, settings.streams.dlq.name, sequence)
@@ -109,7 +109,7 @@ async def _show(settings: Settings, sequence: int, as_json: bool) -> int:
 
 
 async def _stats(settings: Settings, as_json: bool) -> int:
-    from router.deadletters import group_by, read_by_filter, subject_and_reason
+    from router.operations.deadletters import group_by, read_by_filter, subject_and_reason
 
     stream = settings.streams.dlq.name
     async with open_jetstream(settings) as jetstream:

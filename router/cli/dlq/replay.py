@@ -27,8 +27,8 @@ from router.cli.session import open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.deadletters import NotReplayed, ReplayOptions, ReplayReport
     from router.delivery.api import JetStream
+    from router.operations.deadletters import NotReplayed, ReplayOptions, ReplayReport
 
 SOME = 20  # sequences shown of each cause
 
@@ -72,7 +72,7 @@ def replay(
 
 
 def _make_options(settings: Settings, max_replays: int) -> ReplayOptions:
-    from router.deadletters import ReplayOptions
+    from router.operations.deadletters import ReplayOptions
 
     return ReplayOptions(
         subject_pattern=settings.dlq.subject_pattern, assignments=settings.buckets.assignments_known.name, max_replays=max_replays
@@ -82,8 +82,8 @@ def _make_options(settings: Settings, max_replays: int) -> ReplayOptions:
 async def _replay(
     settings: Settings, chosen: DeadLetterSelection, how: ReplayOptions, *, rate: float | None, edit: bool, forget: bool, as_json: bool
 ) -> int:
-    from router.deadletters import ReplayRate
-    from router.deadletters import replay as send_again
+    from router.operations.deadletters import ReplayRate
+    from router.operations.deadletters import replay as send_again
 
     stream = settings.streams.dlq.name
     async with open_jetstream(settings) as jetstream:
@@ -100,7 +100,7 @@ async def _edit_payload(jetstream: JetStream, stream: str, sequence: int, how: R
     """Return the options with the edited payload; without one if there is nothing to send, which was reported."""
     from msgspec.structs import replace
 
-    from router.deadletters import NotReplayed, original_of, show
+    from router.operations.deadletters import NotReplayed, original_of, show
 
     letter = await show(jetstream, stream, sequence)
     original = await original_of(jetstream, letter, how) if letter is not None else NotReplayed(sequence, "there is no such dead letter")
@@ -111,7 +111,7 @@ async def _edit_payload(jetstream: JetStream, stream: str, sequence: int, how: R
 
 
 async def _rehearse(settings: Settings, chosen: DeadLetterSelection, how: ReplayOptions, as_json: bool) -> int:
-    from router.deadletters import NotReplayed, rehearse
+    from router.operations.deadletters import NotReplayed, rehearse
 
     stream = settings.streams.dlq.name
     async with open_jetstream(settings) as jetstream:

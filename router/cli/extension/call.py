@@ -20,7 +20,7 @@ from router.cli.session import open_jetstream, run_client
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.extensions import Route
+    from router.routing.extensions import Route
 
 ERROR, ERROR_CODE = "Nats-Service-Error", "Nats-Service-Error-Code"
 
@@ -62,8 +62,8 @@ async def _call(settings: Settings, extension_id: str, payload: object, about: M
 
 
 async def _find_route(settings: Settings, extension_id: str, about: Mapping[str, Any]) -> Route:
-    from router.app.extension_store import ExtensionNotFound
-    from router.extensions import ExtensionRegistry
+    from router.routing.extensions import ExtensionRegistry
+    from router.services.extension_store import ExtensionNotFound
 
     async with open_store(settings) as store:
         entry = (await store.get(extension_id)).entry

@@ -81,7 +81,7 @@ async def _request(connection: Connection, subject: str, data: bytes, headers: M
     import nats.errors
 
     from router.contracts.extension import ERROR, ERROR_CODE
-    from router.errors import Unanswered
+    from router.core.errors import Unanswered
     from router.sdk.extension.contract import Reaction
 
     try:
@@ -105,8 +105,8 @@ def _describe_silence(timeout_s: float) -> str:
 
 def _parse_subject(subject: str, type_: str | None) -> tuple[str, str]:
     """Return the kind and the id that a subject names; the option's kind wins."""
-    from router import ids
-    from router.extensions.entry import KINDS, SUBJECTS
+    from router.core import ids
+    from router.routing.extensions.entry import KINDS, SUBJECTS
 
     if not ids.is_literal_subject(subject):
         raise typer.BadParameter("is not one literal subject", param_hint="SUBJECT")

@@ -10,15 +10,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 
 if TYPE_CHECKING:
-    from router.extension import Extension
+    from router.sdk.extension import Extension
 
 
 def import_extensions(target: str) -> list[Extension]:
     """Return every extension in `FILE`, or the one at `FILE:FUNCTION`; FILE may be a module's name. Raises Misconfigured."""
-    from router.extension import Extension
+    from router.sdk.extension import Extension
 
     place, colon, name = target.rpartition(":") if ":" in target else (target, "", "")
     module = _import_module(place)

@@ -11,8 +11,8 @@ from router.cli.output import print_json, print_records, printable
 from router.cli.session import run_client
 
 if TYPE_CHECKING:
-    from router.app.extension_store import Registered
     from router.config import Settings
+    from router.services.extension_store import Registered
 
 COLUMNS = ("id", "type", "subjects", "timeout", "retry", "state", "version", "written", "by")
 

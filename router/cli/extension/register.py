@@ -54,7 +54,7 @@ def register(
 
 
 async def _register(settings: Settings, document: Document, author: str, replaces: int | None, as_json: bool) -> int:
-    from router.extensions import EntryError, parse_entry
+    from router.routing.extensions import EntryError, parse_entry
 
     try:
         parse_entry(document)
@@ -72,7 +72,7 @@ async def _register(settings: Settings, document: Document, author: str, replace
 
 
 def _read(name: str) -> Document:
-    from router.extensions.parse import read_document
+    from router.routing.extensions.parse import read_document
 
     try:
         return dict(read_document(sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()))
@@ -82,7 +82,7 @@ def _read(name: str) -> Document:
 
 def _make_document(extension_id: str, kind: str, subject: str | None, given: Document) -> Document:
     """Return the entry of these options; mistakes are reported as for a file."""
-    from router.extensions import KINDS, subject_of
+    from router.routing.extensions import KINDS, subject_of
 
     if kind not in KINDS:
         raise typer.BadParameter("must be " + ", ".join(KINDS), param_hint="--type")

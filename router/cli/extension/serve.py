@@ -17,7 +17,7 @@ from router.cli.session import load_settings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from router.extension import Extension
+    from router.sdk.extension import Extension
 
 SAMPLES = ("normalize_text", "mask_payload", "pii_guard", "mask_pii", "echo_provider")
 
@@ -56,14 +56,14 @@ def serve_samples(register: Register = False, api_key: ApiKey = None, nats_url: 
 
     Example:  router extension serve-samples --register
     """
-    found = [one for name in SAMPLES for one in import_extensions(f"router.samples.extensions.{name}")]
+    found = [one for name in SAMPLES for one in import_extensions(f"router.sdk.samples.extensions.{name}")]
     _serve(found, nats_url, config, api_key, register=register)
 
 
 def _serve(found: Sequence[Extension], nats_url: str | None, config: Path | None, api_key: str | None, **options: object) -> None:
     from router.cli.signals import run_until_signal
-    from router.extension import ExtensionServer
-    from router.observability import configure
+    from router.operations.observability import configure
+    from router.sdk.extension import ExtensionServer
 
     with exit_codes.report_errors():
         settings = load_settings(nats_url, config)

@@ -12,8 +12,8 @@ import typer
 from router.cli.session import open_jetstream
 
 if TYPE_CHECKING:
-    from router.app.extension_store import ExtensionStore, Registered
     from router.config import Settings
+    from router.services.extension_store import ExtensionStore, Registered
 
 ExtensionId = Annotated[str, typer.Argument(metavar="ID", help="The extension's id.")]
 Author = Annotated[str | None, typer.Option(help="The author, for the history. Default: the user's name.")]
@@ -22,8 +22,8 @@ Author = Annotated[str | None, typer.Option(help="The author, for the history. D
 @asynccontextmanager
 async def open_store(settings: Settings) -> AsyncIterator[ExtensionStore]:
     """Open the registry. Raises BrokerUnavailable."""
-    from router.app.extension_store import ExtensionStore
-    from router.buckets.documents import DocumentBucket
+    from router.delivery.buckets.documents import DocumentBucket
+    from router.services.extension_store import ExtensionStore
 
     async with open_jetstream(settings) as jetstream:
         yield ExtensionStore(DocumentBucket(jetstream, settings.buckets.extensions.name))

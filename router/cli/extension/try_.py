@@ -21,7 +21,7 @@ from router.cli.options import AsJson
 from router.cli.output import print_json, printable
 
 if TYPE_CHECKING:
-    from router.extension import Extension
+    from router.sdk.extension import Extension
     from router.sdk.extension.results import RequestFailed
 
 EMPTY = "{}"

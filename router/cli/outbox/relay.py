@@ -27,7 +27,7 @@ def relay(context: ContextName = None, dsn: Dsn = None, nats_url: NatsUrl = None
 async def _relay(settings: Settings) -> int:
     from router.app.mailbox import RelayService, relay_config
     from router.cli.signals import run_until_signal
-    from router.observability import configure
+    from router.operations.observability import configure
 
     configure(settings.log.level, settings.log.format)
     facts = {"context": settings.mailbox.context, "stream": relay_config(settings).stream}

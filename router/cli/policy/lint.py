@@ -46,8 +46,8 @@ def _list_documents(path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _check_document(file: Path, name: str) -> Iterator[Remark]:
-    from router.policy import PolicyError, load_policy
-    from router.policy import lint as findings_of
+    from router.routing.policy import PolicyError, load_policy
+    from router.routing.policy import lint as findings_of
 
     if file.suffix != ".json":
         yield name, "error", "", "is not a document's name: <tenant>/<policy>.json"

@@ -102,7 +102,7 @@ async def _list(settings: Settings, tenant: str | None, as_json: bool) -> int:
 
 
 async def _history(settings: Settings, key: tuple[str, str], as_json: bool) -> int:
-    from router.app.policy_store import KEPT
+    from router.services.policy_store import KEPT
 
     async with open_store(settings) as store:
         changes = [list_change_fields(change) for change in await store.history(*key)]
@@ -115,7 +115,7 @@ async def _history(settings: Settings, key: tuple[str, str], as_json: bool) -> i
 
 
 async def _diff(settings: Settings, key: tuple[str, str], former: int, later: int, as_json: bool) -> int:
-    from router.policy.difference import find_differences
+    from router.routing.policy.difference import find_differences
 
     async with open_store(settings) as store:
         before, after = [await store.get(*key, version) for version in (former, later)]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import orjson
 
 if TYPE_CHECKING:
-    from router.app.policy_store import Change, Stored
-    from router.policy.difference import DocumentDifference
+    from router.routing.policy.difference import DocumentDifference
+    from router.services.policy_store import Change, Stored
 
 DELETED = "deleted"
 
@@ -35,7 +35,7 @@ def list_change_fields(change: Change) -> dict[str, object]:
 
 def list_difference_fields(one: DocumentDifference) -> dict[str, object]:
     """Leave out `before` or `after` if it has no value."""
-    from router.policy.difference import ABSENT
+    from router.routing.policy.difference import ABSENT
 
     sides = {"before": one.before, "after": one.after}
     return {"path": one.path, **{name: value for name, value in sides.items() if value is not ABSENT}}
@@ -46,7 +46,7 @@ def build_difference_row(one: DocumentDifference) -> tuple[str, str, str]:
 
 
 def _format_value(value: object) -> str:
-    from router.policy.difference import ABSENT
+    from router.routing.policy.difference import ABSENT
 
     return "–" if value is ABSENT else orjson.dumps(value).decode()
 

@@ -12,9 +12,9 @@ from router.cli.output import print_json
 from router.cli.policy.store import open_store
 
 if TYPE_CHECKING:
-    from router.app.policy_store import PolicyStore
     from router.config import Settings
     from router.contracts.version_record import VersionRecord
+    from router.services.policy_store import PolicyStore
 
 
 async def show_stored(settings: Settings, tenant: str, name: str, version: int | None, as_json: bool) -> int:
@@ -28,8 +28,8 @@ async def show_stored(settings: Settings, tenant: str, name: str, version: int |
 
 def show_file(directory: Path, tenant: str, name: str, as_json: bool) -> int:
     """Do the same for `<tenant>/<policy>.json` in a directory."""
-    from router import ids
-    from router.policy import SHARED, PolicyError, load_policy
+    from router.core import ids
+    from router.routing.policy import SHARED, PolicyError, load_policy
 
     if not (ids.is_scoped(tenant) and ids.is_scoped(name)):
         raise typer.BadParameter("a tenant and a policy are ids: A-Z a-z 0-9 _ . : - without . or _ in front")
@@ -49,8 +49,8 @@ def show_file(directory: Path, tenant: str, name: str, as_json: bool) -> int:
 
 async def _find_policy(store: PolicyStore, tenant: str, name: str) -> tuple[str, VersionRecord]:
     """Return the tenant's own policy, else the shared one. Raises PolicyNotFound."""
-    from router.app.policy_store import PolicyNotFound
-    from router.policy import SHARED
+    from router.routing.policy import SHARED
+    from router.services.policy_store import PolicyNotFound
 
     try:
         return tenant, await store.get(tenant, name)

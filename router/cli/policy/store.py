@@ -14,9 +14,9 @@ from router.cli.output import print_json
 from router.cli.session import open_jetstream
 
 if TYPE_CHECKING:
-    from router.app.policy_store import PolicyStore
     from router.config import Settings
-    from router.policy import PolicyError
+    from router.routing.policy import PolicyError
+    from router.services.policy_store import PolicyStore
 
 Tenant = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant, or _shared: every tenant's.")]
 Name = Annotated[str, typer.Argument(metavar="POLICY", help="The policy's id.")]
@@ -26,8 +26,8 @@ Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for
 @asynccontextmanager
 async def open_store(settings: Settings) -> AsyncIterator[PolicyStore]:
     """Open the store. Raises BrokerUnavailable."""
-    from router.app.policy_store import PolicyStore
-    from router.buckets.documents import DocumentBucket
+    from router.delivery.buckets.documents import DocumentBucket
+    from router.services.policy_store import PolicyStore
 
     async with open_jetstream(settings) as jetstream:
         yield PolicyStore(DocumentBucket(jetstream, settings.buckets.policies.name))

@@ -15,9 +15,9 @@ from router.cli.policy.store import Author, choose_author, open_store
 from router.cli.session import load_settings
 
 if TYPE_CHECKING:
-    from router.app.policy_files import Mistake, PolicyFiles
-    from router.app.policy_sync import PolicySyncStep
     from router.config import Settings
+    from router.services.policy_files import Mistake, PolicyFiles
+    from router.services.policy_sync import PolicySyncStep
 
 
 def sync(
@@ -35,7 +35,7 @@ def sync(
 
     Example:  router policy sync ./policies --dry-run
     """
-    from router.app.policy_files import read_policies
+    from router.services.policy_files import read_policies
 
     with exit_codes.report_errors():
         settings, files = load_settings(nats_url, config), read_policies(directory)
@@ -45,7 +45,7 @@ def sync(
 
 
 async def _sync(settings: Settings, files: PolicyFiles, author: str, dry_run: bool, as_json: bool) -> int:
-    from router.app.policy_sync import apply_step, plan
+    from router.services.policy_sync import apply_step, plan
 
     async with open_store(settings) as store:
         steps = plan(files.policies, await store.list())

@@ -19,7 +19,7 @@ from router.cli.session import open_jetstream, run_client
 if TYPE_CHECKING:
     from router.config import Settings
     from router.contracts.request import RouteRequest
-    from router.policy import ParsedPolicy, Policy
+    from router.routing.policy import ParsedPolicy, Policy
 
 SERVICE = "try_policy"
 MOST = 1000
@@ -64,8 +64,8 @@ def try_(
 
 def _read_candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPolicy:
     """Check the candidate as `put` does: an error ends the command, a warning is only printed."""
-    from router.app.policy_check import check_policy
-    from router.policy import PolicyError, lint
+    from router.routing.policy import PolicyError, lint
+    from router.services.policy_check import check_policy
 
     try:
         parsed = check_policy(file.read_bytes(), tenant, policy)
@@ -78,7 +78,7 @@ def _read_candidate(file: Path, tenant: str, policy: str, as_json: bool) -> Pars
 
 async def _compare(settings: Settings, candidate: ParsedPolicy, against: int, timeout_s: float, as_json: bool, *, is_guessed: bool) -> int:
     """`is_guessed`: the tenant is the directory's name, not an option."""
-    from router.admin.service import ADMIN
+    from router.operations.admin.service import ADMIN
 
     owner, name = candidate.policy.tenant_id, candidate.policy.policy_id
     asked = {"tenant_id": owner, "policy_id": name, "policy": candidate.document, "against": against}
@@ -96,7 +96,7 @@ async def _compare(settings: Settings, candidate: ParsedPolicy, against: int, ti
 
 
 def _describe_empty(owner: str, name: str, *, is_recorded: bool, is_guessed: bool = False) -> str:
-    from router.policy import SHARED
+    from router.routing.policy import SHARED
 
     hint = f"; the tenant is {owner} because FILE's directory is called so: --tenant says another" if is_guessed else ""
     if is_recorded:
@@ -107,9 +107,9 @@ def _describe_empty(owner: str, name: str, *, is_recorded: bool, is_guessed: boo
 
 
 def _read_request(file: Path) -> RouteRequest:
-    from router.decide import read
-    from router.message import NO_HEADERS, Message
-    from router.outcome import Fault
+    from router.core.message import NO_HEADERS, Message
+    from router.core.outcome import Fault
+    from router.routing.decide import read
 
     asked = read(Message("try", file.read_bytes(), NO_HEADERS, "", "", 0, time.time_ns(), 1, "")).asked
     if isinstance(asked, Fault):
@@ -124,8 +124,8 @@ def _decide(policy: Policy, request: RouteRequest, as_json: bool) -> int:
 
     from router.cli.decision_record import STEPS, describe_answer
     from router.contracts.decision import Decision
-    from router.decide.explain import encode_answer
-    from router.policy import TraceStep, evaluate
+    from router.routing.decide.explain import encode_answer
+    from router.routing.policy import TraceStep, evaluate
 
     trace: list[TraceStep] = []
     answer = evaluate(policy, request, now=0.0, trace=trace)

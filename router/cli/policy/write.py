@@ -83,8 +83,8 @@ def delete(
 async def _put(
     settings: Settings, key: tuple[str, str], file: Path, document: bytes, *, replaces: int | None, author: str, as_json: bool
 ) -> int:
-    from router.app.policy_check import check_policy
-    from router.policy import PolicyError, lint
+    from router.routing.policy import PolicyError, lint
+    from router.services.policy_check import check_policy
 
     try:
         parsed = check_policy(document, *key)
@@ -114,7 +114,7 @@ async def _delete(settings: Settings, key: tuple[str, str], replaces: int | None
 
 
 def _read(file: Path) -> bytes:
-    from router.errors import Misconfigured
+    from router.core.errors import Misconfigured
 
     try:
         return sys.stdin.buffer.read() if file == STDIN else file.read_bytes()

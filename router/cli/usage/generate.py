@@ -52,7 +52,7 @@ def generate(
     """
     from random import SystemRandom
 
-    from router.clock import now_ms
+    from router.core.clock import now_ms
     from router.lake.generate import Load, LoadPlan
 
     with exit_codes.report_errors():

@@ -72,7 +72,7 @@ def _compare_with_broker(found: Warehouse, settings: Settings, *, has_results: b
 
 def _open_ledger(settings: Settings) -> ResultLedger | None:
     """Open the streams of results; None if there is no such stream."""
-    from router.errors import Misconfigured
+    from router.core.errors import Misconfigured
     from router.lake.reconcile.ledger import open_ledger
 
     streams, nats = settings.streams, settings.nats

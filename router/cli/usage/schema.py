@@ -18,7 +18,7 @@ def schema(name: Only = None, as_json: AsJson = False) -> None:
 
     Example:  router usage schema silver
     """
-    from router.errors import Misconfigured
+    from router.core.errors import Misconfigured
     from router.lake.tables.schemas import TABLE_DESCRIPTIONS, list_columns
 
     with exit_codes.report_errors():

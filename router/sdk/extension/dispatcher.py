@@ -16,13 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
-from router.calls.reply_streams import ReplyStreams
-from router.clock import steady
 from router.contracts.extension import DEADLINE
 from router.contracts.provider_call import STREAM
+from router.core.clock import steady
+from router.core.ids import is_literal_subject
+from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
-from router.ids import is_literal_subject
 from router.sdk.extension.author import Extension
 from router.sdk.extension.function_runner import FunctionRunner, build_overdue_error
 from router.sdk.extension.replies import CountCallback, IncomingCall, Replies, build_stopping_error

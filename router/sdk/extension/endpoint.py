@@ -16,7 +16,7 @@ from nats.micro.service import Endpoint, EndpointConfig, Service
 
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
-from router.extensions.entry import PROVIDER, VALIDATOR
+from router.routing.extensions.entry import PROVIDER, VALIDATOR
 from router.sdk.extension.author import Extension
 from router.sdk.extension.dispatcher import RequestDispatcher
 

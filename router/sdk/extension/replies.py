@@ -2,7 +2,7 @@
 
 answer      the bytes that `function_runner` made
 refusal     {error{code, message, field?}}, with Nats-Service-Error-Code and Nats-Service-Error
-stream      pieces until the last one, or until the subscriber is gone (`calls.reply_streams`); a failure is its last piece
+stream      pieces until the last one, or until the subscriber is gone (`delivery.calls.reply_streams`); a failure is its last piece
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import AsyncGenerator, Callable
 import orjson
 from msgspec import Struct
 
-from router.calls.reply_streams import ReplyStreams
 from router.contracts.extension import ERROR, ERROR_CODE
+from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import Headers
 from router.sdk.extension.provider_io import broken_piece

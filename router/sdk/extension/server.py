@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import nats.errors
 from nats.micro.service import Service
 
-from router import ids
-from router.calls.reply_streams import ReplyStreams
+from router.core import ids
+from router.core.errors import Misconfigured
+from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.connection import Connection
-from router.errors import Misconfigured
 from router.sdk.connect import DEFAULT_URL, open_connection
 from router.sdk.extension.author import Extension
 from router.sdk.extension.dispatcher import REPLY_PREFIXES, DispatcherRules, RequestDispatcher
