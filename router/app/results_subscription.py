@@ -11,7 +11,7 @@ from router.contracts.usage import SUBJECT
 from router.delivery.subscription import Subscription
 from router.operations.observability.tracing_messages import trace_dead_letter, trace_handler
 from router.routing.reports import RecentOutcomes, ResultRules, ResultsHandler
-from router.routing.reports.first_results import DAY_S
+from router.routing.reports.result_memory import DAY_S
 from router.services.consumer_metrics import ConsumerMetrics
 from router.services.handler_metrics import ResultsMetrics
 

@@ -74,7 +74,7 @@ def state(
     from msgspec.structs import asdict
 
     from router.core.masking import shorten
-    from router.runtime.state_entries import list_state_entries
+    from router.runtime.state import list_state_entries
 
     with exit_codes.report_errors():
         found = list_state_entries(store, name=name, prefix=prefix, limit=limit)

@@ -51,7 +51,7 @@ async def _topology(settings: Settings, *, apply: bool, as_json: bool) -> int:
 
 
 def _row(stream: StreamSpec, found: list[Difference], *, is_mended: bool) -> tuple[object, ...]:
-    from router.operations.doctor.words import span
+    from router.operations.doctor.finding import span
 
     state = next((one.state for one in found if one.name == stream.name), "ok")
     return (
