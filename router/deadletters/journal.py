@@ -22,14 +22,13 @@ import orjson
 from msgspec import Struct
 
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
-from router.delivery.api import JetStream
+from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream
 from router.delivery.frame_parser import Headers
 from router.delivery.topology import Topology, bucket, create
 from router.errors import BrokerUnavailable, RouterError
 from router.message import Effect
 
 KEY = "run"
-WRONG_LAST_SEQUENCE = (10071, 10164)  # another client wrote the key since it was read
 PATIENCE_S = 2.0
 
 

@@ -20,14 +20,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
-from router.delivery.api import JetStream, StoredMessage
+from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream, StoredMessage
 from router.delivery.connection import head_of
 from router.errors import BrokerUnavailable
 from router.ids import key, random_tokens
 from router.message import Effect, Message
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
-WRONG_LAST_SEQUENCE = frozenset({10071, 10164})  # another process wrote first
 
 
 class AttemptRecord(Struct, frozen=True):

@@ -11,7 +11,7 @@ from router.cli.output import print_json, print_records, printable
 from router.cli.session import run_client
 
 if TYPE_CHECKING:
-    from router.app.extension_store import Registered
+    from router.app.extension_store import RegisteredExtension
     from router.config import Settings
 
 COLUMNS = ("id", "type", "subjects", "timeout", "retry", "state", "version", "written", "by")
@@ -51,7 +51,7 @@ async def _show(settings: Settings, extension_id: str, as_json: bool) -> int:
     return exit_codes.OK
 
 
-def _row(one: Registered) -> tuple[object, ...]:
+def _row(one: RegisteredExtension) -> tuple[object, ...]:
     entry = one.entry
     subjects = "\n".join(version.subject + ("" if version.enabled else " (off)") for version in entry.list_versions())
     is_on = "on" if entry.enabled else "off"
@@ -59,5 +59,5 @@ def _row(one: Registered) -> tuple[object, ...]:
     return (entry.id, entry.kind, subjects, timeout, entry.retry, is_on, one.record.version, _format_time(one), one.record.author)
 
 
-def _format_time(one: Registered) -> str:
+def _format_time(one: RegisteredExtension) -> str:
     return one.record.time[:19].replace("T", " ")

@@ -12,7 +12,7 @@ import typer
 from router.cli.session import open_jetstream
 
 if TYPE_CHECKING:
-    from router.app.extension_store import ExtensionStore, Registered
+    from router.app.extension_store import ExtensionStore, RegisteredExtension
     from router.config import Settings
 
 ExtensionId = Annotated[str, typer.Argument(metavar="ID", help="The extension's id.")]
@@ -37,7 +37,7 @@ def choose_author(given: str | None) -> str:
         return "somebody"
 
 
-def list_fields(one: Registered) -> dict[str, object]:
+def list_fields(one: RegisteredExtension) -> dict[str, object]:
     """Return the entry as it was written, with its author and time."""
     record = one.record
     return {"id": one.entry.id, "version": record.version, "author": record.author, "time": record.time, "entry": record.document}

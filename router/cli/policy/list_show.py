@@ -102,7 +102,7 @@ async def _list(settings: Settings, tenant: str | None, as_json: bool) -> int:
 
 
 async def _history(settings: Settings, key: tuple[str, str], as_json: bool) -> int:
-    from router.app.policy_store import KEPT
+    from router.buckets.versioned_store import KEPT
 
     async with open_store(settings) as store:
         changes = [list_change_fields(change) for change in await store.history(*key)]
@@ -118,7 +118,7 @@ async def _diff(settings: Settings, key: tuple[str, str], former: int, later: in
     from router.policy.difference import find_differences
 
     async with open_store(settings) as store:
-        before, after = [await store.get(*key, version) for version in (former, later)]
+        before, after = [(await store.get(*key, version=version)).record for version in (former, later)]
     found = find_differences(before.document, after.document)
     print_records(
         map(list_difference_fields, found),

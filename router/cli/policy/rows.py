@@ -8,28 +8,29 @@ from typing import TYPE_CHECKING
 import orjson
 
 if TYPE_CHECKING:
-    from router.app.policy_store import Change, Stored
+    from router.app.policy_store import StoredPolicy
+    from router.buckets.versioned_store import Change
     from router.policy.difference import DocumentDifference
 
 DELETED = "deleted"
 
 
-def list_stored_fields(one: Stored) -> dict[str, object]:
+def list_stored_fields(one: StoredPolicy) -> dict[str, object]:
     record = one.record
     written = {"version": record.version, "author": record.author, "time": record.time, "hash": record.hash}
     return {"tenant": one.tenant_id, "policy": one.policy_id, **written}
 
 
-def build_stored_row(one: Stored) -> tuple[object, ...]:
+def build_stored_row(one: StoredPolicy) -> tuple[object, ...]:
     record = one.record
     return (one.tenant_id, one.policy_id, record.version, record.author, _format_minute(record.time), record.hash[:12])
 
 
-def list_change_fields(change: Change) -> dict[str, object]:
-    record = change.record
-    if record is None:
+def list_change_fields(change: Change[StoredPolicy]) -> dict[str, object]:
+    if change.document is None:
         time = datetime.fromtimestamp(change.stored_ns / 1e9, UTC).isoformat(timespec="milliseconds")
         return {"version": DELETED, "author": None, "time": time, "hash": None}
+    record = change.document.record
     return {"version": record.version, "author": record.author, "time": record.time, "hash": record.hash}
 
 

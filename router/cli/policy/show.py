@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,20 +10,20 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.output import print_json
+from router.cli.policy.rows import list_stored_fields
 from router.cli.policy.store import open_store
 
 if TYPE_CHECKING:
-    from router.app.policy_store import PolicyStore
+    from router.app.policy_store import PolicyStore, StoredPolicy
     from router.config import Settings
-    from router.contracts.version_record import VersionRecord
 
 
 async def show_stored(settings: Settings, tenant: str, name: str, version: int | None, as_json: bool) -> int:
     """Return the exit status."""
     async with open_store(settings) as store:
-        owner, record = await _find_policy(store, tenant, name) if version is None else (tenant, await store.get(tenant, name, version))
-    written = {"version": record.version, "author": record.author, "time": record.time, "hash": record.hash}
-    print_json({"tenant": owner, "policy": name, **written, "document": record.document} if as_json else record.document)
+        found = await _find_policy(store, tenant, name) if version is None else await store.get(tenant, name, version=version)
+    fields = list_stored_fields(found)
+    print_json({**fields, "document": found.record.document} if as_json else found.record.document)
     return exit_codes.OK
 
 
@@ -47,17 +48,12 @@ def show_file(directory: Path, tenant: str, name: str, as_json: bool) -> int:
     return exit_codes.NO
 
 
-async def _find_policy(store: PolicyStore, tenant: str, name: str) -> tuple[str, VersionRecord]:
+async def _find_policy(store: PolicyStore, tenant: str, name: str) -> StoredPolicy:
     """Return the tenant's own policy, else the shared one. Raises PolicyNotFound."""
     from router.app.policy_store import PolicyNotFound
     from router.policy import SHARED
 
-    try:
-        return tenant, await store.get(tenant, name)
-    except PolicyNotFound:
-        try:
-            return SHARED, await store.get(SHARED, name)
-        except PolicyNotFound:
-            raise PolicyNotFound(
-                f"there is neither {tenant}/{name} nor {SHARED}/{name}; `router policy list` shows what there is"
-            ) from None
+    for owner in (tenant, SHARED):
+        with contextlib.suppress(PolicyNotFound):
+            return await store.get(owner, name)
+    raise PolicyNotFound(f"there is neither {tenant}/{name} nor {SHARED}/{name}; `router policy list` shows what there is")

@@ -40,7 +40,7 @@ def put(
     """
     with exit_codes.report_errors():
         settings, document = load_settings(nats_url, config), _read(file)
-    exit_codes.run(_put(settings, (tenant, name), file, document, replaces=replaces, author=choose_author(author), as_json=as_json))
+    exit_codes.run(_put(settings, (tenant, name), file, document, replaces=replaces or 0, author=choose_author(author), as_json=as_json))
 
 
 def rollback(
@@ -80,9 +80,7 @@ def delete(
     run_client(nats_url, config, lambda settings: _delete(settings, (tenant, name), replaces, as_json))
 
 
-async def _put(
-    settings: Settings, key: tuple[str, str], file: Path, document: bytes, *, replaces: int | None, author: str, as_json: bool
-) -> int:
+async def _put(settings: Settings, key: tuple[str, str], file: Path, document: bytes, *, replaces: int, author: str, as_json: bool) -> int:
     from router.app.policy_check import check_policy
     from router.policy import PolicyError, lint
 
