@@ -19,9 +19,8 @@ from router.app.admin_views import BreakerStates, ExtensionHealth, LivePipelines
 from router.app.app_context import AppContext
 from router.app.decision_lookup import DecisionLookup
 from router.app.extension_store import ExtensionStore
-from router.app.own_inboxes import own_inboxes
 from router.app.recorded_decisions import RecordedDecisions, version_finder
-from router.app.refused_addresses import note_refused
+from router.app.reply_addresses import build_reply_addresses
 from router.buckets.documents import DocumentBucket
 from router.config import Settings
 from router.observability import LogRateLimit, events, logs
@@ -44,11 +43,9 @@ def build_request_guard(context: AppContext) -> RequestGuard:
     settings = context.settings
     return RequestGuard(
         _read_api_key(settings),
-        prefixes=settings.reply.prefixes,
-        own=own_inboxes(settings, context.connection),
+        addresses=build_reply_addresses(context, "services"),
         max_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
-        refused=note_refused(context.metrics, "services"),
         key_refused=_build_key_counter(context),
     )
 

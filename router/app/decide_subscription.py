@@ -11,9 +11,8 @@ from router.app.consumer_metrics import ConsumerMetrics
 from router.app.consumer_options import allow_list, build_consumer_options
 from router.app.dead_letter_writer import build_dead_letter_writer
 from router.app.handler_metrics import DecideMetrics
-from router.app.own_inboxes import own_inboxes
 from router.app.partition import taken_stream
-from router.app.refused_addresses import note_refused
+from router.app.reply_addresses import note_refused, own_inboxes
 from router.config import Settings
 from router.contracts.answer import failure
 from router.contracts.content import is_same

@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Callable
 import orjson
 from msgspec import Struct
 
+from router.calls.micro_endpoint import CountCallback
 from router.calls.reply_streams import ReplyStreams
 from router.contracts.extension import ERROR, ERROR_CODE
 from router.delivery.connection import Connection, head_of
@@ -26,8 +27,6 @@ ERROR_LETTERS = 200  # of an error's text in a header
 MOST_UNSENT = 1024 * 1024  # bytes of streams that wait for the broker
 LOOK_S = 0.005
 NO_HEADERS: Headers = {}
-
-CountCallback = Callable[[int, str | None], None]  # nanoseconds, the error's code
 
 
 class IncomingCall(Struct, frozen=True):
