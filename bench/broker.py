@@ -14,7 +14,7 @@ from router.config import Settings, load
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
-from router.embedded import EmbeddedServer
+from router.operations.embedded import EmbeddedServer
 
 POLICIES = Path(__file__).parent / "policies"
 

@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 
 from bench.requests import TENANT, TRACE
-from router.clock import now_ms
 from router.contracts.assignment import SUBJECT
 from router.contracts.assignment_record import record_bytes
 from router.contracts.decision import Decision
 from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.contracts.request import RouteRequest
+from router.core.clock import now_ms
 
 STAMP_MS = now_ms()  # a result's own time has to lie near the time that it is stored at
 

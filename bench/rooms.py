@@ -45,13 +45,14 @@ def _spent(stats: Stats) -> Iterator[tuple[str, float, int]]:
 
 
 def room_of(file: str) -> str:
-    """`router/decide` for ours, else the package it comes from."""
+    """`router/routing/decide` for ours, else the package it comes from."""
     parts = Path(file).parts
     if "site-packages" in parts:
         return Path(parts[parts.index("site-packages") + 1]).stem
     if ROOT in parts:
         rest = parts[len(parts) - parts[::-1].index(ROOT) :]
-        return f"{ROOT}/{rest[0]}" if len(rest) > 1 else f"{ROOT}/{Path(rest[0]).stem}"
+        folders = rest[:2] if rest[0] == "core" else rest[:-1][:2]  # each file of core is a thing of its own
+        return "/".join((ROOT, *folders)).removesuffix(".py")
     return "asyncio" if "asyncio" in parts or Path(file).stem == "selectors" else "elsewhere"
 
 

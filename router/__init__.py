@@ -1,6 +1,7 @@
 """Router: a durable message router on NATS JetStream.
 
     from router import Client, Worker
+    from router import agent, extension, outbox     # what authors of agents, extensions and services import
 
 Importing this package alone imports nothing else: what it offers is loaded when it is first asked for.
 """
@@ -10,7 +11,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from router.sdk import Agent, Answer, Bus, Client, ExecAssignment, InvocationFailed, ProviderHandler, StepResult, Worker, run
+    from router.sdk import (
+        Agent,
+        Answer,
+        Bus,
+        Client,
+        ExecAssignment,
+        InvocationFailed,
+        ProviderHandler,
+        StepResult,
+        Worker,
+        agent,
+        extension,
+        outbox,
+        run,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
@@ -24,17 +39,20 @@ __all__ = [
     "StepResult",
     "Worker",
     "__version__",
+    "agent",
+    "extension",
+    "outbox",
     "run",
 ]
 
-_OFFERED = frozenset(
-    {"Agent", "Answer", "Bus", "Client", "ExecAssignment", "InvocationFailed", "ProviderHandler", "StepResult", "Worker", "run"}
-)
+_MODULES = frozenset({"agent", "extension", "outbox"})
 
 
 def __getattr__(name: str) -> object:
-    if name in _OFFERED:
-        from router import sdk
+    from importlib import import_module
 
-        return getattr(sdk, name)
+    if name in _MODULES:
+        return import_module(f"router.sdk.{name}")
+    if name in __all__:
+        return getattr(import_module("router.sdk"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,7 @@ import gc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.bounded_cache import AT_ONCE, CLEANUP_INTERVAL_S, BoundedCache, weight_of
+from router.core.bounded_cache import AT_ONCE, CLEANUP_INTERVAL_S, BoundedCache, weight_of
 
 TTL_S = 10.0
 

@@ -3,7 +3,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from router.cancellation import preserve_cancellation
+from router.core.cancellation import preserve_cancellation
 
 Ended = Callable[[asyncio.Future[str]], None]
 

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from router.crashpoints import KILLED
+from router.core.crashpoints import KILLED
 
-PASSES = "from router.crashpoints import crashpoint\nfor name in 'aba': crashpoint(name)\nprint('alive', flush=True)"
+PASSES = "from router.core.crashpoints import crashpoint\nfor name in 'aba': crashpoint(name)\nprint('alive', flush=True)"
 SENT = (
-    "import asyncio\nfrom router.crashpoints import crashpoint_sent\n"
+    "import asyncio\nfrom router.core.crashpoints import crashpoint_sent\n"
     "async def main():\n"
     "    asyncio.get_running_loop().call_soon(lambda: print('sent', flush=True))\n"
     "    crashpoint_sent('a')\n    await asyncio.sleep(60)\n"

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from router.deferred import Deferred
+from router.core.deferred import Deferred
 
 
 def heard(later: Deferred[int]) -> list[object]:

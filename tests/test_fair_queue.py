@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.fair_queue import COST_BYTES, FairQueue
+from router.core.fair_queue import COST_BYTES, FairQueue
 
 MANY = 1 << 30
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.fair_slots import FairSlots
+from router.core.fair_slots import FairSlots
 
 
 def taken(shares: FairSlots, tenant: str, times: int) -> int:

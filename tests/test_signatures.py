@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from router.errors import Misconfigured
-from router.signatures import require_call
+from router.core.errors import Misconfigured
+from router.core.signatures import require_call
 
 
 async def right(connection: Any, event: Any) -> None: ...

@@ -15,14 +15,13 @@ from bench.child import Ready
 from bench.question import Measured
 from bench.sides.store import BATCH
 from bench.stretch import MIB, resident_bytes, stretch
-from router.agent import Context, Envelope, Outgoing
 from router.app.garbage_collection import calm_collector
+from router.core.message import Message
+from router.core.outcome import Done, Receipt
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.delivery.topology import Topology
-from router.message import Message
-from router.outcome import Done, Receipt
 from router.runtime.agent import AgentRuntime
 from router.runtime.batch import BatchProcessor
 from router.runtime.database import StoreFile
@@ -30,6 +29,7 @@ from router.runtime.outbound import OutputRules
 from router.runtime.receipts import Receipts
 from router.runtime.store import Store
 from router.runtime.topology import AgentTopology, subscriptions_of, topology_of
+from router.sdk.agent import Context, Envelope, Outgoing
 
 SUBJECT = "cmd.default.demo.counter.add"
 ADDED = "evt.default.demo.counter.added"

@@ -19,9 +19,9 @@ from bench.question import Measured
 from bench.stretch import MIB, peak_bytes
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.request import RouteRequest
-from router.decide import read
-from router.message import Message
-from router.policy import evaluate, load_policy
+from router.core.message import Message
+from router.routing.decide import read
+from router.routing.policy import evaluate, load_policy
 
 T = TypeVar("T")
 KEPT = 1000  # different arguments, used in turn

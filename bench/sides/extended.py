@@ -23,7 +23,7 @@ from bench.stretch import stretch
 from router.app import RouterService
 from router.config import Settings, load
 from router.delivery.connection import connect
-from router.observability import Histogram, configure
+from router.operations.observability import Histogram, configure
 
 HOME = Path(__file__).parent.parent / "pipeline"
 SUBJECTS = ("beamline.ext.pre.lower.v1", "beamline.ext.validate.guard.v1", "beamline.ext.post.mark.v1")

@@ -16,11 +16,11 @@ from bench.question import Measured
 from bench.stretch import stretch
 from router.app.inbox import InboxService
 from router.config import load
+from router.core.ids import derived_uuid
 from router.delivery.connection import head_of
-from router.ids import derived_uuid
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.postgres import Driver
-from router.samples.service import SampleService
+from router.sdk.samples.service import SampleService
 
 SUBJECT = "vibespro.event.vibe_created.v1"
 BATCH = 500

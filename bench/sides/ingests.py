@@ -20,7 +20,7 @@ import pyarrow as pa
 from bench.child import Ready
 from bench.family import Used, used
 from bench.question import Broken, Measured
-from router.clock import now_ms
+from router.core.clock import now_ms
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.lake.generate import Load, LoadPlan, fill

@@ -10,12 +10,12 @@ from bench.child import Ready
 from bench.question import Broken, Measured
 from bench.stretch import MIB, peak_bytes
 from router.contracts.dead_letter import build_dead_letter
-from router.deadletters import read_by_filter
-from router.deadletters import replay as send_again
-from router.deadletters.publishers import AckedReplayPublisher
+from router.core.message import Effect, Message
+from router.core.outcome import MAXDELIVER_EXHAUSTED, Fault
 from router.delivery.storing import open_publisher
-from router.message import Effect, Message
-from router.outcome import MAXDELIVER_EXHAUSTED, Fault
+from router.operations.deadletters import read_by_filter
+from router.operations.deadletters import replay as send_again
+from router.operations.deadletters.publishers import AckedReplayPublisher
 
 BATCH = 500
 FAULT = Fault("extension_unavailable", "the provider was away")

@@ -12,7 +12,7 @@ from bench.broker import jetstream_on, settings
 from bench.child import Ready
 from bench.question import Broken, Measured
 from bench.stretch import MIB, peak_bytes
-from router.clock import now_ms
+from router.core.clock import now_ms
 
 PULL = 16_384
 

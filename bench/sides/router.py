@@ -12,7 +12,7 @@ from bench.question import Measured
 from bench.stretch import stretch
 from router.app import RouterService
 from router.app.service import Ready as Address
-from router.observability import configure
+from router.operations.observability import configure
 
 TAKING_ACKS = {"acks.enabled": True}
 

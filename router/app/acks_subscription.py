@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from router.acks import AckRules, AcksHandler
 from router.app.app_context import AppContext
-from router.app.consumer_metrics import ConsumerMetrics
 from router.app.consumer_options import allow_list, build_consumer_options, worker_limits
 from router.app.dead_letter_writer import build_dead_letter_writer
-from router.app.handler_metrics import AcksMetrics
-from router.app.known_assignments import AckStore
 from router.contracts.ack import ACK
 from router.contracts.extract import extract_ids
 from router.delivery.subscription import Subscription
-from router.observability.tracing_messages import trace_dead_letter, trace_handler
+from router.operations.observability.tracing_messages import trace_dead_letter, trace_handler
+from router.routing.reports import AckRules, AcksHandler
+from router.services.consumer_metrics import ConsumerMetrics
+from router.services.handler_metrics import AcksMetrics
+from router.services.known_assignments import AckStore
 
 
 def build_acks_subscription(context: AppContext, observer: ConsumerMetrics) -> Subscription:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from router.admin import AdminRules, AdminServer, RequestGuard, Service
-from router.admin.breakers import BreakerServices
-from router.admin.decisions import DecisionServices
-from router.admin.extensions import ExtensionServices
-from router.admin.instances import Instances
-from router.admin.peers import Peers
-from router.admin.pipeline import PipelineServices
-from router.admin.policies import PolicyServices
-from router.admin.proof import Proofs
-from router.admin.recorded import RecordedServices
-from router.app.admin_stores import AdminExtensions, AdminPolicies
 from router.app.admin_views import BreakerStates, ExtensionHealth, LivePipelines
 from router.app.app_context import AppContext
-from router.app.decision_lookup import DecisionLookup
-from router.app.extension_store import ExtensionStore
-from router.app.recorded_decisions import RecordedDecisions, version_finder
 from router.app.reply_addresses import build_reply_addresses
-from router.buckets.documents import DocumentBucket
 from router.config import Settings
-from router.observability import LogRateLimit, events, logs
+from router.delivery.buckets.documents import DocumentBucket
+from router.operations.admin import AdminRules, AdminServer, RequestGuard, Service
+from router.operations.admin.breakers import BreakerServices
+from router.operations.admin.decisions import DecisionServices
+from router.operations.admin.extensions import ExtensionServices
+from router.operations.admin.instances import Instances
+from router.operations.admin.peers import Peers
+from router.operations.admin.pipeline import PipelineServices
+from router.operations.admin.policies import PolicyServices
+from router.operations.admin.proof import Proofs
+from router.operations.admin.recorded import RecordedServices
+from router.operations.observability import LogRateLimit, events, logs
+from router.services.admin_stores import AdminExtensions, AdminPolicies
+from router.services.decision_lookup import DecisionLookup
+from router.services.extension_store import ExtensionStore
+from router.services.recorded_decisions import RecordedDecisions, version_finder
 
 log = logs.logger(__name__)
 

@@ -10,25 +10,25 @@ from collections.abc import Mapping
 
 from msgspec import structs, to_builtins
 
-from router.admin import ServiceError
-from router.admin.pipeline import Trial
-from router.admin.service import Answer, drop_absent
-from router.admin.service_error import POLICY_NOT_FOUND
 from router.app.app_context import AppContext
-from router.app.breakers import Breakers, build_closed_state
-from router.breakers import CLOSED
-from router.clock import steady
 from router.contracts.answer import decision_fields
 from router.contracts.codec import text_of
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
-from router.extensions import ExtensionRegistry, HealthTracker, measure_complexity
-from router.extensions.executed import executed_fields
-from router.policy import Policy, TraceStep, evaluate
+from router.core.clock import steady
+from router.operations.admin import ServiceError
+from router.operations.admin.pipeline import Trial
+from router.operations.admin.service import Answer, drop_absent
+from router.operations.admin.service_error import POLICY_NOT_FOUND
+from router.routing.breakers import CLOSED
+from router.routing.extensions import ExtensionRegistry, HealthTracker, measure_complexity
+from router.routing.extensions.executed import executed_fields
+from router.routing.policy import Policy, TraceStep, evaluate
+from router.services.breakers import Breakers, build_closed_state
 
 
 class ExtensionHealth:
-    """`admin.instances.HealthSource`: the window's figures with the breaker's state beside them."""
+    """`operations.admin.instances.HealthSource`: the window's figures with the breaker's state beside them."""
 
     def __init__(self, registry: ExtensionRegistry, health: HealthTracker, breakers: Breakers) -> None:
         self._registry = registry
@@ -46,7 +46,7 @@ class ExtensionHealth:
 
 
 class BreakerStates:
-    """`admin.instances.BreakerSource`: each registered extension has a state, also before its first call."""
+    """`operations.admin.instances.BreakerSource`: each registered extension has a state, also before its first call."""
 
     def __init__(self, registry: ExtensionRegistry, breakers: Breakers) -> None:
         self._registry = registry
@@ -61,7 +61,7 @@ class BreakerStates:
 
 
 class LivePipelines:
-    """`admin.pipeline.PipelineInspector` over the policies in force."""
+    """`operations.admin.pipeline.PipelineInspector` over the policies in force."""
 
     def __init__(self, context: AppContext) -> None:
         self._context = context

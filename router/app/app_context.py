@@ -7,31 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from router.app.alerts import Alerts
-from router.app.breakers import Breakers, breaker_rules
 from router.app.connections import Connections
-from router.app.extension_invoker import build_extension_invoker, build_pipeline_runner
-from router.app.finished_assignments import build_finished_removal
-from router.app.known_assignments import AssignmentStore
-from router.app.live_extensions import LiveExtensions
-from router.app.live_policies import LivePolicies
-from router.app.policy_store import PolicyStore
-from router.app.recorded_decisions import build_recorder
-from router.app.shared_breakers import SharedBreakers
-from router.app.violations import Violations
-from router.assignments import AssignmentCache
-from router.buckets.batched_reader import BatchedKvReader
-from router.buckets.documents import DocumentBucket
-from router.buckets.write_once import WriteOnceKv
 from router.config import Settings
-from router.decide import IdempotencyCache
 from router.delivery.answered_requests import AnsweredRequests
 from router.delivery.api import JetStream
+from router.delivery.buckets.batched_reader import BatchedKvReader
+from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.buckets.write_once import WriteOnceKv
 from router.delivery.connection import Connection
 from router.delivery.shares import ShareRules, TenantShares
-from router.extensions import ExtensionRegistry, HealthTracker
-from router.observability import Metrics, ReadinessCheck
-from router.policy import Averages, PolicyTable, ProviderTracker
+from router.operations.observability import Metrics, ReadinessCheck
+from router.routing.decide import IdempotencyCache
+from router.routing.extensions import ExtensionRegistry, HealthTracker
+from router.routing.policy import Averages, PolicyTable, ProviderTracker
+from router.routing.reports import AssignmentCache
+from router.services.alerts import Alerts
+from router.services.breakers import Breakers, breaker_rules
+from router.services.extension_invoker import build_extension_invoker, build_pipeline_runner
+from router.services.finished_assignments import build_finished_removal
+from router.services.known_assignments import AssignmentStore
+from router.services.live_extensions import LiveExtensions
+from router.services.live_policies import LivePolicies
+from router.services.policy_store import PolicyStore
+from router.services.recorded_decisions import build_recorder
+from router.services.shared_breakers import SharedBreakers
+from router.services.violations import Violations
 
 
 def has_live_copies(settings: Settings) -> bool:

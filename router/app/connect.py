@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from router.config import NatsConfig
+from router.core.errors import Misconfigured
 from router.delivery.connection import Connection, connect
-from router.errors import Misconfigured
 
 
 async def connect_by(

@@ -24,7 +24,7 @@ from msgspec import Struct
 from router.app.connect import connect_by
 from router.config import NatsConfig
 from router.delivery.connection import Connection
-from router.observability import Metrics, events, logs
+from router.operations.observability import Metrics, events, logs
 
 log = logs.logger(__name__)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from router.app.app_context import AppContext
-from router.app.consumer_metrics import ConsumerMetrics
-from router.app.topology_monitor import TopologyMonitor
-from router.clock import Clock, steady
 from router.config import ConsumerConfig, DrainConfig
+from router.core.clock import Clock, steady
 from router.delivery.consumer import Consumer
 from router.delivery.settle import Answer
 from router.delivery.subscription import Subscription
-from router.observability import Metrics, ReadinessCheck
+from router.operations.observability import Metrics, ReadinessCheck
+from router.services.consumer_metrics import ConsumerMetrics
+from router.services.topology_monitor import TopologyMonitor
 
 NOT_STARTED = ReadinessCheck(False, "not started")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from router import ids
 from router.config import ConsumerConfig, Settings
 from router.contracts.worker import WorkerMessageLimits
+from router.core import ids
 from router.delivery.subscription import ConsumerOptions
 
 

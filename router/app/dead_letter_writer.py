@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from router.app.app_context import AppContext
-from router.clock import now_ms
 from router.contracts.dead_letter import build_dead_letter
 from router.contracts.extract import extract_ids
 from router.contracts.worker import MessageType
-from router.message import Effect, Message
-from router.outcome import Fault
+from router.core.clock import now_ms
+from router.core.message import Effect, Message
+from router.core.outcome import Fault
 
 WriteDeadLetter = Callable[[Message, str, Fault], Effect | None]
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from router.app.answer_counts import count_answer
 from router.app.app_context import AppContext
-from router.app.consumer_metrics import ConsumerMetrics
 from router.app.consumer_options import allow_list, build_consumer_options
 from router.app.dead_letter_writer import build_dead_letter_writer
-from router.app.handler_metrics import DecideMetrics
-from router.app.partition import taken_stream
 from router.app.reply_addresses import note_refused, own_inboxes
 from router.config import Settings
 from router.contracts.answer import failure
@@ -19,16 +15,20 @@ from router.contracts.content import is_same
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
 from router.contracts.extract import extract_ids, extract_request_ids
 from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, VERSION, message_id_in
-from router.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules, RequestLimits
+from router.core.message import Message, Reply
+from router.core.outcome import Fault
 from router.delivery.answers import Answers, ReplyRules
 from router.delivery.connection import Connection
 from router.delivery.settlement import NO_ROOM
 from router.delivery.subscription import Subscription
-from router.message import Message, Reply
-from router.observability import Metrics
-from router.observability.tracing_messages import trace_dead_letter, trace_handler
-from router.outcome import Fault
-from router.policy import RateLimits, Sessions, evaluate
+from router.operations.observability import Metrics
+from router.operations.observability.tracing_messages import trace_dead_letter, trace_handler
+from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules, RequestLimits
+from router.routing.policy import RateLimits, Sessions, evaluate
+from router.services.answer_counts import count_answer
+from router.services.consumer_metrics import ConsumerMetrics
+from router.services.handler_metrics import DecideMetrics
+from router.services.partition import taken_stream
 
 BEFORE_PIPELINE_S = 5.0  # a request waits about so long at most until its pipeline begins
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from router.app.partition import taken_stream, taken_subject
 from router.config import BucketConfig, ConsumerConfig, Settings, StreamConfig
 from router.contracts import usage
-from router.contracts.dead_letter import dead_letter_subject
+from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS, dead_letter_subject
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
-
-WORKER_DEAD_LETTER_SUBJECTS = ("caf.exec.dlq.v1", "caf.deadletter.v1")  # dead letters of workers: assignments given up, and unreadable ones
+from router.services.partition import taken_stream, taken_subject
 
 
 def declare_topology(settings: Settings) -> Topology:

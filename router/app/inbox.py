@@ -15,16 +15,15 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from router.app.connect import connect_by
-from router.app.drift import DriftWatch
 from router.app.inbox_handler import service_of
 from router.app.inbox_rules import rules_of
 from router.app.mailbox import database_of
 from router.config import Settings
+from router.core.errors import Misconfigured
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Deadlines
 from router.delivery.topology import NANOS, Topology, bucket
-from router.errors import Misconfigured
 from router.mailbox.backlog import age_s, get_inbox_backlog
 from router.mailbox.errors import DatabaseUnavailable
 from router.mailbox.inbox.http_handler import HttpEventHandler
@@ -35,9 +34,10 @@ from router.mailbox.inbox.rules import durable_of, inbox_streams
 from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
 from router.mailbox.inbox.transactional_strategy import Handler, check_handler
 from router.mailbox.schema import require
-from router.observability import HttpServer, Metrics, ReadinessCheck, events, logs, readiness_series
-from router.observability.broker_log import BrokerLog
-from router.supervision import Child, Helper, Intensity, Supervisor, helper_states, supervise
+from router.operations.observability import HttpServer, Metrics, ReadinessCheck, events, logs, readiness_series
+from router.operations.observability.broker_log import BrokerLog
+from router.operations.supervision import Child, Helper, Intensity, Supervisor, helper_states, supervise
+from router.services.drift import DriftWatch
 
 log = logs.logger(__name__)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from router.app.inbox_rules import rules_of
 from router.config import Settings
+from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
 from router.delivery.topology import NANOS
-from router.doctor import Finding
-from router.doctor.finding import ok, warn
-from router.doctor.words import span
-from router.errors import BrokerUnavailable
+from router.operations.doctor import Finding
+from router.operations.doctor.finding import ok, warn
+from router.operations.doctor.words import span
 
 LONG_S = 30.0
 REMEDY = "set inbox.ack_wait_ms to 15000 and delete the durable: rows record what was processed, in-progress signals keep what is in flight"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from router.breakers import BreakerRules, CallPermit, CircuitBreaker
-from router.clock import steady
 from router.config import Settings
 from router.config.inbox import HandlerConfig
-from router.errors import Misconfigured
+from router.core.clock import steady
+from router.core.errors import Misconfigured
 from router.mailbox.inbox.handling import HandlerPermit
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
+from router.routing.breakers import BreakerRules, CallPermit, CircuitBreaker
 
 
 def service_of(settings: Settings) -> HttpEventHandler:

@@ -12,23 +12,23 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from router.admin.service_error import OVERLOADED
 from router.app.app_context import AppContext
 from router.app.decide_subscription import build_decide_rules
-from router.app.ingress_handler import IngressHandler, Store
-from router.app.partition import taken_stream, taken_subject
 from router.app.reply_addresses import build_reply_addresses
 from router.config import Settings
 from router.contracts.decision import INTERNAL
 from router.contracts.ingress import SUBJECT, IngressAck, ack_bytes, ack_protobuf
+from router.core.errors import BrokerRefused, BrokerUnavailable
+from router.core.message import NO_HEADERS
 from router.delivery import request_server
 from router.delivery.api import JetStream
 from router.delivery.frame_parser import Headers
 from router.delivery.readback import ConfirmByReadback
 from router.delivery.request_server import RequestServer
-from router.errors import BrokerRefused, BrokerUnavailable
-from router.message import NO_HEADERS
-from router.observability import ReadinessCheck
+from router.operations.admin.service_error import OVERLOADED
+from router.operations.observability import ReadinessCheck
+from router.services.ingress_handler import IngressHandler, Store
+from router.services.partition import taken_stream, taken_subject
 
 PROTOBUF = "application/x-protobuf"
 REFUSALS: Mapping[str, tuple[str, str]] = {

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from router.app.answer_counts import count_answer
 from router.app.app_context import AppContext
 from router.contracts.alert import WARNING, Alert
 from router.contracts.decision import OVERLOADED
-from router.decide.origin import RequestOrigin, build_overload_reply, read_origin
-from router.decide.read import RequestLimits
 from router.delivery.answers import Answers
 from router.delivery.consumer import Consumer
 from router.delivery.live import ANSWERED, OUTCOMES, LiveRequests
 from router.delivery.live import OVERLOADED as REFUSED
 from router.delivery.overload import LiveRules
-from router.observability import LogRateLimit, Metrics, events, logs
+from router.operations.observability import LogRateLimit, Metrics, events, logs
+from router.routing.decide.origin import RequestOrigin, build_overload_reply, read_origin
+from router.routing.decide.read import RequestLimits
+from router.services.answer_counts import count_answer
 
 log = logs.logger(__name__)
 

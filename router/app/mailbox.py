@@ -14,12 +14,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from router.app.connect import connect_by
-from router.app.drift import DriftWatch
 from router.config import Settings
+from router.core.errors import BrokerRefused, Misconfigured
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.topology import Topology
-from router.errors import BrokerRefused, Misconfigured
 from router.mailbox.backlog import age_s, get_outbox_backlog
 from router.mailbox.errors import DatabaseUnavailable
 from router.mailbox.outbox.config import RelayOptions
@@ -31,9 +30,10 @@ from router.mailbox.outbox.retention import OutboxRetention, OutboxRetentionRule
 from router.mailbox.postgres import Database, DatabaseConfig, Session
 from router.mailbox.schema import require
 from router.mailbox.streams import events_stream
-from router.observability import HttpServer, Metrics, ReadinessCheck, readiness_series
-from router.observability.broker_log import BrokerLog
-from router.supervision import Child, Helper, Intensity, Supervisor, helper_states, supervise
+from router.operations.observability import HttpServer, Metrics, ReadinessCheck, readiness_series
+from router.operations.observability.broker_log import BrokerLog
+from router.operations.supervision import Child, Helper, Intensity, Supervisor, helper_states, supervise
+from router.services.drift import DriftWatch
 
 GAUGES_EVERY_S = 5.0
 PAGE = 1000  # events in one batch, at most

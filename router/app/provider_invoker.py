@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 
 from router.app.app_context import AppContext
-from router.app.extension_invoker import ExtensionMetrics, build_extension_invoker
-from router.calls.stream import Stream
+from router.delivery.calls.stream import Stream
 from router.delivery.connection import Connection, head_of
-from router.extensions.providers import ProviderInvoker
+from router.routing.extensions.providers import ProviderInvoker
+from router.services.extension_invoker import ExtensionMetrics, build_extension_invoker
 
 
 def build_provider_invoker(context: AppContext) -> ProviderInvoker:

@@ -4,7 +4,7 @@
                             └── one ProviderResponse, or StreamChunks up to one that is `done`, to the inbox of the client
 
 One instance of the queue group handles each request, in its own task. Every error is answered. Tenants share the slots
-for requests in flight (`router.fair_slots`): one that opens as many streams as it can leaves as many slots free. When the client stops
+for requests in flight (`router.core.fair_slots`): one that opens as many streams as it can leaves as many slots free. When the client stops
 listening to a stream (`calls.reply_streams`), the router cancels it, and its provider stops the same way.
 """
 
@@ -18,7 +18,6 @@ from msgspec import Struct
 from router.app.app_context import AppContext
 from router.app.provider_invoker import build_provider_invoker
 from router.app.reply_addresses import build_reply_addresses
-from router.calls.reply_streams import ReplyStreams
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
 from router.contracts.extract import extract_request_ids
 from router.contracts.headers import message_id_in
@@ -34,13 +33,14 @@ from router.contracts.provider import (
 from router.contracts.provider_call import read_time_left
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, last_chunk
 from router.contracts.provider_request import ProviderRequest, read_request
+from router.core.fair_slots import FairSlots
+from router.core.message import NO_HEADERS
 from router.delivery import request_server
+from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.connection import head_of
 from router.delivery.frame_parser import Headers
 from router.delivery.request_server import RequestServer
-from router.fair_slots import FairSlots
-from router.message import NO_HEADERS
-from router.observability import events, logs
+from router.operations.observability import events, logs
 
 log = logs.logger(__name__)
 

@@ -8,7 +8,7 @@ from router.app.app_context import AppContext
 from router.config import Settings
 from router.delivery.connection import Connection
 from router.delivery.request_server import ReplyAddresses
-from router.observability import LogRateLimit, Metrics, events, logs
+from router.operations.observability import LogRateLimit, Metrics, events, logs
 
 log = logs.logger(__name__)
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from router.app.app_context import AppContext
-from router.app.consumer_metrics import ConsumerMetrics
 from router.app.consumer_options import allow_list, build_consumer_options, worker_limits
 from router.app.dead_letter_writer import build_dead_letter_writer
-from router.app.handler_metrics import ResultsMetrics
 from router.contracts.extract import extract_ids
 from router.contracts.result import RESULT
 from router.contracts.usage import SUBJECT
 from router.delivery.subscription import Subscription
-from router.observability.tracing_messages import trace_dead_letter, trace_handler
-from router.results import RecentOutcomes, ResultRules, ResultsHandler
-from router.results.first_results import DAY_S
+from router.operations.observability.tracing_messages import trace_dead_letter, trace_handler
+from router.routing.reports import RecentOutcomes, ResultRules, ResultsHandler
+from router.routing.reports.first_results import DAY_S
+from router.services.consumer_metrics import ConsumerMetrics
+from router.services.handler_metrics import ResultsMetrics
 
 
 def build_results_subscription(context: AppContext, observer: ConsumerMetrics) -> Subscription:

@@ -14,21 +14,21 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from router.app.alerts import Alerts
 from router.app.app_context import AppContext
 from router.app.connect import connect_by
 from router.app.connections import ConnectionOpener, Connections
 from router.app.declared_topology import declare_topology
 from router.app.garbage_collection import calm_collector, collections
 from router.app.supervision_tree import ConsumerChildren, SupervisionTree
-from router.app.topology_monitor import TopologyMonitor
 from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
-from router.observability import HttpServer, Metrics, ReadinessCheck, events, logs, readiness_series
-from router.policy import PolicyTable
-from router.supervision import Child, Supervisor, supervise
+from router.operations.observability import HttpServer, Metrics, ReadinessCheck, events, logs, readiness_series
+from router.operations.supervision import Child, Supervisor, supervise
+from router.routing.policy import PolicyTable
+from router.services.alerts import Alerts
+from router.services.topology_monitor import TopologyMonitor
 
 log = logs.logger(__name__)
 

@@ -6,26 +6,26 @@ from functools import cached_property
 
 from router.app.acks_subscription import build_acks_subscription
 from router.app.admin import build_admin_station
-from router.app.alerts import Alerts
 from router.app.app_context import AppContext
 from router.app.consumer_child import ConsumerChild, DrainDeadline
-from router.app.consumer_metrics import ConsumerMetrics
 from router.app.decide_subscription import build_answers, build_decide_rules, build_decide_subscription
 from router.app.ingress_server import build_ingress_server
 from router.app.live_requests import build_live_requests
-from router.app.partition import taken_stream, taken_subject
 from router.app.provider_server import ProviderServer
 from router.app.results_subscription import build_results_subscription
-from router.app.topology_monitor import TopologyMonitor
-from router.app.workers import Workers
 from router.config import Settings
-from router.deadletters.depth import DepthGauge
+from router.core.message import Message, Reply
 from router.delivery.answers import Answers
 from router.delivery.listen import Listener
 from router.delivery.settle import Answer
-from router.message import Message, Reply
-from router.observability import Metrics
-from router.supervision import Child, Helper, Intensity, Strategy, Supervisor, helper_states
+from router.operations.deadletters.depth import DepthGauge
+from router.operations.observability import Metrics, ReadinessCheck
+from router.operations.supervision import Child, Helper, Intensity, Strategy, Supervisor, helper_states
+from router.services.alerts import Alerts
+from router.services.consumer_metrics import ConsumerMetrics
+from router.services.partition import taken_stream, taken_subject
+from router.services.topology_monitor import TopologyMonitor
+from router.services.workers import Workers
 
 OFTEN = Intensity(5, 30)
 
@@ -117,10 +117,16 @@ class SupervisionTree:
 
     async def _run_listener(self) -> None:
         settings, child = self._context.settings, self._consumers.decide
+        self._context.checks["listener"] = self._check_listener
         live = build_live_requests(self._context, self._answers, lambda: child.consumer, build_decide_rules(settings).limits)
         group = settings.decide.deliver_group
         stream, subject = taken_stream(settings).name, taken_subject(settings)
         await Listener(self._context.jetstream, stream, subject, self._answers, live=live, queue=group).run()
+
+    def _check_listener(self) -> ReadinessCheck:
+        """Before the listener hears every inbox, the answer to a request may go to the reply subject alone."""
+        is_listening = self._answers.is_listening
+        return ReadinessCheck(is_listening, "hears every request" if is_listening else "does not hear every request yet")
 
     def _worker_listeners(self) -> Supervisor:
         workers, connection = self._workers, self._context.connections.workers

@@ -17,12 +17,12 @@ from router.bus.metrics import MeteringObserver
 from router.bus.settings import BusSettings
 from router.bus.subjects import COMMANDS, EVENTS, names_in
 from router.bus.topology import apply_topology, declare_streams, stream_of
+from router.core.errors import Misconfigured
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.subscription import SILENT, ConsumerOptions, Observer, Subscription
 from router.delivery.topology import ConsumerSpec, Topology
-from router.errors import Misconfigured
 
 TERM = b"+TERM a dead letter is stored"
 DEFAULT_OPTIONS = ConsumerOptions(max_attempts=5, backoff=(1.0, 2.0, 4.0), prefetch=256, slots=64)

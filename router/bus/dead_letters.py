@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from router.bus.settings import BusSettings
 from router.bus.subjects import letters_of
-from router.clock import now_ms
 from router.contracts.dead_letter import build_dead_letter
 from router.contracts.envelope import extract_envelope_ids
-from router.message import Effect, Message
-from router.outcome import Fault
+from router.core.clock import now_ms
+from router.core.message import Effect, Message
+from router.core.outcome import Fault
 
 
 def build_dead_letter_writer(settings: BusSettings, max_bytes: int) -> Callable[[Message, str, Fault], Effect]:

@@ -21,11 +21,11 @@ from router.bus.processed import Processed, Write
 from router.bus.settings import BusSettings
 from router.contracts.envelope import MessageEnvelope, read_envelope
 from router.contracts.malformed import Malformed
-from router.crashpoints import crashpoint
-from router.errors import BrokerUnavailable, Misconfigured
-from router.message import Message
-from router.outcome import PROCESSING_ERROR, Dead, Done, Fault, Outcome, Retry
-from router.signatures import HandlerMisused, require_call
+from router.core.crashpoints import crashpoint
+from router.core.errors import BrokerUnavailable, Misconfigured
+from router.core.message import Message
+from router.core.outcome import PROCESSING_ERROR, Dead, Done, Fault, Outcome, Retry
+from router.core.signatures import HandlerMisused, require_call
 
 HANDLER_NAK = "handler_nak"
 HANDLER_TERM = "handler_term"

@@ -14,11 +14,11 @@ Every label is bounded: the specification lists the subjects, and the program na
 
 from __future__ import annotations
 
+from router.core.message import Message
+from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Outcome, Retry
 from router.delivery.subscription import Observer
-from router.message import Message
-from router.observability import LabelledCounter, MetricRegistry
-from router.observability.instruments import LabelledHistogram
-from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Outcome, Retry
+from router.operations.observability import LabelledCounter, MetricRegistry
+from router.operations.observability.instruments import LabelledHistogram
 
 STORED, DUPLICATE = "stored", "duplicate"
 

@@ -12,11 +12,11 @@ from router.bus.metrics import DUPLICATE, STORED, BusMetrics
 from router.bus.settings import BusSettings
 from router.bus.subjects import command_subject, event_subject
 from router.contracts.envelope import SUPPORTED, MessageEnvelope, envelope_bytes
+from router.core.errors import BrokerRefused, BrokerUnavailable, Poison, RouterError
+from router.core.message import Effect
+from router.core.outcome import Receipt
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.connection import Connection, head_of
-from router.errors import BrokerRefused, BrokerUnavailable, Poison, RouterError
-from router.message import Effect
-from router.outcome import Receipt
 
 MSG_ID = "Nats-Msg-Id"
 

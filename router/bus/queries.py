@@ -19,11 +19,11 @@ from router.bus.settings import BusSettings
 from router.bus.subjects import query_subject
 from router.contracts.codec import read_object, write_value
 from router.contracts.envelope import MessageEnvelope, read_envelope
+from router.core.errors import BrokerUnavailable, Poison, RouterError, Unanswered
+from router.core.signatures import require_call
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 from router.delivery.request_server import FAILED, OVERLOADED, STOPPING, ReplyAddresses, RequestServer
-from router.errors import BrokerUnavailable, Poison, RouterError, Unanswered
-from router.signatures import require_call
 
 AT_ONCE = 64  # requests at once; one more is answered `overloaded`
 WITHIN_S = 30.0  # for one response: a responder that hangs would keep its place for ever, and 64 of them all places

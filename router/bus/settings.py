@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from router import ids
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
-from router.errors import Misconfigured
+from router.core import ids
+from router.core.errors import Misconfigured
 
 A_DAY_S = 86_400.0
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 
-from router import ids
-from router.errors import Poison
+from router.core import ids
+from router.core.errors import Poison
 
 EVENTS, COMMANDS, QUERIES = "events", "commands", "queries"
 OTHER = "other"

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 import orjson
 from msgspec import Struct
 
-from router import ids
+from router.core import ids
 from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.stream_reader import open_reader
 from router.delivery.topology import NANOS

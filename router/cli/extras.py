@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 
 
 def need(extra: str, *modules: str) -> None:

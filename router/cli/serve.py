@@ -13,10 +13,11 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.options import ConfigFile, NatsUrl, PoliciesDir, Processes, RenamedWorkers
+from router.cli.session import open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.embedded import EmbeddedServer
+    from router.operations.embedded import EmbeddedServer
 
 STORE = Path(".router/nats")
 PORT = 4222
@@ -56,20 +57,19 @@ def serve(
     given = {"nats.url": nats_url, "http.port": http_port, "policies.dir": policies, "processes": processes}
     server = _make_server(store, nats_port) if embedded else None
     # An embedded server that does not start is a failure, not a missing answer.
-    exit_codes.run(
-        _serve(lambda: _load_settings(config, given, server), server), unavailable=exit_codes.NO_ANSWER if server is None else exit_codes.NO
-    )
+    unavailable = exit_codes.NO_ANSWER if server is None else exit_codes.NO
+    raise typer.Exit(exit_codes.run(_serve(lambda: _load_settings(config, given, server), server), unavailable=unavailable))
 
 
 def _make_server(store: Path, port: int) -> EmbeddedServer:
-    from router.embedded import EmbeddedServer
+    from router.operations.embedded import EmbeddedServer
 
     return EmbeddedServer(store, port=port)
 
 
 def _load_settings(config: Path | None, given: Mapping[str, object], server: EmbeddedServer | None) -> Settings:
     from router.config import load
-    from router.errors import Misconfigured
+    from router.core.errors import Misconfigured
 
     settings = load(config, given if server is None else {**given, "nats.url": server.url}).settings
     directory = settings.policies.dir
@@ -86,7 +86,7 @@ def _set_policies_dir(directory: Path | None, settings: Settings) -> Settings:
 
 async def _serve(read: Read, server: EmbeddedServer | None) -> int:
     from router.cli.signals import run_until_signal, serve_on_embedded_broker
-    from router.observability import configure
+    from router.operations.observability import configure
 
     settings = read()
     configure(settings.log.level, settings.log.format)
@@ -110,14 +110,16 @@ async def _serve(read: Read, server: EmbeddedServer | None) -> int:
 
 async def _drop_unused_samples(settings: Settings) -> Settings:
     """Return the settings to announce: with the samples only if the server has no policy of a user."""
-    from router.app.policy_seed import has_only_samples
-    from router.cli.policy.store import open_store
-    from router.errors import NotFound
+    from router.core.errors import NotFound
+    from router.delivery.buckets.documents import DocumentBucket
+    from router.services.policy_seed import has_only_samples
+    from router.services.policy_store import PolicyStore
 
     if settings.policies.dir != find_samples():
         return settings
     with contextlib.suppress(NotFound):  # a new server has no bucket yet
-        async with open_store(settings) as store:
+        async with open_jetstream(settings) as jetstream:
+            store = PolicyStore(DocumentBucket(jetstream, settings.buckets.policies.name))
             return settings if await has_only_samples(store) else _set_policies_dir(None, settings)
     return settings
 
@@ -135,7 +137,7 @@ def _serve_alone(read: Read, announce: Announce) -> Serve:
 
 def _serve_fleet(read: Read, announce: Announce) -> tuple[Serve, Callable[[], None]]:
     """This process is the parent of several routers; return the functions that serve and reload."""
-    from router.fleet import Fleet
+    from router.operations.fleet import Fleet
 
     fleet = Fleet(read, announce)
     return fleet.run, fleet.reload
@@ -143,9 +145,9 @@ def _serve_fleet(read: Read, announce: Announce) -> tuple[Serve, Callable[[], No
 
 def find_samples() -> Path:
     """Return the directory of the policies that come with the package."""
-    from router.samples import find_policies
+    from router.services.policy_seed import SAMPLE_POLICIES
 
-    return find_policies()
+    return SAMPLE_POLICIES
 
 
 def _announce(nats_url: str, http: str, settings: Settings) -> None:

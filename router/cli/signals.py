@@ -16,9 +16,9 @@ from typing import Any
 
 from router.cli.allocator import give_large_blocks_back
 from router.cli.exit_codes import INTERRUPTED, OK
-from router.embedded import EmbeddedServer
-from router.observability import events, logs
-from router.supervision import Child, Intensity, Supervisor, supervise
+from router.operations.embedded import EmbeddedServer
+from router.operations.observability import events, logs
+from router.operations.supervision import Child, Intensity, Supervisor, supervise
 
 log = logs.logger(__name__)
 

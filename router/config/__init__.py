@@ -1,11 +1,12 @@
 """All settings: read once, frozen, and shown by `router config`.
 
-    settings     the tree of groups: connection, consumers, storage, service
-    names        which spellings mean which setting: ours and the specifications'
-    sources      file, environment, command line -> (name, value, where it was given)
-    load         layers laid over one another, checked, or refused with the key's name
-    rules        what two settings must be to each other
-    describe     every setting as a row, secrets hidden
+    settings        the tree of groups: connection, consumers, storage, service
+    subscriptions   every subscription, declared once: its section and its stream are part of the tree
+    names           which spellings mean which setting: ours and the specifications'
+    sources         file, environment, command line -> (name, value, where it was given)
+    load            layers laid over one another, checked, or refused with the key's name
+    rules           what two settings must be to each other
+    describe        every setting as a row, secrets hidden
 
 Only `app` and the rooms above it import this one: other rooms get the plain values that they need.
 """
@@ -15,16 +16,21 @@ from __future__ import annotations
 from router.config.admission import AdmissionConfig
 from router.config.bus import BusConfig
 from router.config.connection import NatsConfig
-from router.config.consumers import AcksConfig, ConsumerConfig, DecideConfig
+from router.config.consumers import ConsumerConfig, DecideConfig, OptionalConsumerConfig
 from router.config.describe import Row, describe
 from router.config.load import Loaded, load
 from router.config.operators import AdminConfig, IngressConfig
 from router.config.service import AssignmentConfig, DeadLetterConfig, DrainConfig, HttpConfig, LogConfig, MetricsConfig, ReplyConfig
 from router.config.settings import Settings
-from router.config.storage import BucketConfig, BucketsConfig, StreamConfig, StreamsConfig
+from router.config.storage import BucketConfig, BucketsConfig, StreamsConfig
+from router.config.stream import StreamConfig
+from router.config.subscriptions import ACKS, DECIDE, RESULTS, SUBSCRIPTIONS, SubscriptionSpec
 
 __all__ = [
-    "AcksConfig",
+    "ACKS",
+    "DECIDE",
+    "RESULTS",
+    "SUBSCRIPTIONS",
     "AdminConfig",
     "AdmissionConfig",
     "AssignmentConfig",
@@ -41,11 +47,13 @@ __all__ = [
     "LogConfig",
     "MetricsConfig",
     "NatsConfig",
+    "OptionalConsumerConfig",
     "ReplyConfig",
     "Row",
     "Settings",
     "StreamConfig",
     "StreamsConfig",
+    "SubscriptionSpec",
     "describe",
     "load",
 ]

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from router import ids
 from router.config.group import Count, Group, Millis, OptionalMillis, split_list
+from router.core import ids
 
 MOST_WEIGHT = 1_000
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pydantic import Field
 
 from router.config.group import Count, Group, Millis, Name, OptionalMillis, OptionalToken, Schedule, Subject
-
-DAY_MS = 86_400_000
+from router.config.stream import DAY_MS, StreamConfig
 
 
 class ConsumerConfig(Group):
     """One durable, shared by every instance: sharing it is the work queue."""
 
-    subject: Subject = Field(description="what the consumer takes from its stream")
+    subject: Subject = Field(description="the subject that its messages are sent to")
     durable: Name = Field(description="the consumer's name on the server")
     deliver_group: str = Field(description="the specification's queue group, kept as the consumer's metadata")
     max_attempts: Count = Field(default=3, description="attempts (runs of the handler) before a message is given up")
@@ -30,9 +29,32 @@ class ConsumerConfig(Group):
         default=5_000, description="the server's sign of life on an idle pull, milliseconds; at most half of pull_expires_ms"
     )
 
+    @property
+    def is_enabled(self) -> bool:
+        """Whether this instance handles the messages at all."""
+        return True
+
+    @property
+    def taken_subject(self) -> str:
+        """The subject of the messages that this instance handles."""
+        return self.subject
+
+    def find_stream(self, stream: StreamConfig) -> StreamConfig:
+        """The stream that stores them; `stream`: the one of the settings."""
+        return stream
+
 
 class DecideConfig(ConsumerConfig):
-    """The decide requests' consumer (docs/contracts.md#decide-requests)."""
+    """The decide requests' consumer (docs/contracts.md#decide-requests): it handles all requests, or those of one partition.
+
+    Rule: docs/contracts.md#partitions.
+
+        beamline.router.v1.decide ── the account's mapping ──> beamline.router.v1.decide.p.0   in ROUTER_DECIDE_P0
+                                                          └──> beamline.router.v1.decide.p.1   in ROUTER_DECIDE_P1
+
+    The server maps the stored copy and the live copy of a request to the same partition, so the listener of an instance receives only
+    the requests of that partition. Clients do not see partitions: dead letters, the allow list and the reply subject use `subject`.
+    """
 
     subject: Subject = Field(default="beamline.router.v1.decide", description="the subject that decide requests are sent to")
     durable: Name = Field(default="router-decide-consumer", description="the consumer's name on the server")
@@ -58,14 +80,22 @@ class DecideConfig(ConsumerConfig):
         default=1024, description="requests that wait for one of pipeline_slots, shared alike; one more is answered overloaded"
     )
 
+    @property
+    def taken_subject(self) -> str:
+        return self.subject if self.partition is None else f"{self.subject}.p.{self.partition}"
 
-class AcksConfig(ConsumerConfig):
-    """The workers' acknowledgements (docs/contracts.md#acks), off unless asked for."""
+    def find_stream(self, stream: StreamConfig) -> StreamConfig:
+        return stream if self.partition is None else stream.model_copy(update={"name": f"{stream.name}_P{self.partition}"})
 
-    enabled: bool = Field(default=False, description="consume the workers' acknowledgements")
-    subject: Subject = Field(default="caf.exec.assign.v1.ack", description="the subject that workers acknowledge assignments on")
-    durable: Name = Field(default="router-acks", description="the consumer's name on the server")
-    deliver_group: str = Field(default="router-acks-group", description="the specification's queue group, kept as the consumer's metadata")
+
+class OptionalConsumerConfig(ConsumerConfig):
+    """A subscription that is off unless the settings enable it."""
+
+    enabled: bool = Field(default=False, description="handle these messages; else they have neither a stream nor a consumer")
+
+    @property
+    def is_enabled(self) -> bool:
+        return self.enabled
 
 
 class ResultsConfig(ConsumerConfig):

@@ -10,9 +10,8 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from router.config.group import list_settings
-from router.config.names import DEFAULTS
 from router.config.settings import Settings
-from router.masking import MASK, has_key, hide_keys, hide_login, hide_query
+from router.core.masking import MASK, has_key, hide_keys, hide_login, hide_query
 
 
 class Row(NamedTuple):
@@ -27,7 +26,7 @@ class Row(NamedTuple):
 
 def describe(settings: Settings, sources: Mapping[str, str]) -> list[Row]:
     """All settings in the order of the tree, secrets masked: `describe(*load(...))`."""
-    defaults = {s.name: format_value(s.field, s.value) for s in list_settings(DEFAULTS)}
+    defaults = {s.name: format_value(s.field, s.value) for s in list_settings(type(settings)())}
     return [
         Row(s.name, format_value(s.field, s.value), defaults[s.name], sources.get(s.name, "default"), s.field.description or "")
         for s in list_settings(settings)

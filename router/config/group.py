@@ -5,15 +5,15 @@ A value is checked here for itself alone; what two settings must be to each othe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
-from router import ids
-from router.masking import has_key
+from router.core import ids
+from router.core.masking import has_key
 
 FOREIGN = ("$", "_INBOX", "_R_")  # subjects of the server and of clients: a message of the router there would be a command, or an answer
 
@@ -22,6 +22,19 @@ class Group(BaseModel):
     """Settings that belong together. Building one reads nothing: no file, no environment."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+G = TypeVar("G", bound=Group)
+
+
+def add_fields(groups: Mapping[str, Group]) -> Callable[[type[G]], type[G]]:
+    """A decorator of a group: it gets a field, with this default, for each name that it does not declare itself."""
+
+    def extend(base: type[G]) -> type[G]:
+        fields: dict[str, Any] = {name: (type(group), group) for name, group in groups.items() if name not in base.model_fields}
+        return create_model(base.__name__, __base__=base, __module__=base.__module__, __doc__=base.__doc__, **fields) if fields else base
+
+    return extend
 
 
 class Setting(NamedTuple):

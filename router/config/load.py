@@ -18,9 +18,10 @@ from typing import NamedTuple
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from router.config import names, rules
+from router.config import rules
 from router.config.describe import format_value
 from router.config.group import list_settings
+from router.config.names import NAMES, RENAMED, Meaning, SettingNames, flat
 from router.config.settings import Settings
 from router.config.sources import (
     SERVICE_LINK,
@@ -33,7 +34,7 @@ from router.config.sources import (
     from_specifications,
     is_service_link,
 )
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 
 NOTHING: Mapping[str, object] = MappingProxyType({})
 
@@ -53,39 +54,43 @@ class Placed(NamedTuple):
 Places = dict[str, Placed]
 
 
-def load(file: Path | None = None, overrides: Mapping[str, object] = NOTHING, environ: Mapping[str, str] = os.environ) -> Loaded:
+def load(
+    file: Path | None = None,
+    overrides: Mapping[str, object] = NOTHING,
+    environ: Mapping[str, str] = os.environ,
+    names: SettingNames = NAMES,
+) -> Loaded:
     """Read every source once. Raises Misconfigured: an unknown name, an illegal value, or two settings that contradict each other."""
-    places = _merge_layers(
-        (
-            from_file(file or config_file(environ)),
-            from_specifications(environ),
-            from_environment(environ),
-            from_command_line(overrides),
-        )
+    layers = (
+        from_file(file or config_file(environ)),
+        from_specifications(environ),
+        from_environment(environ),
+        from_command_line(overrides),
     )
-    settings = _validate(places)
+    places = _merge_layers(layers, names)
+    settings = _validate(places, names)
     rules.check(settings)
     return Loaded(settings, {name: place.given.source for name, place in places.items()})
 
 
-def _merge_layers(layers: Iterable[Layer]) -> Places:
-    shared: Places = {s.name: Placed(s.value, Given(s.name, s.value, "default", "the default")) for s in list_settings(names.DEFAULTS)}
+def _merge_layers(layers: Iterable[Layer], names: SettingNames) -> Places:
+    shared: Places = {s.name: Placed(s.value, Given(s.name, s.value, "default", "the default")) for s in list_settings(names.defaults)}
     own: Places = {}
     for layer in layers:
-        shared_here, own_here = _resolve_names(layer)
+        shared_here, own_here = _resolve_names(layer, names)
         shared |= shared_here
         own |= own_here
     return shared | own
 
 
-def _resolve_names(layer: Layer) -> tuple[Places, Places]:
+def _resolve_names(layer: Layer, names: SettingNames) -> tuple[Places, Places]:
     """One layer by the settings' own names: values for all consumers, and values for one setting."""
     shared: Places = {}
     own: Places = {}
     for given in layer:
-        meaning = names.meaning(given.spelling)
+        meaning = names.find(given.spelling)
         if meaning is None:
-            raise _unknown(given)
+            raise _unknown(given, names)
         into = shared if meaning.is_shared else own
         for name in meaning.targets:
             if name in into:
@@ -94,31 +99,31 @@ def _resolve_names(layer: Layer) -> tuple[Places, Places]:
     return shared, own
 
 
-def _convert(meaning: names.Meaning, given: Given) -> object:
+def _convert(meaning: Meaning, given: Given) -> object:
     try:
         return meaning.convert(given.value)
     except ValueError as exc:
         raise Misconfigured(given.where, f"{given.value!r} {exc}") from None
 
 
-def _unknown(given: Given) -> Misconfigured:
+def _unknown(given: Given, names: SettingNames) -> Misconfigured:
     if is_service_link(given):
         return Misconfigured(given.where, SERVICE_LINK)
-    if (renamed := names.RENAMED.get(names.flat(given.spelling))) is not None:
+    if (renamed := RENAMED.get(flat(given.spelling))) is not None:
         return Misconfigured(given.where, f"this setting is called {renamed} now")
-    near = names.closest(given.spelling)
+    near = names.find_closest(given.spelling)
     if near and given.source.startswith("ROUTER_"):
         near = "ROUTER_" + near.upper().replace(".", "__")
     hint = f"did you mean {near}?" if near else "`router config` lists every setting"
     return Misconfigured(given.where, f"there is no such setting; {hint}")
 
 
-def _validate(places: Places) -> Settings:
+def _validate(places: Places, names: SettingNames) -> Settings:
     try:
-        return Settings.model_validate(_build_tree(places))
+        return type(names.defaults).model_validate(_build_tree(places))
     except ValidationError as exc:
         details = exc.errors(include_url=False, include_context=False)[0]
-    raise _bad_value(places, details)  # outside the handler: pydantic's own text would show a secret's value
+    raise _bad_value(places, details, names)  # outside the handler: pydantic's own text would show a secret's value
 
 
 def _build_tree(places: Places) -> dict[str, object]:
@@ -134,9 +139,9 @@ def _build_tree(places: Places) -> dict[str, object]:
     return tree
 
 
-def _bad_value(places: Places, details: ErrorDetails) -> Misconfigured:
+def _bad_value(places: Places, details: ErrorDetails, names: SettingNames) -> Misconfigured:
     path = ".".join(str(step) for step in details["loc"])
-    setting = next(s for s in list_settings(names.DEFAULTS) if path == s.name or path.startswith(f"{s.name}."))
+    setting = next(s for s in list_settings(names.defaults) if path == s.name or path.startswith(f"{s.name}."))
     place = places[setting.name]
     legal = re.sub(r"^(Value error,|Input|Value|String|Tuple) ", "", details["msg"])
     value = format_value(setting.field, place.given.value)

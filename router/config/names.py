@@ -1,21 +1,20 @@
 """Which spellings mean which setting.
 
 A dot, `__` and `_` are the same: `[dlq] enabled`, `dlq_enabled`, ROUTER_DLQ__ENABLED and ROUTER_DLQ_ENABLED are one
-setting. The names that the specifications give and our tree has elsewhere stand in ALIASES; an alias with
+setting. The names that the specifications give and our tree has elsewhere are aliases; an alias with
 several targets speaks for every consumer, and gives way to what names one consumer (docs/contracts.md#setting-names).
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from router.config.bus import BusConfig
+from router.config.consumers import ConsumerConfig
 from router.config.group import list_settings
 from router.config.settings import Settings
-
-CONSUMERS = ("decide", "results", "acks")
 
 
 def flat(spelling: str) -> str:
@@ -48,31 +47,31 @@ class Meaning(NamedTuple):
         return len(self.targets) > 1
 
 
-def _name_for_each(field: str) -> tuple[str, ...]:
-    return tuple(f"{consumer}.{field}" for consumer in CONSUMERS)
+def _list_aliases(consumers: Sequence[str]) -> dict[str, Meaning]:
+    def set_for_each(field: str, convert: Callable[[object], object] = _keep_value) -> Meaning:
+        return Meaning(tuple(f"{consumer}.{field}" for consumer in consumers), convert)
 
+    def list_for_each(spelling: str, field: str) -> dict[str, Meaning]:
+        return {spelling.format(consumer): Meaning((f"{consumer}.{field}",)) for consumer in consumers}
 
-def _alias_for_each(spelling: str, field: str) -> dict[str, Meaning]:
-    return {spelling.format(consumer): Meaning((f"{consumer}.{field}",)) for consumer in CONSUMERS}
+    return {
+        "nats_js_max_deliver": set_for_each("max_attempts"),
+        "nats_js_backoff_seconds": set_for_each("backoff_ms", _milliseconds),
+        "nats_max_deliver": set_for_each("max_attempts"),
+        "nats_ack_wait_ms": set_for_each("ack_wait_ms"),
+        "nats_backoff_ms": set_for_each("backoff_ms"),
+        **list_for_each("nats_js_durable_group_{}", "durable"),
+        **list_for_each("nats_js_deliver_group_{}", "deliver_group"),
+        **list_for_each("{}_max_deliver", "max_attempts"),
+        "nats_subject_allowlist": Meaning(("subject_allowlist",)),
+        "nats_reply_subject": Meaning(("reply.subject",)),
+        "enable_usage_publish": Meaning(("usage.enabled",)),
+        "assignment_subject": Meaning(("assignment.subjects",)),
+        "ack_enabled": Meaning(("acks.enabled",)),
+        "router_node_id": Meaning(("node_id",)),
+        **{f"nats_{field}": Meaning((f"bus.{field}",)) for field in BusConfig.model_fields},
+    }
 
-
-ALIASES = {
-    "nats_js_max_deliver": Meaning(_name_for_each("max_attempts")),
-    "nats_js_backoff_seconds": Meaning(_name_for_each("backoff_ms"), _milliseconds),
-    "nats_max_deliver": Meaning(_name_for_each("max_attempts")),
-    "nats_ack_wait_ms": Meaning(_name_for_each("ack_wait_ms")),
-    "nats_backoff_ms": Meaning(_name_for_each("backoff_ms")),
-    **_alias_for_each("nats_js_durable_group_{}", "durable"),
-    **_alias_for_each("nats_js_deliver_group_{}", "deliver_group"),
-    **_alias_for_each("{}_max_deliver", "max_attempts"),
-    "nats_subject_allowlist": Meaning(("subject_allowlist",)),
-    "nats_reply_subject": Meaning(("reply.subject",)),
-    "enable_usage_publish": Meaning(("usage.enabled",)),
-    "assignment_subject": Meaning(("assignment.subjects",)),
-    "ack_enabled": Meaning(("acks.enabled",)),
-    "router_node_id": Meaning(("node_id",)),
-    **{f"nats_{field}": Meaning((f"bus.{field}",)) for field in BusConfig.model_fields},
-}
 
 # Environment variables that the specifications name; each is read by its own name in lower case.
 SPECIFIED = (
@@ -96,18 +95,25 @@ RENAMED = {"workers": "processes"} | {
     flat(f"buckets.starts.{field}"): f"buckets.attempts.{field}" for field in ("name", "max_bytes", "ttl_ms", "history", "replicas")
 }
 
-DEFAULTS = Settings()
-NAMES = {flat(setting.name): setting.name for setting in list_settings(DEFAULTS)}
+
+class SettingNames:
+    """The legal spellings for one tree of settings. `defaults`: the tree with nothing set."""
+
+    def __init__(self, defaults: Settings) -> None:
+        self.defaults = defaults
+        self.names = {flat(setting.name): setting.name for setting in list_settings(defaults)}
+        self.aliases = _list_aliases([name for name, section in defaults if isinstance(section, ConsumerConfig)])
+
+    def find(self, spelling: str) -> Meaning | None:
+        """What a spelling sets; None: nothing has that name."""
+        name = self.names.get(flat(spelling))
+        return Meaning((name,)) if name else self.aliases.get(flat(spelling))
+
+    def find_closest(self, spelling: str) -> str | None:
+        """The legal name that was probably meant, dotted."""
+        known = self.names | {alias: alias for alias in self.aliases}
+        near = difflib.get_close_matches(flat(spelling), known, n=1)
+        return known[near[0]] if near else None
 
 
-def meaning(spelling: str) -> Meaning | None:
-    """What a spelling sets; None: nothing has that name."""
-    name = NAMES.get(flat(spelling))
-    return Meaning((name,)) if name else ALIASES.get(flat(spelling))
-
-
-def closest(spelling: str) -> str | None:
-    """The legal name that was probably meant, dotted."""
-    known = NAMES | {alias: alias for alias in ALIASES}
-    near = difflib.get_close_matches(flat(spelling), known, n=1)
-    return known[near[0]] if near else None
+NAMES = SettingNames(Settings())

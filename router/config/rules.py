@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
-from router import ids
 from router.config.bus import BusConfig
 from router.config.consumers import ConsumerConfig
 from router.config.group import FOREIGN, Group
 from router.config.settings import Settings
-from router.config.storage import BucketConfig, StreamConfig
-from router.errors import Misconfigured
+from router.config.storage import BucketConfig
+from router.config.stream import StreamConfig
+from router.core import ids
+from router.core.errors import Misconfigured
 
 T = TypeVar("T")
 FIXED_SUBJECTS = (
@@ -84,7 +85,7 @@ def _check_subjects(settings: Settings) -> None:
 
 def _check_replies(settings: Settings) -> None:
     # The router would take an answer on one of its own subjects for a message.
-    ours = (settings.decide.subject, settings.results.subject, settings.acks.subject, *settings.assignment.subjects, *FIXED_SUBJECTS)
+    ours = (*(subject for name, subject in _list_subjects(settings) if name != "reply.subject"), *FIXED_SUBJECTS)
     for prefix in settings.reply.prefixes:
         leads_home = any(subject.startswith(prefix) for subject in ours)
         _require(not leads_home, "reply.prefixes", f"{prefix} leads to subjects of the router itself")

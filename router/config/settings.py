@@ -16,8 +16,8 @@ from router.config.agents import AgentsConfig
 from router.config.breakers import ExtensionBreakerConfig
 from router.config.bus import BusConfig
 from router.config.connection import NatsConfig
-from router.config.consumers import AcksConfig, DecideConfig, ResultsConfig
-from router.config.group import Group, Texts
+from router.config.consumers import DecideConfig, OptionalConsumerConfig, ResultsConfig
+from router.config.group import Group, Texts, add_fields
 from router.config.inbox import InboxConfig
 from router.config.mailbox import MailboxConfig
 from router.config.operators import AdminConfig, IngressConfig
@@ -40,6 +40,7 @@ from router.config.service import (
     UsageConfig,
 )
 from router.config.storage import BucketsConfig, StreamsConfig
+from router.config.subscriptions import ACKS, DECIDE, RESULTS, SUBSCRIPTIONS
 
 NodeId = Annotated[str, Field(pattern=r"^[!-~]{1,256}$")]  # it stands in letters, alerts and logs
 
@@ -48,6 +49,7 @@ def _host_and_process() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
+@add_fields({spec.name: spec.section for spec in SUBSCRIPTIONS})
 class Settings(Group):
     """Everything that can be set (docs/contracts.md#settings). Durations are milliseconds where the name says so."""
 
@@ -66,9 +68,9 @@ class Settings(Group):
     )
     max_depth: int = Field(default=64, ge=1, le=512, description="deeper nesting of a payload is refused")
     nats: NatsConfig = NatsConfig()
-    decide: DecideConfig = DecideConfig()
-    results: ResultsConfig = ResultsConfig()
-    acks: AcksConfig = AcksConfig()
+    decide: DecideConfig = DECIDE.section
+    results: ResultsConfig = RESULTS.section
+    acks: OptionalConsumerConfig = ACKS.section
     policies: PoliciesConfig = PoliciesConfig()
     extensions: ExtensionsConfig = ExtensionsConfig()
     admission: AdmissionConfig = AdmissionConfig()

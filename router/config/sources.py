@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from router.config.names import SPECIFIED
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 
 OURS = "ROUTER_"
 CONFIG_FILE = "ROUTER_CONFIG_FILE"

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from pydantic import Field
 
-from router.config.group import Group, Millis, Name
-
-MIB = 1024 * 1024
-
-
-class StreamConfig(Group):
-    """One stream's limits. A duplicate window is at least 100 ms: the server takes no shorter one."""
-
-    name: Name = Field(description="the stream's name")
-    max_age_ms: Millis = Field(description="messages older than this are dropped, milliseconds")
-    max_bytes: int = Field(description="the stream holds at most this many bytes; -1 = no limit", ge=-1)
-    duplicate_window_ms: int = Field(description="an id is remembered this long, milliseconds", ge=100)
-    replicas: int = Field(default=1, description="copies in a cluster", ge=1, le=5)
+from router.config.group import Group, Name, add_fields
+from router.config.stream import DAY_MS, MINUTE_MS, StreamConfig, declare_stream
+from router.config.subscriptions import ACKS, DECIDE, RESULTS, SUBSCRIPTIONS
 
 
 class BucketConfig(Group):
@@ -31,26 +19,18 @@ class BucketConfig(Group):
     replicas: int = Field(default=1, description="copies in a cluster", ge=1, le=5)
 
 
-def _millis(**span: float) -> int:
-    return timedelta(**span) // timedelta(milliseconds=1)
-
-
-def _stream(name: str, *, days: float, mib: int, window_ms: int) -> StreamConfig:
-    return StreamConfig(name=name, max_age_ms=_millis(days=days), max_bytes=mib * MIB, duplicate_window_ms=window_ms)
-
-
+@add_fields({spec.name: spec.stream for spec in SUBSCRIPTIONS})
 class StreamsConfig(Group):
-    """Every stream of the decide circle."""
+    """Every stream of the decide circle; those of a subscription are declared with it."""
 
-    # The decide window is the server's minimum on purpose: a client's retry must be stored again (docs/contracts.md#decide-window).
-    decide: StreamConfig = _stream("ROUTER_DECIDE", days=1, mib=1024, window_ms=100)
-    results: StreamConfig = _stream("ROUTER_RESULTS", days=7, mib=512, window_ms=_millis(minutes=2))
-    acks: StreamConfig = _stream("ROUTER_ACKS", days=7, mib=256, window_ms=_millis(minutes=2))
-    assignments: StreamConfig = _stream("ROUTER_ASSIGNMENTS", days=7, mib=512, window_ms=_millis(minutes=10))
+    decide: StreamConfig = DECIDE.stream
+    results: StreamConfig = RESULTS.stream
+    acks: StreamConfig = ACKS.stream
+    assignments: StreamConfig = declare_stream("ROUTER_ASSIGNMENTS", days=7, mib=512, window_ms=10 * MINUTE_MS)
     # A day of 100 outcomes a second is 3 GB.
-    usage: StreamConfig = _stream("ROUTER_USAGE", days=90, mib=4096, window_ms=_millis(minutes=10))
-    dlq: StreamConfig = _stream("ROUTER_DLQ", days=30, mib=1024, window_ms=_millis(hours=1))
-    advisories: StreamConfig = _stream("ROUTER_ADVISORIES", days=7, mib=64, window_ms=_millis(minutes=2))
+    usage: StreamConfig = declare_stream("ROUTER_USAGE", days=90, mib=4096, window_ms=10 * MINUTE_MS)
+    dlq: StreamConfig = declare_stream("ROUTER_DLQ", days=30, mib=1024, window_ms=60 * MINUTE_MS)
+    advisories: StreamConfig = declare_stream("ROUTER_ADVISORIES", days=7, mib=64, window_ms=2 * MINUTE_MS)
 
 
 class BucketsConfig(Group):
@@ -58,6 +38,6 @@ class BucketsConfig(Group):
 
     policies: BucketConfig = BucketConfig(name="ROUTER_POLICIES", history=64)
     extensions: BucketConfig = BucketConfig(name="ROUTER_EXTENSIONS", history=64)
-    assignments_known: BucketConfig = BucketConfig(name="ROUTER_ASSIGNMENTS_KNOWN", ttl_ms=_millis(hours=24))
-    attempts: BucketConfig = BucketConfig(name="ROUTER_ATTEMPTS", ttl_ms=_millis(hours=1))
-    breakers: BucketConfig = BucketConfig(name="ROUTER_BREAKERS", ttl_ms=_millis(days=1))  # far above any opening's time
+    assignments_known: BucketConfig = BucketConfig(name="ROUTER_ASSIGNMENTS_KNOWN", ttl_ms=DAY_MS)
+    attempts: BucketConfig = BucketConfig(name="ROUTER_ATTEMPTS", ttl_ms=60 * MINUTE_MS)
+    breakers: BucketConfig = BucketConfig(name="ROUTER_BREAKERS", ttl_ms=DAY_MS)  # far above any opening's time

@@ -15,7 +15,7 @@ from router.contracts.first_stored import first_stored_ms
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed
 from router.contracts.pb.beamline.worker.v1 import ack_pb2
 from router.contracts.worker import DEFAULT_LIMITS, MessageType, ReadResult, WorkerMessageLimits, read
-from router.message import Message
+from router.core.message import Message
 
 SUBJECT = "caf.exec.assign.v1.ack"
 ACCEPTED = "accepted"

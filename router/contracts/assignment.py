@@ -14,12 +14,12 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from router import ids
 from router.contracts.answer import decision_fields
 from router.contracts.codec import BASE64, UNREADABLE, text_of
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
-from router.errors import Poison
+from router.core import ids
+from router.core.errors import Poison
 
 SUBJECT = "caf.exec.assign.v1"
 RETRY = {"max_attempts": 2, "backoff_ms": 200}

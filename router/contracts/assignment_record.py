@@ -17,14 +17,14 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from router import ids
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment, assignment_bytes, assignment_headers, read_assignment
 from router.contracts.codec import UNREADABLE
 from router.contracts.content import digest
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
-from router.errors import Poison
+from router.core import ids
+from router.core.errors import Poison
 
 VERSION = "1"
 

@@ -14,9 +14,9 @@ import orjson
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from router import ids
 from router.contracts.codec import UNREADABLE
-from router.errors import Poison
+from router.core import ids
+from router.core.errors import Poison
 
 _Moment = Annotated[int, Meta(ge=0)]  # milliseconds since the epoch
 

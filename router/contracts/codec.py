@@ -50,7 +50,9 @@ def read_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int =
     """The same of any JSON value, where a payload need not be an object."""
     if len(data) > max_bytes:
         raise oversized_payload(len(data), max_bytes)
-    if _has_more_openings(data, max_depth) and is_deeper(data, max_depth):
+    is_small = len(data) < LARGE  # nearly always; depth cannot exceed the number of openings, and few messages have more than that
+    has_more = data.count(b"{") + data.count(b"[") > max_depth if is_small else _has_more_openings(data, max_depth)
+    if has_more and is_deeper(data, max_depth):
         raise Malformed(SCHEMA_VALIDATION_FAILED, f"Payload is nested deeper than {max_depth}", STAGE_DECODE)
     try:
         return orjson.loads(data)
@@ -67,10 +69,8 @@ def write_value(value: object, option: int | None = None) -> bytes:
 
 
 def _has_more_openings(data: bytes, most: int) -> bool:
-    """Depth cannot exceed the number of openings, and few messages have more than `most` of those."""
-    if len(data) < LARGE:
-        return data.count(b"{") + data.count(b"[") > most
-    for opening in (b"{", b"["):  # to count a megabyte's takes as long as to parse it; to find the first few does not
+    """Of a large message: to count all openings of a megabyte takes as long as to parse it; to find the first few does not."""
+    for opening in (b"{", b"["):
         at = data.find(opening)
         while at >= 0:
             most -= 1

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 import orjson
 
-from router import ids
 from router.contracts.codec import text_of
 from router.contracts.flow import read_body
 from router.contracts.malformed import Malformed
-from router.message import NO_HEADERS
+from router.core import ids
+from router.core.message import NO_HEADERS
 
 TRACE_FIELDS = frozenset({"trace_id", "span_id", "traceparent", "tracestate"})
 _TRACED = ("message", "metadata", "context")  # parts that may be traced, beside the top level

@@ -15,7 +15,6 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from router import ids
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_object
 from router.contracts.malformed import (
     SCHEMA_VALIDATION_FAILED,
@@ -26,6 +25,7 @@ from router.contracts.malformed import (
     invalid_field,
     missing_field,
 )
+from router.core import ids
 
 VERSION = "1.0"
 # A version is added before any producer emits it, and removed when no consumer can meet it (`router bus check-drain`).

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from router import ids
 from router.contracts.codec import UNREADABLE, bytes_of
-from router.errors import Poison
+from router.core import ids
+from router.core.errors import Poison
 
 USUAL_DEADLINE_MS = 60_000
 USUAL_ATTEMPTS = 2

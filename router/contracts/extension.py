@@ -24,7 +24,7 @@ from router.contracts.answer import decision_fields
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE, bytes_of, check_numbers, is_deeper, text_of, value_of
 from router.contracts.decision import Decision
 from router.contracts.request import NOTHING, RouteRequest
-from router.errors import Poison
+from router.core.errors import Poison
 
 MAX_METADATA_BYTES = 64 * 1024
 DEADLINE = "Router-Deadline-Ms"

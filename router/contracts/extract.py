@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from router import ids
 from router.contracts import ack, result
 from router.contracts import headers as contract
 from router.contracts.flow import read_body
 from router.contracts.malformed import Malformed
 from router.contracts.worker import MessageType
 from router.contracts.worker import read_body as read_worker_body
-from router.message import Message
+from router.core import ids
+from router.core.message import Message
 
 LARGEST = 65_536  # bytes that are read for their ids alone
 _FIELDS: tuple[tuple[str, Callable[[str], bool]], ...] = (

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from sys import float_info
 from typing import Any
 
-from router import ids
 from router.contracts.malformed import Malformed, invalid_correlation, invalid_field, missing_field
-from router.ids import is_opaque
-from router.masking import MAX_TEXT, shorten
+from router.core import ids
+from router.core.ids import is_opaque
+from router.core.masking import MAX_TEXT, shorten
 
 Object = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ A sender may write the header too, so a value that is not a time before this sto
 
 from __future__ import annotations
 
-from router.message import Message
+from router.core.message import Message
 
 FIRST_STORED = "x-first-stored-ms"  # milliseconds since the epoch
 _MOST_DIGITS = 15

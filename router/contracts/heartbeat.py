@@ -16,9 +16,9 @@ from router.contracts.codec import read_object
 from router.contracts.field_readers import Object
 from router.contracts.malformed import Malformed, invalid_field, missing_field
 from router.contracts.worker import unwrap
-from router.masking import printable
-from router.message import NO_HEADERS
-from router.outcome import Fault
+from router.core.masking import printable
+from router.core.message import NO_HEADERS
+from router.core.outcome import Fault
 
 SUBJECTS = ("caf.worker.heartbeat.v1", "caf.status.heartbeat.v1")
 STOPPED = "stopped"

@@ -16,7 +16,6 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from router import ids
 from router.contracts import field_readers
 from router.contracts.codec import text_of
 from router.contracts.field_readers import Object
@@ -24,7 +23,8 @@ from router.contracts.headers import traceparent_in
 from router.contracts.malformed import missing_field
 from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
 from router.contracts.worker import MessageType, WorkerMessageLimits, read_body
-from router.message import NO_HEADERS
+from router.core import ids
+from router.core.message import NO_HEADERS
 
 SUBJECT = "beamline.ingress.v1.message"
 ACCEPTED = "accepted"  # it stands in the decide stream

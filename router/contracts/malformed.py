@@ -6,8 +6,8 @@ No text here repeats a value of the message: values may be secrets.
 
 from __future__ import annotations
 
-from router.errors import Poison
-from router.outcome import Fault
+from router.core.errors import Poison
+from router.core.outcome import Fault
 
 SCHEMA_VALIDATION_FAILED = "SCHEMA_VALIDATION_FAILED"
 VERSION_UNSUPPORTED = "VERSION_UNSUPPORTED"

@@ -14,11 +14,11 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from router.clock import now_ms
 from router.contracts.codec import UNREADABLE, bytes_of, text_of, value_of
 from router.contracts.decision import NO_METADATA
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
-from router.errors import RouterError
+from router.core.clock import now_ms
+from router.core.errors import RouterError
 
 INVOKE = "beamline.provider.v1.invoke"
 INVOKE_STREAM = f"{INVOKE}.stream"

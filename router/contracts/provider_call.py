@@ -22,7 +22,7 @@ from router.contracts.extension import DEADLINE, MAX_METADATA_BYTES, InvalidExte
 from router.contracts.provider import text_fields
 from router.contracts.provider_chunk import StreamChunk, read_chunk, strings
 from router.contracts.provider_request import ProviderRequest
-from router.errors import RouterError
+from router.core.errors import RouterError
 
 STREAM = "Router-Stream"
 

@@ -24,7 +24,7 @@ from msgspec import Struct
 from router.contracts.codec import MAX_DEPTH, UNREADABLE, check_numbers, is_deeper
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import SUCCESS, ProviderResponse, text_fields, text_or_bytes
-from router.errors import RouterError
+from router.core.errors import RouterError
 
 
 class StreamChunk(Struct, frozen=True, kw_only=True):

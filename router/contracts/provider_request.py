@@ -16,7 +16,6 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from router import ids
 from router.contracts import field_readers
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, value_of
 from router.contracts.extension import MAX_METADATA_BYTES
@@ -35,6 +34,7 @@ from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import is_protobuf_wanted, text_fields, text_or_bytes
 from router.contracts.request import NOTHING
 from router.contracts.worker import MessageType, read_body
+from router.core import ids
 
 
 class ProviderRequest(Struct, frozen=True, kw_only=True):

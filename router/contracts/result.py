@@ -27,8 +27,8 @@ from router.contracts.first_stored import first_stored_ms
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed, invalid_field, missing_field
 from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, MessageType, ReadResult, WorkerMessageLimits, read
-from router.ids import MAX_TYPE
-from router.message import Message
+from router.core.ids import MAX_TYPE
+from router.core.message import Message
 
 SUBJECT = "caf.exec.result.v1"
 MAX_CODE = 128  # characters of an error code; the rest is cut: a code decides nothing about the outcome

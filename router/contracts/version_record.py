@@ -13,9 +13,9 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from router import ids
 from router.contracts.codec import MAX_DEPTH, UNREADABLE, check_numbers, is_deeper
-from router.errors import Poison
+from router.core import ids
+from router.core.errors import Poison
 
 
 class VersionRecord(Struct, frozen=True, kw_only=True):

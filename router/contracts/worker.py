@@ -26,8 +26,8 @@ from router.contracts.malformed import (
     invalid_field,
 )
 from router.contracts.request import NOTHING
-from router.message import Message
-from router.outcome import Fault
+from router.core.message import Message
+from router.core.outcome import Fault
 
 Object = Mapping[str, Any]
 T = TypeVar("T")

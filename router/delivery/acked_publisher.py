@@ -21,13 +21,13 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from router.core.errors import RouterError
+from router.core.message import Effect
+from router.core.outcome import Receipt
 from router.delivery.api import JetStream
 from router.delivery.connection import head_of
 from router.delivery.frame_parser import Headers
 from router.delivery.known_effects import KnownEffects
-from router.errors import RouterError
-from router.message import Effect
-from router.outcome import Receipt
 
 Receipts = tuple[Receipt, ...]
 

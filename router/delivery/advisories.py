@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import orjson
 
+from router.core.message import Message
 from router.delivery.api import JetStream, StoredMessage, nanos
 from router.delivery.topology import StreamSpec
-from router.message import Message
 
 STREAM = "ROUTER_ADVISORIES"
 PREFIX = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES"

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from router.core.message import Message
 from router.delivery.answers import MSG_ID, TENANT
-from router.message import Message
 
 SAME_S = 2.0  # between hearing a request and its stored time, on two machines' clocks
 MOST_MARKS = 300_000  # of answered requests whose stored copy has not come yet; some 40 MB

@@ -10,11 +10,14 @@ answers to its own questions.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
 from router.contracts.headers import find_silencing_header
+from router.core.ids import is_literal_subject
+from router.core.message import Message, Reply
 from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import Headers
 from router.delivery.identical import MOST_LINES, IdenticalRequests
@@ -29,8 +32,6 @@ from router.delivery.pub_acks import (
     wrong_stream,
 )
 from router.delivery.reply_correlator import ReplyCorrelator, RequestIdentity
-from router.ids import is_literal_subject
-from router.message import Message, Reply
 
 MSG_ID = "Nats-Msg-Id"
 TENANT = "tenant_id"
@@ -88,6 +89,7 @@ class Answers:
             inbox_wait_s=rules.inbox_wait,
             keep_s=rules.keep,
             identical=identical,
+            read_copy_age=lambda: time.time() - self._stored_ns / 1e9,
         )
         self._listens_from: int | None = None  # sequences above this one were stored while the listener was there
         self._now = asyncio.get_running_loop().time
@@ -146,7 +148,8 @@ class Answers:
         self._connection.publish_nowait(inbox, data)
 
     def _to_reply_subject(self, message: Message, reply: Reply) -> None:
-        if self.live.is_used and self.live.has_request(message.data, message.stored_at - SLACK_S):
+        live = self.live
+        if live.is_used and not live.is_empty and live.has_request(message.data, message.stored_at - SLACK_S):
             return
         subject = self._rules.reply_subject.replace("{subject}", message.subject)
         self._connection.publish_nowait(subject, reply.data, "", head_of(reply.headers))
@@ -160,6 +163,11 @@ class Answers:
         self._on_refused(address)
 
     # -- the listener's half ---------------------------------------------------------------------------------
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether the listener hears the inbox of every request that is stored from now on."""
+        return self._listens_from is not None and self._listens_from < NEVER
 
     def start_listening_from(self, sequence: int) -> None:
         """A listener is there, and hears of everything that is stored after `sequence`."""

@@ -16,9 +16,9 @@ import nats.errors
 import orjson
 from msgspec import Struct
 
+from router.core.errors import BrokerRefused, BrokerUnavailable, NoJetStream
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import parse_head
-from router.errors import BrokerRefused, BrokerUnavailable, NoJetStream
 
 Json = dict[str, Any]
 

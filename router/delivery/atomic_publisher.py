@@ -16,13 +16,13 @@ from secrets import token_hex
 
 import orjson
 
-from router.crashpoints import crashpoint
+from router.core.crashpoints import crashpoint
+from router.core.message import Effect
+from router.core.outcome import Receipt
 from router.delivery.acked_publisher import NotPublished, Receipts
 from router.delivery.api import JetStream
 from router.delivery.connection import open_head_of
 from router.delivery.frame_parser import Headers
-from router.message import Effect
-from router.outcome import Receipt
 
 MOST = 1000  # messages in one batch, the server's limit
 NOT_ENABLED = 10174

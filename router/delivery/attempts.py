@@ -19,12 +19,12 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from router.core.errors import BrokerUnavailable
+from router.core.ids import key, random_tokens
+from router.core.message import Effect, Message
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream, StoredMessage
 from router.delivery.connection import head_of
-from router.errors import BrokerUnavailable
-from router.ids import key, random_tokens
-from router.message import Effect, Message
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 

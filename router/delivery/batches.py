@@ -15,9 +15,9 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
-from router.deferred import Deferred
-from router.message import Message
-from router.outcome import Outcome
+from router.core.deferred import Deferred
+from router.core.message import Message
+from router.core.outcome import Outcome
 
 BatchHandler = Callable[[Sequence[Message]], Awaitable[Sequence[Outcome]]]  # an outcome for each message, in their order
 

@@ -15,10 +15,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from router.core.message import Effect
 from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishCallback, Receipts
 from router.delivery.api import JetStream
 from router.delivery.atomic_publisher import MOST, NOT_ENABLED, AtomicPublisher
-from router.message import Effect
 
 FEW = 20  # a batch has a price of its own, 2.5 ms: below this, receipts one by one cost less
 

@@ -25,13 +25,13 @@ from nats.aio.msg import Msg
 from nats.nuid import NUID
 from nats.protocol.parser import PERMISSIONS_ERR
 
-from router.cancellation import preserve_cancellation
+from router.core.cancellation import preserve_cancellation
+from router.core.errors import BrokerUnavailable
+from router.core.ids import random_tokens
+from router.core.masking import hide_login
 from router.delivery import denials, tls
 from router.delivery.frame_parser import FrameParser, Headers, parse_head
 from router.delivery.socket import LAST_CLOSE_S, DirectTransport
-from router.errors import BrokerUnavailable
-from router.ids import random_tokens
-from router.masking import hide_login
 
 OnMessage = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
 Take = Callable[[bytes, bytes, bytes | None], bool]  # reply, data, header block, as they came; whether it took the message
@@ -374,7 +374,7 @@ async def connect(
 
 
 def _log_denial(what: str, remedy: str) -> None:
-    from router.observability import events, logs  # rare, as below
+    from router.operations.observability import events, logs  # rare, as below
 
     logs.logger(__name__).error(events.PERMISSION_DENIED, denied=what, remedy=remedy)
 
@@ -382,7 +382,10 @@ def _log_denial(what: str, remedy: str) -> None:
 def _warn_of_login(options: Mapping[str, Any]) -> None:
     """A line in the log where a login would travel in the clear."""
     if addresses := tls.find_unprotected(_servers(options), options):
-        from router.observability import events, logs  # rare, and an import of every room for a client that is asked for nothing else
+        from router.operations.observability import (  # rare, and an import of every room for a client that is asked for nothing else
+            events,
+            logs,
+        )
 
         servers = ", ".join(map(hide_login, addresses))
         remedy = "an address with tls://, or the setting nats.tls_ca"

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from router.core.errors import BrokerUnavailable, RouterError
 from router.delivery.acked_publisher import AckedPublisher, EffectPublisher
 from router.delivery.api import JetStream
 from router.delivery.attempts import AttemptCounter
@@ -27,7 +28,6 @@ from router.delivery.processor import MessageProcessor
 from router.delivery.pull import Puller
 from router.delivery.settle import Answer
 from router.delivery.subscription import Subscription
-from router.errors import BrokerUnavailable, RouterError
 
 TICK_S = 0.25
 QUIET_S = 2.0  # a pull request that raced with a deletion is lost without a word: a quiet subscription asks whether its durable is the same
@@ -139,7 +139,7 @@ class Consumer:
                 answer=self._answer,
             )
             puller = self.puller = self._make_puller(processor)
-            processor.on_capacity = puller.refill_soon
+            processor.settler.on_capacity = puller.refill_soon
             ticking = tasks.create_task(self._tick(processor, publisher))
             try:
                 await puller.open()

@@ -21,7 +21,7 @@ from typing import Any
 
 from nats.errors import Error
 
-from router.errors import LoginRefused, PermissionDenied
+from router.core.errors import LoginRefused, PermissionDenied
 
 MOST = 64  # subjects that are remembered, and told once; an older one is forgotten first
 

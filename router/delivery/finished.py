@@ -18,11 +18,11 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from router.clock import Clock, steady
+from router.core.clock import Clock, steady
+from router.core.errors import RouterError
+from router.core.ids import subject_matcher
 from router.delivery.api import JetStream, Json
 from router.delivery.stream_reader import open_reader
-from router.errors import RouterError
-from router.ids import subject_matcher
 
 HALF = 0.5
 MOST_NAMED = 100_000  # ids that are done and may still stand in the stream

@@ -14,14 +14,14 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from router.core.errors import BrokerUnavailable
+from router.core.message import NO_HEADERS, Effect, Message
+from router.core.outcome import Dead, Outcome, Receipt, Retry
 from router.delivery.in_memory_durable import InMemoryDurable
 from router.delivery.processor import REFUSED_SUBJECT
 from router.delivery.redeliveries import KILLED
 from router.delivery.settlement import PendingSettlement, decide_settlement, give_up, outcome_of
 from router.delivery.subscription import Subscription
-from router.errors import BrokerUnavailable
-from router.message import NO_HEADERS, Effect, Message
-from router.outcome import Dead, Outcome, Receipt, Retry
 
 
 class InMemoryStep(Struct, frozen=True):

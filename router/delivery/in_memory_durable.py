@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from router.message import Message
+from router.core.message import Message
 
 _EPOCH_NS = 1_700_000_000_000_000_000
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from router.bounded_cache import BoundedCache
-from router.clock import Clock, steady
-from router.message import Effect
-from router.outcome import Receipt
+from router.core.bounded_cache import BoundedCache
+from router.core.clock import Clock, steady
+from router.core.message import Effect
+from router.core.outcome import Receipt
 
 LIMIT = 100_000  # PubAcks, some 30 MB; each owner has a share
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import nats.errors
 
+from router.core.errors import RouterError
 from router.delivery.answers import IDENTICAL, LIVE_ANSWERS, LIVE_ASKERS, Answers
 from router.delivery.api import JetStream
 from router.delivery.live import LiveRequests
-from router.errors import RouterError
 
 TICK_S = 0.02
 LEARN_TICKS = 250  # ticks between two looks at whether the stream is still the same one

@@ -21,7 +21,12 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from router.clock import wall
+from router.core.clock import wall
+from router.core.errors import BrokerUnavailable
+from router.core.fair_queue import FairQueue
+from router.core.fair_slots import FairSlots
+from router.core.message import NO_HEADERS, Message
+from router.core.outcome import Dead, Done, Outcome
 from router.delivery.acked_publisher import NotPublished, Receipts
 from router.delivery.answered_requests import AnsweredRequests, key_of
 from router.delivery.answers import MSG_ID, TENANT, Answers
@@ -30,11 +35,6 @@ from router.delivery.frame_parser import Headers, id_alone_in
 from router.delivery.overload import LiveRules, Overload
 from router.delivery.reply_correlator import RequestIdentity
 from router.delivery.subscription import Subscription
-from router.errors import BrokerUnavailable
-from router.fair_queue import FairQueue
-from router.fair_slots import FairSlots
-from router.message import NO_HEADERS, Message
-from router.outcome import Dead, Done, Outcome
 
 BUDGET_S = 0.002  # of one turn of the loop; then others have theirs
 SHORT_BUDGET_S = 0.0005  # while more waits in the socket than a read takes: to hear of a request comes before handling one

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from secrets import token_hex
 from zlib import crc32
 
-from router.clock import Clock, wall
+from router.core.clock import Clock, wall
 
 MOST = 200_000  # numbers in each of two generations, two for a request: some 40 MB together
 KEEP_S = 10.0
@@ -55,6 +55,11 @@ class LiveAnswers:
     def has_request(self, request: bytes, since: float) -> bool:
         """Whether some inbox had the answer to these bytes: then it is not sent where answers go that no inbox waits for."""
         return self._is_after(crc32(request), since)
+
+    @property
+    def is_empty(self) -> bool:
+        """No request was answered from its live copy lately, here or elsewhere."""
+        return not (self._young or self._old)
 
     def _is_after(self, named: int, since: float) -> bool:
         at = self._young.get(named) or self._old.get(named)

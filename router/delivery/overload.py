@@ -14,10 +14,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from router.core.fair_queue import NO_WEIGHTS
 from router.delivery.answers import Answers
 from router.delivery.backlog import BacklogEstimate
 from router.delivery.processor import MessageProcessor
-from router.fair_queue import NO_WEIGHTS
 
 FEWEST_PENDING = 256  # a backlog of fewer is gone in milliseconds
 CALM_S = 0.5  # the backlog must be short for so long before the listener is enough again

@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from router.ack_subject import parse_ack_subject
-from router.clock import Clock, steady
+from router.core.ack_subject import parse_ack_subject
+from router.core.clock import Clock, steady
+from router.core.errors import BrokerRefused, BrokerUnavailable, Poison
 from router.delivery.api import JetStream
 from router.delivery.connection import head_of
 from router.delivery.frame_parser import Headers
-from router.errors import BrokerRefused, BrokerUnavailable, Poison
 
 MSG_ID = "Nats-Msg-Id"
 TICK_S = 0.25  # between two looks at whether we still hear

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
+from functools import partial
+from math import inf
 from zlib import crc32
 
 from msgspec import Struct
@@ -81,8 +83,10 @@ class ReplyCorrelator:
         keep_s: float = 35.0,
         capacity: int = 100_000,
         identical: IdenticalRequests | None = None,
+        read_copy_age: Callable[[], float] = lambda: inf,
     ) -> None:
         self._send = send
+        self._read_copy_age = read_copy_age  # seconds since the stream stored the copy that is answered
         self.identical = identical if identical is not None else IdenticalRequests(lambda _: None)
         self._conflict = conflict  # "this id came with other bytes": the id, and those bytes, empty where they are gone
         self._is_same = is_same  # whether other bytes ask for the same: a fresh trace id, another order of keys
@@ -187,6 +191,10 @@ class ReplyCorrelator:
             is_claimed = False
         elif msg_id is None:
             is_claimed = self._answer_without_id(request, inboxes, data, sequence, may_wait=may_wait, now=now)
+        elif may_wait and now - inboxes[-1][2] > self._span and self._is_copy_younger(inboxes[-1], now):
+            self._put_back(key, inboxes)
+            unclaimed = partial(self._answer_older, request, data, unclaimed)
+            is_claimed = False
         elif len(inboxes) == 1 and inboxes[0][1] == content_hash:  # nearly always
             if is_claimed := inboxes[0][0] != NO_INBOX:
                 self._send(inboxes[0][0], data)
@@ -236,6 +244,19 @@ class ReplyCorrelator:
         if self._old and (older := self._old.pop(key, None)) is not None:
             inboxes = older + inboxes if inboxes is not None else older
         return inboxes or []
+
+    def _is_copy_younger(self, newest: WaitingInbox, now: float) -> bool:
+        """Whether the stream stored the copy after the time of this inbox: another instance answered the inbox, and the copy's own comes.
+
+        The age of the copy is by the server's clock. Where the clocks differ, the answer is late by `inbox_wait_s`, and not lost.
+        """
+        return now - newest[2] - self._read_copy_age() > self._span and not self.identical.is_alone(now)
+
+    def _answer_older(self, request: RequestIdentity, data: bytes, unclaimed: Callable[[], None]) -> None:
+        """No younger inbox came."""
+        inboxes = self._pop_requests(hash(request.msg_id))
+        if not inboxes or not self._share(inboxes, _hash_content(request), request, data):
+            unclaimed()
 
     def _answer_of_other(self, stored: RequestIdentity, other: RequestIdentity, answer: bytes) -> bytes:
         """What a requester hears whose bytes the stream dropped, for their id came with those of `stored`."""

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, TypeVar
 
-from router.clock import steady
+from router.core.clock import steady
+from router.core.ids import is_literal_subject
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
-from router.ids import is_literal_subject
-from router.observability import events, logs
+from router.operations.observability import events, logs
 
 log = logs.logger(__name__)
 

@@ -12,11 +12,11 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from router.backoff import delay_after
+from router.core.backoff import delay_after
+from router.core.errors import Poison
+from router.core.message import Effect, Message, Reply
+from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Hold, Outcome, Retry
 from router.delivery.subscription import ACK, DEAD_LETTER_REFUSED, DECLINED, SENT_BACK, Subscription
-from router.errors import Poison
-from router.message import Effect, Message, Reply
-from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Hold, Outcome, Retry
 
 INTERNAL = Fault("internal", "the handler failed")
 NO_ROOM = Fault("storage_full", "what must be stored finds no room")
@@ -93,6 +93,14 @@ def decide_without_storage(subscription: Subscription, pending: PendingSettlemen
 def outcome_of(exc: BaseException) -> Dead | Retry:
     """What a raised error means: our own Poison is hopeless, anything else a failure of the handler."""
     return Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR) if isinstance(exc, Poison) else Retry(INTERNAL)
+
+
+def outcome_of_error(subscription: Subscription, message: Message, exc: BaseException) -> Outcome:
+    """As `outcome_of`; a failure of the handler is an alarm too."""
+    outcome = outcome_of(exc)
+    if isinstance(outcome, Retry):
+        subscription.observer.on_handler_error(message, exc)
+    return outcome
 
 
 def nak(delay_s: float) -> bytes:

@@ -15,10 +15,10 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from router.clock import Clock, steady
+from router.core.clock import Clock, steady
+from router.core.errors import RouterError
 from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.stream_reader import open_reader
-from router.errors import RouterError
 
 HALF = 0.5
 NEARLY = 0.9

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from router.core.errors import BrokerUnavailable
 from router.delivery.acked_publisher import AckedPublisher
 from router.delivery.api import JetStream
-from router.errors import BrokerUnavailable
 
 PATIENCE_S = 5.0  # without news of a message that was sent
 TICK_S = 0.5

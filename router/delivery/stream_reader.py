@@ -17,11 +17,11 @@ from secrets import randbelow, token_hex
 
 import orjson
 
-from router.ack_subject import parse_ack_subject
+from router.core.ack_subject import parse_ack_subject
+from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.frame_parser import Headers
 from router.delivery.pull import SPREAD_BYTES
-from router.errors import BrokerUnavailable
 
 PATIENCE_S = 5.0
 FORGOTTEN_AFTER_NS = 300 * 1_000_000_000

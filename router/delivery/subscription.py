@@ -7,8 +7,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from router.message import Effect, Message, Reply
-from router.outcome import Fault, Handler, Outcome, Receipt
+from router.core.message import Effect, Message, Reply
+from router.core.outcome import Fault, Handler, Outcome, Receipt
 
 ACK = b"+ACK"
 IN_PROGRESS = b"+WPI"

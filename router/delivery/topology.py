@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from router.core.errors import BrokerRefused
 from router.delivery.api import JetStream, Json
-from router.errors import BrokerRefused
 
 NANOS = 1_000_000_000
 MISSING = "missing"

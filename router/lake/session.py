@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.lake import jvm
 
 if TYPE_CHECKING:

@@ -4,5 +4,5 @@
 
 The relay publishes what a service commits, in the order of its aggregate. The inbox handles each received message once, whichever process
 dies in between. Both halves use `entities`, `policies`, `ports` and `postgres`; `outbox` and `inbox` do not know each other.
-A service imports `router.outbox`. Importing this package imports nothing else.
+A service imports `router.sdk.outbox`. Importing this package imports nothing else.
 """

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from router.errors import Poison, RouterError, Transient
+from router.core.errors import Poison, RouterError, Transient
 from router.mailbox.entities import EventSubject, InboxMessage, OutboxEvent
 
 

@@ -18,10 +18,10 @@ from contextvars import ContextVar
 from typing import Protocol
 from uuid import UUID
 
+from router.core.message import Message
+from router.core.outcome import Receipt
 from router.mailbox.entities import InboxMessage, Json, OutboxEvent
 from router.mailbox.inbox.handling import HandlerResult
-from router.message import Message
-from router.outcome import Receipt
 
 
 class OutboxRepository(Protocol):

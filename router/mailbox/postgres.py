@@ -24,11 +24,11 @@ from psycopg import errors, rows, sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from router.cancellation import preserve_cancellation
-from router.errors import Misconfigured
+from router.core.cancellation import preserve_cancellation
+from router.core.errors import Misconfigured
+from router.core.masking import shorten
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
-from router.masking import shorten
-from router.observability import events, logs
+from router.operations.observability import events, logs
 
 log = logs.logger(__name__)
 

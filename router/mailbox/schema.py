@@ -17,7 +17,7 @@ from importlib.resources import files
 
 from msgspec import Struct
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.mailbox.errors import DatabaseRefused
 from router.mailbox.postgres import Database, Session
 from router.mailbox.specified import require_specified

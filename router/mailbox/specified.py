@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.mailbox.postgres import Session
 
 TABLES: Final = {

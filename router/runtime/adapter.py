@@ -22,8 +22,8 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from router.core.signatures import HandlerMisused, require_call
 from router.runtime.envelope import Envelope, Ts
-from router.signatures import HandlerMisused, require_call
 
 NO_FILTERS: tuple[str, ...] = ()
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from router.delivery.api import JetStream
+from router.operations.supervision import Child, Helper, supervise
 from router.runtime.adapter import AgentAdapter, check_adapter
 from router.runtime.database import StoreFile
 from router.runtime.observer import AgentAlerts, AgentStats, Raise
@@ -17,7 +18,6 @@ from router.runtime.store_worker import StoreWorker
 from router.runtime.thread import StoreThread
 from router.runtime.topology import AgentTopology, subscriptions_of
 from router.runtime.tree import AgentTree
-from router.supervision import Child, Helper, supervise
 
 DEFAULT_TOPOLOGY = AgentTopology()
 

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from router.contracts.codec import MAX_PAYLOAD_BYTES
-from router.crashpoints import crashpoint
-from router.errors import Poison
-from router.message import Message
-from router.observability import events, logs
-from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Outcome, Retry
+from router.core.crashpoints import crashpoint
+from router.core.errors import Poison
+from router.core.message import Message
+from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Outcome, Retry
+from router.core.signatures import HandlerMisused
+from router.operations.observability import events, logs
 from router.runtime.adapter import AgentAdapter, Context, read_messages
 from router.runtime.batch_item import BatchItem, is_replay, read_item, row_of, split_by_key
 from router.runtime.database import StoreFailed
@@ -31,7 +32,6 @@ from router.runtime.rows import KnownEvent, OutgoingRow, ResumableEvent
 from router.runtime.schema import DEAD, RECEIVED
 from router.runtime.state import StateTransaction
 from router.runtime.store import Store
-from router.signatures import HandlerMisused
 
 log = logs.logger(__name__)
 

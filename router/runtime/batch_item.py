@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.malformed import Malformed
-from router.message import Message
-from router.outcome import VALIDATION_FAILED, Dead, Outcome
+from router.core.message import Message
+from router.core.outcome import VALIDATION_FAILED, Dead, Outcome
 from router.runtime.envelope import Envelope, read_envelope
 from router.runtime.rows import NewEvent, OutgoingRow
 

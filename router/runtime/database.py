@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from router.errors import Misconfigured, RouterError
+from router.core.errors import Misconfigured, RouterError
 from router.runtime import schema
 from router.runtime.lock import StoreLock
 from router.runtime.schema_check import differences

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from router.clock import now_ms
 from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.dead_letter import build_dead_letter
 from router.contracts.malformed import Malformed
+from router.core.clock import now_ms
+from router.core.message import Effect, Message
+from router.core.outcome import Fault
 from router.delivery.connection import Connection
-from router.message import Effect, Message
-from router.outcome import Fault
 from router.runtime.envelope import read_envelope
 from router.runtime.topology import LETTERS
 

@@ -18,12 +18,12 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from router import ids
 from router.contracts import headers as contract
 from router.contracts.codec import MAX_PAYLOAD_BYTES, read_object
 from router.contracts.first_stored import first_stored_ms
 from router.contracts.malformed import invalid_field, missing_field
-from router.message import Message
+from router.core import ids
+from router.core.message import Message
 
 Ts = int | float | str
 MAX_KEY = 256

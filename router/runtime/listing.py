@@ -9,7 +9,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.runtime import schema
 from router.runtime.database import open_read_only
 

@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 
 
 class StoreLock:

@@ -16,13 +16,13 @@ from typing import assert_never
 
 import orjson
 
+from router.core.errors import BrokerRefused, RouterError
+from router.core.ids import subject_matcher
+from router.core.message import Effect, Message
+from router.core.outcome import Commit, Dead, Done, Fault, Hold, Outcome, Receipt, Retry
 from router.delivery.advisories import advisory_subject, read_stranded
 from router.delivery.api import JetStream, StoredMessage, nanos
-from router.errors import BrokerRefused, RouterError
-from router.ids import subject_matcher
-from router.message import Effect, Message
-from router.observability import events, logs
-from router.outcome import Commit, Dead, Done, Fault, Hold, Outcome, Receipt, Retry
+from router.operations.observability import events, logs
 from router.runtime.observer import AgentAlerts
 from router.runtime.topology import AgentSubscription
 

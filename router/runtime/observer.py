@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from router.contracts.alert import WARNING, Alert
+from router.core.message import Message
+from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Receipt
 from router.delivery.subscription import NullObserver
-from router.message import Message
-from router.observability import events, logs
-from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Receipt
+from router.operations.observability import events, logs
 from router.runtime.receipts import Receipts
 
 log = logs.logger(__name__)

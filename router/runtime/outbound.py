@@ -15,10 +15,10 @@ from functools import lru_cache, partial
 
 import orjson
 
-from router import ids
 from router.contracts.codec import write_value
-from router.errors import Poison
-from router.message import NO_HEADERS, Effect
+from router.core import ids
+from router.core.errors import Poison
+from router.core.message import NO_HEADERS, Effect
 from router.runtime.adapter import Outgoing
 from router.runtime.envelope import Envelope, derive_ids, traceparent_of
 from router.runtime.rows import OutgoingRow

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from router.core.errors import BrokerRefused, Misconfigured
 from router.delivery.api import JetStream, Json
 from router.delivery.topology import Topology, apply, create, identity
-from router.errors import BrokerRefused, Misconfigured
-from router.observability import events, logs
+from router.operations.observability import events, logs
 from router.runtime.topology import AgentSubscription, AgentTopology, find_overlap, topology_of
 
 log = logs.logger(__name__)

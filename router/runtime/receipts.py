@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from router.outcome import Receipt
+from router.core.outcome import Receipt
 from router.runtime.rows import Mark, OutgoingRow
 
 PAUSE_S = 0.25

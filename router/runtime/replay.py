@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from router.errors import Misconfigured, RouterError
+from router.core.errors import Misconfigured, RouterError
 from router.runtime.adapter import AgentAdapter, Context, check_adapter, read_messages
 from router.runtime.database import StoreFile, open_read_only
 from router.runtime.envelope import stored_envelope

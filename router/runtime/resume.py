@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
-from router.observability import events, logs
+from router.operations.observability import events, logs
 from router.runtime.batch import BatchProcessor
 from router.runtime.outbound import effect_of
 from router.runtime.receipts import Receipts

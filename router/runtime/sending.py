@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
-from router import ids
-from router.clock import now_ms
-from router.errors import Misconfigured
-from router.message import Effect, Message
+from router.core import ids
+from router.core.clock import now_ms
+from router.core.errors import Misconfigured
+from router.core.message import Effect, Message
 from router.runtime.envelope import read_envelope
 from router.runtime.topology import AgentTopology
 

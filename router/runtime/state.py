@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from router.contracts.codec import write_value
-from router.errors import Poison
+from router.core.errors import Poison
 from router.runtime.rows import Memory
 
 MOST_OF_A_NAME = 512  # characters

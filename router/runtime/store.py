@@ -12,7 +12,7 @@ from itertools import islice
 
 import orjson
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.runtime.bulk import runs, write_rows
 from router.runtime.database import StoreFailed, StoreFile
 from router.runtime.rows import KnownEvent, Mark, Memory, NewEvent, OutgoingRow, ResumableEvent

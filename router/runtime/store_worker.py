@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from router.core.message import Message
+from router.core.outcome import Commit, Outcome, Receipt
 from router.delivery.api import JetStream
-from router.message import Message
-from router.outcome import Commit, Outcome, Receipt
 from router.runtime.adapter import AgentAdapter
 from router.runtime.batch import BatchProcessor
 from router.runtime.database import StoreFile

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from router import ids
 from router.contracts.codec import MAX_PAYLOAD_BYTES
+from router.core import ids
+from router.core.errors import Misconfigured
 from router.delivery.advisories import STREAM as ADVISORIES
 from router.delivery.advisories import advisories_stream, advisory_subject
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
-from router.errors import Misconfigured
 from router.runtime.adapter import AgentAdapter, filters_of
 
 LETTERS = "meshforge.failed.{original_subject}"

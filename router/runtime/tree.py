@@ -16,19 +16,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 
+from router.core.outcome import Handler
 from router.delivery.api import JetStream
 from router.delivery.batches import Batches
 from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.subscription import ACK, ConsumerOptions, Subscription
 from router.delivery.topology import Topology
-from router.outcome import Handler
+from router.operations.supervision import Child, Helper, Intensity, Supervisor
 from router.runtime.dead_letters import build_dead_letter_writer
 from router.runtime.max_deliver_recovery import AgentMaxDeliverRecovery
 from router.runtime.observer import AgentAlerts, AgentObserver
 from router.runtime.preparation import restore_durable
 from router.runtime.store_worker import StoreWorker
 from router.runtime.topology import AgentSubscription, AgentTopology, recovery_durable_of
-from router.supervision import Child, Helper, Intensity, Supervisor
 
 TERM = b"+TERM"
 BACKOFF_S = (1.0, 2.0, 4.0)

@@ -9,8 +9,8 @@ worker                        handle assignments
     heartbeat, consumer_logger    heartbeats; what a worker logs
 signals                       how a user's program ends by a signal: `router.run(worker)`
 bus                           publish and consume envelopes; what a handler may return: `from router.bus import Nak, Term`
-agent                         run an agent with exactly-once effects: `from router.agent import Agent, Outgoing`
-extension/                    write extensions: `from router.extension import pre, serve`
+agent                         run an agent with exactly-once effects: `from router.sdk.agent import Agent, Outgoing`
+extension/                    write extensions: `from router.sdk.extension import pre, serve`
 connect                       opens the connection for all of them
 """
 

@@ -1,4 +1,6 @@
-"""Run an agent from Python: its effects happen once, however often its messages are delivered.
+"""What the author of an agent imports, and `Agent`, which runs it: its effects happen once, however often its messages are delivered.
+
+    from router.sdk.agent import Agent, Outgoing
 
     class Greeter:
         name = "greeter"
@@ -9,7 +11,7 @@
 
     router.run(Agent("nats://localhost:4222", Greeter(), store="greeter.db"))
 
-`router.runtime` holds the protocol; this class gives it a connection.
+`router/sdk/samples/agents/ledger.py` is a complete one. `router.runtime` holds the protocol; `Agent` gives it a connection.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from router.delivery.api import JetStream
-from router.observability.broker_log import BrokerLog
-from router.runtime.adapter import AgentAdapter
+from router.operations.observability.broker_log import BrokerLog
+from router.runtime.adapter import AgentAdapter, AgentState, Context, Outgoing
 from router.runtime.agent import DEFAULT_TOPOLOGY, AgentRuntime
+from router.runtime.envelope import Envelope
 from router.runtime.topology import AgentTopology
 from router.sdk.agent_pages import AgentPages
 from router.sdk.connect import open_connection
@@ -30,6 +33,8 @@ from router.sdk.signals import run_until_signal
 
 if TYPE_CHECKING:
     from router.config import NatsConfig
+
+__all__ = ["Agent", "AgentAdapter", "AgentState", "AgentTopology", "Context", "Envelope", "Outgoing"]
 
 ALERT_EVERY_S = 60.0
 
@@ -48,7 +53,7 @@ class Agent:
         http: tuple[str, int] | None = None,
     ) -> None:
         """`http`: address and port of its pages for operators, None = no pages. Raises Misconfigured for an invalid name or filter."""
-        from router.app.alerts import Alerts  # loads settings, which an import of `Agent` alone does not need
+        from router.services.alerts import Alerts  # loads settings, which an import of `Agent` alone does not need
 
         self._nats = nats
         self._alerts = Alerts(adapter.name, ALERT_EVERY_S)

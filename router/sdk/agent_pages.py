@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from router.delivery.connection import Connection
-from router.observability import HttpServer, Metrics, ReadinessCheck, readiness_series
-from router.observability.instruments import Labels, Value
+from router.operations.observability import HttpServer, Metrics, ReadinessCheck, readiness_series
+from router.operations.observability.instruments import Labels, Value
+from router.operations.supervision import Child, Helper, helper_states
 from router.runtime.agent import AgentRuntime
-from router.supervision import Child, Helper, helper_states
 
 
 class AgentPages:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from router.contracts.codec import UNREADABLE
 from router.contracts.decision import Decision, Refusal
-from router.errors import BrokerRefused, RouterError
+from router.core.errors import BrokerRefused, RouterError
 
 NO_CONTEXT: Mapping[str, str] = {}
 

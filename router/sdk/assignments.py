@@ -16,16 +16,16 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.clock import now_ms
 from router.contracts import ack, heartbeat, result
 from router.contracts.ack import ACCEPTED, ERROR, REJECTED, ExecAssignmentAck
 from router.contracts.exec_assignment import ExecAssignment, read_exec_assignment
 from router.contracts.headers import message_id_in
+from router.core.clock import now_ms
+from router.core.errors import Poison
+from router.core.masking import shorten
+from router.core.message import Effect, Message
+from router.core.outcome import Done, Fault, Outcome, Retry
 from router.delivery.connection import Connection, head_of
-from router.errors import Poison
-from router.masking import shorten
-from router.message import Effect, Message
-from router.outcome import Done, Fault, Outcome, Retry
 from router.sdk import reports
 from router.sdk.attempts import Attempts, AttemptsResult
 from router.sdk.start_point import StartPoint

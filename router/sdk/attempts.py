@@ -16,11 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.clock import steady
 from router.contracts.exec_assignment import ExecAssignment
-from router.errors import Poison, Transient
-from router.masking import shorten
-from router.observability import events, logs
+from router.core.clock import steady
+from router.core.errors import Poison, Transient
+from router.core.masking import shorten
+from router.operations.observability import events, logs
 from router.sdk.step import CANCELLED, ERROR, FAILED, HOPELESS, OVERDUE, TIMEOUT, UNSENDABLE, Handler, StepResult, build_failure
 
 log = logs.logger(__name__)

@@ -32,15 +32,15 @@ from router.bus.subjects import EVENTS
 from router.bus.topology import apply_topology, declare_streams
 from router.contracts.envelope import MessageEnvelope
 from router.contracts.envelope_making import make_envelope
+from router.core.errors import BrokerUnavailable, Misconfigured, RouterError
+from router.core.outcome import Receipt
 from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
 from router.delivery.topology import ConsumerSpec, Difference, Topology
-from router.errors import BrokerUnavailable, Misconfigured, RouterError
-from router.observability import events, logs
-from router.outcome import Receipt
+from router.operations.observability import events, logs
+from router.operations.supervision import Child, Intensity, Supervisor, supervise
 from router.sdk.bus_consumer_logger import BusConsumerLogger
 from router.sdk.signals import run_until_signal
-from router.supervision import Child, Intensity, Supervisor, supervise
 
 if TYPE_CHECKING:
     from router.config import Settings

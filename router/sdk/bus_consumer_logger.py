@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from router.message import Message
-from router.observability import events, logs
-from router.outcome import Dead, Outcome, Retry
+from router.core.message import Message
+from router.core.outcome import Dead, Outcome, Retry
+from router.operations.observability import events, logs
 from router.sdk.consumer_logger import ConsumerLogger
 
 log = logs.logger(__name__)

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import orjson
 
-from router import ids
 from router.contracts.codec import text_of
+from router.core import ids
+from router.core.errors import Misconfigured, RouterError, Unanswered
 from router.delivery.connection import Connection, head_of
-from router.errors import Misconfigured, RouterError, Unanswered
 from router.sdk.answer import Answer, read_answer
 from router.sdk.connect import DEFAULT_URL, open_connection
 from router.sdk.providers import ProviderCalls
@@ -153,7 +153,7 @@ def _open_span(subject: str, headers: Mapping[str, str]) -> AbstractContextManag
     """Open a span, where the process has an SDK for it. The module behind it is heavier than all the rest of a client."""
     if "opentelemetry.sdk.trace" not in sys.modules:
         return nullcontext(headers)
-    from router.observability.tracing import trace_request
+    from router.operations.observability.tracing import trace_request
 
     return trace_request(subject, headers)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from router.delivery.connection import Connection, connect
-from router.observability.broker_log import BrokerLog
+from router.operations.observability.broker_log import BrokerLog
 
 if TYPE_CHECKING:
     from router.config import NatsConfig

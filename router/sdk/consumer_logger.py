@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from router.core.message import Message
 from router.delivery.subscription import NullObserver
-from router.message import Message
-from router.observability import LogRateLimit, events, logs
+from router.operations.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import orjson
 
-from router.clock import now_ms
 from router.contracts.heartbeat import STOPPED
+from router.core.clock import now_ms
 from router.delivery.connection import Connection
 
 IDLE = "idle"

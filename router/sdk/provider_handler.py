@@ -27,7 +27,7 @@ import orjson
 
 from router.contracts.exec_assignment import ExecAssignment
 from router.contracts.provider import ProviderResponse
-from router.errors import RouterError
+from router.core.errors import RouterError
 from router.sdk.step import ERROR, FAILED, TIMEOUT, StepResult, build_failure
 
 if TYPE_CHECKING:

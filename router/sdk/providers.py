@@ -18,13 +18,13 @@ from contextlib import aclosing
 from types import MappingProxyType
 from typing import TypeVar
 
-from router.calls.stream import Stream
 from router.contracts.extension import DEADLINE
 from router.contracts.provider import INVOKE, INVOKE_STREAM, ProviderResponse, read_response
 from router.contracts.provider_chunk import StreamChunk, read_chunk
 from router.contracts.provider_request import ProviderRequest, request_bytes
+from router.core.errors import CallTimeout, NoResponders, RouterError, Unanswered
+from router.delivery.calls.stream import Stream
 from router.delivery.connection import Connection, head_of
-from router.errors import CallTimeout, NoResponders, RouterError, Unanswered
 
 T = TypeVar("T")
 NOTHING: Mapping[str, object] = MappingProxyType({})

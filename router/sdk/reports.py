@@ -22,9 +22,9 @@ from router.contracts.dead_letter import MAX_TEXT
 from router.contracts.exec_assignment import ExecAssignment
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.contracts.result import MAX_CODE
-from router.masking import shorten
-from router.message import Effect, Message
-from router.outcome import Fault
+from router.core.masking import shorten
+from router.core.message import Effect, Message
+from router.core.outcome import Fault
 from router.sdk.attempts import AttemptsResult
 from router.sdk.step import RESULT_STATUS
 

@@ -19,8 +19,8 @@ from functools import partial
 from types import FrameType
 from typing import Any, Protocol
 
-from router.errors import Misconfigured, RouterError, describe_causes
-from router.masking import MAX_COMPLAINT, hide_logins, printable, shorten
+from router.core.errors import Misconfigured, RouterError, describe_causes
+from router.core.masking import MAX_COMPLAINT, hide_logins, printable, shorten
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 INTERRUPTED = 130

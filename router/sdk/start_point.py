@@ -23,12 +23,12 @@ from router.contracts.assignment import assignment_id_of
 from router.contracts.malformed import Malformed
 from router.contracts.result import RESULT
 from router.contracts.worker import read_body
+from router.core.errors import RouterError
+from router.core.ids import is_opaque, is_scoped
+from router.core.message import Message
 from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.stream_reader import open_reader
-from router.errors import RouterError
-from router.ids import is_opaque, is_scoped
-from router.message import Message
-from router.observability import events, logs
+from router.operations.observability import events, logs
 
 log = logs.logger(__name__)
 

@@ -2,7 +2,7 @@
 
     ok -> success      error -> error      timeout -> timeout      cancelled -> cancelled
 
-A handler may raise instead, in the vocabulary of `router.errors`: Transient is an error that is worth another attempt,
+A handler may raise instead, in the vocabulary of `router.core.errors`: Transient is an error that is worth another attempt,
 Poison one that is hopeless (it goes to `caf.exec.dlq.v1`), TimeoutError a timeout, and anything else an error.
 """
 

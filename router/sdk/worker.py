@@ -29,15 +29,17 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from router import ids
 from router.contracts import assignment
+from router.core import ids
+from router.core.errors import BrokerDenied, Misconfigured, RouterError
+from router.core.signatures import require_call
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.subscription import ConsumerOptions, Subscription
 from router.delivery.topology import ConsumerSpec, Topology, create
-from router.errors import BrokerDenied, Misconfigured, RouterError
-from router.observability.broker_log import BrokerLog
-from router.observability.tracing_messages import trace_dead_letter, trace_handler
+from router.operations.observability.broker_log import BrokerLog
+from router.operations.observability.tracing_messages import trace_dead_letter, trace_handler
+from router.operations.supervision import Child, Intensity, Supervisor, supervise
 from router.sdk import reports
 from router.sdk.assignments import DEFAULT_TOPOLOGY, Accepts, Assignments, OnDone, WorkerTopology
 from router.sdk.attempts import Attempts
@@ -47,8 +49,6 @@ from router.sdk.heartbeat import WorkerHeartbeat
 from router.sdk.signals import run_until_signal
 from router.sdk.start_point import STARTS, Start, StartPoint
 from router.sdk.step import Handler
-from router.signatures import require_call
-from router.supervision import Child, Intensity, Supervisor, supervise
 
 if TYPE_CHECKING:
     from router.config import NatsConfig

@@ -4,9 +4,9 @@ from collections.abc import Awaitable
 
 import pytest
 
-from router.acks import AckRules, AcksHandler
-from router.message import Message
-from router.outcome import Dead, Done, Outcome, Retry
+from router.core.message import Message
+from router.core.outcome import Dead, Done, Outcome, Retry
+from router.routing.reports import AckRules, AcksHandler
 from tests.support.requests import a_message
 from tests.support.workers import ASSIGNED, AcksHeard, KnownTwin, a_protobuf_ack, an_ack, an_assignment
 

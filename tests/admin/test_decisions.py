@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from router.admin import ServiceError
-from router.admin.decisions import FIND, DecisionQuery, DecisionServices
-from router.admin.request_fields import RequestFields
-from router.admin.service import Answer
+from router.operations.admin import ServiceError
+from router.operations.admin.decisions import FIND, DecisionQuery, DecisionServices
+from router.operations.admin.request_fields import RequestFields
+from router.operations.admin.service import Answer
 
 HERE: Answer = {"decision": {"provider_id": "here"}}
 THERE: Answer = {"decision": {"provider_id": "there"}}

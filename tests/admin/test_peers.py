@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
-from router.admin.peers import Peers
-from router.admin.proof import PROOF, Proofs
 from router.delivery.connection import Connection, connect
+from router.operations.admin.peers import Peers
+from router.operations.admin.proof import PROOF, Proofs
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.admin import RequestGuard, ServiceError
+from router.operations.admin import RequestGuard, ServiceError
 
 
 def opened(door: RequestGuard, data: bytes, **headers: str) -> dict[str, object]:

@@ -8,10 +8,10 @@ from itertools import count
 
 from nats.aio.client import Client
 
-from router.admin import AdminRules, AdminServer, RequestGuard, Service, ServiceError
-from router.admin.request_fields import RequestFields
-from router.admin.service import Answer
 from router.delivery.connection import Connection, connect
+from router.operations.admin import AdminRules, AdminServer, RequestGuard, Service, ServiceError
+from router.operations.admin.request_fields import RequestFields
+from router.operations.admin.service import Answer
 from tests.support.admin import Json, call, code
 from tests.support.observability import captured
 from tests.support.waiting import until

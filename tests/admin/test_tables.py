@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from router.admin import ServiceError
-from router.admin.breakers import BreakerServices
-from router.admin.instances import Instances
-from router.admin.pipeline import PipelineServices, Trial
-from router.admin.policies import PolicyServices
-from router.admin.request_fields import RequestFields
-from router.admin.service import Answer
+from router.operations.admin import ServiceError
+from router.operations.admin.breakers import BreakerServices
+from router.operations.admin.instances import Instances
+from router.operations.admin.pipeline import PipelineServices, Trial
+from router.operations.admin.policies import PolicyServices
+from router.operations.admin.request_fields import RequestFields
+from router.operations.admin.service import Answer
 
 OPENED = {"opened_at_ms": 7, "failure_count": 5, "error_rate": 0.5}
 

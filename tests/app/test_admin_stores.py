@@ -2,12 +2,12 @@
 
 import pytest
 
-from router.admin import ServiceError
-from router.app.admin_stores import translate_errors
-from router.app.extension_store import ExtensionNotFound
-from router.app.policy_store import PolicyNotFound
-from router.errors import BrokerUnavailable, Conflict, Poison
-from router.policy import PolicyError
+from router.core.errors import BrokerUnavailable, Conflict, Poison
+from router.operations.admin import ServiceError
+from router.routing.policy import PolicyError
+from router.services.admin_stores import translate_errors
+from router.services.extension_store import ExtensionNotFound
+from router.services.policy_store import PolicyNotFound
 
 
 @pytest.mark.parametrize(

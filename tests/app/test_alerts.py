@@ -1,6 +1,6 @@
 """Each cause is told once in a while, also when the broker is away at that moment."""
 
-from router.app.alerts import MOST_QUEUED
+from router.services.alerts import MOST_QUEUED
 from tests.support.app import Told, an_alert
 
 

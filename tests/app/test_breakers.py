@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from router.app.breakers import Breakers
-from router.breakers import BreakerRules, BreakerTransition
-from router.observability import Metrics
-from router.policy import PolicyTable, RemoteTransition
+from router.operations.observability import Metrics
+from router.routing.breakers import BreakerRules, BreakerTransition
+from router.routing.policy import PolicyTable, RemoteTransition
+from router.services.breakers import Breakers
 from tests.support.app import Told as Heard
 from tests.support.breakers import a_guarded_policy
 from tests.support.observability import scraped

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from router.app.consumer_metrics import ConsumerMetrics
-from router.deadletters.replay import RUN
-from router.outcome import Dead, Done, Fault, Receipt, Retry
+from router.core.outcome import Dead, Done, Fault, Receipt, Retry
+from router.operations.deadletters.replay import RUN
+from router.services.consumer_metrics import ConsumerMetrics
 from tests.support.app import Told, a_consumer_metrics
 from tests.support.delivery import a_delivery
 

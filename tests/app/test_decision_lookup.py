@@ -1,14 +1,14 @@
 """What was decided, where one instance can look by itself."""
 
-from router import ids
-from router.admin.decisions import DecisionQuery
-from router.app.decision_lookup import DecisionLookup
 from router.contracts.assignment import assignment_id_of
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
-from router.decide import IdempotencyCache
-from router.decide.assign import record_of
-from router.decide.read import read
+from router.core import ids
+from router.operations.admin.decisions import DecisionQuery
+from router.routing.decide import IdempotencyCache
+from router.routing.decide.assign import record_of
+from router.routing.decide.read import read
+from router.services.decision_lookup import DecisionLookup
 from tests.support.requests import a_body, a_message
 
 DECISION = Decision("openai", "weighted", 50, 1.0, 1.0)

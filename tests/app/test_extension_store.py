@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
-from router.app.extension_store import ExtensionNotFound, ExtensionStore, WrittenExtension
-from router.errors import Conflict
-from router.extensions import EntryError
-from router.extensions.parse import LARGEST
+from router.core.errors import Conflict
+from router.routing.extensions import EntryError
+from router.routing.extensions.parse import LARGEST
+from router.services.extension_store import ExtensionNotFound, ExtensionStore, WrittenExtension
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.registry import a_version, an_entry
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import orjson
 import pytest
 
-from router.app.ingress_handler import IngressHandler
-from router.decide import DecideRules, RequestLimits
-from router.errors import BrokerUnavailable, Poison
+from router.core.errors import BrokerUnavailable, Poison
+from router.routing.decide import DecideRules, RequestLimits
+from router.services.ingress_handler import IngressHandler
 
 GOOD = orjson.dumps({"message_id": "m-1", "tenant_id": "acme", "type": "chat", "payload": "hello", "correlation_id": "c-1"})
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from router.app.extension_store import ExtensionStore
-from router.app.live_extensions import LiveExtensions
-from router.buckets.entries import BucketEntry as Held
 from router.contracts.version_record import make_record, record_bytes
 from router.delivery.api import JetStream
+from router.delivery.buckets.entries import BucketEntry as Held
 from router.delivery.connection import Connection
-from router.extensions import ExtensionRegistry, HealthTracker
+from router.routing.extensions import ExtensionRegistry, HealthTracker
+from router.services.extension_store import ExtensionStore
+from router.services.live_extensions import LiveExtensions
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.observability import captured
 from tests.support.registry import Document, an_entry

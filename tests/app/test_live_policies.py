@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from router import samples
-from router.app.live_policies import LivePolicies
-from router.errors import BrokerUnavailable
-from router.ids import key
-from router.policy import PolicyTable
+from router.core.errors import BrokerUnavailable
+from router.core.ids import key
+from router.routing.policy import PolicyTable
+from router.services.live_policies import LivePolicies
+from router.services.policy_seed import SAMPLE_POLICIES
 from tests.support.observability import captured
 from tests.support.policies_at_run_time import Place, a_place, a_policy_of
 from tests.support.waiting import until
@@ -111,7 +111,7 @@ async def test_a_policy_that_refuses_every_request_is_sown_and_told_for_the_shar
 async def test_samples_give_way_to_a_directory_of_one_s_own(place: Place, seeds: Path) -> None:
     """`router serve --embedded` first, `--policies` later, on the same store."""
     shelf, live = place.a_shelf()
-    await live.load(samples.find_policies())
+    await live.load(SAMPLE_POLICIES)
     await place.put("acme", "mine", a_policy_of("ann"), replaces=0, author="ann")
     assert chosen(shelf, "fast") is not None
     (seeds / "_shared").mkdir()
@@ -126,14 +126,14 @@ async def test_samples_give_way_to_a_directory_of_one_s_own(place: Place, seeds:
         "fast": None,
         "mine": ("ann", 1),
     }
-    await live.load(samples.find_policies())
+    await live.load(SAMPLE_POLICIES)
     assert chosen(shelf) == ("seeded", 2)
 
 
 async def test_samples_are_not_sown_beside_somebody_s_own_policies(place: Place) -> None:
     await place.put("acme", "mine", a_policy_of("ann"), replaces=0, author="ann")
     shelf, live = place.a_shelf()
-    await live.load(samples.find_policies())
+    await live.load(SAMPLE_POLICIES)
     assert [policy_id for _, policy_id in shelf.get_all()] == ["mine"]
 
 

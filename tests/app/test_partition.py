@@ -3,9 +3,9 @@
 import pytest
 
 from router.app import declare_topology
-from router.app.partition import taken_stream, taken_subject
 from router.config import Settings
 from router.config.consumers import DecideConfig
+from router.services.partition import taken_stream, taken_subject
 from tests.support.config import loaded, refusal
 
 PART = Settings(decide=DecideConfig(partition="1"))

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.app.policy_store import PolicyNotFound
-from router.ids import key
-from router.policy import PolicyError
+from router.core.ids import key
+from router.routing.policy import PolicyError
+from router.services.policy_store import PolicyNotFound
 from tests.support.policies_at_run_time import Place, a_place, a_policy_of
 
 ACME = ("acme", "default")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from router.app.policy_files import read_policies
-from router.app.policy_sync import apply_step, plan
-from router.errors import Conflict
+from router.core.errors import Conflict
+from router.services.policy_files import read_policies
+from router.services.policy_sync import apply_step, plan
 from tests.support.policies_at_run_time import Place, a_place, a_policy_of
 
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from router.admin import ServiceError
-from router.admin.recorded import RecordedServices
-from router.admin.request_fields import RequestFields
-from router.app.recorded_decisions import RecordedDecisions
-from router.decide import DecisionRecorder
-from router.policy import Policy
+from router.operations.admin import ServiceError
+from router.operations.admin.recorded import RecordedServices
+from router.operations.admin.request_fields import RequestFields
+from router.routing.decide import DecisionRecorder
+from router.routing.policy import Policy
+from router.services.recorded_decisions import RecordedDecisions
 from tests.support.policy import SHUT, a_document, a_policy, a_provider, a_request
 from tests.support.recorded import HALVES, a_recorder
 

@@ -3,16 +3,15 @@
 from pathlib import Path
 
 from router.app import RouterService
-from router.config import Settings
-from router.config.consumers import AcksConfig
-from router.fleet import Fleet
-from router.supervision import draw
+from router.config import Settings, load
+from router.operations.fleet import Fleet
+from router.operations.supervision import draw
 
 ARCHITECTURE = Path(__file__).parents[2] / "router" / "ARCHITECTURE.md"
 
 
 def test_the_tree_in_the_architecture_is_the_tree_that_runs(tmp_path: Path) -> None:
-    drawing = draw(RouterService(Settings(acks=AcksConfig(enabled=True)), policies_dir=tmp_path).tree())
+    drawing = draw(RouterService(load(None, {"acks.enabled": True}, {}).settings, policies_dir=tmp_path).tree())
     assert drawing in ARCHITECTURE.read_text()
 
 

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from router.app.violations import MANY, MOST_UNSETTLED, WITHIN_S, Violations
-from router.message import Message
-from router.observability import Metrics
+from router.core.message import Message
+from router.operations.observability import Metrics
+from router.services.violations import MANY, MOST_UNSETTLED, WITHIN_S, Violations
 from tests.support.app import Told
 from tests.support.delivery import a_delivery
 

@@ -2,8 +2,8 @@
 
 import json
 
-from router.app.workers import MOST_NAMED, Workers
-from router.observability import Metrics
+from router.operations.observability import Metrics
+from router.services.workers import MOST_NAMED, Workers
 from tests.support.app import Told
 from tests.support.observability import captured
 

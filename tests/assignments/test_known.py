@@ -2,12 +2,12 @@
 
 import pytest
 
-from router.assignments import AssignmentCache
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.assignment_record import record_bytes
 from router.contracts.request import RouteRequest
-from router.deferred import Deferred
-from router.errors import BrokerUnavailable
+from router.core.deferred import Deferred
+from router.core.errors import BrokerUnavailable
+from router.routing.reports import AssignmentCache
 from tests.support.workers import ASSIGNED, DECISION, an_assignment
 
 REQUEST = RouteRequest(tenant_id="acme", message_type="chat", payload=1, request_key="r-1", answer_id="r-1", trace_id="t-1")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.breakers import HALF_OPEN, OPEN, BreakerRules
+from router.routing.breakers import HALF_OPEN, OPEN, BreakerRules
 from tests.support.breakers import LEASE_S, AGate
 
 

@@ -1,6 +1,6 @@
 """Breakers by name."""
 
-from router.breakers import BreakerRegistry, BreakerRules
+from router.routing.breakers import BreakerRegistry, BreakerRules
 
 
 def test_a_name_has_one_breaker() -> None:

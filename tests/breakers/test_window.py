@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.breakers import Window
-from router.breakers.window import SLICES
+from router.routing.breakers import Window
+from router.routing.breakers.window import SLICES
 
 SPAN = 60.0
 

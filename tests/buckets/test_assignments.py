@@ -4,15 +4,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.buckets.assignments import UNACKNOWLEDGED, find_assignment, list_assignments
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import ack_bytes, ack_key, record_bytes
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
+from router.core.ids import key
 from router.delivery.api import JetStream
+from router.delivery.buckets.assignments import UNACKNOWLEDGED, find_assignment, list_assignments
 from router.delivery.topology import Topology, bucket, create
-from router.ids import key
 from tests.support.delivery import connected
 
 DECISION = Decision("openai", "weighted", 50, 800, 0.01, {"policy_id": "default", "policy_version": "1"})

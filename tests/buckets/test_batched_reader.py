@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.buckets.batched_reader import AT_ONCE, MOST_BYTES, BatchedKvReader
-from router.buckets.write_once import WriteOnceKv
+from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
+from router.delivery.buckets.batched_reader import AT_ONCE, MOST_BYTES, BatchedKvReader
+from router.delivery.buckets.write_once import WriteOnceKv
 from router.delivery.topology import Topology, bucket, create
-from router.errors import BrokerUnavailable
 from tests.support.delivery import connected
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from router.buckets.directory import LARGEST, Document, UnreadableFile, read_documents
+from router.delivery.buckets.directory import LARGEST, Document, UnreadableFile, read_documents
 
 
 class Folder:

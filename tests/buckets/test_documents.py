@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.buckets.documents import DocumentBucket
-from router.buckets.entries import BucketEntry, DeletedKey
+from router.core.errors import BrokerUnavailable, Conflict, Poison
 from router.delivery.api import nanos
-from router.errors import BrokerUnavailable, Conflict, Poison
+from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.buckets.entries import BucketEntry, DeletedKey
 from tests.support.buckets import a_bucket
 
 

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from router.buckets.entries import BucketEntry
-from router.buckets.live_bucket import MAX_SHOWN, SMALL, LiveBucket
+from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
+from router.delivery.buckets.entries import BucketEntry
+from router.delivery.buckets.live_bucket import MAX_SHOWN, SMALL, LiveBucket
 from router.delivery.connection import Connection
-from router.errors import BrokerUnavailable
-from router.observability import events
+from router.operations.observability import events
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.observability import captured
 from tests.support.waiting import until

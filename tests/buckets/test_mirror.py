@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from router.buckets.mirror import BucketMirror
+from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
-from router.errors import BrokerUnavailable
+from router.delivery.buckets.mirror import BucketMirror
 from tests.support.broker import Broker
 from tests.support.buckets import Bucket, Mirror, a_bucket, a_mirror
 from tests.support.delivery import connected

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec import Struct
 
-from router.buckets.documents import DocumentBucket
-from router.buckets.entries import BucketEntry
-from router.buckets.versioned_store import VersionedStore
 from router.contracts.version_record import VersionRecord, read_record
-from router.errors import BrokerUnavailable, Conflict, RouterError
+from router.core.errors import BrokerUnavailable, Conflict, RouterError
+from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.buckets.entries import BucketEntry
+from router.delivery.buckets.versioned_store import VersionedStore
 from tests.support.buckets import Bucket, a_bucket
 
 NUMBERS = itertools.count(1)  # a test's prefix is cut short where it has parameters

@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 
-from router.buckets.entries import BucketEntry, DeletedKey
-from router.buckets.watcher import KvWatcher
-from router.errors import BrokerUnavailable
+from router.core.errors import BrokerUnavailable
+from router.delivery.buckets.entries import BucketEntry, DeletedKey
+from router.delivery.buckets.watcher import KvWatcher
 from tests.support.broker import Broker
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.waiting import slack, until

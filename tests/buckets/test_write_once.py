@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec import Struct
 
-from router.buckets.write_once import WriteOnceKv
+from router.core.errors import BrokerUnavailable, Poison, StorageFull
 from router.delivery.api import JetStream
+from router.delivery.buckets.write_once import WriteOnceKv
 from router.delivery.topology import StreamSpec, Topology, bucket, create
-from router.errors import BrokerUnavailable, Poison, StorageFull
 from tests.support.delivery import connected
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from router.bus import Nak, Term
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.sdk.bus import Bus
 from tests.support.bus import EXAMPLE, QUICK, a_bus, an_envelope, consuming, settled, stored_in
 from tests.support.waiting import until

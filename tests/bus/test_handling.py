@@ -12,11 +12,11 @@ from router.bus.dead_letters import build_dead_letter_writer
 from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import BusMetrics, ConsumerMeter
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
+from router.core.errors import Poison, Transient
+from router.core.message import Message
+from router.core.outcome import Done
 from router.delivery.in_memory_consumer import InMemoryConsumer
 from router.delivery.subscription import Subscription
-from router.errors import Poison, Transient
-from router.message import Message
-from router.outcome import Done
 from tests.support.bus import EXAMPLE, an_envelope
 
 SUBJECT = "sr.events.loop"

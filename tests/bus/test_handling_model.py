@@ -16,8 +16,8 @@ from router.bus import BusSettings, Nak, SqliteProcessed
 from router.bus.answers import BusAnswer
 from router.bus.handling import EnvelopeProcessor
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
-from router.message import Message
-from router.outcome import Done, Retry
+from router.core.message import Message
+from router.core.outcome import Done, Retry
 from tests.support.bus import an_envelope
 
 EVENT = st.integers(0, 4)

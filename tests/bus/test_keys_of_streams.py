@@ -7,9 +7,9 @@ import pytest
 from router.bus import BucketProcessed, BusSettings, MemoryProcessed, Processed, SqliteProcessed
 from router.bus.handling import EnvelopeProcessor
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
+from router.core.message import Message
+from router.core.outcome import Done
 from router.delivery.api import JetStream
-from router.message import Message
-from router.outcome import Done
 from tests.support.bus import an_envelope
 from tests.support.delivery import connected
 

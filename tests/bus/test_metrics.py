@@ -13,10 +13,10 @@ from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import ConsumerMeter
 from router.bus.topology import apply_topology
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
+from router.core.errors import Poison
+from router.core.message import Message
 from router.delivery.storing import open_publisher
 from router.delivery.topology import Topology
-from router.errors import Poison
-from router.message import Message
 from router.sdk.bus import Bus
 from tests.support.bus import QUICK, a_bus, an_envelope, settled
 from tests.support.observability import asked, scraped, serving

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from router.bus.processed import BucketProcessed, MemoryProcessed, Processed, SqliteProcessed, StoreUnavailable
+from router.core.errors import BrokerUnavailable, Misconfigured
 from router.delivery.api import JetStream
-from router.errors import BrokerUnavailable, Misconfigured
 from tests.support.delivery import connected
 
 Make = Callable[[str], Processed]  # a store of this durable; the same file or bucket each time

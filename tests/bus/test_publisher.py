@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from router.bus import UnknownSubject
 from router.bus.subjects import COMMAND_NAMES
 from router.contracts.envelope import envelope_bytes
-from router.errors import BrokerRefused, BrokerUnavailable, Poison
+from router.core.errors import BrokerRefused, BrokerUnavailable, Poison
 from router.sdk.bus import Bus
 from tests.support.bus import EXAMPLE, a_bus, an_envelope, stored_in
 

@@ -10,7 +10,7 @@ import pytest
 from router.bus import QueryRefused, UnknownSubject, queries
 from router.bus.queries import Responder
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
-from router.errors import Poison, Unanswered
+from router.core.errors import Poison, Unanswered
 from router.sdk.bus import Bus
 from tests.support.bus import a_bus, an_envelope, stored_in
 from tests.support.waiting import until

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from nats.aio.msg import Msg
 
-from router.calls.request_reply import RequestReplyClient, TooLarge
+from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders
+from router.delivery.calls.request_reply import RequestReplyClient, TooLarge
 from router.delivery.connection import Connection, open_head_of
-from router.errors import BrokerUnavailable, CallTimeout, NoResponders
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.waiting import until

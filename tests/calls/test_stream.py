@@ -5,10 +5,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from router.calls.reply_streams import ReplyStreams
-from router.calls.stream import Stream, StreamOverrun
+from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders
+from router.delivery.calls.reply_streams import ReplyStreams
+from router.delivery.calls.stream import Stream, StreamOverrun
 from router.delivery.connection import Connection
-from router.errors import BrokerUnavailable, CallTimeout, NoResponders
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.waiting import until
@@ -93,7 +93,7 @@ async def test_where_nobody_listens_it_is_told_at_once(place, prefix: str) -> No
 
 
 async def test_a_reader_that_is_far_behind_is_told_what_it_missed(place, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.calls.stream.MOST_WAITING", 10)
+    monkeypatch.setattr("router.delivery.calls.stream.MOST_WAITING", 10)
     ours, sender, _ = place
     await sender.at(prefix)
     async with Stream(ours, prefix, b"", silence_s=5) as pieces:

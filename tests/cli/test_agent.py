@@ -15,7 +15,7 @@ import pytest
 
 from router.delivery.api import JetStream
 from router.runtime.verify import verify
-from router.samples.agents.ledger import Ledger
+from router.sdk.samples.agents.ledger import Ledger
 from tests.support.agents import a_bench, a_message, an_agent, applied_in, is_empty, stored
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, ENDED_WITHIN_S, invoked, router, surroundings, words
@@ -23,7 +23,7 @@ from tests.support.delivery import connected
 from tests.support.waiting import until
 
 WITNESS = "tests.support.witness:Witness"
-LEDGER = "router.samples.agents.ledger:Ledger"
+LEDGER = "router.sdk.samples.agents.ledger:Ledger"
 
 
 @pytest.fixture

@@ -239,7 +239,7 @@ def test_policies_are_linted(tmp_path: Path) -> None:
 
 
 def test_the_policy_that_a_tenant_meets_is_shown() -> None:
-    samples = str(Path("router/samples/policies"))
+    samples = str(Path("router/services/sample_policies"))
     shown = called("policy", "show", "acme", "default", "--policies", samples, "--json")
     assert shown.json["tenant"] == "_shared"
     assert called("policy", "show", "acme", "nope", "--policies", samples).status == 1

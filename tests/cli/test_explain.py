@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 import router
-from router import codes, outcome
-from router.admin import service_error
 from router.cli import exit_codes
-from router.codes import pages as code_pages
-from router.codes.pages import locate, read_rule
-from router.contracts import decision
+from router.contracts import codes, decision
+from router.contracts.codes import pages as code_pages
+from router.contracts.codes.pages import locate, read_rule
 from router.contracts.malformed import VALIDATION_CODES
-from router.doctor import Verdict
-from router.errors import RouterError
-from router.extensions import modes
+from router.core import outcome
+from router.core.errors import RouterError
 from router.mailbox.policies import POLICIES
-from router.policy import plan
+from router.operations.admin import service_error
+from router.operations.doctor import Verdict
+from router.routing.extensions import modes
+from router.routing.policy import plan
 from router.sdk import step
 from tests.support.cli import invoked, words
 from tests.support.commands import wrong_in
@@ -78,7 +78,7 @@ def of_errors(file: Path) -> list[str]:
 def test_every_code_that_the_source_knows_is_explained_and_no_other() -> None:
     known = {code for file in sources() for code in (*told_by(file), *of_errors(file))} | set().union(*TOLD.values())
     assert {kind.code for kind in loaded_errors()} <= known, "a class of errors that does not say its code in one line"
-    assert known - codes.read_codes().keys() == set(), "explain them in router/codes/"
+    assert known - codes.read_codes().keys() == set(), "explain them in router/contracts/codes/"
     assert codes.read_codes().keys() - known == set(), "nobody says these any more"
 
 

@@ -13,7 +13,7 @@ from nats.aio.msg import Msg
 from typer.testing import CliRunner
 
 from router.cli.app import app
-from router.samples.extensions.pii_guard import pii_guard
+from router.sdk.samples.extensions.pii_guard import pii_guard
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.cli import Ended, words
 from tests.support.extension_author import served

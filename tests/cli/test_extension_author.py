@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import typer
 
-from router.cli.extension.import_extensions import import_extensions
+from router.cli.import_target import import_extensions
 from router.cli.option_values import read_json, read_object, read_text_payload
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, called, surroundings, words
 
 MINE = """
-from router.extension import Refused, pre, validator, reject
+from router.sdk.extension import Refused, pre, validator, reject
 
 @pre("shout")
 async def shout(request):
@@ -40,7 +40,7 @@ def unfit(request):
 
 OWN = """
 import sys
-from router.extension import pre, serve
+from router.sdk.extension import pre, serve
 
 @pre("own")
 def own(request):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from router.cli import exit_codes
 from router.cli.output import build_grid, format_json, print_json, print_lines, print_table, printable
-from router.observability import logs
+from router.operations.observability import logs
 from tests.support.observability import captured
 
 STEERS = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\u2066\u200b\x00\r\x7f"

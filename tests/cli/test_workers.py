@@ -12,11 +12,11 @@ from subprocess import PIPE
 import pytest
 
 from router import Client
-from router.buckets.assignments import find_assignment
 from router.cli.workers import MOST_REFUSED
 from router.cli.workers import _on_heartbeat as hear_beat
 from router.delivery.api import JetStream
-from router.workers import Liveness
+from router.delivery.buckets.assignments import find_assignment
+from router.routing.reports import Liveness
 from tests.support.cli import COMMAND, called, serving, surroundings, words
 from tests.support.delivery import connected
 from tests.support.waiting import until

@@ -7,20 +7,20 @@ import pytest
 
 from router.config import Settings
 from router.config.group import list_settings
-from router.config.names import ALIASES, NAMES, SPECIFIED, flat, meaning
+from router.config.names import NAMES, SPECIFIED, flat
 from tests.support.config import loaded, refusal
 
 
 def test_no_two_settings_share_a_flat_name_and_no_alias_hides_one() -> None:
     flats = Counter(flat(setting.name) for setting in list_settings(Settings()))
     assert max(flats.values()) == 1
-    assert not set(flats) & set(ALIASES)
+    assert not set(flats) & set(NAMES.aliases)
 
 
 def test_every_alias_leads_to_settings_that_exist() -> None:
-    known = set(NAMES.values())
-    assert all(set(alias.targets) <= known for alias in ALIASES.values())
-    assert all(meaning(name.lower()) for name in SPECIFIED)
+    known = set(NAMES.names.values())
+    assert all(set(alias.targets) <= known for alias in NAMES.aliases.values())
+    assert all(NAMES.find(name.lower()) for name in SPECIFIED)
 
 
 @pytest.mark.parametrize("spelling", ["ROUTER_DLQ__ENABLED", "ROUTER_DLQ_ENABLED"])

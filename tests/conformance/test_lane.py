@@ -9,10 +9,10 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from router.deferred import Deferred
-from router.errors import BrokerUnavailable, Poison
-from router.message import Effect, Message, Reply
-from router.outcome import Dead, Done, Fault, Hold, Outcome, Receipt, Retry
+from router.core.deferred import Deferred
+from router.core.errors import BrokerUnavailable, Poison
+from router.core.message import Effect, Message, Reply
+from router.core.outcome import Dead, Done, Fault, Hold, Outcome, Receipt, Retry
 from tests.support.conformance import (
     ACKED,
     PACE,

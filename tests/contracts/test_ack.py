@@ -4,8 +4,8 @@ import pytest
 
 from router.contracts.ack import ExecAssignmentAck, read_ack
 from router.contracts.extract import extract_ids
-from router.message import Message
-from router.outcome import Fault
+from router.core.message import Message
+from router.core.outcome import Fault
 from tests.support.requests import GOOD_HEADERS, TRACE, a_message
 from tests.support.workers import ASSIGNED, a_protobuf_ack, an_ack
 

@@ -6,12 +6,12 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from router import ids
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment, assignment_bytes, assignment_headers, assignment_id_of, deadline_ms, read_assignment
 from router.contracts.assignment_record import AckState, ack_bytes, ack_key, read_ack_state, read_record, record_bytes
 from router.contracts.request import RouteRequest
-from router.errors import Poison
+from router.core import ids
+from router.core.errors import Poison
 from tests.support.requests import TRACEPARENT
 from tests.support.workers import ASSIGNED, DECISION, an_assignment
 

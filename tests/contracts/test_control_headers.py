@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from router.contracts.headers import CONTROL_HEADERS
-from router.decide import read
-from router.embedded import server_binary
-from router.outcome import Fault
+from router.core.outcome import Fault
+from router.operations.embedded import server_binary
+from router.routing.decide import read
 from tests.support.requests import a_body, a_message
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from router.contracts.dead_letter import build_dead_letter
 from router.contracts.extract import extract_ids
 from router.contracts.malformed import VALIDATION_CODES
-from router.masking import MASK, MASKED_KEYS
-from router.outcome import MAXDELIVER_EXHAUSTED, VALIDATION_FAILED, Fault
+from router.core.masking import MASK, MASKED_KEYS
+from router.core.outcome import MAXDELIVER_EXHAUSTED, VALIDATION_FAILED, Fault
 from tests.support.requests import GOOD_HEADERS, TRACEPARENT, a_body, a_message
 
 FAULT = Fault("SCHEMA_VALIDATION_FAILED", "Missing required field: tenant_id", "message.tenant_id", "schema")

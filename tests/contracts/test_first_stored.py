@@ -5,7 +5,7 @@ import pytest
 from router.contracts.first_stored import FIRST_STORED, first_stored_ms
 from router.contracts.result import read_result
 from router.contracts.worker import DAY_MS
-from router.outcome import Fault
+from router.core.outcome import Fault
 from tests.support.workers import a_result
 
 STORED_MS = a_result().stored_ms

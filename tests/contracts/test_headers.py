@@ -1,7 +1,10 @@
 """The header contract: the table, and what breaking it yields."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from router.contracts import headers as contract
 from router.contracts.headers import RULES, describe, message_id_in, tenant_in, trace_in, traceparent_in, violations
 from tests.support.requests import GOOD_HEADERS, TRACE, TRACEPARENT
 
@@ -83,3 +86,16 @@ def test_a_malformed_header_counts_as_absent() -> None:
 def test_the_page_is_made_from_the_table() -> None:
     assert [(header, name) for header, name, _, _ in describe()] == list(BROKEN)
     assert all(says and subjects for _, _, says, subjects in describe())
+
+
+_VALUES = st.sampled_from(["", "1", "1.0", "2", "acme", "globex", "cp1", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"])
+_HEADERS = st.dictionaries(st.sampled_from([*sorted(contract.CONTRACT_HEADERS), contract.MESSAGE_ID, "other"]), _VALUES)
+
+
+@given(_HEADERS, st.none() | _VALUES | st.integers())
+def test_headers_that_seem_to_keep_all_rules_keep_them(headers: dict[str, str], tenant: object) -> None:
+    """The quick look is never more lenient than the table."""
+    quick = violations(headers, tenant)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contract, "_are_plain", lambda *_: False)
+        assert quick == violations(headers, tenant)

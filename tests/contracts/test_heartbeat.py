@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from router.contracts.heartbeat import Heartbeat, read_heartbeat
-from router.outcome import Fault
+from router.core.outcome import Fault
 
 BEAT = {"worker_id": "w-1", "status": "busy", "timestamp": 1_700_000_000_000}
 FULL = {**BEAT, "load": 0.5, "capacity": 8, "interval_ms": 1000, "tenant_id": "acme"}

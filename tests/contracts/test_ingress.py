@@ -10,7 +10,7 @@ from router.contracts.malformed import Malformed
 from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
 from router.contracts.request import RouteRequest
 from router.contracts.worker import WorkerMessageLimits
-from router.decide.read import read
+from router.routing.decide.read import read
 from tests.support.requests import TRACEPARENT, a_message
 
 GOOD = {"message_id": "m-1", "tenant_id": "acme", "message_type": "chat", "payload": {"text": "hello"}}

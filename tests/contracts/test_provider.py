@@ -8,7 +8,7 @@ from router.contracts.malformed import Malformed
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import ProviderResponse, read_response, refuse, response_bytes
 from router.contracts.provider_request import read_request, request_bytes
-from router.errors import RouterError
+from router.core.errors import RouterError
 
 ASKED = {"provider_id": "echo", "tenant_id": "acme", "message_id": "m-1", "trace_id": "t-1", "body": "hello"}
 

@@ -8,8 +8,8 @@ from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.contracts.result import MAX_LATENCY_MS, ExecResult, read_result
 from router.contracts.worker import DAY_MS, WorkerMessageLimits
-from router.message import Message
-from router.outcome import Fault
+from router.core.message import Message
+from router.core.outcome import Fault
 from tests.support.requests import GOOD_HEADERS, TRACE, a_message, a_protobuf
 from tests.support.workers import ASSIGNED, GIVEN, RESULTS, a_body, a_result, an_ack, in_every_form
 

@@ -3,7 +3,7 @@
 import pytest
 
 from router.contracts.version_record import document_hash, make_record, read_record, record_bytes
-from router.errors import Poison
+from router.core.errors import Poison
 
 
 def test_a_record_is_read_as_it_was_written() -> None:

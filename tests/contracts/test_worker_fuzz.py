@@ -9,9 +9,9 @@ from router.contracts.extract import extract_ids
 from router.contracts.heartbeat import Heartbeat, read_heartbeat
 from router.contracts.result import ExecResult, read_result
 from router.contracts.worker import WorkerMessageLimits
-from router.message import Message
-from router.outcome import Fault
-from router.usage import make_usage_effect, make_usage_event
+from router.core.message import Message
+from router.core.outcome import Fault
+from router.routing.reports import make_usage_effect, make_usage_event
 from tests.support.requests import GOOD_HEADERS, a_message
 from tests.support.workers import ACKS, RESULTS, a_body, in_every_form
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from router.deadletters import DepthGauge, depth
 from router.delivery.api import JetStream
-from router.observability import Metrics
+from router.operations.deadletters import DepthGauge, depth
+from router.operations.observability import Metrics
 from tests.support.deadletters import House, a_letter, stored
 
 

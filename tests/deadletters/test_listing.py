@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from router.deadletters import DeadLetterFilter, list_newest_first, show
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
+from router.operations.deadletters import DeadLetterFilter, list_newest_first, show
 from tests.support.deadletters import a_failed_message, a_letter, stored
 
 

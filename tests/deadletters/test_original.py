@@ -5,11 +5,11 @@ from typing import Any
 import orjson
 import pytest
 
-from router import ids
 from router.contracts.pb.beamline.worker.v1 import result_pb2
-from router.deadletters import NotReplayed, ReplayOptions, original_of, parse
+from router.core import ids
+from router.core.message import Effect
 from router.delivery.api import StoredMessage
-from router.message import Effect
+from router.operations.deadletters import NotReplayed, ReplayOptions, original_of, parse
 from tests.support.deadletters import a_failed_message, a_letter, stored
 from tests.support.workers import ASSIGNED
 

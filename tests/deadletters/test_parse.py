@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.deadletters import DeadLetterSource, parse
+from router.operations.deadletters import DeadLetterSource, parse
 from tests.support.deadletters import a_failed_message, a_letter, stored
 
 

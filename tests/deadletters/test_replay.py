@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from router.deadletters import EvidenceGone, ReplayRate, ReplayRunning, read_by_filter, rehearse
-from router.deadletters.journal import ReplayJournal
-from router.deadletters.replay import RUN
+from router.core.message import Effect
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.storing import open_publisher
-from router.message import Effect
+from router.operations.deadletters import EvidenceGone, ReplayRate, ReplayRunning, read_by_filter, rehearse
+from router.operations.deadletters.journal import ReplayJournal
+from router.operations.deadletters.replay import RUN
 from tests.support.deadletters import House, a_letter, stored
 
 

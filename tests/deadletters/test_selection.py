@@ -2,8 +2,8 @@
 
 import orjson
 
-from router.deadletters import DeadLetterFilter, discard, export, group_by, read_by_filter, read_by_sequence, reason_and_error
 from router.delivery.stream_reader import open_reader
+from router.operations.deadletters import DeadLetterFilter, discard, export, group_by, read_by_filter, read_by_sequence, reason_and_error
 from tests.support.deadletters import House, a_letter, stored
 
 

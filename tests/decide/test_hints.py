@@ -5,9 +5,9 @@ from typing import Any
 import orjson
 import pytest
 
-from router.decide.hints import MOST_HINTS, hints_of
-from router.decide.read import read
-from router.outcome import Fault
+from router.core.outcome import Fault
+from router.routing.decide.hints import MOST_HINTS, hints_of
+from router.routing.decide.read import read
 from tests.support.requests import a_body, a_message
 
 TASK = {"type": "chat", "payload": 1}

@@ -3,8 +3,8 @@
 import orjson
 import pytest
 
-from router.decide.origin import NOT_SERVED, RequestOrigin, build_overload_reply, read_origin
-from router.decide.read import RequestLimits
+from router.routing.decide.origin import NOT_SERVED, RequestOrigin, build_overload_reply, read_origin
+from router.routing.decide.read import RequestLimits
 
 SERVED = frozenset({"acme"})
 

@@ -7,12 +7,12 @@ import orjson
 import pytest
 
 from router.contracts.request import RouteRequest
-from router.decide import AssignmentPusher, DecideHandler, DecideRules
-from router.decide.single_flight import SingleFlight
-from router.errors import BrokerUnavailable
-from router.message import Message
-from router.outcome import Done
-from router.policy import Policy, PolicyTable
+from router.core.errors import BrokerUnavailable
+from router.core.message import Message
+from router.core.outcome import Done
+from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules
+from router.routing.decide.single_flight import SingleFlight
+from router.routing.policy import Policy, PolicyTable
 from tests.support.pipelines import World, late, ok, piped_policy, reject, says
 from tests.support.policy import a_policy
 from tests.support.requests import TRACEPARENT, a_body, a_message

@@ -8,8 +8,8 @@ import pytest
 from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import Assignment
 from router.contracts.decision import Decision
-from router.decide.previous import find_previous
-from router.deferred import Deferred
+from router.core.deferred import Deferred
+from router.routing.decide.previous import find_previous
 from tests.support.policy import a_request
 from tests.support.workers import an_assignment
 

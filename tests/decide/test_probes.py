@@ -2,8 +2,8 @@
 
 import pytest
 
-from router.decide import DecideHandler
-from router.policy import NO_STATES, PolicyTable, ProviderState, ProviderStates
+from router.routing.decide import DecideHandler
+from router.routing.policy import NO_STATES, PolicyTable, ProviderState, ProviderStates
 from tests.support.policy import a_policy, a_provider
 from tests.support.requests import a_body, a_message
 

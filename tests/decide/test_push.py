@@ -6,11 +6,11 @@ from collections.abc import Awaitable
 import orjson
 import pytest
 
-from router.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules
-from router.errors import BrokerUnavailable
-from router.message import Message
-from router.outcome import Done, Outcome
-from router.policy import PolicyTable
+from router.core.errors import BrokerUnavailable
+from router.core.message import Message
+from router.core.outcome import Done, Outcome
+from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules
+from router.routing.policy import PolicyTable
 from tests.support.policy import a_policy, a_provider
 from tests.support.requests import TRACEPARENT, a_body, a_message
 from tests.support.workers import ASSIGNED

@@ -4,9 +4,9 @@ import pytest
 
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
-from router.decide.recorder import DecisionRecorder
-from router.masking import MASK
-from router.policy import ProviderState, evaluate, reevaluate
+from router.core.masking import MASK
+from router.routing.decide.recorder import DecisionRecorder
+from router.routing.policy import ProviderState, evaluate, reevaluate
 from tests.support.policy import SHUT, a_policy, a_provider, a_request
 from tests.support.recorded import HALVES, a_recorder, recorded
 

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
+from router.core.message import Effect
 from router.delivery.acked_publisher import AckedPublisher, NotPublished, Receipts
-from router.message import Effect
 from tests.support.delivery import FakeConnection, Place, a_place
 from tests.support.waiting import until
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from router.core.message import Message, Reply
 from router.delivery.answers import IDENTICAL, Answers, ReplyRules
-from router.message import Message, Reply
 from tests.support.delivery import FakeConnection, a_delivery
 from tests.support.waiting import until
 

@@ -3,8 +3,8 @@ from collections.abc import AsyncIterator
 import pytest
 from nats.aio.msg import Msg
 
+from router.core.errors import BrokerRefused, BrokerUnavailable, NoJetStream
 from router.delivery.api import CONSUMER_EXISTS, STREAM_NOT_FOUND, JetStream
-from router.errors import BrokerRefused, BrokerUnavailable, NoJetStream
 from tests.support.delivery import Place, a_place, connected
 
 

@@ -5,10 +5,10 @@ from typing import cast
 
 import pytest
 
+from router.core.message import Effect
 from router.delivery.acked_publisher import NotPublished, Receipts
 from router.delivery.api import JetStream
 from router.delivery.atomic_publisher import DUPLICATE, INCOMPLETE, NOT_ENABLED, AtomicPublisher
-from router.message import Effect
 from tests.support.delivery import FakeConnection, Place, a_place
 from tests.support.waiting import until
 

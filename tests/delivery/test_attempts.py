@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
+from router.core.errors import BrokerUnavailable
+from router.core.ids import key
+from router.core.message import Message
 from router.delivery.acked_publisher import AckedPublisher
 from router.delivery.attempts import AttemptCounter, AttemptRecord
-from router.errors import BrokerUnavailable
-from router.ids import key
-from router.message import Message
 from tests.support.delivery import Place, a_delivery, a_place
 from tests.support.waiting import until
 

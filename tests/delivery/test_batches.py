@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from router.deferred import Deferred
+from router.core.deferred import Deferred
+from router.core.message import Message
+from router.core.outcome import Done, Outcome
 from router.delivery.batches import Batches
-from router.message import Message
-from router.outcome import Done, Outcome
 from tests.support.delivery import a_delivery, a_processor
 from tests.support.waiting import until
 

@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
+from router.core.message import Effect
 from router.delivery.acked_publisher import AckedPublisher, NotPublished, Receipts
 from router.delivery.api import JetStream
 from router.delivery.batching_publisher import FEW, BatchingPublisher, StreamOf
-from router.message import Effect
 from tests.support.delivery import FakeConnection, FakePublisher, Place, a_place
 from tests.support.waiting import until
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import nats
 import pytest
 
+from router.core.errors import BrokerUnavailable
 from router.delivery.connection import Connection, connect
 from router.delivery.frame_parser import Headers
-from router.errors import BrokerUnavailable
 from tests.support.broker import Broker
 from tests.support.delivery import Ear, connected
 from tests.support.waiting import until

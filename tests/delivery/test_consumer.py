@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from router.core.message import Effect, Message
+from router.core.outcome import Done, Handler, Outcome
 from router.delivery.consumer import Consumer, Deadlines, Health
 from router.delivery.topology import create, identity
-from router.message import Effect, Message
-from router.outcome import Done, Handler, Outcome
 from tests.support.delivery import Place, Watcher, a_place, a_subscription
 from tests.support.waiting import until
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from router.core.errors import LoginRefused, PermissionDenied
 from router.delivery.connection import connect
 from router.delivery.denials import MOST, Denials, LoginRefusals
-from router.errors import LoginRefused, PermissionDenied
 from tests.support.broker import Broker
 
 INBOX = "_INBOX.own"

@@ -1,8 +1,8 @@
 """What only the twin has: time that jumps, and a process that dies in memory. The rest is tests/conformance."""
 
+from router.core.message import Message, Reply
+from router.core.outcome import Done, Fault, Retry
 from router.delivery.in_memory_consumer import InMemoryConsumer
-from router.message import Message, Reply
-from router.outcome import Done, Fault, Retry
 from tests.support.delivery import Watcher, a_subscription
 
 FAULT = Fault("busy", "not now")

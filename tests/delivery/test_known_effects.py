@@ -2,11 +2,11 @@
 
 import orjson
 
-from router.bounded_cache import SHARES
+from router.core.bounded_cache import SHARES
+from router.core.message import Effect
+from router.core.outcome import Receipt
 from router.delivery.acked_publisher import AckedPublisher, NotPublished, Receipts
 from router.delivery.known_effects import KnownEffects
-from router.message import Effect
-from router.outcome import Receipt
 from tests.support.delivery import FakeConnection
 from tests.support.waiting import until
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from router.core.errors import BrokerUnavailable
+from router.core.message import Effect, Message, Reply
+from router.core.outcome import Dead, Done, Fault, Outcome, Retry
 from router.delivery.answered_requests import AnsweredRequests
 from router.delivery.answers import LIVE_ASKERS, Answers, ReplyRules
 from router.delivery.backlog import BacklogEstimate
 from router.delivery.live import FEW_WAITING, LiveRequests
 from router.delivery.overload import LiveRules
-from router.errors import BrokerUnavailable
-from router.message import Effect, Message, Reply
-from router.outcome import Dead, Done, Fault, Outcome, Retry
 from tests.support.delivery import FakeConnection, FakePublisher
 from tests.support.waiting import until
 

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from router.deferred import Deferred
-from router.errors import BrokerUnavailable, Poison
-from router.message import Effect, Message, Reply
-from router.outcome import Done, Fault, Hold, Outcome, Retry
+from router.core.deferred import Deferred
+from router.core.errors import BrokerUnavailable, Poison
+from router.core.message import Effect, Message, Reply
+from router.core.outcome import Done, Fault, Hold, Outcome, Retry
 from tests.support.delivery import a_processor, token_of
 from tests.support.waiting import until
 
@@ -246,7 +246,7 @@ async def test_a_retry_that_spends_nothing_never_exhausts_whoever_gets_it_next()
         for deliveries in range(1, 6):
             bench.take(1, deliveries)
             await until(lambda deliveries=deliveries: len(begun.messages) == deliveries)
-            bench.processor._again._sent_away.clear()
+            bench.processor._redeliveries._sent_back.clear()
         assert bench.publisher.asked == []
 
 

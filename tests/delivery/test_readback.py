@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from router.core.errors import BrokerUnavailable, Poison
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.delivery.readback import ConfirmByReadback
-from router.errors import BrokerUnavailable, Poison
 from tests.support.broker import Broker
 from tests.support.waiting import until
 

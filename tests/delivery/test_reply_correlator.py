@@ -14,7 +14,14 @@ class Meeting:
     def __init__(self, **facts: float) -> None:
         self.told: list[tuple[str, bytes]] = []
         self.strays: list[bytes] = []
-        self.rendezvous = ReplyCorrelator(self._send, lambda *_: b"conflict", dedupe_window_s=WINDOW, **facts)  # type: ignore[arg-type]
+        self.copy_age = 60.0  # seconds since the stream stored the copy that is answered
+        self.rendezvous = ReplyCorrelator(
+            self._send,
+            lambda *_: b"conflict",
+            dedupe_window_s=WINDOW,
+            read_copy_age=lambda: self.copy_age,
+            **facts,  # type: ignore[arg-type]
+        )
 
     def _send(self, inbox: str, data: bytes) -> None:
         self.told.append((inbox, data))
@@ -60,6 +67,55 @@ def test_an_inbox_is_kept_for_as_long_as_a_decision_may_take(msg_id: str | None)
         meeting.tick(*(heard_at + second for second in range(31)))
         meeting.answer(heard_at + 30.0, msg_id)
         assert (meeting.told, meeting.strays) == ([("a", b"yes")], [])
+
+
+# -- an inbox that another instance answered ----------------------------------------------------------------------------
+
+
+def test_an_older_inbox_leaves_a_new_copys_answer_to_the_inbox_that_comes(meeting: Meeting) -> None:
+    """Another instance answered `a`. The repeat is stored 0.8 s later, and its copy is here before its own inbox is heard."""
+    meeting.ask("a", 1.0)
+    meeting.copy_age = 0.001
+    meeting.answer(1.8)
+    assert meeting.told == []
+    meeting.ask("b", 1.81)
+    meeting.tick(2.5, 5.0)
+    assert (meeting.told, meeting.strays) == ([("b", b"yes")], [])
+
+
+def test_older_inboxes_leave_it_too(meeting: Meeting) -> None:
+    meeting.ask("a", 1.0)
+    meeting.ask("b", 1.8)
+    meeting.copy_age = 0.001
+    meeting.answer(2.6)
+    meeting.ask("c", 2.61)
+    meeting.tick(3.5, 5.0)
+    assert (meeting.told, meeting.strays) == ([("c", b"yes")], [])
+
+
+def test_an_older_inbox_is_answered_where_no_other_comes(meeting: Meeting) -> None:
+    """The clocks of server and router may differ: then the copy only seems younger than the inbox, which is all that is heard."""
+    meeting.ask("a", 1.0)
+    meeting.copy_age = 0.001
+    meeting.answer(1.8)
+    meeting.tick(2.0)
+    assert meeting.told == []
+    meeting.tick(2.06)
+    assert (meeting.told, meeting.strays) == ([("a", b"yes")], [])
+
+
+def test_a_copy_that_waited_as_long_as_its_inbox_is_answered_at_once(meeting: Meeting) -> None:
+    meeting.ask("a", 1.0)
+    meeting.copy_age = 9.0
+    meeting.answer(10.0)
+    assert (meeting.told, meeting.strays) == ([("a", b"yes")], [])
+
+
+def test_a_redelivered_copy_waits_for_no_other_inbox(meeting: Meeting) -> None:
+    meeting.ask("a", 1.0)
+    meeting.copy_age = 0.001
+    meeting.answer(1.8, may_wait=False)
+    assert (meeting.told, meeting.strays) == ([("a", b"yes")], [])
 
 
 # -- both orders -------------------------------------------------------------------------------------------------------

@@ -3,10 +3,10 @@ from typing import Any
 import orjson
 import pytest
 
+from router.core.errors import BrokerUnavailable, Poison
+from router.core.message import Effect, Reply
+from router.core.outcome import Dead, Done, Fault, Hold, Outcome, Retry
 from router.delivery.settlement import decide_settlement, give_up, nak, outcome_of
-from router.errors import BrokerUnavailable, Poison
-from router.message import Effect, Reply
-from router.outcome import Dead, Done, Fault, Hold, Outcome, Retry
 from tests.support.delivery import SORRY, a_delivery, a_subscription
 
 FAULT = Fault("broken", "it is broken")

@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from router.core.errors import BrokerRefused
 from router.delivery import topology
 from router.delivery.api import CONSUMER_EXISTS
 from router.delivery.topology import ConsumerSpec, Difference, StreamSpec, Topology, apply, bucket, compare, create, identity
-from router.errors import BrokerRefused
 from tests.support.delivery import Place, connected
 
 

@@ -9,11 +9,11 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router import Client as Gateway
-from router.calls.reply_streams import ReplyStreams
-from router.calls.request_reply import RequestReplyClient
+from router.core.ids import random_tokens
+from router.delivery.calls.reply_streams import ReplyStreams
+from router.delivery.calls.request_reply import RequestReplyClient
 from router.delivery.connection import connect
-from router.ids import random_tokens
-from router.samples.extensions.pii_guard import pii_guard
+from router.sdk.samples.extensions.pii_guard import pii_guard
 from tests.support.deployed import WITNESS, Deployed
 from tests.support.extension_author import served
 from tests.support.requests import a_body

@@ -16,8 +16,8 @@ from router.lake.source.broker import read_facts
 from router.lake.source.fetch import read_record_batches
 from router.lake.source.offset import SequenceRange
 from router.lake.source.rows import SCHEMA
-from router.samples.extensions.pii_guard import pii_guard
 from router.sdk import StepResult, Worker
+from router.sdk.samples.extensions.pii_guard import pii_guard
 from tests.support.cli import invoked
 from tests.support.deployed import WITNESS, Deployed
 from tests.support.extension_author import served

@@ -10,10 +10,10 @@ from router import Client
 from router.app import declare_topology
 from router.app.connect import connect_by, options_of
 from router.config import Settings
+from router.core.errors import BrokerUnavailable
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
-from router.errors import BrokerUnavailable
 from tests.support.deployed import write_keys
 from tests.support.deployed_tls import Shipped, certificates
 from tests.support.service import a_router

@@ -8,13 +8,13 @@ import pytest
 from router.bus.metrics import BusMetrics
 from router.config import Settings
 from router.config.group import list_settings
-from router.config.names import meaning
+from router.config.names import NAMES
 from router.contracts.headers import describe
-from router.extensions import entry
-from router.observability import Metrics, events
-from router.observability.metrics import ParentMetrics
-from router.policy.fields import PolicyError
-from router.policy.parse import parse_policy
+from router.operations.observability import Metrics, events
+from router.operations.observability.metrics import ParentMetrics
+from router.routing.extensions import entry
+from router.routing.policy.fields import PolicyError
+from router.routing.policy.parse import parse_policy
 from tests.docs.pages import TOP, find_pages, relative_name
 
 DOCS = TOP / "docs"
@@ -53,7 +53,7 @@ def test_a_setting_or_a_metric_that_a_page_names_exists(page: Path) -> None:
 def test_the_names_of_the_specifications_set_something() -> None:
     names = [name for cell in read_rows("contracts.md", "setting-names") for name in re.findall(r"[\w{}]+_[\w{}]+", cell)]
     spelled = [name.removeprefix("ROUTER_").replace("{consumer}", "acks") for name in names]
-    assert [name for name in spelled if meaning(name) is None] == []
+    assert [name for name in spelled if NAMES.find(name) is None] == []
 
 
 def test_the_table_of_the_header_contract_is_the_contract() -> None:

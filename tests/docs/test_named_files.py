@@ -1,7 +1,7 @@
 """A file, a class or a function that the pages on the code name is in the repository.
 
 | file of `delivery/` |    the names in the first column of such a table are files of router/delivery/
-`decide/handler`           a file or a folder of router/, or of the repository
+`routing/decide/handler`           a file or a folder of router/, or of the repository
 `MessageProcessor`         a class of router/, or of the allowed ones
 `decide_settlement()`      a function of router/
 """
@@ -39,7 +39,7 @@ def test_a_missing_file_class_and_function_are_found() -> None:
     rooms = "| room | what |\n|---|---|\n| `delivery`, `yyy` | |\n"
     assert find_missing_names(table) == ["delivery/zzz"]
     assert find_missing_names(rooms) == ["yyy"]
-    assert find_missing_names("`decide/handler` `decide/xxx` `tests/docs` `Settler` `Zettler` `read_ids_()`") == [
+    assert find_missing_names("`routing/decide/handler` `decide/xxx` `tests/docs` `Settler` `Zettler` `read_ids_()`") == [
         "decide/xxx",
         "Zettler",
         "read_ids_()",

@@ -3,7 +3,7 @@
 import pytest
 
 from router.delivery.topology import DRIFTED, MISSING, Difference
-from router.doctor import SyncMode, Verdict, examine
+from router.operations.doctor import SyncMode, Verdict, examine
 from tests.support.doctor import MIB, NOW, a_consumer, a_server, a_stream, some_facts, told
 
 HOUR = 3600.0

@@ -5,7 +5,7 @@ from router.config import Settings
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.delivery.topology import create
-from router.doctor import Facts, SyncMode, collect
+from router.operations.doctor import Facts, SyncMode, collect
 from tests.support.broker import Broker
 from tests.support.service import settings_for
 

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import to_builtins
 
-from router.extensions import HealthTracker
+from router.routing.extensions import HealthTracker
 from tests.support.app import Hand
 
 

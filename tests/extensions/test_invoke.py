@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from router.errors import BrokerUnavailable, NoResponders, Poison
+from router.core.errors import BrokerUnavailable, NoResponders, Poison
 from tests.support.pipelines import Answers, Said, World, decision, in_turn, late, ok, piped_policy, refusal, statuses
 from tests.support.waiting import until
 

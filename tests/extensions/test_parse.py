@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from router.extensions import EntryError, ExtensionInstance, VersionRules, load_entry, parse_entry
+from router.routing.extensions import EntryError, ExtensionInstance, VersionRules, load_entry, parse_entry
 from tests.support.registry import a_version, an_entry, wrong_paths, wrongs
 
 

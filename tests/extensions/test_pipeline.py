@@ -5,9 +5,9 @@ import asyncio
 import orjson
 import pytest
 
-from router.errors import BrokerUnavailable, NoResponders
-from router.extensions import ExtensionRegistry, Invoker, NullCaller, PipelineRunner, PipelineSlots
-from router.policy import evaluate
+from router.core.errors import BrokerUnavailable, NoResponders
+from router.routing.extensions import ExtensionRegistry, Invoker, NullCaller, PipelineRunner, PipelineSlots
+from router.routing.policy import evaluate
 from tests.support.pipelines import (
     Said,
     World,

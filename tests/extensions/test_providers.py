@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec import Struct
 
-from router.breakers import BreakerRegistry
 from router.contracts.extension import DEADLINE
 from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
-from router.extensions import ExtensionRegistry, HealthTracker, Invoker, parse_entry
-from router.extensions.ports import NullCaller
-from router.extensions.providers import ProviderInvoker
+from router.routing.breakers import BreakerRegistry
+from router.routing.extensions import ExtensionRegistry, HealthTracker, Invoker, parse_entry
+from router.routing.extensions.ports import NullCaller
+from router.routing.extensions.providers import ProviderInvoker
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
 ENTRY = {"id": "echo", "type": "provider", "subject": "beamline.provider.echo.v1", "timeout_ms": 5_000}

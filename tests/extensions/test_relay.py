@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
-from router.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
-from router.extensions.failure import ExtensionFailure
-from router.extensions.relay import StreamRelay
+from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
+from router.routing.extensions.failure import ExtensionFailure
+from router.routing.extensions.relay import StreamRelay
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
 

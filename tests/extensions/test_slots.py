@@ -2,7 +2,7 @@
 
 import asyncio
 
-from router.extensions import PipelineSlots
+from router.routing.extensions import PipelineSlots
 
 
 def taken(slots: PipelineSlots, tenant: str, most: int = 1000) -> int:

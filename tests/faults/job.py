@@ -4,9 +4,9 @@
 """
 
 from router.contracts.exec_assignment import ExecAssignment
-from router.errors import Poison
-from router.extension import Request, pre, validator
+from router.core.errors import Poison
 from router.sdk import StepResult
+from router.sdk.extension import Request, pre, validator
 
 HEALTHY = "chat"
 HOPELESS = "hopeless"  # a job that no worker will ever do

@@ -13,9 +13,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from router.config import Settings, load
-from router.errors import Misconfigured, describe_causes
-from router.fleet import Fleet, process, process_slot
-from router.supervision import Intensity, SupervisionFailed
+from router.core.errors import Misconfigured, describe_causes
+from router.operations.fleet import Fleet, process, process_slot
+from router.operations.supervision import Intensity, SupervisionFailed
 from tests.support.fleet import is_there
 from tests.support.observability import captured
 from tests.support.waiting import slack, until
@@ -200,7 +200,7 @@ async def test_a_setting_that_one_process_refuses_ends_all_with_its_message(ways
 
 
 async def test_a_storm_of_crashes_ends_everything_and_says_how_they_ended(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.fleet.fleet.RESTARTS_PER_PROCESS", Intensity(2, 30))
+    monkeypatch.setattr("router.operations.fleet.fleet.RESTARTS_PER_PROCESS", Intensity(2, 30))
     ways.are("crashes")
     with captured(), pytest.raises(SupervisionFailed) as failed:
         await Fleet(two_processes).run()
@@ -209,7 +209,7 @@ async def test_a_storm_of_crashes_ends_everything_and_says_how_they_ended(ways: 
 
 
 async def test_a_silent_process_delays_no_scrape_and_is_named(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.fleet.fleet.SCRAPE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("router.operations.fleet.fleet.SCRAPE_TIMEOUT_S", 0.1)
     monkeypatch.setattr(process, "SILENCE_S", 0.3)
     async with a_fleet() as (fleet, _):
         stopped = pids(fleet)[1]

@@ -5,8 +5,8 @@ import time
 
 import msgspec
 
-from router.fleet.ipc import ChildFailed, ChildStarted, ChildStatus, FromChild, Ipc
-from router.observability import Metrics, ReadinessCheck
+from router.operations.fleet.ipc import ChildFailed, ChildStarted, ChildStatus, FromChild, Ipc
+from router.operations.observability import Metrics, ReadinessCheck
 
 
 def a_line(heard: list[FromChild]) -> Ipc[FromChild]:

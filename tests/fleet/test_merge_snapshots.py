@@ -5,10 +5,10 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.fleet.merge_snapshots import drop_gauges, merge_snapshots
-from router.observability import Counter, Gauge, Histogram, LabelledCounter, Metrics
-from router.observability.exposition import Snapshot
-from router.observability.instruments import Aggregation
+from router.operations.fleet.merge_snapshots import drop_gauges, merge_snapshots
+from router.operations.observability import Counter, Gauge, Histogram, LabelledCounter, Metrics
+from router.operations.observability.exposition import Snapshot
+from router.operations.observability.instruments import Aggregation
 
 
 def a_gauge(value: float, aggregation: Aggregation = Aggregation.MAX) -> Snapshot:

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 from router.config import Settings
-from router.errors import Misconfigured
-from router.fleet.process_slot import ProcessSlot
-from router.fleet.reload import Reload
+from router.core.errors import Misconfigured
+from router.operations.fleet.process_slot import ProcessSlot
+from router.operations.fleet.reload import Reload
 from tests.support.observability import Lines, captured
 from tests.support.waiting import until
 

@@ -15,13 +15,9 @@ from google.protobuf.message import Message as Protobuf
 from msgspec.structs import replace
 
 from router.app.acks_subscription import build_acks_handler
-from router.app.alerts import Alerts
 from router.app.app_context import AppContext
 from router.app.decide_subscription import build_decide_handler, build_decide_rules, tenant_of
-from router.app.ingress_handler import IngressHandler
 from router.app.results_subscription import build_results_handler
-from router.app.workers import Workers
-from router.assignments import AssignmentCache
 from router.config import Settings
 from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import record_bytes
@@ -34,14 +30,18 @@ from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.contracts.provider_request import read_request as read_invocation
-from router.decide.replies import reply_to
-from router.deferred import Deferred
-from router.extensions import ExtensionRegistry, Invoker, PipelineRunner, parse_entry
+from router.core.deferred import Deferred
+from router.core.message import NO_HEADERS, Message
+from router.core.outcome import Dead, Done
 from router.lake.tables.body import read_event
-from router.message import NO_HEADERS, Message
-from router.observability import Metrics, render
-from router.outcome import Dead, Done
-from router.policy import Policy, PolicyError, PolicyTable, evaluate, load_policy, session_of
+from router.operations.observability import Metrics, render
+from router.routing.decide.replies import reply_to
+from router.routing.extensions import ExtensionRegistry, Invoker, PipelineRunner, parse_entry
+from router.routing.policy import Policy, PolicyError, PolicyTable, evaluate, load_policy, session_of
+from router.routing.reports import AssignmentCache
+from router.services.alerts import Alerts
+from router.services.ingress_handler import IngressHandler
+from router.services.workers import Workers
 from tests.fuzz import decoders
 from tests.fuzz.decoders import DECODERS, POLICY
 from tests.support.pipelines import Said, an_entry, piped_policy

@@ -12,11 +12,6 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from router.admin.request_guard import RequestGuard
-from router.admin.service_error import ServiceError
-from router.app.extension_store import read_registered
-from router.app.policy_check import check_policy
-from router.buckets.entries import BucketEntry as Held
 from router.cli.bus.tail import _format_line as tail_line
 from router.cli.dlq.editor import _decode_text as opened_in_an_editor
 from router.cli.formatting import format_bytes
@@ -44,23 +39,28 @@ from router.contracts.result import read_result
 from router.contracts.version_record import make_record, record_bytes
 from router.contracts.version_record import read_record as read_version
 from router.contracts.worker import DEFAULT_LIMITS
-from router.deadletters.export import as_full_fields
-from router.deadletters.parse import parse
-from router.decide.read import read as read_decide
+from router.core.errors import RouterError
+from router.core.message import Message
+from router.core.outcome import Dead, Done, Fault
 from router.delivery.advisories import stranded_sequence
+from router.delivery.buckets.entries import BucketEntry as Held
 from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import FrameParser, parse_head
-from router.errors import RouterError
-from router.extensions import EntryError, load_entry
 from router.lake.tables.arrow import MESSAGE
 from router.lake.tables.event import parse_messages
 from router.mailbox.inbox.event import read_event
-from router.message import Message
-from router.outcome import Dead, Done, Fault
-from router.policy import PolicyError, load_policy, parse_policy
+from router.operations.admin.request_guard import RequestGuard
+from router.operations.admin.service_error import ServiceError
+from router.operations.deadletters.export import as_full_fields
+from router.operations.deadletters.parse import parse
+from router.routing.decide.read import read as read_decide
+from router.routing.extensions import EntryError, load_entry
+from router.routing.policy import PolicyError, load_policy, parse_policy
+from router.routing.reports import make_usage_effect, make_usage_event
 from router.runtime.envelope import read_envelope as read_agent_envelope
 from router.sdk.answer import read_answer
-from router.usage import make_usage_effect, make_usage_event
+from router.services.extension_store import read_registered
+from router.services.policy_check import check_policy
 from tests.decide.test_push import Book, a_handler
 from tests.fuzz.feeding import Decoder, Seed
 from tests.support.agents import a_command

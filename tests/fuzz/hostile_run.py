@@ -19,7 +19,7 @@ from typing import NamedTuple
 from google.protobuf.message import Message as Protobuf
 
 from router.cli.allocator import give_large_blocks_back
-from router.observability import configure
+from router.operations.observability import configure
 from tests.fuzz.contracts import CONTRACTS, Contract, Sent
 from tests.fuzz.feeding import Broken
 from tests.fuzz.hostile import hostile_headers, hostile_json, hostile_protobuf

@@ -94,7 +94,7 @@ def _sources(root: Path, *folders: str) -> list[Path]:
 
 def _pages(root: Path) -> list[Path]:
     pages = [*root.glob("*.md"), *(page for folder in PAGES for page in (root / folder).rglob("*.md"))]
-    return sorted([*pages, *(root / "router" / "codes").glob("*.toml")])
+    return sorted([*pages, *(root / "router" / "contracts" / "codes").glob("*.toml")])
 
 
 @cache

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from nats.aio.client import Client
 
-from router.errors import Poison
+from router.core.errors import Poison
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.postgres import Driver

@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.mailbox.inbox.event import InboxEvent, read_event
 from router.mailbox.inbox.handling import Blame, HandlerAnswer, HandlerPermit, HandlerResult, InboxUnavailable
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
 from router.mailbox.ports import EventHandler, current_message
-from router.samples.service import SampleService
+from router.sdk.samples.service import SampleService
 from tests.support.inbox import STORED_NS, a_message, a_service, an_id, nowhere, says
 
 MEANINGS = {

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import nats
 import pytest
 
-from router.samples.service import SampleService
+from router.sdk.samples.service import SampleService
 from tests.support.broker import Broker
 from tests.support.inbox import Stamps, a_service, an_id, an_inbox, letters, nowhere, publish, row_of, says, stamps
 from tests.support.kills import publish as keep

@@ -3,12 +3,12 @@
 import pytest
 from nats.aio.client import Client
 
-from router.errors import Misconfigured, Poison
+from router.core.errors import Misconfigured, Poison
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult
 from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.postgres import Driver
-from router.samples.service import SampleService
+from router.sdk.samples.service import SampleService
 from tests.support.broker import Broker
 from tests.support.inbox import a_service, an_id, an_inbox, effects, is_settled, letters, publish, record, row_of, stamps, unprocessed
 from tests.support.postgres import rows

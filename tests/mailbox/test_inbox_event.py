@@ -4,8 +4,8 @@ from uuid import UUID
 
 import pytest
 
+from router.core.outcome import Fault
 from router.mailbox.inbox.event import InboxEvent, message_id_of, read_event
-from router.outcome import Fault
 from tests.support.inbox import a_message, an_id
 
 HEADERS = {

@@ -13,10 +13,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from router.app.inbox_handler import HandlerBreaker
-from router.breakers import BreakerRules, CircuitBreaker
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.postgres import Driver
-from router.samples.service import SampleService
+from router.routing.breakers import BreakerRules, CircuitBreaker
+from router.sdk.samples.service import SampleService
 from tests.support.broker import Broker
 from tests.support.inbox import (
     EFFECTS,

@@ -6,7 +6,9 @@ from typing import cast
 
 import pytest
 
-from router.clock import Clock, steady
+from router.core.clock import Clock, steady
+from router.core.message import Effect
+from router.core.outcome import Receipt
 from router.delivery.acked_publisher import AckedPublisher, NotPublished, Receipts
 from router.delivery.api import JetStream
 from router.delivery.atomic_publisher import DUPLICATE, INCOMPLETE, NOT_ENABLED, AtomicPublisher
@@ -19,8 +21,6 @@ from router.mailbox.outbox.nats_publisher import (
     PublishSkipped,
     PublishUnavailable,
 )
-from router.message import Effect
-from router.outcome import Receipt
 from tests.support.broker import Broker
 from tests.support.mailbox import a_place
 

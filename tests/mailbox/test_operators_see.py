@@ -10,18 +10,19 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from router.app import drift, inbox
+from router.app import inbox
 from router.app.inbox import InboxService
 from router.app.inbox_doctor import examine_inbox
 from router.app.mailbox import RelayService
 from router.config import Settings, load
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
-from router.doctor import Verdict
 from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
 from router.mailbox.postgres import Database, DatabaseConfig
-from router.observability import broker_log
+from router.operations.doctor import Verdict
+from router.operations.observability import broker_log
 from router.sdk.agent import Agent
+from router.services import drift
 from tests.support.broker import Broker
 from tests.support.inbox import EFFECTS, an_inbox, is_settled, publish, record
 from tests.support.mailbox import a_place

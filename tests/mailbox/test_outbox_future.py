@@ -7,7 +7,7 @@ import pytest
 from nats.aio.client import Client
 
 from router import outbox
-from router.errors import Poison, Transient
+from router.core.errors import Poison, Transient
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.policies import FutureEvent, PolicyViolated

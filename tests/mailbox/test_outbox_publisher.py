@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.mailbox.outbox.failed_rows import count_parked, list_failed_rows, requeue
 from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.outbox.repository import PostgresOutboxAdapter, RetryPolicy

@@ -5,9 +5,9 @@ from nats.aio.client import Client
 from router.app.inbox import rules_of
 from router.cli.agent.run import make_places
 from router.config import load
+from router.core.outcome import Dead
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
 from router.mailbox.ports import current_message
-from router.outcome import Dead
 from router.runtime.batch_item import BatchItem, read_item
 from tests.support.agents import a_message as a_command
 from tests.support.broker import Broker

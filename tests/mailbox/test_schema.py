@@ -3,7 +3,7 @@ import asyncio
 import psycopg
 import pytest
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.postgres import Database, DatabaseConfig
 from router.mailbox.schema import check, migrate, migrations, require

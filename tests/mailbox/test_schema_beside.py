@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.mailbox import schema
 from router.mailbox.postgres import Database, DatabaseConfig
 from router.mailbox.schema import check, migrate, migrations

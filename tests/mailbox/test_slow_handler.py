@@ -33,7 +33,7 @@ BEATS_EVERY_S = 0.02
 MIB = 1024 * 1024
 SERVE = """
 import sys, uvicorn
-from router.samples.service import SampleService
+from router.sdk.samples.service import SampleService
 uvicorn.run(SampleService().app, port=int(sys.argv[1]), log_level="critical")
 """
 HEADS = (

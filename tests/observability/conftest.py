@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from router.deadletters import depth
+from router.operations.deadletters import depth
 from tests.support.broker import Broker
 from tests.support.postgres import Postgres
 from tests.support.scraping import Series, agent_series, mailbox_series, router_series

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from router.errors import Misconfigured
-from router.observability import HttpServer, MetricRegistry, Metrics, ReadinessCheck, exposition, http, http_protocol
-from router.observability.http_protocol import OpenConnections
+from router.core.errors import Misconfigured
+from router.operations.observability import HttpServer, MetricRegistry, Metrics, ReadinessCheck, exposition, http, http_protocol
+from router.operations.observability.http_protocol import OpenConnections
 from tests.support.observability import asked, captured, serving
 from tests.support.waiting import until
 

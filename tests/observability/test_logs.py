@@ -7,8 +7,8 @@ import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.masking import MASK, mask_secrets
-from router.observability import LogRateLimit, events, logger
+from router.core.masking import MASK, mask_secrets
+from router.operations.observability import LogRateLimit, events, logger
 from tests.support.observability import captured, logs_left_alone
 
 

@@ -6,9 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.observability import OTHER, AllowedLabels, BoundedLabels, Counter, Gauge, Histogram, LabelledCounter, MetricRegistry, Metrics
-from router.observability.bounds import label_of
-from router.observability.instruments import CallbackGauge
+from router.operations.observability import (
+    OTHER,
+    AllowedLabels,
+    BoundedLabels,
+    Counter,
+    Gauge,
+    Histogram,
+    LabelledCounter,
+    MetricRegistry,
+    Metrics,
+)
+from router.operations.observability.bounds import label_of
+from router.operations.observability.instruments import CallbackGauge
 from tests.support.observability import captured, scraped
 
 # The reference's metrics of what is built, with their labels.

@@ -10,23 +10,23 @@ import pytest
 from nats.aio.client import Client as Nats
 from opentelemetry.sdk.trace import ReadableSpan
 
-import router.observability
+import router.operations.observability
 from router import Client, ExecAssignment, StepResult, Worker
-from router.calls.request_reply import ServiceReply
-from router.calls.traced import trace_calls
 from router.config import Settings
-from router.deadletters import read_by_filter, replay
-from router.deferred import Deferred
+from router.core.deferred import Deferred
+from router.core.errors import BrokerUnavailable, NoResponders
+from router.core.message import Effect, Message
+from router.core.outcome import Dead, Done, Fault, Outcome
 from router.delivery.api import JetStream
+from router.delivery.calls.request_reply import ServiceReply
+from router.delivery.calls.traced import trace_calls
 from router.delivery.connection import connect, open_head_of
 from router.delivery.frame_parser import parse_head
-from router.errors import BrokerUnavailable, NoResponders
-from router.extension import post, pre, validator
-from router.message import Effect, Message
-from router.observability.tracing import find_tracing, trace_request
-from router.observability.tracing_messages import trace_dead_letter, trace_handler, trace_replay
-from router.outcome import Dead, Done, Fault, Outcome
+from router.operations.deadletters import read_by_filter, replay
+from router.operations.observability.tracing import find_tracing, trace_request
+from router.operations.observability.tracing_messages import trace_dead_letter, trace_handler, trace_replay
 from router.sdk import WorkerTopology
+from router.sdk.extension import post, pre, validator
 from tests.decide.test_push import Book, a_handler
 from tests.support.answering import At, a_pipeline
 from tests.support.broker import Broker
@@ -299,7 +299,7 @@ def test_a_decision_without_an_sdk_makes_the_same_calls_as_ever() -> None:
     )
     assert plain == traced
     assert len(plain) > 10
-    assert not [name for name in plain if "router/observability" in name]
+    assert not [name for name in plain if "router/operations/observability" in name]
 
 
 def _calls(work: Callable[[], object]) -> list[str]:
@@ -319,8 +319,8 @@ def _calls(work: Callable[[], object]) -> list[str]:
 
 def test_nothing_of_opentelemetry_is_imported_before_somebody_asks() -> None:
     """Import-linter knows the files that may import it; here: none does when it is loaded."""
-    home = Path(router.observability.__file__).parent
-    for file in (*home.glob("tracing*.py"), *home.parent.glob("calls/traced.py")):
+    home = Path(router.operations.observability.__file__).parent
+    for file in (*home.glob("tracing*.py"), home.parents[1] / "delivery" / "calls" / "traced.py"):
         loaded = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
         names = [getattr(node, "module", None) or node.names[0].name for node in loaded]
         assert names

@@ -9,9 +9,9 @@ from opentelemetry import trace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.util._once import Once
 
-from router.errors import Misconfigured
-from router.observability.tracing import find_tracing, trace_request
-from router.observability.tracing_setup import ENDPOINTS, export_spans
+from router.core.errors import Misconfigured
+from router.operations.observability.tracing import find_tracing, trace_request
+from router.operations.observability.tracing_setup import ENDPOINTS, export_spans
 
 
 class Collector(HTTPServer):

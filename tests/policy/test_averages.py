@@ -2,8 +2,8 @@
 
 import pytest
 
-from router.policy import NO_STATES, Averages
-from router.policy.averages import DEAREST, LONGEST_MS
+from router.routing.policy import NO_STATES, Averages
+from router.routing.policy.averages import DEAREST, LONGEST_MS
 
 
 def observe(averages: Averages, tenant: str = "acme", provider: str = "openai", **given: object) -> None:

@@ -7,12 +7,20 @@ from typing import Any
 import orjson
 import pytest
 
-from router.policy import Policy, PolicyError, load_policy
-from router.policy.breaker_rules import ProviderRules
-from router.policy.conditions import MOST_CHOICES, MOST_ENTRIES, MOST_MEMBERS, MOST_STEPS, MOST_TEXT, ConditionInput, compile_condition
-from router.policy.fields import Problems
-from router.policy.parse import LARGEST
-from router.policy.sections import LARGEST_CONFIG, MOST_CONDITIONS, MOST_FALLBACKS, MOST_PAUSES, MOST_PROVIDERS, MOST_USES
+from router.routing.policy import Policy, PolicyError, load_policy
+from router.routing.policy.breaker_rules import ProviderRules
+from router.routing.policy.conditions import (
+    MOST_CHOICES,
+    MOST_ENTRIES,
+    MOST_MEMBERS,
+    MOST_STEPS,
+    MOST_TEXT,
+    ConditionInput,
+    compile_condition,
+)
+from router.routing.policy.fields import Problems
+from router.routing.policy.parse import LARGEST
+from router.routing.policy.sections import LARGEST_CONFIG, MOST_CONDITIONS, MOST_FALLBACKS, MOST_PAUSES, MOST_PROVIDERS, MOST_USES
 from tests.support.policy import a_policy, a_provider, a_request
 
 TRIES = 5

@@ -1,6 +1,6 @@
 """A candidate laid beside what was decided."""
 
-from router.policy import CHANGED, UNCHANGED, UNCLEAR, Choice, compare
+from router.routing.policy import CHANGED, UNCHANGED, UNCLEAR, Choice, compare
 from tests.support.policy import SHUT, a_policy, a_provider, a_request
 from tests.support.recorded import HALVES, a_policy_that_asks_for, recorded
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from router.policy.conditions import ConditionInput, compile_condition
-from router.policy.fields import Problems
+from router.routing.policy.conditions import ConditionInput, compile_condition
+from router.routing.policy.fields import Problems
 from tests.support.policy import a_document, a_request, a_rule, errors_of
 
 CONTEXT = {"n": 5, "text": "m", "flag": True, "list": ["x", 2], "user": {"tier": "gold", "none": None}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.policy.difference import ABSENT, DocumentDifference, find_differences
+from router.routing.policy.difference import ABSENT, DocumentDifference, find_differences
 from tests.support.policy import a_document, a_provider
 
 

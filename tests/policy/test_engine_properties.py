@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
-from router.policy import NO_STATES, Policy, PolicyError, PreviousAttempt, ProviderState, evaluate, lint, parse_policy
+from router.routing.policy import NO_STATES, Policy, PolicyError, PreviousAttempt, ProviderState, evaluate, lint, parse_policy
 
 NAMES = ("a", "b", "c", "d")
 json_values = st.recursive(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from router.policy import PreviousAttempt, parse_policy
-from router.policy.model import StickySessions
+from router.routing.policy import PreviousAttempt, parse_policy
+from router.routing.policy.model import StickySessions
 from tests.support.policy import a_document, a_policy, a_provider, a_request, a_rule, decide, errors_of
 
 

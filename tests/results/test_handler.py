@@ -7,10 +7,10 @@ import orjson
 import pytest
 
 from router.contracts.assignment import assignment_id_of
-from router.errors import BrokerUnavailable
-from router.message import Message
-from router.outcome import Dead, Done, Outcome, Retry
-from router.results import ResultRules, ResultsHandler
+from router.core.errors import BrokerUnavailable
+from router.core.message import Message
+from router.core.outcome import Dead, Done, Outcome, Retry
+from router.routing.reports import ResultRules, ResultsHandler
 from tests.support.requests import a_message
 from tests.support.workers import Heard, KnownTwin, a_result, an_assignment
 

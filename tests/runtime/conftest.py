@@ -3,7 +3,7 @@
 import pytest
 import structlog
 
-from router.observability import configure
+from router.operations.observability import configure
 
 
 @pytest.fixture(autouse=True)

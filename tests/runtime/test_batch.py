@@ -6,11 +6,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from router.errors import Poison
-from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, Receipt, Retry
+from router.core.errors import Poison
+from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, Receipt, Retry
+from router.core.signatures import HandlerMisused
 from router.runtime.adapter import Context, Outgoing
 from router.runtime.envelope import Envelope
-from router.signatures import HandlerMisused
 from tests.support.agents import Bench, a_bench, a_message
 from tests.support.witness import COUNTED
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.runtime import schema
 from router.runtime.database import StoreFailed, StoreFile, open_read_only
 from router.runtime.store import Store

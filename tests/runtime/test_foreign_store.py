@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from router.agent import Context, Envelope, Outgoing
-from router.errors import Misconfigured
-from router.outcome import Dead, Done
+from router.core.errors import Misconfigured
+from router.core.outcome import Dead, Done
 from router.runtime.state import MOST_OF_A_NAME, MOST_OF_A_VALUE
 from router.runtime.verify import verify
-from router.samples.agents.ledger import Ledger
+from router.sdk.agent import Context, Envelope, Outgoing
+from router.sdk.samples.agents.ledger import Ledger
 from tests.support.agents import a_bench, a_message
 
 POST = "UPDATE memory SET value = '1000000' WHERE name = 'balance:mallory'"

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from router.outcome import Done, Outcome, Receipt
+from router.core.outcome import Done, Outcome, Receipt
 from router.runtime import batch as batch_module
 from tests.support.agents import BATCH_POINTS, Bench, a_message
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from router.core.errors import Misconfigured
+from router.core.outcome import Dead, Done, Fault, Outcome, Receipt
 from router.delivery.settle import Settler
-from router.errors import Misconfigured
-from router.outcome import Dead, Done, Fault, Outcome, Receipt
 from router.runtime import batch as batch_module
 from router.runtime import database, outbound, schema
 from router.runtime.database import StoreFile

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from router.errors import Misconfigured
-from router.message import Message
+from router.core.errors import Misconfigured
+from router.core.message import Message
 from router.runtime.adapter import Context, Outgoing
 from router.runtime.envelope import Envelope
 from router.runtime.hashes import Hashes, hashes_of

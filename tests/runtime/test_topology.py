@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.runtime.topology import AgentTopology, can_overlap, subscriptions_of, topology_of
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from router.cli.agent.import_agent import import_agent
-from router.outcome import Dead, Done
-from router.samples.agents.ledger import Ledger
+from router.cli.import_target import import_agent
+from router.core.outcome import Dead, Done
+from router.sdk.samples.agents.ledger import Ledger
 from tests.support.agents import a_bench, a_message
 
-PAGE = Path(__file__).parents[2] / "router" / "samples" / "agents" / "README.md"
+PAGE = Path(__file__).parents[2] / "router" / "sdk" / "samples" / "agents" / "README.md"
 
 
 def a_posting(**payload: object) -> bytes:

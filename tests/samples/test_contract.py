@@ -9,9 +9,9 @@ from router.contracts.extension import read_processor_answer, read_request, read
 from router.contracts.provider_call import call_bytes, read_answer, read_piece
 from router.contracts.provider_request import ProviderRequest
 from router.contracts.request import RouteRequest
-from router.extensions.context import PipelineContext
+from router.routing.extensions.context import PipelineContext
 
-PAGE = (Path(__file__).parents[2] / "router" / "samples" / "extensions" / "CONTRACT.md").read_text()
+PAGE = (Path(__file__).parents[2] / "router" / "sdk" / "samples" / "extensions" / "CONTRACT.md").read_text()
 BLOCKS = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
 REQUEST, CHANGED, VERDICT, INVOCATION, ANSWER, CHUNK = (json.loads(block) for block in BLOCKS)
 

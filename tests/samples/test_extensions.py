@@ -3,12 +3,12 @@
 import pytest
 
 from router.contracts.extension import ExtensionMessage
-from router.extension import Invocation, Output, Refused, Request, Response
-from router.samples.extensions.echo_provider import echo
-from router.samples.extensions.mask_payload import mask_payload
-from router.samples.extensions.mask_pii import mask_pii
-from router.samples.extensions.normalize_text import normalize_text
-from router.samples.extensions.pii_guard import pii_guard
+from router.sdk.extension import Invocation, Output, Refused, Request, Response
+from router.sdk.samples.extensions.echo_provider import echo
+from router.sdk.samples.extensions.mask_payload import mask_payload
+from router.sdk.samples.extensions.mask_pii import mask_pii
+from router.sdk.samples.extensions.normalize_text import normalize_text
+from router.sdk.samples.extensions.pii_guard import pii_guard
 
 CARD = "4111 1111 1111 1111"
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from router.cli.extension.import_extensions import import_extensions
-from router.extension import Request
+from router.cli.import_target import import_extensions
+from router.sdk.extension import Request
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "router" / "samples" / "extensions" / "README.md"
+PAGE = ROOT / "router" / "sdk" / "samples" / "extensions" / "README.md"
 
 
 def test_the_pages_extensions_pass_the_pages_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

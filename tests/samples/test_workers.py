@@ -12,13 +12,13 @@ from router.contracts.ack import SUBJECT as ACK_SUBJECT
 from router.contracts.ack import ExecAssignmentAck, read_ack
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.result import SUBJECT
+from router.core.message import Message
 from router.delivery.api import JetStream
-from router.message import Message
 from tests.support.delivery import connected
 from tests.support.pages import files_of, importable
 from tests.support.sdk import a_body, a_work_place, at_work
 
-PAGE = (Path(__file__).parents[2] / "router" / "samples" / "workers" / "README.md").read_text()
+PAGE = (Path(__file__).parents[2] / "router" / "sdk" / "samples" / "workers" / "README.md").read_text()
 FILES = files_of(PAGE)
 TOLD = [json.loads(line) for line in re.findall(r"^\{.*\}$", PAGE, re.MULTILINE)]  # what the page shows
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from router.observability import Metrics
+from router.operations.observability import Metrics
 from router.runtime.agent import AgentRuntime
 from router.sdk.agent_pages import AgentPages
 from tests.support.observability import scraped

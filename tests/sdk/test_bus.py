@@ -14,7 +14,7 @@ from router import Bus
 from router.bus import SqliteProcessed, StoreUnavailable
 from router.bus.processed import Write
 from router.contracts.envelope import MessageEnvelope
-from router.errors import BrokerUnavailable, Misconfigured, RouterError
+from router.core.errors import BrokerUnavailable, Misconfigured, RouterError
 from tests.support.bus import QUICK, a_bus, an_envelope, consuming, settled, stored_in
 from tests.support.cli import surroundings
 from tests.support.waiting import until

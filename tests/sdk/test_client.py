@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from router import Client
+from router.core.errors import BrokerRefused, BrokerUnavailable, RouterError, Unanswered
 from router.delivery.connection import Connection, connect
-from router.errors import BrokerRefused, BrokerUnavailable, RouterError, Unanswered
 from tests.support.service import Running, a_router, settings_for
 
 ASKED: dict[str, Any] = {"tenant_id": "acme", "message_type": "chat", "payload": "hello"}

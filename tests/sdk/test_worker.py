@@ -14,8 +14,8 @@ import pytest
 from router import ExecAssignment, StepResult
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.result import ExecResult, read_result
+from router.core.errors import BrokerUnavailable, Misconfigured, Poison, Transient
 from router.delivery.topology import ConsumerSpec, Topology, create
-from router.errors import BrokerUnavailable, Misconfigured, Poison, Transient
 from router.sdk import Worker
 from tests.support.cli import COMMAND, surroundings
 from tests.support.requests import a_message

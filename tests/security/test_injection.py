@@ -10,32 +10,32 @@ import orjson
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from router import ids
-from router.admin import RequestGuard, ServiceError
-from router.admin.request_fields import RequestFields
-from router.app.policy_check import check_ids
-from router.buckets.directory import Document, read_documents
 from router.bus.subjects import UnknownSubject, command_subject, event_subject, query_subject
 from router.config import load
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.provider_request import read_request as read_invocation
 from router.contracts.result import read_result
-from router.deadletters import NotReplayed
-from router.deadletters.original import ReplayOptions, _rebuild_from_letter
-from router.deadletters.parse import parse
-from router.decide.read import read
+from router.core import ids
+from router.core.errors import Misconfigured, RouterError
+from router.core.outcome import Fault
 from router.delivery.answers import Answers, ReplyRules
+from router.delivery.buckets.directory import Document, read_documents
 from router.delivery.connection import head_of
 from router.delivery.frame_parser import parse_head
 from router.delivery.request_server import ReplyAddresses
-from router.errors import Misconfigured, RouterError
-from router.extensions import EntryError, load_entry
 from router.mailbox.entities import EventSubject
-from router.observability import Metrics, render
-from router.observability.bounds import MAX_LABEL, label_of
-from router.outcome import Fault
-from router.policy import PolicyError
+from router.operations.admin import RequestGuard, ServiceError
+from router.operations.admin.request_fields import RequestFields
+from router.operations.deadletters import NotReplayed
+from router.operations.deadletters.original import ReplayOptions, _rebuild_from_letter
+from router.operations.deadletters.parse import parse
+from router.operations.observability import Metrics, render
+from router.operations.observability.bounds import MAX_LABEL, label_of
+from router.routing.decide.read import read
+from router.routing.extensions import EntryError, load_entry
+from router.routing.policy import PolicyError
 from router.sdk import Worker
+from router.services.policy_check import check_ids
 from tests.support.deadletters import a_failed_message, a_letter, stored
 from tests.support.extension_author import a_prompt
 from tests.support.registry import an_entry
@@ -210,7 +210,7 @@ def test_a_directory_of_policies_is_read_one_level_down_and_nowhere_else(tmp_pat
 def test_a_key_is_compared_in_constant_time_whatever_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """By `hmac.compare_digest`, as bytes: with text it would raise for anything beyond ASCII."""
     seen: list[tuple[object, object]] = []
-    monkeypatch.setattr("router.admin.request_guard.hmac.compare_digest", lambda one, other: bool(seen.append((one, other))))
+    monkeypatch.setattr("router.operations.admin.request_guard.hmac.compare_digest", lambda one, other: bool(seen.append((one, other))))
     for given in ("wrong", "ünï", "a\ud800", "x" * 5000):
         with pytest.raises(ServiceError):
             RequestGuard("sesame").open(b"", {"api_key": given})

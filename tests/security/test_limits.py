@@ -9,10 +9,6 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
-from router.admin import RequestGuard
-from router.app.extension_store import read_registered
-from router.app.policy_check import check_policy
-from router.buckets.entries import BucketEntry as Held
 from router.cli.dlq.editor import _decode_text as opened_in_an_editor
 from router.cli.formatting import format_bytes
 from router.contracts.ack import read_ack
@@ -28,18 +24,22 @@ from router.contracts.provider_request import read_request
 from router.contracts.result import read_result
 from router.contracts.version_record import make_record, read_record, record_bytes
 from router.contracts.worker import DEFAULT_LIMITS
-from router.deadletters.export import as_full_fields
-from router.deadletters.parse import parse
-from router.decide.read import read as read_decide
-from router.errors import RouterError
-from router.extensions import load_entry
-from router.extensions.parse import LARGEST as MAX_ENTRY_BYTES
+from router.core.errors import RouterError
+from router.core.outcome import Fault
+from router.delivery.buckets.entries import BucketEntry as Held
 from router.lake.tables.body import read_event as read_usage
 from router.mailbox.inbox.event import read_event
-from router.outcome import Fault
-from router.policy import load_policy
-from router.policy.parse import LARGEST as MAX_POLICY_BYTES
+from router.operations.admin import RequestGuard
+from router.operations.deadletters.export import as_full_fields
+from router.operations.deadletters.parse import parse
+from router.routing.decide.read import read as read_decide
+from router.routing.extensions import load_entry
+from router.routing.extensions.parse import LARGEST as MAX_ENTRY_BYTES
+from router.routing.policy import load_policy
+from router.routing.policy.parse import LARGEST as MAX_POLICY_BYTES
 from router.runtime.envelope import read_envelope as read_agent_envelope
+from router.services.extension_store import read_registered
+from router.services.policy_check import check_policy
 from tests.support.deadletters import stored
 from tests.support.policy import a_document, a_provider
 from tests.support.registry import an_entry

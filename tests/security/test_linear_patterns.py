@@ -22,11 +22,11 @@ FUNCTIONS = {"compile", "search", "match", "fullmatch", "sub", "subn", "split", 
 # Patterns that stand inside a function, each with the texts that it meets: none of them comes over the wire.
 INSIDE_FUNCTIONS = {
     ("config/load.py", r"^(Value error,|Input|Value|String|Tuple) "): "pydantic's own words",
-    ("deadletters/depth.py", None): "a letter's subject, at most 4 kB, between two literals of the settings",
+    ("operations/deadletters/depth.py", None): "a letter's subject, at most 4 kB, between two literals of the settings",
     ("lake/tables/schemas.py", r",\s+"): "our own table of columns",
     ("lake/session.py", r'version "(?:1\.)?(\d+)'): "what `java -version` prints",
     ("cli/dlq/selection.py", r"(\d{1,6})([smhd])"): "an option of the command line",
-    ("samples/extensions/pii_guard.py", r"\D"): "one character at a time",
+    ("sdk/samples/extensions/pii_guard.py", r"\D"): "one character at a time",
 }
 SMALL, LARGE = 2_000, 16_000
 MOST = 24.0

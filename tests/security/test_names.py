@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from router import ids
 from router.contracts.ack import ExecAssignmentAck, read_ack
 from router.contracts.heartbeat import Heartbeat, read_heartbeat
 from router.contracts.ingress import read_ingress
 from router.contracts.malformed import Malformed
 from router.contracts.result import MAX_CODE, ExecResult, read_result
-from router.decide.read import read
-from router.masking import MAX_TEXT
-from router.message import Message
-from router.outcome import Fault
+from router.core import ids
+from router.core.masking import MAX_TEXT
+from router.core.message import Message
+from router.core.outcome import Fault
+from router.routing.decide.read import read
 from tests.support.requests import a_body, a_message, a_protobuf
 from tests.support.workers import a_protobuf_ack, a_result, an_ack, in_every_form
 

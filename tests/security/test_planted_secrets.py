@@ -10,12 +10,12 @@ from nats.aio.client import Client
 
 from router.cli import exit_codes
 from router.config import describe, load
+from router.core.errors import BrokerUnavailable, Misconfigured
+from router.core.masking import MASK, hide_login
+from router.core.message import Message
+from router.core.outcome import Handler, Outcome
 from router.delivery.connection import connect
-from router.errors import BrokerUnavailable, Misconfigured
-from router.masking import MASK, hide_login
-from router.message import Message
-from router.observability import logs
-from router.outcome import Handler, Outcome
+from router.operations.observability import logs
 from tests.support.admin import call, code
 from tests.support.broker import Broker
 from tests.support.circle import Alarms, standing

@@ -9,7 +9,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.config import load
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from tests.support.admin import GET_DECISION, call, call_on, code
 from tests.support.observability import captured
 from tests.support.service import a_router, settings_for

@@ -15,11 +15,12 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from router.core.errors import Misconfigured, Poison
 from router.delivery import topology
 from router.delivery.advisories import advisory_subject
 from router.delivery.api import JetStream
 from router.delivery.topology import Topology
-from router.errors import Misconfigured, Poison
+from router.operations.supervision import SupervisionFailed
 from router.runtime.adapter import Context, Outgoing
 from router.runtime.database import open_read_only
 from router.runtime.envelope import Envelope
@@ -27,7 +28,6 @@ from router.runtime.hashes import hashes_of
 from router.runtime.replay import replay
 from router.runtime.store import Store
 from router.runtime.topology import AgentTopology
-from router.supervision import SupervisionFailed
 from tests.support.agents import AgentProcess, a_command, an_agent, applied_in, is_empty, said, stored, unsent_in
 from tests.support.broker import Broker
 from tests.support.cli import invoked

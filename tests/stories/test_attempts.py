@@ -10,8 +10,8 @@ from nats.aio.client import Client
 
 from router.app import acks_subscription, decide_subscription, results_subscription
 from router.config import Settings
-from router.message import Message
-from router.outcome import Handler, Outcome
+from router.core.message import Message
+from router.core.outcome import Handler, Outcome
 from tests.support.circle import a_result, headers_of
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Inboxes, a_request, letters, metric

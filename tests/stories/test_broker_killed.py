@@ -10,8 +10,8 @@ from nats.aio.client import Client
 from nats.js.errors import APIError
 
 from router.config import Settings
-from router.message import Message
-from router.outcome import Handler, Outcome
+from router.core.message import Message
+from router.core.outcome import Handler, Outcome
 from tests.support.broker import Broker
 from tests.support.service import a_router, settings_for
 from tests.support.stories import Inboxes, a_request, decide_through, is_settled, letters

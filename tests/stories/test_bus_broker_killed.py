@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import BrokerUnavailable
+from router.core.errors import BrokerUnavailable
 from router.sdk.bus import Bus
 from tests.support.broker import Broker
 from tests.support.bus import MORTAL, a_bus, an_envelope, consuming, settled, stored_in

@@ -52,7 +52,7 @@ def without_inbox() -> Iterator[str]:
 
 
 def agent(tmp_path: Path) -> list[str]:
-    return ["agent", "run", "router.samples.agents.ledger:Ledger", "--store", str(tmp_path / "a.db")]
+    return ["agent", "run", "router.sdk.samples.agents.ledger:Ledger", "--store", str(tmp_path / "a.db")]
 
 
 def words_of(arguments: Sequence[str], url: str) -> str:

@@ -3,7 +3,7 @@
 import pytest
 from nats.aio.client import Client
 
-from router.app import topology_monitor
+from router.services import topology_monitor
 from tests.support.circle import FAST, Alarms
 from tests.support.observability import captured
 from tests.support.service import a_router, settings_for

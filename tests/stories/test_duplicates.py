@@ -32,13 +32,12 @@ class Asked:
     async def answered(self, *, times: int | None = None) -> None:
         await until(lambda: len(self.inboxes) >= (times or self.times), what="an answer for each time")
 
-    async def has_one_equal_answer_each(self, most: int = 1) -> None:
-        """`most`: above 1 where another instance's answered inbox may be taken for that of a copy whose own inbox is heard after it."""
+    async def has_one_equal_answer_each(self) -> None:
         await self.answered()
         await asyncio.sleep(SILENCE_S)
         counts = self.inboxes.counts
         assert set(counts) == {self.inboxes.of(n) for n in range(self.times)}
-        assert max(counts.values()) <= most
+        assert max(counts.values()) == 1
         assert self.strays.counts == {}
         (answer,) = {answer for answers in self.inboxes.heard.values() for answer in answers}
         assert json.loads(answer)["ok"] is True
@@ -89,7 +88,7 @@ class TestEveryTime:
         for _ in range(5):
             await asked.again()
             await asyncio.sleep(APART_S)
-        await asked.has_one_equal_answer_each(most=2)
+        await asked.has_one_equal_answer_each()
 
 
 async def test_the_same_id_with_other_bytes_is_refused(asked: Asked, settings: Settings) -> None:

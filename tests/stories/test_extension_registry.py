@@ -8,11 +8,11 @@ from pathlib import Path
 
 from nats.aio.client import Client
 
-from router.app.extension_store import ExtensionStore
-from router.buckets.documents import DocumentBucket
 from router.config import Settings
 from router.delivery.api import JetStream
-from router.extensions import ExtensionRegistry
+from router.delivery.buckets.documents import DocumentBucket
+from router.routing.extensions import ExtensionRegistry
+from router.services.extension_store import ExtensionStore
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.registry import an_entry

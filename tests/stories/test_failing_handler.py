@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from router.message import Message
-from router.outcome import Handler, Outcome
+from router.core.message import Message
+from router.core.outcome import Handler, Outcome
 from tests.support.service import a_router, settings_for
 from tests.support.stories import SILENCE_S, Inboxes, a_request, ask, decide_through, is_settled, letters, marks
 from tests.support.waiting import until

@@ -7,11 +7,11 @@ from nats.aio.client import Client
 from router.cli.worker import make_places
 from router.config import Settings
 from router.contracts.exec_assignment import ExecAssignment
-from router.deadletters.original import NotReplayed, original_of
-from router.deadletters.parse import parse
+from router.core.errors import Poison
+from router.core.message import Effect
 from router.delivery.api import JetStream
-from router.errors import Poison
-from router.message import Effect
+from router.operations.deadletters.original import NotReplayed, original_of
+from router.operations.deadletters.parse import parse
 from router.sdk import StepResult, Worker
 from tests.support.circle import FAST, Alarms, a_result, assignments, report, results_are_settled, usage
 from tests.support.delivery import connected

@@ -15,7 +15,7 @@ from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.delivery.topology import Topology
 from router.mailbox.inbox.rules import InboxRules, durable_of
-from router.samples.service import SampleService
+from router.sdk.samples.service import SampleService
 from tests.support.inbox import EFFECTS, EVENTS, SUBJECT, a_service, an_id, effects, is_settled, letters, unprocessed
 from tests.support.inbox_process import HANDLER, InboxProcess, LiteralInbox
 from tests.support.kills import Plan, a_server, killed, publish

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from router.buckets.live_bucket import SMALL
 from router.contracts.version_record import make_record, record_bytes
-from router.policy import PolicyError
-from router.policy.parse import LARGEST
-from router.policy.sections import MOST_PROVIDERS
+from router.delivery.buckets.live_bucket import SMALL
+from router.routing.policy import PolicyError
+from router.routing.policy.parse import LARGEST
+from router.routing.policy.sections import MOST_PROVIDERS
 from tests.support.policies_at_run_time import a_policy_of, store_of
 from tests.support.requests import a_body
 from tests.support.service import a_router, settings_for

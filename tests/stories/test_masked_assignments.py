@@ -24,7 +24,7 @@ def at(nats_url: str, prefix: str, tmp_path: Path) -> At:
 
 
 async def test_a_post_processor_finds_personal_data_and_does_not_say_that_it_masked_it(nc: Client, at: At) -> None:
-    from router.samples.extensions.mask_pii import mask_pii
+    from router.sdk.samples.extensions.mask_pii import mask_pii
 
     async with served(at.nats_url, mask_pii), a_pipeline(at, ENTRIES, POLICIES) as (_, settings):
         answer = await ask(nc, settings, a_request(1, message=MESSAGE, policy_id="after", push_assignment=True))
@@ -35,8 +35,8 @@ async def test_a_post_processor_finds_personal_data_and_does_not_say_that_it_mas
 
 
 async def test_a_pre_processor_masks_what_the_worker_receives(nc: Client, at: At) -> None:
-    from router.samples.extensions.mask_payload import mask_payload
-    from router.samples.extensions.mask_pii import mask_pii
+    from router.sdk.samples.extensions.mask_payload import mask_payload
+    from router.sdk.samples.extensions.mask_pii import mask_pii
 
     async with served(at.nats_url, mask_payload, mask_pii), a_pipeline(at, ENTRIES, POLICIES) as (_, settings):
         answer = await ask(nc, settings, a_request(1, message=MESSAGE, policy_id="before", push_assignment=True))

@@ -12,8 +12,8 @@ from nats.aio.client import Client
 from router import Agent, Worker
 from router.app.inbox import InboxService
 from router.config import load
+from router.core.errors import Misconfigured
 from router.delivery.api import JetStream
-from router.errors import Misconfigured
 from tests.support.agents import an_agent, applied_in, feed, is_empty, said
 from tests.support.broker import Broker
 from tests.support.bus import QUICK, a_bus, an_envelope, consuming, settled, stored_in

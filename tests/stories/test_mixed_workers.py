@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from router.contracts.assignment import assignment_id_of
+from router.core.errors import Misconfigured
 from router.delivery.topology import Topology, create
-from router.errors import Misconfigured
 from router.sdk import Worker
 from router.sdk.start_point import StartPoint
 from router.sdk.worker import worker_durable

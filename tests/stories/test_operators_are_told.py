@@ -9,9 +9,9 @@ from nats.aio.client import Client
 
 from router.config import Settings
 from router.contracts.assignment_record import ack_key, read_ack_state
-from router.deadletters import list_newest_first
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
+from router.operations.deadletters import list_newest_first
 from tests.support.broker import Broker
 from tests.support.circle import Alarms, assignments
 from tests.support.service import a_router, settings_for

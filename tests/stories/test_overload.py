@@ -10,8 +10,8 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from router.message import Message
-from router.outcome import Handler, Outcome
+from router.core.message import Message
+from router.core.outcome import Handler, Outcome
 from tests.support.service import a_router, settings_for
 from tests.support.stories import Inboxes, a_request, ask, decide_through, is_settled, make_topology, metric
 from tests.support.waiting import until

@@ -152,7 +152,7 @@ SEVERAL = SLOW_BUS.replace(
 )
 RUN_SEVERAL = SEVERAL.replace("import asyncio, sys", "import asyncio, router, sys").replace("asyncio.run(main())", "router.run(main())")
 NO_SERVER = "import sys, router\nrouter.run(router.Worker('nats://127.0.0.1:1', lambda one: one, worker_id='w-1'))"
-NO_SERVER_TO_SERVE_ON = "from router.extension import pre, serve\nserve(pre('tidy')(lambda request: None), url='nats://127.0.0.1:1')"
+NO_SERVER_TO_SERVE_ON = "from router.sdk.extension import pre, serve\nserve(pre('tidy')(lambda request: None), url='nats://127.0.0.1:1')"
 
 
 class End(NamedTuple):

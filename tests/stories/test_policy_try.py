@@ -11,11 +11,11 @@ import orjson
 import pytest
 from nats.aio.client import Client
 
-from router.admin.service import ADMIN
-from router.app.policy_store import PolicyStore
-from router.buckets.documents import DocumentBucket
 from router.config import Settings
 from router.delivery.api import JetStream
+from router.delivery.buckets.documents import DocumentBucket
+from router.operations.admin.service import ADMIN
+from router.services.policy_store import PolicyStore
 from tests.support.circle import a_result, assign, headers_of, report, results_are_settled
 from tests.support.cli import Ended, router
 from tests.support.delivery import connected

@@ -5,9 +5,9 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from router.deadletters import read_by_filter, replay
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
+from router.operations.deadletters import read_by_filter, replay
 from tests.support.circle import a_result, assign, report, results_are_settled, usage
 from tests.support.service import a_router, settings_for
 from tests.support.stories import letters

@@ -3,9 +3,9 @@
 import orjson
 from nats.aio.client import Client
 
-from router.app.request_steps import RequestSearch, find_request_steps
 from router.config import Settings
 from router.delivery.api import JetStream, StoredMessage
+from router.services.request_steps import RequestSearch, find_request_steps
 from tests.support.circle import a_result, headers_of, report, results_are_settled
 from tests.support.cli import invoked
 from tests.support.delivery import connected

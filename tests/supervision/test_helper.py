@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from router.errors import Misconfigured
-from router.supervision import Helper, Intensity, Supervisor, helper_states
-from router.supervision.helper import CALM_S, PAUSES_S
+from router.core.errors import Misconfigured
+from router.operations.supervision import Helper, Intensity, Supervisor, helper_states
+from router.operations.supervision.helper import CALM_S, PAUSES_S
 from tests.support.observability import captured
 from tests.support.supervision import alive
 

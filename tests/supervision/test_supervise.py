@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from router.errors import Misconfigured
-from router.supervision import Child, Intensity, Restart, Strategy, SupervisionFailed, Supervisor, supervise
+from router.core.errors import Misconfigured
+from router.operations.supervision import Child, Intensity, Restart, Strategy, SupervisionFailed, Supervisor, supervise
 from tests.support.observability import captured
 from tests.support.supervision import Actor, Diary, alive
 

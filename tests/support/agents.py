@@ -14,8 +14,8 @@ from typing import Any
 from nats.aio.client import Client
 
 from router.contracts.alert import Alert
+from router.core.message import Message
 from router.delivery.api import JetStream
-from router.message import Message
 from router.runtime.agent import AgentRuntime
 from router.runtime.batch import BatchProcessor
 from router.runtime.database import StoreFile

@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from router.config import Settings
-from router.extensions import subject_of
+from router.routing.extensions import subject_of
 from tests.support.policy import a_document
 from tests.support.registry import an_entry
 from tests.support.service import Running, a_router, settings_for
@@ -99,6 +99,7 @@ async def a_pipeline(
         (extensions / f"{name}.json").write_text(json.dumps(an_entry(name, **fields)))
     for name, sections in policies.items():
         (shelf / f"{name}.json").write_text(json.dumps(a_document(**sections)))
-    settings = settings_for(at.nats_url, at.prefix, extensions__dir=str(extensions), **more)
+    patient = {"reply__inbox_wait_ms": 10_000}  # a busy server may tell of a request's inbox long after the request is answered
+    settings = settings_for(at.nats_url, at.prefix, **{"extensions__dir": str(extensions), **patient, **more})
     async with a_router(settings, at.home / "policies") as router:
         yield router, settings

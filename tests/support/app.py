@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from router.app.alerts import Alerts
-from router.app.consumer_metrics import ConsumerMetrics
 from router.config import Settings
 from router.contracts.alert import WARNING, Alert
-from router.observability import Metrics
+from router.operations.observability import Metrics
+from router.services.alerts import Alerts
+from router.services.consumer_metrics import ConsumerMetrics
 from tests.support.delivery import FakeConnection
 
 

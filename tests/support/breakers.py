@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from router.breakers import BreakerRules, BreakerTransition, CallPermit, CircuitBreaker
-from router.policy import Policy, PolicyTable, ProviderBreakers
+from router.routing.breakers import BreakerRules, BreakerTransition, CallPermit, CircuitBreaker
+from router.routing.policy import Policy, PolicyTable, ProviderBreakers
 from tests.support.policy import a_policy, a_provider
 
 LEASE_S = 5.0

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from router.embedded import server_binary
+from router.operations.embedded import server_binary
 
 
 class Broker:

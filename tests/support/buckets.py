@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 
-from router.buckets.documents import DocumentBucket
-from router.buckets.entries import BucketEntry
-from router.buckets.mirror import BucketMirror
 from router.delivery.api import JetStream
+from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.buckets.entries import BucketEntry
+from router.delivery.buckets.mirror import BucketMirror
 from router.delivery.connection import Connection
 from router.delivery.topology import Topology, bucket, create
 from tests.support.delivery import connected

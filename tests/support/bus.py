@@ -12,9 +12,9 @@ from router.bus.consumer import DEFAULT_OPTIONS
 from router.config import load
 from router.contracts.envelope import MessageEnvelope
 from router.contracts.envelope_making import make_envelope
+from router.core.errors import BrokerUnavailable
 from router.delivery.api import StoredMessage
 from router.delivery.stream_reader import open_reader
-from router.errors import BrokerUnavailable
 from router.sdk.bus import Bus
 from tests.support.waiting import until
 

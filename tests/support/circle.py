@@ -7,11 +7,11 @@ import orjson
 from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 
-from router import ids
 from router.config import Settings
 from router.contracts.assignment_record import record_bytes
 from router.contracts.decision import Decision
 from router.contracts.usage import SUBJECT
+from router.core import ids
 from tests.support.policy import a_request as a_route_request
 from tests.support.stories import Ears, Json
 from tests.support.workers import NOW_MS, a_body

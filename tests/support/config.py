@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from router.config import Loaded, load
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 
 
 def loaded(toml: str = "", *, tmp_path: Path | None = None, options: dict[str, object] | None = None, **environ: str) -> Loaded:

@@ -9,12 +9,12 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from router.core.message import Effect, Message, Reply
+from router.core.outcome import Fault, Handler, Hold, Outcome
 from router.delivery.connection import Connection
 from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.in_memory_consumer import InMemoryConsumer, InMemoryStep
 from router.delivery.subscription import ConsumerOptions, Subscription
-from router.message import Effect, Message, Reply
-from router.outcome import Fault, Handler, Hold, Outcome
 from tests.support.delivery import SORRY, Place, connected
 from tests.support.waiting import until
 

@@ -6,11 +6,11 @@ from typing import Any
 import orjson
 
 from router.contracts.dead_letter import build_dead_letter
-from router.deadletters import ReplayReport, read_by_filter, read_by_sequence, replay
+from router.core.message import Message
+from router.core.outcome import Fault
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.stream_reader import open_reader
-from router.message import Message
-from router.outcome import Fault
+from router.operations.deadletters import ReplayReport, read_by_filter, read_by_sequence, replay
 
 STORED = "2026-01-02T03:04:05.123456789Z"
 

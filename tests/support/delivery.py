@@ -10,6 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from nats.aio.msg import Msg
 
+from router.core.errors import BrokerUnavailable
+from router.core.message import Effect, Message, Reply
+from router.core.outcome import Done, Fault, Handler, Receipt
 from router.delivery.acked_publisher import NotPublished, PublishCallback, Receipts
 from router.delivery.api import JetStream
 from router.delivery.attempts import AttemptRecord
@@ -20,9 +23,6 @@ from router.delivery.pause_switch import PauseSwitch
 from router.delivery.processor import MessageProcessor
 from router.delivery.subscription import ConsumerOptions, Subscription
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket, create
-from router.errors import BrokerUnavailable
-from router.message import Effect, Message, Reply
-from router.outcome import Done, Fault, Handler, Receipt
 
 STORED_NS = 1_700_000_000_000_000_000
 SORRY = b"sorry"

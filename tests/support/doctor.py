@@ -3,7 +3,7 @@
 from typing import Any
 
 from router.delivery.topology import ConsumerSpec, StreamSpec
-from router.doctor import ConsumerFacts, Facts, Finding, ServerFacts, StreamFacts, SyncMode, examine
+from router.operations.doctor import ConsumerFacts, Facts, Finding, ServerFacts, StreamFacts, SyncMode, examine
 
 NOW = 1_000_000.0
 MIB = 1 << 20

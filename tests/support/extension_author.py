@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from router.delivery.connection import Connection, connect
-from router.extension import Extension, ExtensionServer
+from router.sdk.extension import Extension, ExtensionServer
 
 Json = dict[str, Any]
 

@@ -17,10 +17,10 @@ from typing import Any
 import orjson
 
 from router.app import RouterService, acks_subscription, decide_subscription, results_subscription
-from router.app.violations import Violations
 from router.config import load
-from router.message import Message
-from router.outcome import Handler, Outcome
+from router.core.message import Message
+from router.core.outcome import Handler, Outcome
+from router.services.violations import Violations
 from tests.support.kills import Victim
 
 BEGUN, VIOLATED = "begun", "violated"

@@ -23,11 +23,11 @@ from importlib import import_module
 from pathlib import Path
 from threading import Lock
 
-from router import crashpoints
+from router.core import crashpoints
 
 IMPORTED = (
     "router.app",
-    "router.fleet",
+    "router.operations.fleet",
     "router.app.mailbox",
     "router.bus",
     "router.cli.app",

@@ -17,7 +17,7 @@ from nats.js.api import ConsumerConfig, RetentionPolicy, StreamConfig
 from nats.js.client import JetStreamContext
 from nats.js.errors import FetchTimeoutError
 
-from router.crashpoints import crashpoint
+from router.core.crashpoints import crashpoint
 from tests.support.witness import COUNTED, SUBJECT
 
 ACK_WAIT_S = 0.5

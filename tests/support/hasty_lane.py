@@ -13,7 +13,7 @@ from nats.js.errors import FetchTimeoutError
 
 from router.config import Settings, load
 from router.contracts.usage import SUBJECT
-from router.crashpoints import crashpoint
+from router.core.crashpoints import crashpoint
 
 
 async def serve(settings: Settings) -> None:

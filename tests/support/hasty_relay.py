@@ -6,7 +6,7 @@ The control of the kill table: the ledger must see it.
 import asyncio
 
 from router.config import load
-from router.crashpoints import crashpoint
+from router.core.crashpoints import crashpoint
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.mailbox.entities import json_text

@@ -17,13 +17,14 @@ from nats.aio.msg import Msg
 from nats.js.errors import NotFoundError
 from starlette.applications import Starlette
 
+from router.core.errors import Misconfigured
+from router.core.message import Message
 from router.delivery import topology
 from router.delivery.advisories import STREAM as ADVISORIES
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.delivery.consumer import Deadlines
 from router.delivery.topology import Topology, bucket
-from router.errors import Misconfigured
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult, RemoteBreaker
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
@@ -35,8 +36,7 @@ from router.mailbox.inbox.stale_row_scan import StaleRowScan, StaleRowScanRules
 from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.postgres import Database, DatabaseConfig, Driver
 from router.mailbox.streams import events_stream
-from router.message import Message
-from router.supervision import supervise
+from router.operations.supervision import supervise
 from tests.support.postgres import rows
 
 STORED_NS = 1_700_000_000_123_456_789

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from router.config import load
-from router.crashpoints import crashpoint
+from router.core.crashpoints import crashpoint
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.mailbox.inbox.event import InboxEvent, read_event

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from router.clock import now_ms
+from router.core.clock import now_ms
 from router.delivery.api import JetStream
 from router.lake.generate import Load, LoadPlan, Truth, fill
 from router.lake.jobs.ingest import IngestJob, start_ingest

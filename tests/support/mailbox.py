@@ -10,12 +10,12 @@ import orjson
 import psycopg
 from msgspec import Struct
 
+from router.core.errors import BrokerUnavailable
 from router.delivery import topology
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.connection import Connection, connect
 from router.delivery.stream_reader import open_reader
 from router.delivery.topology import Topology
-from router.errors import BrokerUnavailable
 from router.mailbox.entities import OutboxEvent
 from router.mailbox.outbox.add import add, new_id
 from router.mailbox.outbox.config import RelayOptions

@@ -13,8 +13,8 @@ from pathlib import Path
 from router.app import RouterService, decide_subscription
 from router.app.app_context import AppContext
 from router.config import load
-from router.message import Message
-from router.outcome import Handler, Outcome
+from router.core.message import Message
+from router.core.outcome import Handler, Outcome
 from tests.support.service import RouterProcess
 
 FATAL = "fatal"

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 import structlog
 from prometheus_client.parser import text_string_to_metric_families
 
-from router.observability import HttpServer, MetricRegistry, Readiness, logs, render
+from router.operations.observability import HttpServer, MetricRegistry, Readiness, logs, render
 
 
 class Lines:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from nats.aio.client import Client
 
-from router.samples.extensions.pii_guard import pii_guard
+from router.sdk.samples.extensions.pii_guard import pii_guard
 from tests.support.deeds import DEEDS, Deed
 from tests.support.deployed import DEPLOY, ROLES, WITNESS, Deployed
 from tests.support.extension_author import served

@@ -6,13 +6,13 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from router.breakers import BreakerRegistry
 from router.contracts.decision import Decision, Refusal
 from router.contracts.extension import DEADLINE
 from router.contracts.request import RouteRequest
-from router.errors import CallTimeout
-from router.extensions import ExtensionRegistry, HealthTracker, Invoker, PipelineResult, PipelineRunner, parse_entry
-from router.policy import Policy, evaluate
+from router.core.errors import CallTimeout
+from router.routing.breakers import BreakerRegistry
+from router.routing.extensions import ExtensionRegistry, HealthTracker, Invoker, PipelineResult, PipelineRunner, parse_entry
+from router.routing.policy import Policy, evaluate
 from tests.support.policy import a_policy, a_request
 
 SEGMENTS = {"pre": "pre", "validator": "validate", "post": "post"}

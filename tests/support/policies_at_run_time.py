@@ -5,12 +5,12 @@ import itertools
 import json
 from collections.abc import AsyncIterator
 
-from router.app.live_policies import LivePolicies
-from router.app.policy_store import PolicyStore
-from router.buckets.documents import DocumentBucket
 from router.config import Settings
 from router.delivery.api import JetStream
-from router.policy import PolicyTable
+from router.delivery.buckets.documents import DocumentBucket
+from router.routing.policy import PolicyTable
+from router.services.live_policies import LivePolicies
+from router.services.policy_store import PolicyStore
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
 

@@ -9,9 +9,9 @@ from typing import Any
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from router.app.extension_store import ExtensionStore
-from router.buckets.documents import DocumentBucket
 from router.delivery.api import JetStream
+from router.delivery.buckets.documents import DocumentBucket
+from router.services.extension_store import ExtensionStore
 from tests.support.delivery import connected
 from tests.support.service import Running
 from tests.support.waiting import until

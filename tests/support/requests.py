@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
-from router.message import Message
+from router.core.message import Message
 
 SUBJECT = "beamline.router.v1.decide"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -16,11 +16,11 @@ from router.app import RouterService
 from router.app.inbox import InboxService
 from router.app.mailbox import RelayService
 from router.config import load
-from router.deadletters.replay import RUN
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.delivery.topology import Topology
+from router.operations.deadletters.replay import RUN
 from router.sdk.agent import Agent
 from tests.support.agents import a_command
 from tests.support.inbox import EFFECTS, EVENTS, publish, record

@@ -15,10 +15,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from router.app import decide_subscription, declare_topology
 from router.config import Settings
+from router.core.outcome import Handler
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
-from router.outcome import Handler
 from tests.support.requests import a_body
 
 Json = dict[str, Any]

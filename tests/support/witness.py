@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from router.errors import Poison
+from router.core.errors import Poison
 from router.runtime.adapter import Context, Outgoing
 from router.runtime.envelope import Envelope
 
@@ -55,7 +55,7 @@ async def serve(url: str, store: str) -> None:
 
 
 if __name__ == "__main__":
-    from router.observability import configure
+    from router.operations.observability import configure
 
     configure("error")
     asyncio.run(serve(os.environ["ROUTER_NATS__URL"], sys.argv[2]))

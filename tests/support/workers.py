@@ -5,13 +5,13 @@ from typing import Any, TypeVar
 
 import orjson
 
-from router.clock import now_ms
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.decision import Decision
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
-from router.deferred import Deferred
-from router.errors import BrokerUnavailable
-from router.message import Message
+from router.core.clock import now_ms
+from router.core.deferred import Deferred
+from router.core.errors import BrokerUnavailable
+from router.core.message import Message
 from tests.support.requests import a_message
 
 T = TypeVar("T")

@@ -4,9 +4,9 @@ import pytest
 
 from router.contracts.result import ExecResult, read_result
 from router.contracts.usage import UsageEvent, identity
-from router.message import Message
-from router.outcome import Fault
-from router.usage import make_usage_effect, make_usage_event
+from router.core.message import Message
+from router.core.outcome import Fault
+from router.routing.reports import make_usage_effect, make_usage_event
 from tests.support.workers import a_result, an_assignment, in_every_form
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from router.bus.processed.port import Write, refuse_to_write
+from router.core.errors import BrokerRefused
+from router.core.ids import key as key_of
 from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream
 from router.delivery.topology import Topology, bucket, create
-from router.errors import BrokerRefused
-from router.ids import key as key_of
 
 CREATE = {"Nats-Expected-Last-Subject-Sequence": "0"}
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from router.bounded_cache import BoundedCache
 from router.bus.processed.port import Write, refuse_to_write
-from router.clock import Clock, steady
+from router.core.bounded_cache import BoundedCache
+from router.core.clock import Clock, steady
 
 
 class MemoryProcessed:

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Protocol
 
-from router.errors import BrokerUnavailable, Misconfigured
+from router.core.errors import BrokerUnavailable, Misconfigured
 
 Write = Callable[[sqlite3.Cursor], object]  # writes the handler's effect; it must neither commit nor roll back
 

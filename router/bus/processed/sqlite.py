@@ -22,9 +22,9 @@ from typing import TypeVar
 from msgspec import Struct
 
 from router.bus.processed.port import StoreUnavailable, Write
-from router.clock import Clock, wall
-from router.crashpoints import crashpoint
-from router.errors import Misconfigured
+from router.core.clock import Clock, wall
+from router.core.crashpoints import crashpoint
+from router.core.errors import Misconfigured
 
 SCHEMA_VERSION = 1  # what SCHEMA writes down
 SCHEMA = """

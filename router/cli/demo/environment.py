@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from urllib.request import urlopen
 
 from router.app import Ready, RouterService
-from router.buckets.assignments import find_assignment
 from router.cli.demo.recorder import SEEN_WITHIN_S, MessageRecorder, record_messages
 from router.cli.demo.requests import Counters, DemoCall, DemoRequest
 from router.cli.demo.round_trip import DemoSubjects
@@ -24,10 +23,20 @@ from router.cli.serve import find_samples
 from router.cli.session import open_jetstream
 from router.cli.worker import make_places
 from router.config import Settings, load
-from router.deadletters import DeadLetter, DeadLetterFilter, ReplayOptions, ReplayReport, list_newest_first, read_by_sequence, replay, show
+from router.core.errors import Unanswered
 from router.delivery.api import JetStream
-from router.embedded import EmbeddedServer
-from router.errors import Unanswered
+from router.delivery.buckets.assignments import find_assignment
+from router.operations.deadletters import (
+    DeadLetter,
+    DeadLetterFilter,
+    ReplayOptions,
+    ReplayReport,
+    list_newest_first,
+    read_by_sequence,
+    replay,
+    show,
+)
+from router.operations.embedded import EmbeddedServer
 from router.sdk import Answer, Client, Worker
 from router.sdk.echo import Echo
 

@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
+from router.core.errors import Unanswered
 from router.delivery.connection import Connection
-from router.errors import Unanswered
 
 SEEN_WITHIN_S = 5.0
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from router.cli.options import ConfigFile, NatsUrl
 from router.cli.session import load_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.deadletters import DeadLetterBatch, DeadLetterFilter
     from router.delivery.api import JetStream
+    from router.operations.deadletters import DeadLetterBatch, DeadLetterFilter
 
 Subject = Annotated[str | None, typer.Option("--subject", help="Only dead letters of this subject; wildcards * and > are allowed.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="validation_failed, maxdeliver_exhausted, processing_error or unreadable.")]
@@ -28,7 +28,7 @@ Of = Annotated[str, typer.Option("--of", metavar="SYSTEM", help="Whose dead lett
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-def load_system_settings(of: str, nats_url: str | None, config: Path | None) -> Settings:
+def load_system_settings(of: Of = "router", nats_url: NatsUrl = None, config: ConfigFile = None) -> Settings:
     """Load the settings, with that system's stream of dead letters instead of the router's. Raises Misconfigured."""
     from router.app.dead_letter_streams import SYSTEMS, select_dead_letters
 
@@ -39,7 +39,7 @@ def load_system_settings(of: str, nats_url: str | None, config: Path | None) -> 
 
 def make_filter(subject: str | None, reason: str | None, tenant: str | None, since: str | None) -> DeadLetterFilter:
     """Make the filter of these options."""
-    from router.deadletters import DeadLetterFilter
+    from router.operations.deadletters import DeadLetterFilter
 
     return DeadLetterFilter(subject=subject, reason=reason, tenant=tenant, since=_parse_instant(since))
 
@@ -48,7 +48,7 @@ class DeadLetterSelection:
     """Dead letters by number or by filter, never both; all of them only with --all. Raises BadParameter."""
 
     def __init__(self, sequences: Sequence[int] | None, wanted: DeadLetterFilter, *, is_all: bool) -> None:
-        from router.deadletters import DeadLetterFilter
+        from router.operations.deadletters import DeadLetterFilter
 
         has_filter = wanted != DeadLetterFilter()
         if bool(sequences) + has_filter + is_all != 1:
@@ -58,8 +58,8 @@ class DeadLetterSelection:
 
     def read(self, jetstream: JetStream, stream: str, at_once: int | None = None) -> AsyncIterator[DeadLetterBatch]:
         """Read the dead letters, oldest first."""
-        from router.deadletters import read_by_filter, read_by_sequence
-        from router.deadletters.selection import AT_ONCE
+        from router.operations.deadletters import read_by_filter, read_by_sequence
+        from router.operations.deadletters.selection import AT_ONCE
 
         if self.sequences:
             return read_by_sequence(jetstream, stream, self.sequences, at_once or AT_ONCE)

@@ -1,6 +1,6 @@
 """Count the services that answer for each extension, by the NATS service protocol: `$SRV.PING.{id}`.
 
-`router.extension` answers it, and so does every service made with a NATS library's micro API. A plain subscriber does not, so a
+`router.sdk.extension` answers it, and so does every service made with a NATS library's micro API. A plain subscriber does not, so a
 count of 0 does not prove that no process serves the extension.
 """
 

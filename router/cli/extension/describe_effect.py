@@ -7,7 +7,7 @@ import orjson
 
 def describe_effect(kind: str, extension_id: str, answer: bytes) -> str:
     """Read the answer with the router's own readers. An answer that it cannot read is `extension_error`."""
-    from router.errors import RouterError
+    from router.core.errors import RouterError
 
     try:
         match kind:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from router.errors import Unanswered
+from router.core.errors import Unanswered
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg

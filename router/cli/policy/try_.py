@@ -10,16 +10,14 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.broadcast import ask_all_instances, report_failure
-from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_json, print_table, printable
+from router.cli.command import CommandSession, command
+from router.cli.output import print_table, printable
 from router.cli.policy.store import refuse
-from router.cli.policy.trial import combine_answers, print_trial, print_trial_json
-from router.cli.session import open_jetstream, run_client
+from router.cli.policy.trial import combine_answers, list_trial_fields, print_trial
 
 if TYPE_CHECKING:
-    from router.config import Settings
     from router.contracts.request import RouteRequest
-    from router.policy import ParsedPolicy, Policy
+    from router.routing.policy import ParsedPolicy, Policy
 
 SERVICE = "try_policy"
 MOST = 1000
@@ -30,7 +28,9 @@ JsonFile = Annotated[
 ]
 
 
-def try_(
+@command()
+async def try_(
+    session: CommandSession,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The candidate.", exists=True, dir_okay=False)],
     *,
     tenant: Annotated[str | None, typer.Option(help="The tenant of the policy. Default: the name of FILE's directory.")] = None,
@@ -39,11 +39,8 @@ def try_(
         int | None, typer.Option(metavar="N", help="Compare with the last N recorded decisions of a running router.", min=1, max=MOST)
     ] = None,
     request: JsonFile = None,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for the instances.", min=0.001)] = 5.0,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
+    timeout_s: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for the instances.", min=0.001)] = 5.0,
+) -> int:
     """Try a policy before it is written. Nothing is stored.
 
     --against N: the candidate decides again what every instance recorded last (the setting `recorder.tenants`). The random draw
@@ -56,16 +53,16 @@ def try_(
     """
     if (against is None) == (request is None):
         raise typer.BadParameter("give --against N or --request FILE")
-    candidate = _read_candidate(file, tenant or file.resolve().parent.name, policy or file.stem, as_json)
+    candidate = _read_candidate(file, tenant or file.resolve().parent.name, policy or file.stem, session.as_json)
     if request is not None:
-        raise typer.Exit(_decide(candidate.policy, _read_request(request), as_json))
-    run_client(nats_url, config, lambda settings: _compare(settings, candidate, against or 1, timeout, as_json, is_guessed=tenant is None))
+        return _decide(session, candidate.policy, _read_request(request))
+    return await _compare(session, candidate, against or 1, timeout_s, is_guessed=tenant is None)
 
 
 def _read_candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPolicy:
     """Check the candidate as `put` does: an error ends the command, a warning is only printed."""
-    from router.app.policy_check import check_policy
-    from router.policy import PolicyError, lint
+    from router.routing.policy import PolicyError, lint
+    from router.services.policy_check import check_policy
 
     try:
         parsed = check_policy(file.read_bytes(), tenant, policy)
@@ -76,27 +73,25 @@ def _read_candidate(file: Path, tenant: str, policy: str, as_json: bool) -> Pars
     return parsed
 
 
-async def _compare(settings: Settings, candidate: ParsedPolicy, against: int, timeout_s: float, as_json: bool, *, is_guessed: bool) -> int:
+async def _compare(session: CommandSession, candidate: ParsedPolicy, against: int, timeout_s: float, *, is_guessed: bool) -> int:
     """`is_guessed`: the tenant is the directory's name, not an option."""
-    from router.admin.service import ADMIN
+    from router.operations.admin.service import ADMIN
 
     owner, name = candidate.policy.tenant_id, candidate.policy.policy_id
     asked = {"tenant_id": owner, "policy_id": name, "policy": candidate.document, "against": against}
-    async with open_jetstream(settings) as jetstream:
-        answers = await ask_all_instances(jetstream.connection, ADMIN + SERVICE, asked, settings, timeout_s)
+    answers = await ask_all_instances(session, ADMIN + SERVICE, asked, timeout_s)
     if not answers.good:
         return report_failure(answers)
     found = combine_answers(answers.good, against, answers.missing)
     if found.total == 0:
         is_recorded = any(answer["is_recorded"] for answer in answers.good)
-        exit_codes.complain(_describe_empty(owner, name, is_recorded=is_recorded, is_guessed=is_guessed))
-        return exit_codes.NO
-    (print_trial_json if as_json else print_trial)(found)
+        return exit_codes.refuse(_describe_empty(owner, name, is_recorded=is_recorded, is_guessed=is_guessed))
+    session.emit_one(list_trial_fields(found), lambda: print_trial(found))
     return exit_codes.NO if found.changed else exit_codes.OK
 
 
 def _describe_empty(owner: str, name: str, *, is_recorded: bool, is_guessed: bool = False) -> str:
-    from router.policy import SHARED
+    from router.routing.policy import SHARED
 
     hint = f"; the tenant is {owner} because FILE's directory is called so: --tenant says another" if is_guessed else ""
     if is_recorded:
@@ -107,9 +102,9 @@ def _describe_empty(owner: str, name: str, *, is_recorded: bool, is_guessed: boo
 
 
 def _read_request(file: Path) -> RouteRequest:
-    from router.decide import read
-    from router.message import NO_HEADERS, Message
-    from router.outcome import Fault
+    from router.core.message import NO_HEADERS, Message
+    from router.core.outcome import Fault
+    from router.routing.decide import read
 
     asked = read(Message("try", file.read_bytes(), NO_HEADERS, "", "", 0, time.time_ns(), 1, "")).asked
     if isinstance(asked, Fault):
@@ -118,21 +113,20 @@ def _read_request(file: Path) -> RouteRequest:
     return asked
 
 
-def _decide(policy: Policy, request: RouteRequest, as_json: bool) -> int:
+def _decide(session: CommandSession, policy: Policy, request: RouteRequest) -> int:
     """Decide as a router does that has no figures of the providers yet."""
     from msgspec import to_builtins
 
     from router.cli.decision_record import STEPS, describe_answer
     from router.contracts.decision import Decision
-    from router.decide.explain import encode_answer
-    from router.policy import TraceStep, evaluate
+    from router.routing.decide.explain import encode_answer
+    from router.routing.policy import TraceStep, evaluate
 
     trace: list[TraceStep] = []
     answer = evaluate(policy, request, now=0.0, trace=trace)
     fields = encode_answer(answer)
-    if as_json:
-        print_json({**fields, "trace": to_builtins(trace)})
-    else:
-        print_table(STEPS, ((step.stage, step.subject, step.verdict) for step in trace))
+    rows = [(step.stage, step.subject, step.verdict) for step in trace]
+    session.emit_one({**fields, "trace": to_builtins(trace)}, lambda: print_table(STEPS, rows))
+    if not session.as_json:
         print(printable(describe_answer(fields)))
     return exit_codes.OK if isinstance(answer, Decision) else exit_codes.NO

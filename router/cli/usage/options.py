@@ -20,7 +20,7 @@ Master = Annotated[str | None, typer.Option("--master", metavar="URL", help="Spa
 
 def open_warehouse(location: str) -> Warehouse:
     """Open a warehouse that has commits. Raises Misconfigured if it has none."""
-    from router.errors import Misconfigured
+    from router.core.errors import Misconfigured
 
     try:
         from router.lake.warehouse import Warehouse

@@ -13,9 +13,9 @@ import orjson
 from msgspec import Struct
 
 from router.contracts.usage import SUBJECT
+from router.core.errors import BrokerUnavailable, Misconfigured, RouterError
 from router.delivery.api import JetStream
 from router.delivery.frame_parser import Headers
-from router.errors import BrokerUnavailable, Misconfigured, RouterError
 from router.lake.generate.load import Load, LoadMessage
 
 FillProgress = Callable[[int, int], None]

@@ -7,7 +7,7 @@ from random import Random
 
 from msgspec import Struct
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 
 DAY_MS = 86_400_000
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.lake.files import read_columns
 from router.lake.identities import IdentityIndex
 from router.lake.jobs.daily_writer import write_days

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from router.errors import Misconfigured, RouterError
+from router.core.errors import Misconfigured, RouterError
 from router.lake.jobs import staging_source
 from router.lake.jobs.micro_batch_sink import CommitCallback, MicroBatchSink
 from router.lake.source import DataLoss

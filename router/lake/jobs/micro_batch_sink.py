@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
 
-from router.crashpoints import crashpoint
-from router.errors import Conflict, RouterError
+from router.core.crashpoints import crashpoint
+from router.core.errors import Conflict, RouterError
 from router.lake.identities import IdentityIndex
 from router.lake.jobs.micro_batch import MicroBatch
 from router.lake.jobs.staging import StagedRange

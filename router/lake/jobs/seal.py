@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 from msgspec import Struct
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.lake.files import read_columns
 from router.lake.tables.gold import DIMENSIONS, merge_sums
 from router.lake.tables.gold_columns import AMOUNTS, FIGURES

@@ -16,12 +16,12 @@ from msgspec import Struct
 from router.contracts.field_readers import MAX_INT64
 from router.contracts.result import ExecResult, read_result
 from router.contracts.worker import WorkerMessageLimits
+from router.core.message import Message
 from router.lake.reconcile.checks import ReconcileCheck, name_first
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.reconcile.stream import OpenStream, open_stream
 from router.lake.source.broker import Broker
 from router.lake.source.options import SourceOptions
-from router.message import Message
 
 NAME = "results acked = usage"
 ANY = WorkerMessageLimits(

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.lake.reconcile.checks import ReconcileCheck, format_spans, name_first
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.source.broker import Broker, read_facts

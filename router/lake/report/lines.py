@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.lake.tables.gold_columns import COLUMNS
 
 DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status", "day")

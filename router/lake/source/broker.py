@@ -11,9 +11,9 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, TypeVar
 
+from router.core.errors import Misconfigured
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
-from router.errors import Misconfigured
 from router.lake.source.offset import StreamState, parse_facts
 from router.lake.source.options import SourceOptions
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.errors import RouterError, Transient
+from router.core.errors import RouterError, Transient
 
 
 class DataLoss(RouterError):

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.lake.source.errors import DataLoss
 
 Json = dict[str, Any]

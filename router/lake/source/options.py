@@ -28,7 +28,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 
 _NAME = re.compile(r"[^\s.*>/\\\x00-\x1f]{1,255}")
 _LOGIN = {"user", "password", "token", "credsfile", "nkeyfile", "tlsca", "tlscert", "tlskey", "tlshostname", "inboxprefix"}

@@ -1,4 +1,4 @@
-"""Read the positions of messages from the reply subjects of their deliveries (`router.ack_subject`), many at once.
+"""Read the positions of messages from the reply subjects of their deliveries (`router.core.ack_subject`), many at once.
 
 Arrow's reader of delimited text parses a batch at once: 0.13 µs each, four times less than in Python.
 """
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from pyarrow import csv
 
-from router.ack_subject import find_stream
+from router.core.ack_subject import find_stream
 
 
 class DeliveryPosition(Struct, frozen=True):

@@ -16,7 +16,7 @@ from msgspec.json import Decoder
 
 from router.contracts.result import MAX_LATENCY_MS, STATUSES
 from router.contracts.worker import DAY_MS, MAX_COST, MAX_TIMESTAMP_AGE_MS, MAX_TIMESTAMP_AHEAD_MS
-from router.ids import MAX_NAME, MAX_TYPE
+from router.core.ids import MAX_NAME, MAX_TYPE
 
 REQUIRED = ("tenant_id", "provider_id", "event_type", "status", "latency_ms", "cost", "timestamp")
 LAST_TIMESTAMP_MS = 253_402_300_799_999  # the year 9999

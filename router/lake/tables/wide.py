@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.errors import RouterError
+from router.core.errors import RouterError
 from router.lake.tables.gold_columns import AMOUNTS, SUMMED
 
 MONEY = pa.decimal128(38, 9)

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
-from router.errors import Poison
+from router.core.errors import Poison
 from router.lake.tables.gold_columns import FIRST_FIGURES
 
 CommitKind = Literal["ingest", "compact", "seal", "backfill"]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pyarrow import ArrowInvalid, fs
 
-from router.errors import Conflict, Misconfigured
+from router.core.errors import Conflict, Misconfigured
 
 
 class Storage:

@@ -15,16 +15,16 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
-from router.crashpoints import crashpoint
-from router.deferred import Deferred
+from router.core.crashpoints import crashpoint
+from router.core.deferred import Deferred
+from router.core.message import Message
+from router.core.outcome import Dead, Done, Fault, Outcome
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
 from router.mailbox.inbox.batch_queue import BatchQueue
 from router.mailbox.inbox.event import read_event
 from router.mailbox.inbox.handling import HandlerStrategy, InboxDelivery, InboxUnavailable
 from router.mailbox.postgres import Database
-from router.message import Message
-from router.outcome import Dead, Done, Fault, Outcome
 
 AT_ONCE = 500
 

@@ -13,12 +13,12 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.clock import now_ms
 from router.contracts.dead_letter import build_dead_letter
+from router.core.clock import now_ms
+from router.core.message import Effect, Message
+from router.core.outcome import Fault
 from router.delivery.topology import StreamSpec
 from router.mailbox.inbox.event import message_id_of
-from router.message import Effect, Message
-from router.outcome import Fault
 
 _OWN_FIELDS = 256  # bytes that the event's four names and values add to a letter, its subject and reason apart
 

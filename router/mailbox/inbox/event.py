@@ -18,14 +18,14 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from router import ids
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_value
 from router.contracts.first_stored import FIRST_STORED, first_stored_ms
 from router.contracts.headers import MESSAGE_ID, traceparent_in
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed
+from router.core import ids
+from router.core.message import Message
+from router.core.outcome import Fault
 from router.mailbox.entities import EventSubject
-from router.message import Message
-from router.outcome import Fault
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _VERSION = re.compile(r"[0-9]{1,9}")

@@ -10,9 +10,9 @@ and characters that a column of PostgreSQL cannot hold are escaped.
 
 from __future__ import annotations
 
-from router.errors import RouterError
+from router.core.errors import RouterError
+from router.core.masking import hide_keys, hide_logins, printable, shorten
 from router.mailbox.errors import DatabaseRefused
-from router.masking import hide_keys, hide_logins, printable, shorten
 
 MOST_OF_A_TEXT = 500  # characters
 

@@ -14,11 +14,11 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from router.deferred import Deferred
-from router.errors import BrokerUnavailable
+from router.core.deferred import Deferred
+from router.core.errors import BrokerUnavailable
+from router.core.message import Message
+from router.core.outcome import Outcome
 from router.mailbox.inbox.event import InboxEvent
-from router.message import Message
-from router.outcome import Outcome
 
 
 class HandlerResult(StrEnum):

@@ -20,14 +20,14 @@ import httpx2
 import orjson
 from msgspec import Struct
 
-from router.clock import steady
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
-from router.errors import Misconfigured
+from router.core.clock import steady
+from router.core.errors import Misconfigured
+from router.core.outcome import Fault
 from router.mailbox.entities import Json
 from router.mailbox.inbox.event import InboxEvent, read_event
 from router.mailbox.inbox.handling import Blame, HandlerAnswer, HandlerResult, InboxUnavailable, NullRemoteBreaker, RemoteBreaker
 from router.mailbox.ports import current_message
-from router.outcome import Fault
 
 LEFT_ALONE = "the handler failed too often: it is left alone for a while"
 CONNECT_S = 5.0  # at most: an address that answers no connection is absent, not slow

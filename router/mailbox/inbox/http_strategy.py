@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from router.crashpoints import crashpoint
-from router.errors import BrokerUnavailable, Poison
+from router.core.crashpoints import crashpoint
+from router.core.errors import BrokerUnavailable, Poison
+from router.core.message import Message
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.failure_text import describe_failure
 from router.mailbox.inbox.handling import HandlerAnswer, HandlerResult, InboxDelivery, InboxUnavailable
 from router.mailbox.inbox.unserved import UnservedEvents
 from router.mailbox.ports import current_message
-from router.message import Message
 
 Conclude = Callable[[InboxDelivery, HandlerAnswer], Awaitable[None]]
 Alarm = Callable[[Message, BaseException], None]

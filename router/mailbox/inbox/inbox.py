@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from router.core.errors import Misconfigured
+from router.core.outcome import Handler as Handle
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.subscription import SILENT, ConsumerOptions, Subscription
 from router.delivery.topology import ConsumerSpec, Topology
-from router.errors import Misconfigured
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
 from router.mailbox.inbox.consumer import InboxConsumer
 from router.mailbox.inbox.dead_letters import InboxDeadLetters
@@ -36,8 +37,7 @@ from router.mailbox.inbox.stale_row_scan import StaleRowScan, StaleRowScanRules
 from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.mailbox.inbox.transactional_strategy import Handler, TransactionalStrategy
 from router.mailbox.postgres import Database
-from router.outcome import Handler as Handle
-from router.supervision import Child, Helper, Intensity, Strategy, Supervisor
+from router.operations.supervision import Child, Helper, Intensity, Strategy, Supervisor
 
 DRAIN = Deadlines(10.0, 15.0)
 RECOVERY_OPTIONS = ConsumerOptions(max_attempts=1_000_000, prefetch=16, slots=1)  # an advisory is never given up

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from router import ids
 from router.contracts.headers import MESSAGE_ID
+from router.core import ids
+from router.core.message import Effect, Message
+from router.core.outcome import MAXDELIVER_EXHAUSTED, Done, Fault, Outcome, Receipt
 from router.delivery.advisories import read_stranded
 from router.delivery.api import JetStream, StoredMessage, nanos
 from router.mailbox.entities import InboxMessage
@@ -27,8 +29,6 @@ from router.mailbox.inbox.process import build_dead_mark
 from router.mailbox.inbox.rules import InboxRules
 from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.mailbox.postgres import Database
-from router.message import Effect, Message
-from router.outcome import MAXDELIVER_EXHAUSTED, Done, Fault, Outcome, Receipt
 
 STRANDED = Fault("stranded", "delivered as often as allowed, and never settled")
 NO_SUBJECT = "unreadable_subject"  # for a row whose subject no message can have

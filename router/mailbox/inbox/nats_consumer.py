@@ -13,15 +13,15 @@ from secrets import randbelow
 import nats.errors
 import orjson
 
-from router.ack_subject import parse_ack_subject
+from router.core.ack_subject import parse_ack_subject
+from router.core.errors import BrokerUnavailable
+from router.core.message import NO_HEADERS, Message
 from router.delivery.api import JetStream
 from router.delivery.frame_parser import Headers
 from router.delivery.pull import SPREAD_BYTES
 from router.delivery.settlement import nak
 from router.delivery.stream_reader import MOST_BYTES
 from router.delivery.subscription import ACK
-from router.errors import BrokerUnavailable
-from router.message import NO_HEADERS, Message
 
 PATIENCE_S = 5.0
 AT_ONCE_S = 0.01  # the server's floor for a NAK that asks for no delay

@@ -9,13 +9,13 @@ from collections import Counter
 
 from msgspec import Struct
 
+from router.core.message import Message
+from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, Outcome, Retry
 from router.delivery.subscription import NullObserver
 from router.mailbox.inbox.event import message_id_of
 from router.mailbox.inbox.process import build_dead_mark
 from router.mailbox.inbox.status_writer import InboxStatusWriter
-from router.message import Message
-from router.observability import LogRateLimit, events, logs
-from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, Outcome, Retry
+from router.operations.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)
 

@@ -15,12 +15,12 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from router.crashpoints import crashpoint
+from router.core.crashpoints import crashpoint
+from router.core.message import Message
+from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Dead, Done, Fault, Hold, Outcome, Receipt, Retry
 from router.mailbox.inbox.adapter import InboxMark
 from router.mailbox.inbox.handling import HandlerAnswer, HandlerResult, InboxDelivery
 from router.mailbox.inbox.status_writer import InboxStatusWriter
-from router.message import Message
-from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Dead, Done, Fault, Hold, Outcome, Receipt, Retry
 
 POISON = "handler_poison"
 TRANSIENT = "handler_transient"

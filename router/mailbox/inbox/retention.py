@@ -13,11 +13,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from router.core.errors import RouterError
 from router.delivery.api import JetStream
 from router.delivery.topology import NANOS
-from router.errors import RouterError
 from router.mailbox.postgres import Database
-from router.observability import events, logs
+from router.operations.observability import events, logs
 
 log = logs.logger(__name__)
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from router import ids
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from router.core import ids
+from router.core.errors import Misconfigured
 from router.delivery.advisories import STREAM, advisories_stream, advisory_subject
 from router.delivery.subscription import ConsumerOptions
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology
-from router.errors import Misconfigured
 from router.mailbox.inbox.dead_letters import letters_stream
 
 SHORTEST_SIGNAL_S = 1.0

@@ -15,19 +15,19 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from router import ids
+from router.core import ids
+from router.core.errors import BrokerRefused, BrokerUnavailable, RouterError
+from router.core.outcome import Done
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.storing import open_publisher
 from router.delivery.stream_reader import open_reader
-from router.errors import BrokerRefused, BrokerUnavailable, RouterError
 from router.mailbox.entities import InboxMessage
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
 from router.mailbox.inbox.event import message_id_of
 from router.mailbox.inbox.max_deliver_recovery import InboxMaxDeliverRecovery
 from router.mailbox.postgres import Database
-from router.observability import events, logs
-from router.outcome import Done
+from router.operations.observability import events, logs
 
 log = logs.logger(__name__)
 

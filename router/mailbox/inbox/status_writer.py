@@ -12,7 +12,7 @@ import asyncio
 
 from msgspec import Struct
 
-from router.deferred import Deferred
+from router.core.deferred import Deferred
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import InboxMark, PostgresInboxAdapter
 from router.mailbox.inbox.batch_queue import BatchQueue

@@ -22,9 +22,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 
-from router.clock import steady
-from router.crashpoints import crashpoint
-from router.errors import Poison
+from router.core.clock import steady
+from router.core.crashpoints import crashpoint
+from router.core.errors import Poison
+from router.core.outcome import Done
+from router.core.signatures import HandlerMisused, require_call
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
 from router.mailbox.inbox.batch_queue import BatchQueue
@@ -34,8 +36,6 @@ from router.mailbox.inbox.handling import HandlerAnswer, HandlerResult, InboxDel
 from router.mailbox.inbox.http_strategy import Alarm, Conclude
 from router.mailbox.ports import current_message
 from router.mailbox.postgres import Database, Driver, Session
-from router.outcome import Done
-from router.signatures import HandlerMisused, require_call
 
 Handler = Callable[[Driver, InboxEvent], Awaitable[HandlerResult | None]]
 

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from router.backoff import delay_after
+from router.core.backoff import delay_after
 from router.mailbox.inbox.handling import Blame, HandlerAnswer
 
 OTHERS = 10  # so many events served since one was not served first: the service is there

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from router.clock import Clock, steady
+from router.core.clock import Clock, steady
 from router.delivery.api import JetStream
 from router.mailbox.outbox.broker_loss import reset_lost_rows
 from router.mailbox.outbox.relay_batch import RelayReport

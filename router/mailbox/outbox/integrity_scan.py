@@ -19,13 +19,13 @@ from uuid import UUID
 
 from msgspec import Struct, field
 
-from router.clock import Clock, steady
+from router.core.clock import Clock, steady
+from router.core.errors import RouterError
 from router.delivery.api import JetStream
-from router.errors import RouterError
 from router.mailbox.outbox.broker_loss import NEWEST, ReceiptRow, StreamSnapshot, read_stream_snapshot, reset_rows
 from router.mailbox.outbox.missing import find_missing
 from router.mailbox.postgres import Database
-from router.observability import events, logs
+from router.operations.observability import events, logs
 
 log = logs.logger(__name__)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from router.errors import Poison
+from router.core.errors import Poison
+from router.core.message import Effect
 from router.mailbox.entities import EventSubject, NatsMsgId, OutboxEvent, json_text
 from router.mailbox.policies import VALID_OUTBOX, InvalidEntity
-from router.message import Effect
 
 ROOM_FOR_HEADERS = 1024  # bytes; ours are shorter
 

@@ -16,14 +16,14 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
-from router.clock import Clock, steady
+from router.core.clock import Clock, steady
+from router.core.ids import subject_matcher
+from router.core.message import Effect
+from router.core.outcome import Receipt
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import JetStream
 from router.delivery.atomic_publisher import NOT_ENABLED, AtomicPublisher
 from router.delivery.storing import open_publisher
-from router.ids import subject_matcher
-from router.message import Effect
-from router.outcome import Receipt
 
 TOO_LARGE = 10054  # for this stream: the only refusal that is certainly the message's own
 # No answer; no room (memory, storage, account, stream); no leader; JetStream off: these pass, or an operator ends them.

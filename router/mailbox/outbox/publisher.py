@@ -17,9 +17,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from router.crashpoints import crashpoint
+from router.core.crashpoints import crashpoint
+from router.core.errors import BrokerRefused, Misconfigured, RouterError, Transient
 from router.delivery.api import JetStream
-from router.errors import BrokerRefused, Misconfigured, RouterError, Transient
 from router.mailbox.errors import DatabaseRefused
 from router.mailbox.outbox.add import CHANNEL
 from router.mailbox.outbox.broker_loss_detector import BrokerLossDetector, Restore
@@ -30,7 +30,7 @@ from router.mailbox.outbox.nats_publisher import NatsJetStreamPublisher, open_na
 from router.mailbox.outbox.relay_batch import RelayBatch, RelayReport
 from router.mailbox.outbox.repository import LANES, PostgresOutboxAdapter
 from router.mailbox.postgres import Database
-from router.observability import events, logs
+from router.operations.observability import events, logs
 
 log = logs.logger(__name__)
 

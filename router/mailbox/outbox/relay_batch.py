@@ -17,14 +17,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from router.crashpoints import crashpoint
-from router.errors import Poison
+from router.core.crashpoints import crashpoint
+from router.core.errors import Poison
+from router.core.outcome import Receipt
 from router.mailbox.entities import OutboxEvent
 from router.mailbox.outbox.message import EventEncoder
 from router.mailbox.outbox.nats_publisher import NatsJetStreamPublisher, OutgoingMessage, PublishRefused, PublishResult, PublishUnavailable
 from router.mailbox.outbox.page import Row, UnreadableRow
 from router.mailbox.outbox.repository import PostgresOutboxAdapter
-from router.outcome import Receipt
 
 PreparedEvent = tuple[OutboxEvent, OutgoingMessage]
 EventResult = tuple[OutboxEvent, PublishResult]

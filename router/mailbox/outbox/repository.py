@@ -19,11 +19,11 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from router.backoff import delay_after
+from router.core.backoff import delay_after
+from router.core.outcome import Receipt
 from router.mailbox.entities import OutboxEvent
 from router.mailbox.outbox.page import FIRST, MOST, Position, Row, find_next, find_page, position_of
 from router.mailbox.postgres import Session
-from router.outcome import Receipt
 
 LANES: Final = 8
 MOST_OF_AN_ERROR: Final = 500  # characters

@@ -1,4 +1,15 @@
-"""The author's side of extensions: a function becomes a NATS service that the router can call (docs/extensions.md#calls).
+"""Writing an extension: a function becomes a NATS service that the router can call (docs/extensions.md#calls).
+
+    from router.sdk.extension import pre, serve
+
+    @pre("normalize_text")
+    def normalize(request):
+        return request.payload.strip().lower(), {"normalized": "true"}
+
+    if __name__ == "__main__":
+        serve(normalize, url="nats://localhost:4222", register=True)
+
+`router/sdk/samples/extensions/README.md` is the whole manual. What a request goes through:
 
     bytes ── request ──> Request ── the author's function ──> a value ── response ──> bytes
       │                                                                   │

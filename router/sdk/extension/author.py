@@ -14,10 +14,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from router import ids
-from router.errors import Misconfigured
-from router.extensions.entry import POST, PRE, PROVIDER, VALIDATOR, subject_of
-from router.extensions.parse import RESERVED_PROVIDER
+from router.core import ids
+from router.core.errors import Misconfigured
+from router.routing.extensions.entry import POST, PRE, PROVIDER, VALIDATOR, subject_of
+from router.routing.extensions.parse import RESERVED_PROVIDER
 
 Function = Callable[[Any], Any]
 

@@ -17,8 +17,8 @@ from msgspec import Struct
 from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.extension import DEADLINE, read_processor_answer, read_validator_answer
 from router.contracts.provider_call import read_answer
-from router.errors import RouterError
-from router.extensions.entry import PROVIDER, VALIDATOR
+from router.core.errors import RouterError
+from router.routing.extensions.entry import PROVIDER, VALIDATOR
 
 AT_ONCE = 16
 TENANT = "contract-check"

@@ -16,11 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
-from router.calls.micro_endpoint import CountCallback
-from router.calls.reply_streams import ReplyStreams
-from router.clock import steady
 from router.contracts.extension import DEADLINE
 from router.contracts.provider_call import STREAM
+from router.core.clock import steady
+from router.delivery.calls.micro_endpoint import CountCallback
+from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 from router.delivery.request_server import FAILED, INBOXES, OVERLOADED, STOPPING, ReplyAddresses, RequestServer

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from nats.micro import add_service
 from nats.micro.service import Service
 
-from router.calls.micro_endpoint import MicroEndpoint, OnRequest
+from router.delivery.calls.micro_endpoint import MicroEndpoint, OnRequest
 from router.delivery.connection import Connection
-from router.extensions.entry import PROVIDER, VALIDATOR
+from router.routing.extensions.entry import PROVIDER, VALIDATOR
 from router.sdk.extension.author import Extension
 
 _NUMBERED = re.compile(r"v?(\d{1,9})")

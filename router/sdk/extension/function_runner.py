@@ -15,9 +15,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
-from router.clock import steady
-from router.extensions.entry import POST, PRE, PROVIDER, VALIDATOR
-from router.observability import LogRateLimit, events, logs
+from router.core.clock import steady
+from router.operations.observability import LogRateLimit, events, logs
+from router.routing.extensions.entry import POST, PRE, PROVIDER, VALIDATOR
 from router.sdk.extension.author import Extension
 from router.sdk.extension.provider_io import Output, encode_output, join_pieces, last_piece, piece_of, read_invocation
 from router.sdk.extension.request import read_request

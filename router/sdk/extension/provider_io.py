@@ -2,7 +2,7 @@
 
     {trace_id, tenant_id, provider_id, prompt, parameters, context, config?}  ->  {provider_id, output, usage, cost?, metadata}
 
-A stream's pieces and what its last chunk says are here too; how pieces travel is `calls.reply_streams`' business.
+A stream's pieces and what its last chunk says are here too; how pieces travel is `delivery.calls.reply_streams`' business.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from router.contracts.codec import bytes_of, read_object, value_of
 from router.contracts.malformed import Malformed
 from router.contracts.provider import ERROR
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, strings
-from router.ids import is_token
+from router.core.ids import is_token
 from router.sdk.extension.request import LARGEST, NO_HEADERS, check_size, refuse, tenant, trace
 from router.sdk.extension.response import check_metadata, encode, raise_invalid, require_fit
 from router.sdk.extension.results import NOTHING, RequestFailed

@@ -14,10 +14,10 @@ from math import inf
 import nats.errors
 import orjson
 
-from router.clock import steady
+from router.core.clock import steady
+from router.core.errors import RouterError, Unanswered
 from router.delivery.connection import Connection
-from router.errors import RouterError, Unanswered
-from router.observability import LogRateLimit, events, logs
+from router.operations.observability import LogRateLimit, events, logs
 from router.sdk.extension.author import Extension
 
 log = logs.logger(__name__)

@@ -15,9 +15,9 @@ from collections.abc import AsyncGenerator, Callable
 import orjson
 from msgspec import Struct
 
-from router.calls.micro_endpoint import CountCallback
-from router.calls.reply_streams import ReplyStreams
 from router.contracts.extension import ERROR, ERROR_CODE
+from router.delivery.calls.micro_endpoint import CountCallback
+from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import Headers
 from router.sdk.extension.provider_io import broken_piece

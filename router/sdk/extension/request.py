@@ -15,7 +15,7 @@ from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.extension import MAX_METADATA_BYTES, ExtensionMessage, InvalidExtensionMessage
 from router.contracts.extension import read_request as read_extension_request
 from router.contracts.field_readers import is_scoped
-from router.ids import is_opaque
+from router.core.ids import is_opaque
 from router.sdk.extension.results import NOTHING, RequestFailed
 
 LARGEST = MAX_PAYLOAD_BYTES + 3 * MAX_METADATA_BYTES  # a message, its context, its config, and what names them

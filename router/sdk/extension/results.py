@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from router.errors import Misconfigured, Poison
+from router.core.errors import Misconfigured, Poison
 
 NOTHING: Mapping[str, object] = MappingProxyType({})
 

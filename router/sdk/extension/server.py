@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 from nats.micro.service import Service
 
-from router import ids
-from router.calls.micro_endpoint import stop_service
-from router.calls.reply_streams import ReplyStreams
+from router.core import ids
+from router.core.errors import Misconfigured
+from router.delivery.calls.micro_endpoint import stop_service
+from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.connection import Connection
 from router.delivery.request_server import INBOXES
-from router.errors import Misconfigured
 from router.sdk.connect import DEFAULT_URL, open_connection
 from router.sdk.extension.author import Extension
 from router.sdk.extension.dispatcher import DispatcherRules, RequestDispatcher

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
+from router.core.errors import Misconfigured
 from router.delivery.api import JetStream
-from router.errors import Misconfigured
 from router.lake.generate import Load, LoadPlan, fill
 from router.lake.generate.fill import FillFailed
 from tests.support.delivery import connected

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.lake.generate import Load, LoadPlan
 from tests.support.lake_load import as_event, id_of, read_plainly
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.lake.jobs.backfill import Backfill
 from router.lake.jobs.seal import seal
 from router.lake.warehouse import Commit

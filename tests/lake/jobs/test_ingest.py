@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.lake.jobs.ingest import _find_start
 from router.lake.source import DataLoss
 from router.lake.warehouse import Commit, Warehouse

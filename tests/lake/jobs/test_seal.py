@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.lake.jobs.compact import compact
 from router.lake.jobs.seal import is_unchanged, seal
 from tests.support.lake_jobs import NOON, Lake, a_body

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import BrokerUnavailable, Misconfigured
+from router.core.errors import BrokerUnavailable, Misconfigured
 from router.lake.source.broker import read_facts
 from router.lake.source.options import read_options
 from tests.support.broker import Broker

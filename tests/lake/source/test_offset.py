@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.lake.source.errors import DataLoss
 from router.lake.source.offset import (
     SequenceRange,

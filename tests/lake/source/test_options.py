@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.errors import Misconfigured
+from router.core.errors import Misconfigured
 from router.lake.source.options import SourceOptions, read_options
 
 

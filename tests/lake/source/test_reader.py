@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
-from router.errors import BrokerUnavailable, Misconfigured
+from router.core.errors import BrokerUnavailable, Misconfigured
 from router.lake.source.errors import DataLoss
 from router.lake.source.offset import Json
 from router.lake.source.options import read_options

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import Conflict, Misconfigured, Poison
+from router.core.errors import Conflict, Misconfigured, Poison
 from router.lake.warehouse import Commit, DataFile, Seal, Warehouse
 
 

@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from router.errors import Misconfigured
-from router.extension import Invocation, Request, post, pre, provider, validator
+from router.core.errors import Misconfigured
+from router.sdk.extension import Invocation, Request, post, pre, provider, validator
 
 
 def plain(request: Request) -> object:

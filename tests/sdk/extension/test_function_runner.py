@@ -10,7 +10,7 @@ import pytest
 
 from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.extension import read_processor_answer, read_validator_answer
-from router.extension import Output, Refused, Request, Response, post, pre, provider, reject, validator
+from router.sdk.extension import Output, Refused, Request, Response, post, pre, provider, reject, validator
 from router.sdk.extension.function_runner import FunctionRunner
 from router.sdk.extension.results import RequestFailed
 from tests.support.extension_author import a_prompt, a_request, data_of

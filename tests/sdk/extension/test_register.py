@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from router.delivery.frame_parser import Headers
-from router.extension import post, pre, provider, validator
-from router.extensions import parse_entry
-from router.sdk.extension import register
+from router.routing.extensions import parse_entry
+from router.sdk.extension import post, pre, provider, register, validator
 from router.sdk.extension.register import PUT, entry_of
 from tests.support.broker import Broker
 from tests.support.extension_author import Asker, a_request, an_id, asking, served

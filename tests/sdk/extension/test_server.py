@@ -9,8 +9,8 @@ import nats.errors
 import pytest
 
 from router.contracts.provider_chunk import read_chunk
-from router.errors import Misconfigured
-from router.extension import Extension, ExtensionServer, Invocation, Output, Request, pre, provider, reject, validator
+from router.core.errors import Misconfigured
+from router.sdk.extension import Extension, ExtensionServer, Invocation, Output, Request, pre, provider, reject, validator
 from tests.support.broker import Broker
 from tests.support.extension_author import Asker, a_prompt, a_request, an_id, asking, data_of, served
 from tests.support.waiting import until

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.extension import Refused, Request, pre
+from router.sdk.extension import Refused, Request, pre
 from router.sdk.extension.function_runner import FunctionRunner
 from router.sdk.extension.results import RequestFailed
 from router.sdk.extension.trace import NO_SPAN, build_tracer

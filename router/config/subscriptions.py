@@ -1,0 +1,67 @@
+"""Every subscription of the router, each declared once: the messages that it takes from which stream, under which names and limits.
+
+From a SubscriptionSpec follow
+
+    settings      the section `{name}` and the stream `streams.{name}`, with their rules (`rules`) and short names (`names`)
+    topology      its stream, its durable and the subject of its dead letters (`app.declared_topology`)
+    consumer      its branch of the supervision tree, its metrics and its readiness (`app.subscriptions`)
+    permissions   of the router, of the role that sends the messages, of operators (`deploy/nats/permissions.py`)
+
+`app.subscriptions` joins each with its handler.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+from msgspec import Struct
+
+from router.config.consumers import ConsumerConfig, DecideConfig, OptionalConsumerConfig, ResultsConfig
+from router.config.stream import MINUTE_MS, StreamConfig, declare_stream
+
+if TYPE_CHECKING:
+    from router.config.settings import Settings
+
+C_co = TypeVar("C_co", bound=ConsumerConfig, covariant=True)
+
+
+class SubscriptionSpec(Struct, Generic[C_co], frozen=True, kw_only=True):
+    """One subscription. `section` and `stream` are the defaults of its settings."""
+
+    name: str  # of its section, its stream's section, its branch of the tree
+    section: C_co
+    stream: StreamConfig
+    sender: str  # the role in deploy/nats/accounts.conf that publishes the messages
+    is_answered: bool = False  # its senders wait for replies
+
+    def read_section(self, settings: Settings) -> C_co:
+        """Its settings."""
+        return cast("C_co", getattr(settings, self.name))
+
+    def read_stream(self, settings: Settings) -> StreamConfig:
+        """The stream that this instance takes its messages from."""
+        return self.read_section(settings).find_stream(getattr(settings.streams, self.name))
+
+
+DECIDE = SubscriptionSpec(
+    name="decide",
+    section=DecideConfig(),
+    # The decide window is the server's minimum on purpose: a client's retry must be stored again (docs/contracts.md#decide-window).
+    stream=declare_stream("ROUTER_DECIDE", days=1, mib=1024, window_ms=100),
+    sender="gateway",
+    is_answered=True,
+)
+RESULTS = SubscriptionSpec(
+    name="results",
+    section=ResultsConfig(),
+    stream=declare_stream("ROUTER_RESULTS", days=7, mib=512, window_ms=2 * MINUTE_MS),
+    sender="worker",
+)
+ACKS = SubscriptionSpec(
+    name="acks",
+    section=OptionalConsumerConfig(subject="caf.exec.assign.v1.ack", durable="router-acks", deliver_group="router-acks-group"),
+    stream=declare_stream("ROUTER_ACKS", days=7, mib=256, window_ms=2 * MINUTE_MS),
+    sender="worker",
+)
+
+SUBSCRIPTIONS: tuple[SubscriptionSpec[ConsumerConfig], ...] = (DECIDE, RESULTS, ACKS)  # in the order in which they start

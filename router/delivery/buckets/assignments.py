@@ -1,0 +1,91 @@
+"""List the bucket of known assignments for people: newest first, each with its latest acknowledgement.
+
+An acknowledgement is stored after its assignment, so going downwards it is met first and waits for its record: one pass,
+and nothing is asked twice. What was written over leaves a hole, which costs a question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from msgspec import Struct
+
+from router.contracts.assignment import Assignment
+from router.contracts.assignment_record import ACK_MARK, AckState, AssignmentRecord, ack_key, read_ack_state, read_record
+from router.core import ids
+from router.core.errors import Poison
+from router.delivery.api import JetStream, StoredMessage
+
+AT_ONCE = 64
+UNACKNOWLEDGED = "unacknowledged"
+
+
+class StoredAssignment(Struct, frozen=True):
+    """One stored assignment: its record, its content, and a worker's latest acknowledgement."""
+
+    record: AssignmentRecord
+    known: Assignment
+    stored_at: str  # the server's RFC 3339 text
+    ack: AckState | None = None
+
+    @property
+    def status(self) -> str:
+        return self.ack.status if self.ack is not None else UNACKNOWLEDGED
+
+
+async def list_assignments(
+    jetstream: JetStream, bucket: str, *, tenant: str | None = None, status: str | None = None, limit: int = 50
+) -> AsyncIterator[StoredAssignment]:
+    """At most `limit`, of one tenant or status where asked; none when there is no such bucket. Raises BrokerUnavailable."""
+    acks: dict[str, AckState] = {}
+    given = 0
+    async for stored in _read_downwards(jetstream, f"KV_{bucket}"):
+        key = stored.subject.removeprefix(f"$KV.{bucket}.")
+        if key.endswith(ACK_MARK):
+            if (state := _state(stored)) is not None:
+                acks[key.removesuffix(ACK_MARK)] = state
+        elif (found := _read_stored(stored, acks.pop(key, None))) is not None:
+            if tenant in (None, found.known.tenant_id) and status in (None, found.status):
+                yield found
+                given += 1
+            if given == limit:
+                return
+
+
+async def find_assignment(jetstream: JetStream, bucket: str, assignment_id: str) -> StoredAssignment | None:
+    """The assignment of this id; None: it was never stored, or its time in the bucket is over. Raises BrokerUnavailable."""
+    stored = await jetstream.get_last(f"KV_{bucket}", f"$KV.{bucket}.{ids.key(assignment_id)}")
+    if stored is None:
+        return None
+    said = await jetstream.get_last(f"KV_{bucket}", f"$KV.{bucket}.{ack_key(assignment_id)}")
+    return _read_stored(stored, _state(said) if said is not None else None)
+
+
+async def _read_downwards(jetstream: JetStream, stream: str) -> AsyncIterator[StoredMessage]:
+    info = await jetstream.stream(stream)
+    if info is None:
+        return
+    first, upper = max(info["state"]["first_seq"], 1), info["state"]["last_seq"]
+    while upper >= first:
+        lower = max(first, upper - AT_ONCE + 1)
+        for stored in await asyncio.gather(*(jetstream.message(stream, sequence) for sequence in range(upper, lower - 1, -1))):
+            if stored is not None:
+                yield stored
+        upper = lower - 1
+
+
+def _read_stored(stored: StoredMessage, ack: AckState | None) -> StoredAssignment | None:
+    """The stored assignment; None: it was deleted, or is not a record."""
+    try:
+        record = read_record(stored.data)
+        return StoredAssignment(record, record.read_assignment(), stored.time, ack)
+    except Poison:
+        return None
+
+
+def _state(stored: StoredMessage) -> AckState | None:
+    try:
+        return read_ack_state(stored.data)
+    except Poison:
+        return None

@@ -1,0 +1,114 @@
+"""Read many records of a bucket at once: all lookups of one turn of the event loop share one request.
+
+    find, find, find … ──> one direct get for the last message of each subject ──> a reply each, then the end
+
+One by one a lookup costs a process 200 µs, shared a tenth of that. With replicas a direct get may be answered by one that
+lags by moments; `WriteOnceKv.create`, which needs the newest revision, asks the leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from itertools import chain, islice
+
+import nats.errors
+import orjson
+
+from router.core.deferred import Deferred
+from router.core.errors import BrokerUnavailable
+from router.delivery.api import JetStream
+from router.delivery.frame_parser import Headers
+
+AT_ONCE = 64  # keys in one request
+MOST_BYTES = 4 * 1024 * 1024  # of the records in one reply, about; what is left out is asked for again
+_END, _NONE = "204", "404"
+_GONE = frozenset({"DEL", "PURGE"})
+
+_Found = Deferred[bytes | None]
+_Waiting = dict[str, list[_Found]]  # by subject
+
+
+class BatchedKvReader:
+    """Reads of one bucket over one connection."""
+
+    def __init__(self, jetstream: JetStream, bucket: str, timeout_s: float = 5.0) -> None:
+        self._connection = jetstream.connection
+        self._api = f"{jetstream.prefix}.DIRECT.GET.KV_{bucket}"
+        self._prefix = f"$KV.{bucket}."
+        self._timeout_s = timeout_s
+        self._wanted: defaultdict[str, list[_Found]] = defaultdict(list)  # not asked for yet
+        self._requested: dict[str, _Waiting] = {}  # by inbox
+        self._count = 0
+        self._inbox: str | None = None
+        self._opening: asyncio.Task[None] | None = None
+
+    def find(self, key: str) -> Deferred[bytes | None]:
+        """The record under the key. It ends with BrokerUnavailable when the bucket is missing or silent, and always in time."""
+        found: _Found = Deferred()
+        if not self._wanted:
+            asyncio.get_running_loop().call_soon(self._request)
+        self._wanted[self._prefix + key].append(found)
+        return found
+
+    async def _open(self) -> None:
+        inbox = self._connection.new_inbox() + "."
+        try:
+            await self._connection.subscribe_direct(inbox + "*", self._on_reply)
+        except (nats.errors.Error, OSError) as exc:
+            wanted, self._wanted = self._wanted, defaultdict(list)
+            self._refuse(f"no subscription: {type(exc).__name__}", wanted)
+        else:
+            self._inbox = inbox
+            self._request()
+        finally:
+            self._opening = None
+
+    def _request(self) -> None:
+        """Request all records that were looked up and not requested yet."""
+        if self._inbox is None:
+            self._opening = self._opening or asyncio.get_running_loop().create_task(self._open())
+            return
+        wanted, self._wanted = self._wanted, defaultdict(list)
+        subjects = iter(wanted)
+        while batch := list(islice(subjects, AT_ONCE)):
+            self._count += 1
+            inbox = f"{self._inbox}{self._count}"
+            self._requested[inbox] = {subject: wanted[subject] for subject in batch}
+            self._connection.publish_nowait(self._api, orjson.dumps({"multi_last": batch, "max_bytes": MOST_BYTES}), inbox)
+            asyncio.get_running_loop().call_later(self._timeout_s, self._fail, inbox, "no answer in time")
+
+    def _on_reply(self, inbox: str, _reply: str, data: bytes, headers: Headers | None) -> None:
+        asked, headers = self._requested.get(inbox), headers or {}
+        if asked is None:
+            return
+        if "Nats-Subject" in headers:
+            is_gone = headers.get("KV-Operation") in _GONE
+            _resolve_all(asked.pop(headers["Nats-Subject"], []), None if is_gone else data)
+        elif headers.get("Status") in (_END, _NONE):
+            self._end(inbox, is_cut_off=headers.get("Nats-Num-Pending", "0") != "0")
+        else:
+            self._fail(inbox, f"status {headers.get('Status')}")
+
+    def _end(self, inbox: str, *, is_cut_off: bool) -> None:
+        """A subject without a reply has no record; if the server stopped early, it is requested again."""
+        asked = self._requested.pop(inbox)
+        for subject, waiting in asked.items():
+            if not is_cut_off:
+                _resolve_all(waiting, None)
+                continue
+            if not self._wanted:
+                asyncio.get_running_loop().call_soon(self._request)
+            self._wanted[subject] += waiting
+
+    def _fail(self, inbox: str, cause: str) -> None:
+        self._refuse(cause, self._requested.pop(inbox, {}))
+
+    def _refuse(self, cause: str, asked: _Waiting) -> None:
+        for found in chain.from_iterable(asked.values()):
+            found.resolve(BrokerUnavailable(f"{self._api}: {cause}"))
+
+
+def _resolve_all(waiting: list[_Found], record: bytes | None) -> None:
+    for found in waiting:
+        found.resolve(record)

@@ -1,0 +1,138 @@
+"""A mirror of one bucket in this process: every instance has the same one within moments of a change.
+
+    run ── list and follow ──> changed(all entries)      after the first listing, and after every change
+      ^                  └ not sound any more, or a minute old: again from the start, into a new table
+      └ the bucket is away: the last known entries go on serving, and readiness says so
+
+Knows nothing of what the entries mean. nats-py's own watcher is not used: it hears nothing for 12-18 s after a server's kill,
+and for ever after its bucket was made again (docs/contracts.md#bucket-mirror).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+import nats.errors
+
+from router.core.clock import Clock, steady
+from router.core.errors import RouterError
+from router.delivery.api import JetStream
+from router.delivery.buckets.entries import BucketEntry, DeletedKey
+from router.delivery.buckets.watcher import KvWatcher
+from router.operations.observability import ReadinessCheck, events, logs
+
+log = logs.logger(__name__)
+
+TICK_S = 0.05
+AGAIN_S = 60.0  # whatever was missed without a trace is missed no longer than this
+RETRY_S = 0.25
+
+OnChange = Callable[[Mapping[str, BucketEntry]], None]
+
+
+class BucketMirror:
+    """A mirror of one bucket. `on_change` is called on the event loop with all entries, and must not raise."""
+
+    def __init__(self, jetstream: JetStream, bucket: str, on_change: OnChange, *, again_s: float = AGAIN_S, now: Clock = steady) -> None:
+        self._jetstream = jetstream
+        self._bucket = bucket
+        self._on_change = on_change
+        self._again_s = again_s
+        self._now = now
+        self._table: dict[str, BucketEntry] | None = None  # None: never listed
+        self._watcher: KvWatcher | None = None
+        self._listed_at = 0.0
+        self._tried_at = float("-inf")
+        self._created = ""  # which bucket it is, by the time it was made
+        self._cause: str | None = None  # why it is away
+        self._is_notifying = False
+
+    @property
+    def entries(self) -> Mapping[str, BucketEntry]:
+        """All entries of the last known state."""
+        return MappingProxyType(self._table or {})
+
+    @property
+    def check(self) -> ReadinessCheck:
+        """Its line in /readyz."""
+        if self._table is None:
+            return ReadinessCheck(False, self._cause or "not listed yet")
+        if self._cause is not None or self._watcher is None or not self._watcher.is_complete:
+            return ReadinessCheck(False, f"{self._cause or 'not watched'}; the last known state serves")
+        return ReadinessCheck(True, f"{len(self._table)} entries")
+
+    async def load(self) -> None:
+        """List once, now, for a caller that must not start without the entries. Raises BrokerUnavailable."""
+        await self._list()
+
+    async def run(self) -> None:
+        """Mirror the bucket until cancelled; it may be run again."""
+        try:
+            while True:
+                if self._is_due():
+                    await self._try()
+                await asyncio.sleep(TICK_S)
+        finally:
+            following, self._watcher = self._watcher, None
+            if following is not None:
+                await following.close()
+
+    def _is_due(self) -> bool:
+        if not self._jetstream.connection.is_connected or self._now() - self._tried_at < RETRY_S:
+            return False
+        is_followed = self._watcher is not None and self._watcher.is_complete
+        return not is_followed or self._now() - self._listed_at >= self._again_s
+
+    async def _try(self) -> None:
+        self._tried_at = self._now()
+        try:
+            await self._list()
+        except (RouterError, nats.errors.Error, OSError) as exc:
+            if self._cause is None:
+                log.error(events.BUCKET_UNAVAILABLE, bucket=self._bucket, cause=str(exc), in_force="the last known state")
+            self._cause = str(exc)
+
+    async def _list(self) -> None:
+        """A new table beside the old one, which serves until the new one is whole."""
+        table: dict[str, BucketEntry] = {}
+        following = KvWatcher(self._jetstream, self._bucket, partial(self._on_entry, table), now=self._now)
+        try:
+            await following.open()
+        except BaseException:
+            await following.close()
+            raise
+        before, self._watcher = self._watcher, following
+        self._listed_at = self._now()
+        self._identify(following.created)
+        self._install(table)
+        if before is not None:
+            await before.close()
+
+    def _identify(self, created: str) -> None:
+        if self._created and self._created != created:
+            log.warning(events.BUCKET_REPLACED, bucket=self._bucket, created=created)
+        self._created = created
+
+    def _install(self, table: dict[str, BucketEntry]) -> None:
+        if self._cause is not None:
+            log.info(events.BUCKET_AVAILABLE, bucket=self._bucket)
+        is_news = table != self._table
+        self._cause, self._table = None, table
+        if is_news:
+            self._notify()
+
+    def _on_entry(self, table: dict[str, BucketEntry], found: BucketEntry | DeletedKey) -> None:
+        if isinstance(found, BucketEntry):
+            table[found.key] = found
+        else:
+            table.pop(found.key, None)
+        if table is self._table and not self._is_notifying:
+            self._is_notifying = True  # what came in one chunk is told once
+            asyncio.get_running_loop().call_soon(self._notify)
+
+    def _notify(self) -> None:
+        self._is_notifying = False
+        self._on_change(dict(self._table or {}))

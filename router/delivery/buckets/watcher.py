@@ -1,0 +1,144 @@
+"""One listing of a bucket, and what comes after it: an ephemeral push consumer on our own connection.
+
+    open ──> the newest of each key (or all of them), in order ──> listed ──> every change, as it is stored
+
+It notices when it no longer receives every change (`is_complete`): the connection came back, a message is missing, the server's
+heartbeats stay out. It does not recover: the caller opens another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+
+from router.core.ack_subject import parse_ack_subject
+from router.core.clock import Clock, steady
+from router.core.errors import BrokerRefused, BrokerUnavailable
+from router.delivery.api import JetStream, Json
+from router.delivery.buckets.entries import BucketEntry, DeletedKey, read_entry
+from router.delivery.buckets.unavailable import missing_bucket, unavailable_bucket
+from router.delivery.frame_parser import Headers
+
+HEARTBEAT_S = 0.5
+SILENT_S = 1.25  # two heartbeats and a half: its consumer is gone, or its server hangs
+_FORGOTTEN_S = 10  # then the server removes a consumer that was not closed, for its process died
+_FLOW_CONTROL = "$JS.FC."  # nothing else is answered: an address in a message is input
+
+_NUMBERS = count(1)
+
+
+class KvWatcher:
+    """`key`: one key, or all. `on_entry` is called from the connection's reader: it must be short, and must not raise."""
+
+    def __init__(
+        self,
+        jetstream: JetStream,
+        bucket: str,
+        on_entry: Callable[[BucketEntry | DeletedKey], None],
+        *,
+        key: str = ">",
+        deliver: str = "last_per_subject",  # | "all"
+        now: Clock = steady,
+    ) -> None:
+        self._jetstream = jetstream
+        self._connection = jetstream.connection
+        self._bucket = bucket
+        self._stream = f"KV_{bucket}"
+        self._prefix = f"$KV.{bucket}."
+        self._on_entry = on_entry
+        self._key = key
+        self._deliver = deliver
+        self._now = now
+        self._inbox = self._connection.new_inbox()
+        self._name = f"follow-{self._inbox.rpartition('.')[2]}-{next(_NUMBERS)}"
+        self._lives = self._connection.reconnect_count
+        self._sid: int | None = None
+        self._last = 0  # the consumer's sequence: without a gap
+        self._has_gap = False
+        self._last_message_at = now()
+        self._listed = asyncio.Event()
+        self.created = ""  # which bucket it is, by the time it was made
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every stored change was received, or will be."""
+        is_silent = self._now() - self._last_message_at > SILENT_S
+        return not (self._has_gap or is_silent) and self._connection.is_connected and self._lives == self._connection.reconnect_count
+
+    async def open(self) -> None:
+        """Return when all existing entries were received. Raises BrokerUnavailable: no bucket, no answer."""
+        try:
+            async with asyncio.timeout(SILENT_S):
+                self._sid = await self._connection.subscribe_direct(self._inbox, self._on_message)
+                self.created = await self._identify()
+                info = await self._create()
+        except TimeoutError:
+            raise BrokerUnavailable(f"bucket {self._bucket}: no answer") from None
+        if not info["num_pending"] and not info["delivered"]["consumer_seq"]:
+            self._listed.set()
+        while not self._listed.is_set():
+            await self._wait()
+
+    async def close(self) -> None:
+        if self._sid is not None:
+            sid, self._sid = self._sid, None
+            if self._connection.is_connected:
+                self._connection.publish_nowait(f"{self._jetstream.prefix}.CONSUMER.DELETE.{self._stream}.{self._name}", reply=self._inbox)
+            await self._connection.unsubscribe(sid, at_once=True)  # do not wait for a server that may be gone
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(SILENT_S):
+                await self._listed.wait()
+        except TimeoutError:
+            if not self.is_complete:
+                raise BrokerUnavailable(f"bucket {self._bucket}: the listing stopped halfway") from None
+
+    async def _identify(self) -> str:
+        info = await self._jetstream.stream(self._stream)
+        if info is None:
+            raise missing_bucket(self._bucket)
+        return str(info["created"])
+
+    async def _create(self) -> Json:
+        config = {
+            "name": self._name,
+            "deliver_policy": self._deliver,
+            "deliver_subject": self._inbox,
+            "filter_subject": self._prefix + self._key,
+            "ack_policy": "none",
+            "max_deliver": 1,
+            "mem_storage": True,
+            "num_replicas": 1,
+            "flow_control": True,
+            "idle_heartbeat": int(HEARTBEAT_S * 1e9),
+            "inactive_threshold": _FORGOTTEN_S * 1_000_000_000,
+        }
+        try:
+            body = {"stream_name": self._stream, "config": config, "action": "create"}
+            return await self._jetstream.ask(f"CONSUMER.CREATE.{self._stream}.{self._name}", body)
+        except BrokerRefused as exc:
+            raise unavailable_bucket(self._bucket, exc) from None
+
+    def _on_message(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        self._last_message_at = self._now()
+        if subject == self._inbox:
+            self._on_status(reply, headers or {})
+            return
+        place = parse_ack_subject(reply)
+        self._has_gap |= place.consumer_sequence != self._last + 1
+        self._last = place.consumer_sequence
+        self._on_entry(read_entry(subject.removeprefix(self._prefix), data, headers, place.sequence, place.stored_ns))
+        if not place.pending:
+            self._listed.set()
+
+    def _on_status(self, reply: str, headers: Headers) -> None:
+        """Handle a heartbeat, or a flow-control request, which any reply answers."""
+        go_on = reply or headers.get("Nats-Consumer-Stalled", "")
+        if go_on.startswith(_FLOW_CONTROL):
+            self._connection.publish_nowait(go_on)
+            return
+        if (last := headers.get("Nats-Last-Consumer")) is not None:
+            self._has_gap |= int(last) != self._last
+            self._listed.set()  # idle: there is nothing more to send

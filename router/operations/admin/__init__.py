@@ -1,0 +1,16 @@
+"""Operators' services: request-reply on `beamline.router.v1.admin.*`, one queue group, found by the NATS service protocol.
+
+    request ── request_guard: reply address, limits, JSON, api_key ──> RequestFields ── a service's answer ──> {ok: true, …}
+                 └────────────── ServiceError ──────────────────────────────┴────────────────────────> {ok: false, error}
+
+`server` moves the messages: nats.micro, one task and one answer for each request. `policies`, `extensions`, `breakers`,
+`pipeline`, `decisions` and `recorded` are the services; each declares the small ports that it needs, and `app.admin` connects
+them. The server's permissions decide who may connect at all; the api_key is checked after that.
+"""
+
+from router.operations.admin.request_guard import RequestGuard
+from router.operations.admin.server import AdminRules, AdminServer
+from router.operations.admin.service import Service
+from router.operations.admin.service_error import ServiceError
+
+__all__ = ["AdminRules", "AdminServer", "RequestGuard", "Service", "ServiceError"]

@@ -1,0 +1,92 @@
+"""`beamline.router.v1.get_decision`: the decision of a request, whichever instance made it.
+
+One instance of the queue group receives the request. It searches its own cache, then asks all other instances (`find_decision`)
+and takes the first answer, then searches the stored assignments. The tenant is part of every search: a request of another tenant
+is not found, whatever its ids are. A request without a tenant is answered if the settings name one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from router.operations.admin.request_fields import RequestFields
+from router.operations.admin.service import INTERNAL_PREFIX, Answer, Service
+from router.operations.admin.service_error import DECISION_NOT_FOUND, INVALID_REQUEST, ServiceError
+
+VERSION = "beamline.router.v1."
+FIND = INTERNAL_PREFIX + "find_decision"
+ASKS = "{tenant_id?, request_id or message_id}"
+HINT = "send tenant_id, or set admin.single_tenant if all clients belong to one tenant"
+GIVES = "{ok, decision{…}, context{request_id, trace_id?}, trace?} or decision_not_found"
+
+
+class DecisionQuery(Struct, frozen=True, omit_defaults=True):
+    """Which request: its `request_id` as answers show it, or its message id; both must agree when both are given."""
+
+    tenant_id: str
+    request_id: str | None = None
+    message_id: str | None = None
+
+
+class DecisionRepository(Protocol):
+    """The decisions that one instance can find: `{decision, context, trace?}`, or None."""
+
+    async def find_remembered(self, query: DecisionQuery) -> Answer | None: ...
+
+    async def find_stored(self, query: DecisionQuery) -> Answer | None:
+        """In the stored assignments, which every instance can read. Raises BrokerUnavailable."""
+
+
+class OtherInstances(Protocol):
+    async def ask_first(self, subject: str, asked: Mapping[str, object]) -> Answer | None: ...
+
+
+class DecisionServices:
+    """The public service, and the internal one that every instance answers."""
+
+    def __init__(self, book: DecisionRepository, others: OtherInstances, single_tenant: str | None = None) -> None:
+        self._book = book
+        self._others = others
+        self._single_tenant = single_tenant  # of a request that names none: a gateway of one tenant knows only the message id
+
+    def list_services(self) -> tuple[Service, ...]:
+        says = "What was decided for a request"
+        return (
+            Service("get_decision", says, ASKS, GIVES, self.get, VERSION),
+            Service("find_decision", f"{says}, as far as this instance remembers", ASKS, GIVES, self.find, INTERNAL_PREFIX, True),
+        )
+
+    async def get(self, asked: RequestFields) -> Answer:
+        query = _read_query(asked, self._single_tenant)
+        found = await self._book.find_remembered(query) or await self._others.ask_first(FIND, _fields(query))
+        if found is None and (found := await self._book.find_stored(query)) is None:
+            raise _unknown()
+        return found
+
+    async def find(self, asked: RequestFields) -> Answer:
+        found = await self._book.find_remembered(_read_query(asked, None))
+        if found is None:
+            raise _unknown()
+        return found
+
+
+def _read_query(asked: RequestFields, single_tenant: str | None) -> DecisionQuery:
+    tenant_id = asked.optional_tenant_id() or single_tenant
+    if tenant_id is None:
+        raise ServiceError(INVALID_REQUEST, "Missing required field: tenant_id", {"field": "tenant_id", "hint": HINT})
+    query = DecisionQuery(tenant_id, asked.opaque("request_id"), asked.opaque("message_id"))
+    if query.request_id is None and query.message_id is None:
+        raise ServiceError(INVALID_REQUEST, "Missing required field: request_id or message_id", {"field": "request_id"})
+    return query
+
+
+def _fields(query: DecisionQuery) -> Mapping[str, object]:
+    pairs = (("tenant_id", query.tenant_id), ("request_id", query.request_id), ("message_id", query.message_id))
+    return {name: value for name, value in pairs if value is not None}
+
+
+def _unknown() -> ServiceError:
+    return ServiceError(DECISION_NOT_FOUND, "No decision of this request is remembered")

@@ -1,0 +1,56 @@
+"""The error answers of the services: a code, the cause, and details that tell what to correct (docs/operators.md#admin-errors)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from router.core.errors import RouterError
+
+INVALID_REQUEST = "invalid_request"
+UNAUTHORIZED = "unauthorized"
+POLICY_NOT_FOUND = "policy_not_found"
+EXTENSION_NOT_FOUND = "extension_not_found"
+DECISION_NOT_FOUND = "decision_not_found"
+CONFLICT = "conflict"
+OVERLOADED = "overloaded"
+INTERNAL = "internal"
+
+# The number that the service protocol sends as a header, for each code.
+STATUSES: Mapping[str, int] = {
+    INVALID_REQUEST: 400,
+    UNAUTHORIZED: 401,
+    POLICY_NOT_FOUND: 404,
+    EXTENSION_NOT_FOUND: 404,
+    DECISION_NOT_FOUND: 404,
+    CONFLICT: 409,
+    OVERLOADED: 503,
+}
+
+
+class ServiceError(RouterError):
+    """`details` are JSON values. Neither they nor the message contain a secret or a payload."""
+
+    def __init__(self, code: str, message: str, details: Mapping[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.details = details
+
+    @property
+    def status(self) -> int:
+        return STATUSES.get(self.code, 500)
+
+    def to_json(self) -> dict[str, object]:
+        """The answer: `{ok: false, error: {code, message, details?}}`."""
+        error: dict[str, object] = {"code": self.code, "message": str(self)}
+        if self.details:
+            error["details"] = dict(self.details)
+        return {"ok": False, "error": error}
+
+
+def invalid_field(field: str, legal: str) -> ServiceError:
+    """A field of the request is not legal; `legal` describes what is."""
+    return ServiceError(INVALID_REQUEST, f"Invalid field: {field} must be {legal}", {"field": field})
+
+
+def missing_field(field: str) -> ServiceError:
+    return ServiceError(INVALID_REQUEST, f"Missing required field: {field}", {"field": field})

@@ -1,0 +1,138 @@
+"""The record that a replay stores before it sends anything, so that the next replay can finish it after a kill.
+
+One key in a bucket beside the letters' stream, gone when a replay ended well:
+
+    {voice, runs[…], floors{stream: sequence}, since}
+
+    voice    an inbox on which the process answers while it is connected: an answer means that a replay is running
+    runs     secrets in the header `x-replay-run` of its messages: no other client can claim to have sent them
+    floors   in each target stream, the last sequence before its first message: whatever it sent stands above
+    since    when the letters' stream was created: in another one the same sequence is another letter
+
+The key is written with the revision that was read, so of two that start at once one is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from secrets import token_hex
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from router.core.errors import BrokerUnavailable, RouterError
+from router.core.message import Effect
+from router.delivery.acked_publisher import AckedPublisher, NotPublished
+from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream
+from router.delivery.frame_parser import Headers
+from router.delivery.topology import Topology, bucket, create
+
+KEY = "run"
+PATIENCE_S = 2.0
+
+
+class ReplayRunning(RouterError):
+    """Another replay of the same letters is running; wait for its end, or end it."""
+
+    code = "replay_running"
+
+
+class JournalEntry(Struct, frozen=True):
+    """The key's value."""
+
+    voice: str
+    since: str
+    runs: tuple[str, ...]
+    floors: dict[str, int] = {}
+
+
+class ReplayJournal:
+    """The journal of one run. `run` is its secret."""
+
+    def __init__(self, jetstream: JetStream, publisher: AckedPublisher, letters: str) -> None:
+        self.run = token_hex(12)
+        self.floors: dict[str, int] = {}
+        self._jetstream = jetstream
+        self._connection = jetstream.connection
+        self._publisher = publisher
+        self._letters = letters
+        self._since = ""
+        self._bucket = f"{letters}_REPLAYS"
+        self._subject = f"$KV.{self._bucket}.{KEY}"
+        self._voice = self._connection.new_inbox()
+        self._revision = 0
+        self._sid = 0
+
+    async def begin(self) -> JournalEntry | None:
+        """Make the key ours. A JournalEntry: what an earlier replay left unfinished. Raises ReplayRunning."""
+        await create(self._jetstream, Topology((bucket(self._bucket),)))
+        self._sid = await self._connection.subscribe_direct(
+            self._voice, lambda _, reply, *__: self._connection.publish_nowait(reply, b"+") if reply else None
+        )
+        self._since = str((await self._jetstream.stream(self._letters) or {}).get("created", ""))
+        stored = await self._jetstream.get_last(f"KV_{self._bucket}", self._subject)
+        self._revision = stored.sequence if stored is not None else 0
+        before = _read(stored.data) if stored is not None else None
+        if before is not None and await self._is_answered(before.voice):
+            raise ReplayRunning("another replay of these letters is running")
+        if before is not None and before.since == self._since:
+            await self._write(self._entry((*before.runs, self.run), before.floors))
+            return before
+        await self._write(self._entry((self.run,)))
+        return None
+
+    async def finished_earlier(self) -> None:
+        """The earlier replay is finished: from here on the entry is this run's alone."""
+        await self._write(self._entry((self.run,)))
+
+    async def note(self, stream: str, floor: int) -> None:
+        """Store a stream's floor, before the first message to it: the next replay searches from there."""
+        self.floors = {**self.floors, stream: floor}
+        await self._write(self._entry((self.run,), self.floors))
+
+    async def end(self) -> None:
+        """Delete the key: no message is in doubt."""
+        await self._write(None)
+
+    async def close(self) -> None:
+        await self._connection.unsubscribe(self._sid)
+
+    def _entry(self, runs: tuple[str, ...], floors: dict[str, int] | None = None) -> JournalEntry:
+        return JournalEntry(self._voice, self._since, runs, floors or {})
+
+    async def _write(self, entry: JournalEntry | None) -> None:
+        headers = {"Nats-Expected-Last-Subject-Sequence": str(self._revision)}
+        if entry is None:
+            headers["KV-Operation"] = "DEL"
+        data = orjson.dumps(msgspec.to_builtins(entry)) if entry is not None else b""
+        told = await self._publisher.publish_and_wait([Effect(self._subject, data, token_hex(12), headers)])
+        if isinstance(told, NotPublished):
+            if told.err_code in WRONG_LAST_SEQUENCE:
+                raise ReplayRunning("another replay of these letters has begun")
+            raise BrokerUnavailable(f"the replay cannot be written down in {self._bucket}: {told.cause}")
+        self._revision = told[0].sequence
+
+    async def _is_answered(self, voice: str) -> bool:
+        """Whether a process answers on the inbox. No reply counts as yes: only the server's 503 proves that a process is gone."""
+        heard: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def hear(_: str, __: str, ___: bytes, headers: Headers | None) -> None:
+            if not heard.done():
+                heard.set_result((headers or {}).get("Status") != "503")
+
+        ear = self._connection.new_inbox()
+        sid = await self._connection.subscribe_direct(ear, hear)
+        self._connection.publish_nowait(voice, b"", ear)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await heard
+        except TimeoutError:
+            return True
+        finally:
+            await self._connection.unsubscribe(sid)
+
+
+def _read(data: bytes) -> JournalEntry | None:
+    """None: the key was deleted, as it is at a good end."""
+    return msgspec.json.decode(data, type=JournalEntry) if data else None

@@ -1,0 +1,134 @@
+"""Publish replayed messages, and prove that their stream holds them.
+
+    a stream that acknowledges    its publish ack. A duplicate counts if the message at its sequence is this very one
+    a `no_ack` stream (decide)    the message itself, seen in the stream under its id: no PubAck is to be had,
+                                  and a reply address would make us a requester who is answered with a decision
+
+These classes return proofs only; `replay` acts on them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+from msgspec import Struct
+
+from router.core.crashpoints import crashpoint_sent
+from router.core.message import Effect
+from router.delivery.acked_publisher import AckedPublisher, NotPublished, Receipts
+from router.delivery.api import JetStream
+from router.delivery.connection import head_of
+from router.delivery.stream_reader import open_reader
+
+PATIENCE_S = 5.0  # without news of a message that was sent
+
+
+class Unproven(Struct, frozen=True):
+    """There is no proof. `is_certain`: the stream refused it; else it may be stored after all."""
+
+    cause: str
+    is_certain: bool
+
+
+Proofs = Mapping[str, Unproven | None]  # by effect id; None: it stands there
+
+
+class ReplayPublisher(Protocol):
+    """One subject in one stream. `floor`: the stream's last sequence before anything was sent."""
+
+    stream: str
+    floor: int
+
+    async def send(self, effects: Sequence[Effect]) -> Proofs:
+        """Send all, and wait for the proofs."""
+
+
+class AckedReplayPublisher:
+    """Publishes to a stream that answers with publish acks."""
+
+    def __init__(self, jetstream: JetStream, publisher: AckedPublisher, stream: str, floor: int) -> None:
+        self.stream = stream
+        self.floor = floor
+        self._jetstream = jetstream
+        self._publisher = publisher
+
+    async def send(self, effects: Sequence[Effect]) -> Proofs:
+        told: dict[str, Receipts | NotPublished] = {}
+        all_told = asyncio.Event()
+
+        def tell(effect_id: str, result: Receipts | NotPublished) -> None:
+            told[effect_id] = result
+            if len(told) == len(effects):
+                all_told.set()
+
+        for effect in effects:
+            self._publisher.publish((effect,), partial(tell, effect.id))
+        crashpoint_sent("replay_posted")
+        await all_told.wait()
+        return {effect.id: await self._proof(effect, told[effect.id]) for effect in effects}
+
+    async def _proof(self, effect: Effect, told: Receipts | NotPublished) -> Unproven | None:
+        if isinstance(told, NotPublished):
+            return Unproven(f"{self.stream} did not take it: {told.cause}", is_certain=told.err_code != 0)
+        receipt = told[0]
+        if not receipt.is_duplicate:
+            return None
+        found = await self._jetstream.message(receipt.stream, receipt.sequence)
+        if found is not None and (found.headers.get("Nats-Msg-Id"), found.data) == (effect.id, effect.data):
+            return None
+        return Unproven(
+            f"{self.stream} remembers its id {effect.id} from another message, until its duplicate window ends", is_certain=True
+        )
+
+
+class NoAckReplayPublisher:
+    """Publishes to a `no_ack` stream, and reads it from its floor on."""
+
+    def __init__(self, jetstream: JetStream, stream: str, subject: str, floor: int) -> None:
+        self.stream = stream
+        self.floor = floor
+        self._jetstream = jetstream
+        self._subject = subject
+        self._seen = floor
+
+    async def send(self, effects: Sequence[Effect]) -> Proofs:
+        missing = {effect.id for effect in effects}
+        async with open_reader(self._jetstream, self.stream, self._seen + 1, subject=self._subject, headers_only=True) as reader:
+            for effect in effects:
+                self._jetstream.connection.publish_nowait(
+                    effect.subject, effect.data, "", head_of({**effect.headers, "Nats-Msg-Id": effect.id})
+                )
+            crashpoint_sent("replay_posted")
+            while missing and (found := await reader.read(len(missing), PATIENCE_S)):
+                missing.difference_update(message.headers.get("Nats-Msg-Id", "") for message in found)
+                self._seen = found[-1].sequence
+        doubt = Unproven(f"it was not seen in {self.stream} within {PATIENCE_S:g} s", is_certain=False)
+        return {effect.id: doubt if effect.id in missing else None for effect in effects}
+
+
+class ReplayPublishers:
+    """All publishers of one run, each opened when its subject first occurs."""
+
+    def __init__(self, jetstream: JetStream, publisher: AckedPublisher) -> None:
+        self._jetstream = jetstream
+        self._publisher = publisher
+        self._found: dict[str, ReplayPublisher | None] = {}
+
+    async def find(self, subject: str) -> ReplayPublisher | None:
+        """None: no stream takes the subject, so nothing may be sent there."""
+        if subject not in self._found:
+            self._found[subject] = await self._open(subject)
+        return self._found[subject]
+
+    async def _open(self, subject: str) -> ReplayPublisher | None:
+        names: Sequence[str] = (await self._jetstream.ask("STREAM.NAMES", {"subject": subject})).get("streams") or []
+        info = await self._jetstream.stream(names[0]) if names else None
+        if info is None:
+            return None
+        floor = int(info["state"]["last_seq"])
+        if not info["config"].get("no_ack"):
+            return AckedReplayPublisher(self._jetstream, self._publisher, names[0], floor)
+        return NoAckReplayPublisher(self._jetstream, names[0], subject, floor)

@@ -1,0 +1,214 @@
+"""Replay dead letters: each message is processed once, wherever a replay is killed, and no dead letter is lost or replayed twice.
+
+The letter may go only when the message is proven to stand in its stream, so between the two there is always a moment
+in which both are there. A duplicate window does not cover it: decide's is 0.1 s on purpose, and people come back after
+hours. What covers it is the journal:
+
+    1 begin    make the journal's key ours. Is a replay still running? Refused. Was one killed? Finish it: every message
+               above its floors that bears its secret stands there, so the letter that its id names is removed
+    2 choose   letters, oldest first, a handful at a time; build the messages, id `replay:{letter}:{n}`
+    3 note     the last sequence of each stream that is about to be sent to for the first time      (stored before 4)
+    4 send     and wait for each proof (`publishers`)
+    5 remove   the letters whose messages are proven
+    6 end      the key goes when every outcome is known; if one is in doubt it stays, and the next replay finds out
+
+Killed in 1 the next one begins there again; in 3 nothing was sent; in 4 to 6 the floors and the secret tell what was.
+A process' last bytes reach the server before its death does, but a stream stores a little later than it receives: 1 waits
+for that. A message that fails again makes a new letter; n goes with it as `x-replay-count`, and is capped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.core.crashpoints import crashpoint
+from router.core.errors import RouterError
+from router.core.message import Effect
+from router.delivery.api import JetStream
+from router.delivery.storing import open_publisher
+from router.delivery.stream_reader import open_reader
+from router.operations.deadletters.discard import Progress, remove
+from router.operations.deadletters.journal import JournalEntry, ReplayJournal
+from router.operations.deadletters.original import NotReplayed, ReplayOptions, originals_of
+from router.operations.deadletters.publishers import ReplayPublishers
+from router.operations.deadletters.selection import AT_ONCE, DeadLetterBatch
+from router.operations.observability.tracing_messages import trace_replay
+
+RUN = "x-replay-run"
+CALM_S = 0.25  # after its process is gone: what it sent has been stored by then
+
+
+class EvidenceGone(RouterError):
+    """Messages of an interrupted replay may have left their stream already, so it cannot be proven what was sent."""
+
+    code = "replay_evidence_gone"
+
+
+class ReplayReport(Struct):
+    """What a replay did."""
+
+    sent: int = 0
+    finished: int = 0  # letters of an interrupted replay whose messages stood there already
+    kept: list[NotReplayed] = []
+    is_in_doubt: bool = False  # it stopped early: the next replay finds out what stands there
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.kept and not self.is_in_doubt
+
+
+async def replay(
+    jetstream: JetStream,
+    stream: str,
+    chosen: AsyncIterator[DeadLetterBatch],
+    how: ReplayOptions = ReplayOptions(),  # noqa: B008 - frozen
+    *,
+    rate: float | None = None,
+    is_forgetful: bool = False,
+    on_progress: Progress = lambda *_: None,
+) -> ReplayReport:
+    """Send the chosen letters of `stream` again, at most `rate` a second.
+
+    Raises ReplayRunning, EvidenceGone (unless `is_forgetful`), BrokerUnavailable. Whatever it raises, run it again.
+    """
+    async with _open_run(jetstream, stream) as run:
+        report = ReplayReport(finished=await run.begin(is_forgetful))
+        pace = ReplayRate(rate)
+        async for handful in chosen:
+            report.kept += [NotReplayed(sequence, "there is no such letter") for sequence in handful.absent]
+            await pace.wait_for(len(handful.letters))
+            if not await run.send_again(handful, how, report):
+                report.is_in_doubt = True
+                return report
+            on_progress(handful.looked, handful.total)
+        await run.end()
+        return report
+
+
+async def rehearse(
+    jetstream: JetStream,
+    chosen: AsyncIterator[DeadLetterBatch],
+    how: ReplayOptions = ReplayOptions(),  # noqa: B008 - frozen
+) -> AsyncIterator[Effect | NotReplayed]:
+    """What `replay` would send, and what it would keep; nothing is sent, removed or written down."""
+    async for handful in chosen:
+        for sequence in handful.absent:
+            yield NotReplayed(sequence, "there is no such letter")
+        for found in await originals_of(jetstream, handful.letters, how):
+            yield found
+
+
+class ReplayRate:
+    """A limit of messages per second, counted from the first; None: no limit."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._rate = rate
+        self._loop = asyncio.get_running_loop()
+        self._due = self._loop.time()
+
+    async def wait_for(self, count: int) -> None:
+        if self._rate is not None:
+            await asyncio.sleep(self._due - self._loop.time())
+            self._due = max(self._due, self._loop.time()) + count / self._rate
+
+    @staticmethod
+    def handful(rate: float | None) -> int:
+        """How many letters to take at once, so that the pace is even to the eye."""
+        return AT_ONCE if rate is None else max(1, min(AT_ONCE, int(rate / 10)))
+
+
+class _ReplayRun:
+    """One run of the protocol above, step by step."""
+
+    def __init__(self, jetstream: JetStream, stream: str, journal: ReplayJournal, outlets: ReplayPublishers) -> None:
+        self._jetstream = jetstream
+        self._stream = stream
+        self._journal = journal
+        self._outlets = outlets
+        self._lives = jetstream.connection.reconnect_count
+
+    async def begin(self, is_forgetful: bool) -> int:
+        """Step 1: how many letters of an interrupted replay were removed."""
+        before = await self._journal.begin()
+        if before is None:
+            return 0
+        finished = sum([await self._finish(before, stream, floor, is_forgetful) for stream, floor in before.floors.items()])
+        crashpoint("replay_finished")
+        await self._journal.finished_earlier()
+        return finished
+
+    async def send_again(self, handful: DeadLetterBatch, how: ReplayOptions, report: ReplayReport) -> bool:
+        """Steps 2 to 5; False: something is in doubt."""
+        found = await originals_of(self._jetstream, handful.letters, how)
+        report.kept += [one for one in found if isinstance(one, NotReplayed)]
+        is_certain = True
+        for subject, effects in _group_by_subject(trace_replay([one for one in found if isinstance(one, Effect)])).items():
+            is_certain &= await self._send(subject, effects, report)
+        # Away for a moment, we may have been taken for dead: another replay may have begun.
+        return is_certain and self._jetstream.connection.reconnect_count == self._lives
+
+    async def end(self) -> None:
+        crashpoint("replay_ending")
+        await self._journal.end()
+
+    async def _send(self, subject: str, effects: Sequence[Effect], report: ReplayReport) -> bool:
+        outlet = await self._outlets.find(subject)
+        if outlet is None:
+            report.kept += [NotReplayed(_letter_of(effect.id), f"no stream takes {subject}") for effect in effects]
+            return True
+        if outlet.stream not in self._journal.floors:
+            await self._journal.note(outlet.stream, outlet.floor)
+            crashpoint("replay_noted")
+        proofs = await outlet.send([replace(effect, headers={**effect.headers, RUN: self._journal.run}) for effect in effects])
+        crashpoint("replay_proven")
+        proven = [_letter_of(effect_id) for effect_id, doubt in proofs.items() if doubt is None]
+        await remove(self._jetstream, self._stream, proven)
+        crashpoint("replay_removed")
+        report.sent += len(proven)
+        doubts = {effect_id: doubt for effect_id, doubt in proofs.items() if doubt is not None}
+        report.kept += [NotReplayed(_letter_of(effect_id), doubt.cause) for effect_id, doubt in doubts.items()]
+        return all(doubt.is_certain for doubt in doubts.values())
+
+    async def _finish(self, before: JournalEntry, stream: str, floor: int, is_forgetful: bool) -> int:
+        info = await self._jetstream.stream(stream)
+        if info is None:
+            return 0  # what it sent there is gone, and was lost with the stream
+        first = int(info["state"]["first_seq"])
+        if first > floor + 1 and not is_forgetful:
+            raise EvidenceGone(f"what an interrupted replay sent to {stream} may be gone: it stood above {floor}, {first} is the oldest")
+        finished = 0
+        await asyncio.sleep(CALM_S)
+        async with open_reader(self._jetstream, stream, floor + 1, headers_only=True) as reader:
+            left = reader.total
+            while left > 0 and (found := await reader.read(min(AT_ONCE, left))):
+                left -= len(found)
+                sent = [_letter_of(message.headers["Nats-Msg-Id"]) for message in found if message.headers.get(RUN) in before.runs]
+                finished += await remove(self._jetstream, self._stream, sent)
+        return finished
+
+
+@asynccontextmanager
+async def _open_run(jetstream: JetStream, stream: str) -> AsyncIterator[_ReplayRun]:
+    async with open_publisher(jetstream) as publisher:
+        journal, outlets = ReplayJournal(jetstream, publisher, stream), ReplayPublishers(jetstream, publisher)
+        try:
+            yield _ReplayRun(jetstream, stream, journal, outlets)
+        finally:
+            await journal.close()
+
+
+def _group_by_subject(effects: Iterable[Effect]) -> Mapping[str, Sequence[Effect]]:
+    found: dict[str, list[Effect]] = {}
+    for effect in effects:
+        found.setdefault(effect.subject, []).append(effect)
+    return found
+
+
+def _letter_of(message_id: str) -> int:
+    """`replay:{letter}:{n}`"""
+    return int(message_id.split(":")[1])

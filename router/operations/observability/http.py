@@ -1,0 +1,96 @@
+"""The port for operators: /metrics, /healthz, /readyz.
+
+/healthz   200 as long as the process answers
+/readyz    200 or 503, {"ready": bool, "checks": {name: {"ok": bool, "detail": str}}}
+/metrics   Prometheus' text of the given source, rendered in a thread
+
+`http_protocol` limits the connections and the time of each.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from router.core.errors import Misconfigured
+from router.operations.observability.exposition import CONTENT_TYPE
+from router.operations.observability.http_protocol import GuardedProtocol, OpenConnections
+from router.operations.observability.readiness import Readiness, is_ready
+
+ACCEPT_BACKLOG = 64  # connections accepted in one turn of the loop, before `http_protocol` applies its limit
+
+
+class MetricSource(Protocol):
+    """What /metrics shows: a registry, or a parent process that merges those of its children."""
+
+    async def exposition(self) -> bytes: ...
+
+
+class HttpServer:
+    """A child of the supervision tree: `run` serves until it is cancelled, and can be called again."""
+
+    def __init__(self, host: str, port: int, source: MetricSource, readiness: Readiness) -> None:
+        self._host = host
+        self._port = port
+        self._app = create_application(source, readiness)
+
+    async def run(self, on_started: Callable[[int], None] | None = None) -> None:
+        """Serve. `on_started` is called with the bound port. Raises Misconfigured if the address cannot be bound."""
+        config = uvicorn.Config(
+            self._app,
+            http=partial(GuardedProtocol, open_connections=OpenConnections()),  # type: ignore[arg-type]  # uvicorn calls it like a class
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=2,
+            backlog=ACCEPT_BACKLOG,
+        )
+        config.load()
+        server = uvicorn.Server(config)
+        server.lifespan = config.lifespan_class(config)
+        with _bind(self._host, self._port) as listener:
+            # Not `serve()`: it would handle the process' signals, which the supervision tree handles.
+            await server.startup([listener])
+            try:
+                if on_started is not None:
+                    on_started(listener.getsockname()[1])
+                await server.main_loop()
+            finally:
+                await server.shutdown([listener])
+
+
+def create_application(source: MetricSource, readiness: Readiness) -> Starlette:
+    """The three pages as an ASGI application."""
+
+    async def metrics(_: Request) -> Response:
+        return Response(await source.exposition(), media_type=CONTENT_TYPE)
+
+    async def healthz(_: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def readyz(_: Request) -> Response:
+        checks = readiness()
+        ready = is_ready(checks)
+        body = msgspec.json.encode({"ready": ready, "checks": checks})
+        return Response(body, status_code=200 if ready else 503, media_type="application/json")
+
+    return Starlette(routes=[Route("/metrics", metrics), Route("/healthz", healthz), Route("/readyz", readyz)])
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address[:2], family=family, backlog=ACCEPT_BACKLOG)
+    except OSError as exc:
+        advice = "name a free port, 0 for any, or an address of this host in http_host"
+        raise Misconfigured("http_port", f"{host}:{port} cannot be bound ({exc.strerror}): {advice}") from exc

@@ -1,0 +1,138 @@
+"""Logs: one JSON object a line on standard error (or text for people), with secrets and logins masked. Logging never raises.
+
+A line is bounded: long texts are cut, long lists keep their first items, and a line that is still too long keeps only texts and numbers.
+
+    log = logs.logger(__name__)
+    log.info(events.LETTER_STORED, subject=…, reason=…)
+
+The level is checked before a line is built. In a program that imports the router and never calls `configure`, the lines go to
+`logging` (`library`), however it uses structlog. Lines of other libraries (uvicorn, asyncio) get the same form.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any, TextIO, cast
+
+import orjson
+import structlog
+from structlog.typing import ExcInfo, FilteringBoundLogger, Processor
+
+from router.core.masking import hide_logins, mask_secrets, shorten, truncate
+from router.operations.observability.library import MAX_LINE, MAX_TRACEBACK, LibraryLogger
+
+LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+}
+
+
+_SHORT = 1024  # characters of each text in a line that would be too long
+
+
+def logger(name: str) -> FilteringBoundLogger:
+    """A logger that adds the module's name. It can be created before `configure` is called."""
+    return cast(FilteringBoundLogger, structlog.wrap_logger(None, wrapper_class=cast(type[FilteringBoundLogger], _bind), module=name))
+
+
+def configure(level: str = "info", style: str = "json", stream: TextIO | None = None, **facts: object) -> None:
+    """Called once, before the first line. `level`: one of LEVELS; `style`: json | console; `stream`: standard error.
+
+    `facts` are added to every line of the router: which process it is, for instance.
+    """
+    out = stream or sys.stderr
+    renderers: list[Processor] = [*([_json_exception, _render_json] if style == "json" else [_console(out), _cut_line]), _hide_logins]
+    structlog.configure(
+        processors=[_add_facts(facts), *_facts(), _truncate_and_mask, *renderers],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.WriteLoggerFactory(file=out),
+        cache_logger_on_first_use=True,
+    )
+    _format_other_loggers(LEVELS[level], renderers, out)
+
+
+def _bind(logger: object, **parts: Any) -> FilteringBoundLogger:
+    """A logger as `configure` set it up. Without that the router is a library, and the program may use structlog itself."""
+    config = structlog.get_config()
+    if _truncate_and_mask not in config["processors"]:
+        return cast(FilteringBoundLogger, LibraryLogger(parts["context"]["module"]))
+    kind: Callable[..., FilteringBoundLogger] = config["wrapper_class"]
+    return kind(logger, **parts)
+
+
+def _console(out: TextIO) -> Processor:
+    # With Rich installed the default prints the local variables of a traceback: payloads and secrets among them.
+    return structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=_write_traceback)
+
+
+def _write_traceback(out: TextIO, exc_info: ExcInfo) -> None:
+    """Shortened, because an exception may quote a text payload."""
+    text = io.StringIO()
+    structlog.dev.plain_traceback(text, exc_info)
+    out.write(shorten(text.getvalue(), MAX_TRACEBACK))
+
+
+def _facts() -> list[Processor]:
+    return [structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True)]
+
+
+def _format_other_loggers(level: int, renderers: list[Processor], out: TextIO) -> None:
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *_facts()],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _truncate_and_mask, *renderers],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
+
+
+def _add_facts(facts: Mapping[str, object]) -> Processor:
+    def add(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        event.update(facts)
+        return event
+
+    return add
+
+
+def _truncate_and_mask(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    return cast(Mapping[str, Any], mask_secrets(truncate(event)))
+
+
+def _hide_logins(_logger: object, _method: str, line: Any) -> str:
+    """Runs last: an exception of a library may quote an address with a login."""
+    return hide_logins(line)
+
+
+def _cut_line(_logger: object, _method: str, line: Any) -> str:
+    return shorten(line, MAX_LINE)
+
+
+def _json_exception(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    formatted = structlog.processors.format_exc_info(logger, method, event)
+    if "exception" in formatted:
+        formatted["exception"] = shorten(formatted["exception"], MAX_TRACEBACK)
+    return formatted
+
+
+def _render_json(_logger: object, _method: str, event: Mapping[str, Any]) -> str:
+    line = _as_json(event)
+    if len(line) <= MAX_LINE:
+        return line
+    short = {key: shorten(value, _SHORT) if isinstance(value, str) else value for key, value in event.items()}
+    return _as_json({key: value for key, value in short.items() if isinstance(value, str | int | float | None)})
+
+
+def _as_json(event: Mapping[str, Any]) -> str:
+    try:
+        return orjson.dumps(event, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:
+        # Text that is not UTF-8 (a header, a reply subject) and integers above 64 bits: the slower encoder escapes them.
+        return json.dumps(event, default=str, skipkeys=True)

@@ -1,0 +1,22 @@
+"""Decide requests: five forms read as one, replayed or decided by policy, answered, pushed. Meaning only; delivery does the rest."""
+
+from router.routing.decide.handler import DecideHandler, DecideMeter, DecideRules
+from router.routing.decide.idempotency_cache import CacheResult, IdempotencyCache
+from router.routing.decide.push import AssignmentBucket, AssignmentPusher, PushRules
+from router.routing.decide.read import RequestLimits, RequestReading, read
+from router.routing.decide.recorder import DecisionRecorder
+
+__all__ = [
+    "AssignmentBucket",
+    "AssignmentPusher",
+    "CacheResult",
+    "DecideHandler",
+    "DecideMeter",
+    "DecideRules",
+    "DecisionRecorder",
+    "IdempotencyCache",
+    "PushRules",
+    "RequestLimits",
+    "RequestReading",
+    "read",
+]

@@ -1,0 +1,41 @@
+"""The assignment of a decision: its record for the bucket, and what is published of a record (docs/contracts.md#assignments).
+
+Both are pure. The assignment is built from the record alone, so it is the same when another process publishes it again.
+"""
+
+from __future__ import annotations
+
+from router.contracts.assignment import assignment_id_of
+from router.contracts.assignment_record import AssignmentRecord, content_of, record_bytes
+from router.contracts.decision import Decision
+from router.contracts.headers import traceparent_in
+from router.contracts.request import RouteRequest
+from router.core.message import Effect, Message
+
+
+def assignment_id(request: RouteRequest) -> str:
+    """The UUID of a request's assignment, and the bucket's key for its record."""
+    return assignment_id_of(request.tenant_id, request.request_key)
+
+
+def record_of(request: RouteRequest, message: Message, decision: Decision, default_subject: str) -> bytes:
+    """The record of a decision; the reader has checked the request's own subject against the allow list."""
+    return record_bytes(
+        assignment_id(request),
+        request,
+        decision,
+        subject=request.assignment_subject or default_subject,
+        traceparent=traceparent_in(message.headers),
+        content=content_of(request, message.data),
+    )
+
+
+def build_effect(record: AssignmentRecord, of: str, tenant: str) -> Effect:
+    """The stored assignment as the effect that workers receive; `of`, its id, is its Nats-Msg-Id."""
+    return Effect(record.subject, bytes(record.assignment), of, record.headers, owner=tenant)
+
+
+def is_same_request(record: AssignmentRecord, request: RouteRequest, message: Message) -> bool:
+    """Whether the record was made from this content; not asked where an `idempotency_key` stands for it, on either side."""
+    content = content_of(request, message.data)
+    return content is None or record.content is None or content == record.content

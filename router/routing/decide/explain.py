@@ -1,0 +1,68 @@
+"""A recorded decision as JSON for operators: its inputs, its answer, and whether a new evaluation gives the same answer.
+
+    {at_ms, request, policy{tenant_id, policy_id, version}, states, remembered?, previous?, decision | error,
+     again{decision | error, is_same, trace[{stage, subject, verdict}], doubt?} | again{gone}}
+
+A `doubt` says why the record is too little to be sure: a payload or a masked value took part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import to_builtins
+
+from router.contracts.decision import Decision, Refusal
+from router.contracts.request import RouteRequest
+from router.routing.policy import Policy, ProviderState, RecordedDecision, Reevaluation, is_same_choice, reevaluate
+
+Fields = dict[str, object]
+
+
+def explain_decision(case: RecordedDecision, policy: Policy | None) -> Fields:
+    """`policy`: the very version that decided the case; None when it is not kept any more."""
+    made = _describe_reevaluation(reevaluate(policy, case), case) if policy is not None else {"gone": _describe_missing_version(case)}
+    known: Fields = {
+        "at_ms": case.at_ms,
+        "request": encode_request(case.request),
+        "policy": {"tenant_id": case.policy_tenant_id, "policy_id": case.policy_id, "version": case.policy_version},
+        "states": {name: _describe_state(state, case.now) for name, state in sorted(case.states.items())},
+        "remembered": case.remembered,
+        "previous": to_builtins(case.previous),
+        **encode_answer(case.answer),
+        "again": made,
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def encode_request(request: RouteRequest) -> Fields:
+    """The request's fields; absent ones are left out."""
+    fields: Mapping[str, object] = to_builtins(request, enc_hook=dict)
+    return {name: value for name, value in fields.items() if value not in (None, {}, False)}
+
+
+def encode_answer(answer: Decision | Refusal) -> Fields:
+    """The answer as a requester gets it: `decision`, or else `error`."""
+    fields: Mapping[str, object] = to_builtins(answer, enc_hook=dict)
+    name = "decision" if isinstance(answer, Decision) else "error"
+    return {name: {key: value for key, value in fields.items() if value is not None}}
+
+
+def _describe_reevaluation(made: Reevaluation, case: RecordedDecision) -> Fields:
+    told: Fields = {
+        **encode_answer(made.answer),
+        "is_same": is_same_choice(made.answer, case.answer),
+        "trace": to_builtins(made.steps),
+    }
+    return told if made.doubt is None else {**told, "doubt": made.doubt}
+
+
+def _describe_state(state: ProviderState, now: float) -> Fields:
+    """`shut_for_ms`: for how long its breaker would still have blocked it; another process cannot read this one's clock."""
+    shut_for_ms = round((state.blocked_until - now) * 1000) if state.blocked_until > now else None
+    known = {"shut_for_ms": shut_for_ms, "latency_ms": state.latency_ms, "cost": state.cost}
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _describe_missing_version(case: RecordedDecision) -> str:
+    return f"version {case.policy_version} of {case.policy_tenant_id}/{case.policy_id} is not kept any more"

@@ -1,0 +1,292 @@
+"""A decide request in, an outcome out: read, replay, tenant, policy, decision, answer. Pure but for its own memories.
+
+    not readable, wrong tenant       -> Dead: an error reply, and a dead letter
+    a routing answer that says no    -> Done: it was answered
+    a decision                       -> Done, and cached for the same request, sent again
+    a policy with extensions         -> an awaitable of the same: they are called first, and after
+    a decision to be pushed          -> an awaitable of the same (`push`): its assignment is an effect
+    a push that is not served here   -> Done, with a warning in the answer
+
+A policy without extensions stays on this synchronous path: no task, future, lock, log line or metadata object.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from router.contracts.decision import (
+    EXPIRED,
+    INVALID_REQUEST,
+    POLICY_NOT_FOUND,
+    RATE_LIMIT_EXCEEDED,
+    UNAUTHORIZED,
+    Decision,
+    Refusal,
+    SkippedAssignment,
+)
+from router.contracts.headers import Violation, traceparent_in
+from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
+from router.contracts.request import RouteRequest
+from router.core.clock import Clock, steady, wall
+from router.core.message import Message
+from router.core.outcome import Done, Fault, Outcome, Receipt
+from router.routing.decide.idempotency_cache import CacheResult, IdempotencyCache
+from router.routing.decide.previous import PREVIOUS_REQUEST, find_previous
+from router.routing.decide.push import CONFLICT, SWITCHED_OFF, AssignmentPusher, PushedAssignment
+from router.routing.decide.read import RequestLimits, read
+from router.routing.decide.recorder import Evaluator
+from router.routing.decide.replies import refuse_request, reply_to, reply_without_assignment
+from router.routing.decide.single_flight import SingleFlight
+from router.routing.extensions import ExtensionRegistry, Invoker, NullCaller, PipelineResult, PipelineRunner
+from router.routing.policy import (
+    NO_STATES,
+    Policy,
+    PolicyFinder,
+    PreviousAttempt,
+    ProviderStates,
+    RateLimits,
+    Sessions,
+    evaluate,
+    session_of,
+)
+from router.routing.reports.assignment_lookup import AssignmentLookup
+
+TOO_OLD = Refusal(EXPIRED, "The request waited longer than decide.max_age_ms")
+UNWANTED = Refusal(EXPIRED, "The request waited longer than admission.patience_ms: its answer is no longer waited for")
+REPLY_TO = "Reply-To"
+FOREIGN_TENANT = Fault(TENANT_FORBIDDEN, "This tenant is not served here", "message.tenant_id", STAGE_TENANT)
+
+
+class DecideMeter(Protocol):
+    """Counts decisions. Called for every message, so it must be cheap."""
+
+    def on_decision(self, request: RouteRequest, answer: Decision | Refusal, seconds: float) -> None: ...
+
+    def on_violations(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
+
+    def on_replay(self) -> None: ...
+
+    def on_assignment_skipped(self, reason: str) -> None:
+        """A requested assignment was not made; the answer says why."""
+
+    def on_session(self, outcome: str) -> None: ...
+
+
+class DecideRules(Struct, frozen=True, kw_only=True):
+    """Settings of the handler. Durations are seconds."""
+
+    limits: RequestLimits = RequestLimits()
+    tenants_allowed: frozenset[str] = frozenset()  # empty = all
+    max_age: float | None = None
+    patience: float = math.inf  # of a requester that names its inbox and has nothing pushed
+    pipeline_timeout: float = 30.0  # of a policy that says no timeout_ms
+
+
+class DecideHandler:
+    """Answers decide requests by policy. Called by delivery with one message at a time."""
+
+    def __init__(
+        self,
+        policies: PolicyFinder,
+        meter: DecideMeter,
+        *,
+        rules: DecideRules = DecideRules(),  # noqa: B008 - frozen
+        cache: IdempotencyCache | None = None,
+        sessions: Sessions | None = None,
+        rates: RateLimits | None = None,
+        push: AssignmentPusher | None = None,
+        extensions: PipelineRunner | None = None,
+        assignments: AssignmentLookup | None = None,
+        states: Callable[[str], ProviderStates] = lambda _: NO_STATES,
+        on_decision: Callable[[str, Decision], None] = lambda *_: None,
+        evaluate: Evaluator = evaluate,
+        now: Clock = steady,
+        today: Clock = wall,
+    ) -> None:
+        self._policies = policies
+        self._meter = meter
+        self._rules = rules
+        self._cache = cache if cache is not None else IdempotencyCache(clock=now)
+        self._sessions = sessions if sessions is not None else Sessions(clock=now)
+        self._rates = rates if rates is not None else RateLimits()
+        self._push = push
+        self._extensions = (
+            extensions if extensions is not None else PipelineRunner(ExtensionRegistry(), Invoker(NullCaller()))
+        )  # none is registered
+        self._in_progress: SingleFlight[None] = SingleFlight()
+        self._assignments = assignments  # assignments of earlier requests, for those that follow one up
+        self._states = states  # of a tenant's providers; NO_STATES costs nothing
+        self._on_decision = on_decision  # told of each decision that looked at states: it may be a breaker's probe
+        self._evaluate = evaluate  # the engine's own, or the same recorded
+        self._now = now
+        self._today = today
+
+    def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
+        started = self._now()
+        reading = read(message, self._rules.limits)
+        if reading.violations:
+            self._meter.on_violations(message, reading.violations)
+        request = reading.asked
+        if isinstance(request, Fault):
+            return refuse_request(request, reading, INVALID_REQUEST)
+        if self._rules.tenants_allowed and request.tenant_id not in self._rules.tenants_allowed:
+            return refuse_request(FOREIGN_TENANT, reading, UNAUTHORIZED)
+        known = self._cache.recall(request, message.data)
+        if known is not CacheResult.NEW:
+            return self._answer(request, self._replay(known), started)
+        if PREVIOUS_REQUEST in request.context and self._assignments is not None:
+            return self._follow_up(self._assignments, request, message, started)
+        return self._start(request, message, started, None)
+
+    def _start(
+        self, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
+    ) -> Outcome | Awaitable[Outcome]:
+        if request.push_assignment and self._push is not None and self._push.find_skip_reason(request.tenant_id) is None:
+            return self._start_assignment(self._push, request, message, started, previous)
+        answer = self._decide(request, message, started, previous)
+        if isinstance(answer, Decision):
+            self._cache.remember(request, message.data, answer)
+        elif isinstance(answer, Policy):
+            return self._decide_in_pipeline(answer, request, message, started, previous)
+        return self._answer(request, answer, started)
+
+    def _answer(self, request: RouteRequest, answer: Decision | Refusal, started: float) -> Done:
+        self._meter.on_decision(request, answer, self._now() - started)
+        if request.push_assignment and isinstance(answer, Decision) and (skipped := self._find_skip_reason(request)) is not None:
+            self._meter.on_assignment_skipped(skipped.reason)
+            return Done(reply=reply_without_assignment(request, answer, skipped))
+        return Done(reply=reply_to(request, answer))
+
+    def _find_skip_reason(self, request: RouteRequest) -> SkippedAssignment | None:
+        """Why this request is decided without the assignment that it asks for; None: it gets one."""
+        return SWITCHED_OFF if self._push is None else self._push.find_skip_reason(request.tenant_id)
+
+    def _replay(self, known: Decision | CacheResult) -> Decision | Refusal:
+        if isinstance(known, CacheResult):
+            return CONFLICT
+        self._meter.on_replay()
+        return known
+
+    async def _follow_up(self, known: AssignmentLookup, request: RouteRequest, message: Message, started: float) -> Outcome:
+        """Handle a request that follows up another of its tenant. Raises BrokerUnavailable while that assignment cannot be read."""
+        previous = await find_previous(known, request)
+        again = self._cache.recall(request, message.data)  # its twin may have come meanwhile
+        if again is not CacheResult.NEW:
+            return self._answer(request, self._replay(again), started)
+        outcome = self._start(request, message, started, previous)
+        return await outcome if isinstance(outcome, Awaitable) else outcome
+
+    async def _decide_in_pipeline(
+        self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
+    ) -> Outcome:
+        """Decide in the pipeline. Concurrent duplicates wait for the first and get its decision; after a refusal each tries itself."""
+        key = (request.tenant_id, request.request_key)
+        if not self._in_progress.try_acquire(key):
+            await self._in_progress.acquire(key)
+        try:
+            known = self._cache.recall(request, message.data)
+            if known is not CacheResult.NEW:
+                return self._answer(request, self._replay(known), started)
+            ran = self._run_pipeline(policy, request, message, started, previous)
+            answer = ran if isinstance(ran, Refusal) else (await ran).answer
+            if isinstance(answer, Decision):
+                self._cache.remember(request, message.data, answer)
+            return self._answer(request, answer, started)
+        finally:
+            self._in_progress.release(key)
+
+    def _run_pipeline(
+        self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
+    ) -> Refusal | Awaitable[PipelineResult]:
+        """The policy's pipeline around its decision; its time runs from the start of handling."""
+        if policy.refusal is None and (limited := self._check_rate(policy, request, started)) is not None:
+            return limited
+        timeout_s = self._rules.pipeline_timeout if policy.timeout_ms is None else policy.timeout_ms / 1000
+        return self._extensions.run(
+            policy,
+            request,
+            lambda changed: self._choose(policy, changed, self._now(), previous),
+            deadline=started + timeout_s,
+            traceparent=traceparent_in(message.headers),
+            size=len(message.data),
+        )
+
+    def _start_assignment(
+        self, push: AssignmentPusher, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
+    ) -> Outcome | Awaitable[Outcome]:
+        refusal = push.find_refusal(request)
+        if refusal is not None:
+            return self._answer(request, refusal, started)
+        return self._push_assignment(push, request, message, started, previous)
+
+    async def _push_assignment(
+        self, push: AssignmentPusher, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
+    ) -> Outcome:
+        """The stored assignment is the decision: it is created first, then published as an effect of this message.
+
+        Raises BrokerUnavailable while it cannot be stored: the consumer waits, and no decision is sent that may not be kept.
+        """
+
+        def decide() -> Decision | Refusal | Awaitable[PipelineResult]:
+            decided = self._decide(request, message, started, previous)
+            return self._run_pipeline(decided, request, message, started, previous) if isinstance(decided, Policy) else decided
+
+        pushed = await push(request, message, decide)
+        if not isinstance(pushed, PushedAssignment):
+            return self._answer(request, pushed, started)
+        if pushed.is_replay:
+            self._meter.on_replay()
+
+        seconds = self._now() - started
+
+        async def remember(_: Sequence[Receipt]) -> None:
+            # Not before its assignment is stored: until then the answer may still be that there is no room for it.
+            self._cache.remember(request, message.data, pushed.decision, pushed.content)
+            self._meter.on_decision(request, pushed.decision, seconds)
+
+        return Done((pushed.effect,), reply_to(request, pushed.decision), remember)
+
+    def _decide(self, request: RouteRequest, message: Message, now: float, previous: PreviousAttempt | None) -> Decision | Refusal | Policy:
+        """The answer; or the policy, where its extensions must be called first."""
+        if self._rules.max_age is not None and self._today() - message.stored_at > self._rules.max_age:
+            return TOO_OLD
+        if REPLY_TO in message.headers and not request.push_assignment and self._today() - message.stored_at > self._rules.patience:
+            return UNWANTED
+        policy = self._policies.find(request.tenant_id, request.policy_id)
+        if policy is None:
+            return Refusal(POLICY_NOT_FOUND, f"Policy not found: {request.policy_id}", {"policy_id": request.policy_id})
+        if not policy.pipeline.is_empty:
+            return policy
+        limited = self._check_rate(policy, request, now) if policy.rate_limit is not None else None
+        return self._choose(policy, request, now, previous) if limited is None else limited
+
+    def _check_rate(self, policy: Policy, request: RouteRequest, now: float) -> Refusal | None:
+        wait_ms = self._rates.allow(policy, request.tenant_id, now)
+        return None if wait_ms is None else Refusal(RATE_LIMIT_EXCEEDED, "Rate limit exceeded", {"retry_after_ms": wait_ms})
+
+    def _choose(self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None) -> Decision | Refusal:
+        if policy.sticky is None or (session := session_of(policy, request)) is None:
+            return self._evaluate_with_states(policy, request, now, previous=previous)
+        remembered = self._sessions.recall(request.tenant_id, policy.policy_id, session)
+        decision = self._evaluate_with_states(policy, request, now, remembered=remembered, previous=previous)
+        if isinstance(decision, Refusal):
+            return decision
+        if remembered == decision.provider_id:
+            self._meter.on_session("hit")
+        else:
+            self._meter.on_session("miss" if remembered is None else "moved")
+            self._sessions.remember(request.tenant_id, policy.policy_id, session, decision.provider_id, policy.sticky.ttl_s)
+        return decision
+
+    def _evaluate_with_states(
+        self, policy: Policy, request: RouteRequest, now: float, *, remembered: str | None = None, previous: PreviousAttempt | None = None
+    ) -> Decision | Refusal:
+        states = self._states(request.tenant_id)
+        decision = self._evaluate(policy, request, states=states, now=now, remembered=remembered, previous=previous)
+        if states is not NO_STATES and isinstance(decision, Decision):
+            self._on_decision(request.tenant_id, decision)
+        return decision

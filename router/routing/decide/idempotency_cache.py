@@ -1,0 +1,111 @@
+"""One request gets one answer: this instance's decisions, cached by request identity.
+
+Only decisions are cached: a refusal has no effect that could happen twice, and a client that asks again after its policy
+was mended should get a new answer. When an entry is gone, the deterministic draw gives the same decision again.
+
+The same request is the same content (`contracts.content`): a fresh trace id and another order of keys change nothing.
+
+Operators look decisions up in the same cache by a request's ids. It has no index for them: they wait for a search.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum
+
+from msgspec import Struct
+
+from router.contracts.content import digest, is_same
+from router.contracts.decision import EXECUTED_EXTENSIONS, Decision
+from router.contracts.request import RouteRequest
+from router.core.bounded_cache import BoundedCache, weight_of
+from router.core.clock import Clock, steady
+
+KILOBYTE = 1024  # of one weight
+MOST_KEPT = 16 * KILOBYTE  # bytes of a request that are kept as they are; of a larger one a digest, which costs as much as reading it
+AT_ONCE = 2_000  # entries looked at in one turn of the loop: about a millisecond
+
+
+class CacheResult(Enum):
+    """The result of a lookup that finds no decision."""
+
+    NEW = "new"
+    CONFLICT = "conflict"  # the same identity came with other content
+
+
+class CachedDecision(Struct, frozen=True, gc=False):
+    """One decision, and the ids of its request."""
+
+    decision: Decision
+    content: bytes | str | None  # the request's bytes; of large ones a digest; None: an idempotency key stands for the request
+    answer_id: str
+    message_id: str | None
+    trace_id: str | None
+    has_request_id: bool  # else `answer_id` is a message id too, the payload's own
+
+    def has_ids(self, request_id: str | None, message_id: str | None) -> bool:
+        is_message = message_id in (None, self.message_id) or (message_id == self.answer_id and not self.has_request_id)
+        return is_message and request_id in (None, self.answer_id)
+
+
+class IdempotencyCache:
+    """At most `limit` decisions for `ttl_s` seconds each; the least recently used one is dropped first."""
+
+    def __init__(self, limit: int = 100_000, ttl_s: float = 600.0, clock: Clock = steady) -> None:
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._known: BoundedCache[str, CachedDecision] = BoundedCache(limit)
+
+    def recall(self, request: RouteRequest, data: bytes) -> Decision | CacheResult:
+        """The decision of the same request, NEW, or CONFLICT."""
+        known = self._known.get(f"{request.tenant_id}\0{request.request_key}", self._clock())
+        if known is None:
+            return CacheResult.NEW
+        return known.decision if _is_same(known.content, data) else CacheResult.CONFLICT
+
+    def remember(self, request: RouteRequest, data: bytes, decision: Decision, digested: str | None = None) -> None:
+        """`digested`: the digest of the request's content, where it is known already."""
+        size, weight = len(data), 1
+        content: bytes | str | None = None
+        if size <= MOST_KEPT:  # keeping the bytes costs an ordinary request nothing
+            weight += size // KILOBYTE
+        if request.idempotency_key is None:
+            content = data if size <= MOST_KEPT else digested or digest(data)
+        has_id = request.request_id is not None
+        known = CachedDecision(decision, content, request.answer_id, request.message_id, request.trace_id, has_id)
+        now = self._clock()
+        if EXECUTED_EXTENSIONS in decision.metadata:  # of no plan: its metadata may hold what extensions added
+            weight += weight_of(decision.metadata)
+        key = f"{request.tenant_id}\0{request.request_key}"  # `_key` in place
+        self._known.put(key, known, now + self._ttl_s, now, owner=request.tenant_id, weight=weight)
+
+    async def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> CachedDecision | None:
+        """The newest decision of a tenant's request that went by these ids; at least one is given."""
+        for given in (request_id, message_id):  # most requests are kept under one of them
+            known = self._known.peek(_key(tenant_id, given), self._clock()) if given is not None else None
+            if known is not None and known.has_ids(request_id, message_id):
+                return known
+        return await self._search(tenant_id, request_id, message_id)
+
+    async def _search(self, tenant_id: str, request_id: str | None, message_id: str | None) -> CachedDecision | None:
+        keys, mine = self._known.keys(), _key(tenant_id, "")
+        for last in range(len(keys), 0, -AT_ONCE):
+            for key in reversed(keys[max(0, last - AT_ONCE) : last]):
+                if key.startswith(mine) and (known := self._known.peek(key, self._clock())) and known.has_ids(request_id, message_id):
+                    return known
+            await asyncio.sleep(0)
+        return None
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def _is_same(content: bytes | str | None, data: bytes) -> bool:
+    if content is None or content == data:
+        return True
+    return digest(data) == content if isinstance(content, str) else is_same(content, data)
+
+
+def _key(tenant_id: str, request_key: str) -> str:
+    """A text, not a tuple, which the collector would look at. No tenant id holds a zero byte."""
+    return f"{tenant_id}\0{request_key}"

@@ -1,0 +1,101 @@
+"""A request's tenant and ids, read before the request itself: enough for the tenant's share, and for an answer that refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from router.contracts.answer import failure
+from router.contracts.decision import OVERLOADED
+from router.contracts.flow import read_body
+from router.contracts.headers import message_id_in, tenant_in
+from router.contracts.malformed import Malformed, invalid_field
+from router.core.ids import is_opaque
+from router.routing.decide import fields
+from router.routing.decide.read import RequestLimits
+
+NOT_SERVED = "_not_served"  # no tenant's name: the share of all that are not served here, however many names they make up
+LARGEST = 65_536  # bytes that are read for this alone; a larger request waits for its stored copy
+
+
+NONE: Set[str] = frozenset()
+
+
+class RequestOrigin(Struct, frozen=True, gc=False):
+    """The tenant of a request, and the ids that its answer bears."""
+
+    tenant_id: str
+    answer_id: str | None
+    trace_id: str | None
+
+
+def read_origin(data: bytes, headers: Mapping[str, str], limits: RequestLimits, served: Set[str] = NONE) -> RequestOrigin | None:
+    """Whose request it is; None: only its stored copy can be handled. `served`: the tenants that are, all where it is empty.
+
+    That is so for what cannot be read, what is large, and an assignment that has no id of its own: its identity is its place in the
+    stream, and handled twice it would be pushed twice.
+    """
+    if len(data) > LARGEST:
+        return None
+    try:
+        asker = _read(data, headers, limits)
+    except Malformed:
+        return None
+    if served and asker is not None and asker.tenant_id not in served:
+        return RequestOrigin(NOT_SERVED, asker.answer_id, asker.trace_id)
+    return asker
+
+
+def _read(data: bytes, headers: Mapping[str, str], limits: RequestLimits) -> RequestOrigin | None:
+    body = _body(data, headers, limits)
+    inner = body.get("message")
+    if type(inner) is not dict:
+        inner = body
+    tenant_id = header_id = None
+    if headers:
+        tenant_id, header_id = tenant_in(headers), message_id_in(headers)
+    if tenant_id is None:
+        tenant_id = fields.read_tenant(body, inner)
+    answer_id = _id("request_id", body, inner)
+    if answer_id is None:
+        if header_id is None and _pushes(body) and fields.read_idempotency_key(body, inner) is None:
+            return None
+        answer_id = _id("message_id", body, inner) or header_id
+    return RequestOrigin(tenant_id, answer_id, _id("trace_id", body, inner))
+
+
+def _body(data: bytes, headers: Mapping[str, str], limits: RequestLimits) -> dict[str, Any]:
+    """The body as the handler reads it, without the handler's checks."""
+    if data[:1] != b"{":
+        return read_body(data, headers, limits.max_payload_bytes, limits.max_depth)
+    try:
+        body: dict[str, Any] = orjson.loads(data)
+    except orjson.JSONDecodeError as exc:
+        raise invalid_field("message", "message", "a JSON object") from exc
+    return body
+
+
+def _pushes(body: dict[str, Any]) -> bool:
+    return fields.read_push(body.get("push_assignment"))
+
+
+def _id(name: str, body: dict[str, Any], inner: dict[str, Any]) -> str | None:
+    value = body.get(name) or inner.get(name)
+    return value if value is not None and type(value) is str and is_opaque(value) else None
+
+
+_REFUSAL = failure(OVERLOADED, "More requests wait than can be answered in time; ask again later, under the same request id")
+_HEAD = _REFUSAL.partition(b'"},"context":{')[0]  # once: this is said to a flood, a message at a time
+
+
+def build_overload_reply(asker: RequestOrigin, retry_after_ms: int) -> bytes:
+    """The answer to a request above its tenant's share."""
+    context: dict[str, str] = {}
+    if asker.answer_id is not None:
+        context["request_id"] = asker.answer_id
+    if asker.trace_id is not None:
+        context["trace_id"] = asker.trace_id
+    return b'%b","details":{"retry_after_ms":%d}},"context":%b}' % (_HEAD, retry_after_ms, orjson.dumps(context))

@@ -1,0 +1,150 @@
+"""Push a decision as an assignment: the stored assignment counts, whichever instance stored it (docs/contracts.md#stored-assignment).
+
+    create in the bucket   ours       -> publish it, answer with our decision
+                           an earlier -> publish that again (a crash may lie between), answer with the decision inside
+    no decision now        an earlier -> the same: the policy may have changed, the worker has its work
+                           none       -> the refusal
+
+Switched off, or not for this tenant: the request is decided without an assignment, as the specification's acceptance has it, and the
+answer carries a warning, so that it does not look like work under way. More than this tenant's share of the stream: refused before
+anything is decided, for the same request may be sent again later. It is a routing answer, so no dead letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from msgspec import Struct
+
+from router.contracts.assignment import SUBJECT
+from router.contracts.assignment_record import read_record
+from router.contracts.decision import INVALID_REQUEST, OVERLOADED, Decision, Refusal, SkippedAssignment
+from router.contracts.request import RouteRequest
+from router.core import ids
+from router.core.errors import StorageFull
+from router.core.message import Effect, Message
+from router.routing.decide.assign import assignment_id, build_effect, is_same_request, record_of
+from router.routing.decide.single_flight import SingleFlight
+from router.routing.extensions import PipelineResult
+
+CONFLICT = Refusal(INVALID_REQUEST, "This request id was used for a different request", {"field": "request_id"})
+SWITCHED_OFF = SkippedAssignment("assignment_disabled", "This router pushes no assignments: the decision was made without one")
+FOREIGN_TENANT = SkippedAssignment("assignment_tenant_forbidden", "This tenant may not push assignments: the decision was made without one")
+
+FULL = Refusal(
+    OVERLOADED, "There is no room for more assignments now; send it again", {"cause": StorageFull.code, "retry_after_ms": 10_000}
+)
+OVER_SHARE = Refusal(
+    OVERLOADED,
+    "This tenant's assignments take more than its share of their stream; send it again",
+    {"cause": "tenant_share", "retry_after_ms": 10_000},
+)
+
+Decide = Callable[[], Decision | Refusal | Awaitable[PipelineResult]]  # awaited where extensions are asked first
+
+
+class AssignmentBucket(Protocol):
+    """The bucket of known assignments. While it cannot be asked both raise BrokerUnavailable, and the subscription waits.
+
+    Poison: what it can never take.
+    """
+
+    async def find(self, key: str) -> bytes | None: ...
+
+    async def create(self, key: str, record: bytes) -> bytes:
+        """What stands under the key once this returns: the record, or the one that was there before. StorageFull: it is full."""
+
+
+class AssignmentShares(Protocol):
+    """What each tenant holds of the stream of assignments."""
+
+    def is_over(self, tenant: str) -> bool: ...
+
+    def add(self, tenant: str, size: int) -> None: ...
+
+
+class UnlimitedShares:
+    """No shares: every tenant may fill the stream."""
+
+    def is_over(self, tenant: str) -> bool:
+        return False
+
+    def add(self, tenant: str, size: int) -> None: ...
+
+
+class PushRules(Struct, frozen=True, kw_only=True):
+    """Settings `assignment.*` (docs/contracts.md#assignments)."""
+
+    enabled: bool = True
+    tenants_allowed: frozenset[str] = frozenset()  # empty = all
+    subject: str = SUBJECT  # for requests that name none
+
+
+class PushedAssignment(Struct, frozen=True):
+    """A decision with its assignment. `is_again`: the request was decided before. `content`: the digest of what was asked."""
+
+    decision: Decision
+    effect: Effect
+    is_replay: bool
+    content: str | None = None
+
+
+class AssignmentPusher:
+    """Decides, and stores the assignment. Concurrent duplicates of one request wait for the first of them."""
+
+    def __init__(self, bucket: AssignmentBucket, rules: PushRules = PushRules(), shares: AssignmentShares = UnlimitedShares()) -> None:  # noqa: B008 - hold nothing
+        self._bucket = bucket
+        self._rules = rules
+        self._shares = shares
+        self._in_progress: SingleFlight[bytes] = SingleFlight()
+
+    def find_skip_reason(self, tenant_id: str) -> SkippedAssignment | None:
+        """Why this tenant's requests are decided without an assignment; None: they are pushed."""
+        if not self._rules.enabled:
+            return SWITCHED_OFF
+        if self._rules.tenants_allowed and tenant_id not in self._rules.tenants_allowed:
+            return FOREIGN_TENANT
+        return None
+
+    def find_refusal(self, request: RouteRequest) -> Refusal | None:
+        """Why this request may not be pushed now; None: it may."""
+        return OVER_SHARE if self._shares.is_over(request.tenant_id) else None
+
+    async def __call__(self, request: RouteRequest, message: Message, decide: Decide) -> PushedAssignment | Refusal:
+        key = ids.key(assignment_id(request))
+        if (stored := await self._in_progress.acquire(key)) is not None:
+            return _build_pushed_assignment(stored, request, message)
+        try:
+            decided, as_assigned = await _decide(decide, request)
+            if isinstance(decided, Refusal):
+                stored = await self._bucket.find(key)
+                return decided if stored is None else _build_pushed_assignment(stored, request, message)
+            ours = record_of(as_assigned, message, decided, self._rules.subject)
+            stored = await self._bucket.create(key, ours)
+            self._shares.add(request.tenant_id, len(stored))
+            return _build_pushed_assignment(stored, request, message, decided if stored == ours else None)
+        except StorageFull:
+            return FULL
+        finally:
+            self._in_progress.release(key, stored)
+
+
+async def _decide(decide: Decide, request: RouteRequest) -> tuple[Decision | Refusal, RouteRequest]:
+    """The decision, and the request for the worker: as the pre-processors left it."""
+    decided = decide()
+    if isinstance(decided, Decision | Refusal):
+        return decided, request
+    piped = await decided
+    return piped.answer, piped.request
+
+
+def _build_pushed_assignment(
+    stored: bytes, request: RouteRequest, message: Message, ours: Decision | None = None
+) -> PushedAssignment | Refusal:
+    """The assignment in a record; `ours` is its decision, where this very request made it."""
+    record = read_record(stored)
+    if ours is None and not is_same_request(record, request, message):
+        return CONFLICT
+    effect = build_effect(record, assignment_id(request), request.tenant_id)
+    return PushedAssignment(ours or record.read_assignment().decision, effect, ours is None, record.content)

@@ -1,0 +1,38 @@
+"""The codes for an extension that gave no valid answer (docs/contracts.md#errors)."""
+
+from __future__ import annotations
+
+from router.core.errors import RouterError
+
+NOT_FOUND = "extension_not_found"  # not registered, disabled, or no version for this request
+TIMED_OUT = "extension_timeout"
+UNAVAILABLE = "extension_unavailable"  # no service listens, or its breaker is open
+BROKEN = "extension_error"  # it answered with an error, or with an invalid answer
+LATE = "deadline_exceeded"  # the pipeline's own time was over
+
+
+class ExtensionFailure(RouterError):
+    """`code` is one of the above. `status` goes to the meter; `is_passing`: the same call may succeed soon.
+
+    `is_answer`: the service worked, and its answer was an error of the request (4xx). Health counts that as a success; a failure
+    that is neither the extension's fault nor an answer is not counted at all.
+    """
+
+    def __init__(
+        self, code: str, message: str, status: str, *, is_passing: bool = False, is_callees: bool = True, is_answer: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+        self.is_passing = is_passing
+        self.is_callees = is_callees  # the extension's fault: its breaker and its health count it
+        self.is_answer = is_answer
+
+
+class ServiceDeadlineExceeded(ExtensionFailure):
+    """The service answered 504: the time that it was given was over, and it stopped."""
+
+
+def short_timeout_failure(given_s: float) -> ExtensionFailure:
+    """The caller gave less time than the registry allows: that is the caller's choice, and says nothing about the extension."""
+    return ExtensionFailure(TIMED_OUT, f"no answer within {given_s * 1000:.0f} ms", "late", is_passing=True, is_callees=False)

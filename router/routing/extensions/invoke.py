@@ -1,0 +1,201 @@
+"""Call one extension: attempts with pauses, inside the deadline; its breaker is asked before, its health is updated after.
+
+    acquire a permit  ── call ──> a valid answer
+          │                └────> timeout, no responders, connection, 5xx ── 100, 200, 400 ms ──> again, while the deadline allows
+          └── open: unavailable   4xx, an invalid answer ──> an error at once
+
+4xx is the request's fault, so neither the breaker nor health count it against the extension. Nor do they count a broker that is away.
+A call may have less time than the entry's own `timeout_ms`: the policy says so, or its deadline is near. A timeout of such a call,
+or the service's 504 for it, is the caller's fault: the breaker, health and the latencies do not count it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from msgspec import Struct
+
+from router.core.clock import Clock, steady
+from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison
+from router.routing.breakers import BreakerRegistry, CallPermit, CircuitBreaker
+from router.routing.extensions.failure import (
+    BROKEN,
+    LATE,
+    TIMED_OUT,
+    UNAVAILABLE,
+    ExtensionFailure,
+    ServiceDeadlineExceeded,
+    short_timeout_failure,
+)
+from router.routing.extensions.health import HealthTracker
+from router.routing.extensions.ports import NULL_METER, ExtensionCaller, ExtensionMeter, ExtensionReply
+from router.routing.extensions.registry import Route
+
+PAUSE_S = 0.1  # before the second attempt; doubled for each further one
+GRACE_S = 1.0  # a permit outlasts its call's timeout, or the breaker would never count a timeout
+OVERDUE = 504  # the status by which a service says that the call's deadline is over
+LONGEST_ERROR = 200  # characters of an extension's own words that reach the requester
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class ExtensionCall(Struct, frozen=True, gc=False):
+    """One call of one extension. Times in seconds; `deadline` is on the invoker's clock, `retry` counts attempts after the first."""
+
+    route: Route
+    data: bytes
+    head: bytes  # `Invoker.head`
+    timeout_s: float
+    retry: int
+    deadline: float
+
+
+class Invoker:
+    """Calls extensions. Without `breakers` and `health` nothing is counted: for a dry run."""
+
+    def __init__(
+        self,
+        caller: ExtensionCaller,
+        breakers: BreakerRegistry | None = None,
+        health: HealthTracker | None = None,
+        meter: ExtensionMeter = NULL_METER,
+        *,
+        now: Clock = steady,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._caller = caller
+        self._breakers = breakers
+        self._health = health
+        self._meter = meter
+        self._now = now
+        self._sleep = sleep
+
+    def make_dry_invoker(self) -> Invoker:
+        """An invoker that makes the same calls and updates no breaker, health or metric."""
+        return Invoker(self._caller, now=self._now, sleep=self._sleep)
+
+    def head(self, headers: Mapping[str, str]) -> bytes:
+        """The encoded headers of calls, made once for all calls that share them."""
+        return self._caller.head(headers)
+
+    def invoke(self, call: ExtensionCall, read: Callable[[bytes], T]) -> Awaitable[T]:
+        """The answer as `read` returns it. Raises ExtensionFailure; BrokerUnavailable when the broker failed."""
+        return self._retry(call, read) if call.retry else self._attempt(call, read)
+
+    async def _retry(self, call: ExtensionCall, read: Callable[[bytes], T]) -> T:
+        pause_s = PAUSE_S
+        for _ in range(call.retry):
+            try:
+                return await self._attempt(call, read)
+            except (ExtensionFailure, BrokerUnavailable) as exc:
+                if not _is_passing(exc) or self._now() + pause_s >= call.deadline:
+                    raise
+            await self._sleep(pause_s)
+            pause_s *= 2
+        return await self._attempt(call, read)
+
+    async def _attempt(self, call: ExtensionCall, read: Callable[[bytes], T]) -> T:
+        """One attempt. A single coroutine around the call: the steps before and after it do not wait."""
+        route, began = call.route, self._now()
+        timeout_s = min(call.timeout_s, call.deadline - began)
+        breaker, permit = self._acquire(route, timeout_s)
+        try:
+            answer = _read(await self._caller.call(route.subject, call.data, call.head, timeout_s), read)
+        except Exception as exc:
+            failure = _failure_of(exc, call, timeout_s)
+            self._report_failure(route, breaker, permit, failure, self._now() - began)
+            if failure is None or failure is exc:
+                raise
+            raise failure from exc
+        except BaseException:  # cancelled: counted neither as success nor as failure
+            breaker.release(permit)
+            raise
+        seconds = self._now() - began
+        breaker.record_success(permit, seconds * 1000)
+        self._meter.on_call(route.extension_id, route.kind, "ok", seconds)
+        if self._health is not None:
+            self._health.observe(route.extension_id, ok=True, latency_ms=seconds * 1000)
+        return answer
+
+    def _acquire(self, route: Route, timeout_s: float) -> tuple[AnyBreaker, CallPermit]:
+        """The right to call. Raises ExtensionFailure."""
+        if timeout_s <= 0:
+            raise ExtensionFailure(LATE, "the time of the whole pipeline is over", "late", is_callees=False)
+        breaker = self._breakers.get(route.extension_id) if self._breakers is not None else NULL_BREAKER
+        permit = breaker.acquire(timeout_s + GRACE_S)
+        if permit is None:
+            self._meter.on_call(route.extension_id, route.kind, "open", 0.0)
+            raise ExtensionFailure(UNAVAILABLE, "its circuit breaker is open", "open")
+        return breaker, permit
+
+    def _report_failure(
+        self, route: Route, breaker: AnyBreaker, permit: CallPermit, failure: ExtensionFailure | None, seconds: float
+    ) -> None:
+        """Report a failed attempt. None: the broker is away or this router has a defect, so nothing is counted."""
+        if failure is None:
+            breaker.release(permit)
+            return
+        (breaker.record_failure if failure.is_callees else breaker.release)(permit)
+        self._meter.on_call(route.extension_id, route.kind, failure.status, seconds)
+        if self._health is not None and (failure.is_callees or failure.is_answer):
+            self._health.observe(route.extension_id, ok=failure.is_answer, latency_ms=seconds * 1000)
+
+
+class NullBreaker:
+    """The breaker of a dry run: it permits every call and counts none."""
+
+    _LEASE = CallPermit(0)
+
+    def acquire(self, permit_s: float) -> CallPermit | None:
+        return self._LEASE
+
+    def record_success(self, permit: CallPermit, latency_ms: float) -> None: ...
+
+    def record_failure(self, permit: CallPermit) -> None: ...
+
+    def release(self, permit: CallPermit) -> None: ...
+
+
+NULL_BREAKER = NullBreaker()
+AnyBreaker = CircuitBreaker | NullBreaker
+
+
+def _read(answered: ExtensionReply, read: Callable[[bytes], T]) -> T:
+    if answered.error_code is not None:
+        raise _failure_from_error(answered, answered.error_code)
+    try:
+        return read(answered.data)
+    except Poison as exc:
+        raise ExtensionFailure(BROKEN, f"it answered what is no answer: {exc}", "error") from exc
+
+
+def _failure_of(exc: Exception, call: ExtensionCall, timeout_s: float) -> ExtensionFailure | None:
+    """The failure that an exception means; None: it says nothing about the extension."""
+    match exc:
+        case CallTimeout() | ServiceDeadlineExceeded() if timeout_s < call.route.timeout_ms / 1000:
+            return short_timeout_failure(timeout_s)
+        case ExtensionFailure():
+            return exc
+        case CallTimeout():
+            return ExtensionFailure(TIMED_OUT, f"no answer within {timeout_s * 1000:.0f} ms", "timeout", is_passing=True)
+        case NoResponders():
+            return ExtensionFailure(UNAVAILABLE, "no service listens on its subject", "unavailable", is_passing=True)
+        case Poison():
+            return ExtensionFailure(BROKEN, str(exc), "refused", is_callees=False)
+        case _:
+            return None
+
+
+def _failure_from_error(answered: ExtensionReply, code: int) -> ExtensionFailure:
+    """4xx: the request is at fault, and would be again. Any other code is the service's own failure."""
+    message = f"it answered {code}: {(answered.error or '')[:LONGEST_ERROR]}"
+    if 400 <= code < 500:
+        return ExtensionFailure(BROKEN, message, "refused", is_callees=False, is_answer=True)
+    return (ServiceDeadlineExceeded if code == OVERDUE else ExtensionFailure)(BROKEN, message, "error", is_passing=True)
+
+
+def _is_passing(exc: ExtensionFailure | BrokerUnavailable) -> bool:
+    return exc.is_passing if isinstance(exc, ExtensionFailure) else True

@@ -1,0 +1,47 @@
+"""How an extension's mode turns a failure, or a validator's rejection, into the pipeline's result.
+
+           fails                      rejects
+required   pre|post_processor_failed  –                   block    validator_blocked
+optional   warn, go on                –                   warn     warn, go on      (a validator that fails
+                                                          ignore   go on             is one that rejects)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from router.contracts.decision import DEADLINE_EXCEEDED, Refusal
+from router.contracts.extension import ProcessorAnswer, ValidatorAnswer
+from router.routing.extensions.entry import POST, PRE, VALIDATOR
+from router.routing.extensions.executed import ERROR, IGNORE, OK, WARN
+from router.routing.extensions.failure import ExtensionFailure
+from router.routing.policy.model import ExtensionUse
+
+ExtensionResult = (
+    ProcessorAnswer | dict[str, str] | ValidatorAnswer | ExtensionFailure
+)  # of a pre-processor, a post-processor, a validator; why there is none of these
+
+REJECTED = "rejected"
+LATE = Refusal(DEADLINE_EXCEEDED, "The policy's time was over before its pipeline was through")
+
+_CODES: Mapping[str, str] = {PRE: "pre_processor_failed", VALIDATOR: "validator_blocked", POST: "post_processor_failed"}
+_STATUS: Mapping[str, str] = {"required": ERROR, "optional": WARN, "block": ERROR, "warn": WARN, "ignore": IGNORE}
+
+
+def status_of(use: ExtensionUse, came: ExtensionResult) -> str:
+    """The status in `executed_extensions`."""
+    if type(came) is ExtensionFailure or (type(came) is ValidatorAnswer and not came.is_ok):
+        return _STATUS[use.mode]
+    return OK
+
+
+def refusal_of(kind: str, use: ExtensionUse, came: ExtensionFailure | ValidatorAnswer) -> Refusal:
+    """The answer of a pipeline that ends here: `details` has cause, extension, reason, and a validator's details.
+
+    Rule: docs/contracts.md#errors.
+    """
+    cause, reason, details = (
+        (came.code, str(came), None) if isinstance(came, ExtensionFailure) else (REJECTED, came.reason or REJECTED, came.details)
+    )
+    told: dict[str, object] = {"cause": cause, "extension": use.id, "reason": reason}
+    return Refusal(_CODES[kind], f"{use.id}: {reason}", told if details is None else {**told, "details": details})

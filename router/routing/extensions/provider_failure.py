@@ -1,0 +1,89 @@
+"""Why a provider gave no output, as a response or a stream's last chunk reports it: `status`, `error_code`, and whose fault it was.
+
+    extension_timeout       status timeout     no answer in time
+    extension_unavailable   status error       no responders, its breaker open, the broker away
+    extension_error         status error       metadata.fault: request (its 4xx), service (its 5xx), answer (no such answer)
+    extension_not_found     status error       not in the registry, or not for this tenant
+
+Codes and classes are those of every extension (`failure`, `invoke`); here are the ways that only a stream has to fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from router.contracts.extension import ERROR as SERVICE_ERROR
+from router.contracts.extension import ERROR_CODE
+from router.contracts.provider import ERROR, TIMEOUT, ProviderResponse, refuse
+from router.contracts.provider_request import ProviderRequest
+from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
+from router.routing.extensions.failure import BROKEN, NOT_FOUND, TIMED_OUT, UNAVAILABLE, ExtensionFailure
+
+REQUESTS, SERVICES, ANSWERS = "request", "service", "answer"  # metadata.fault of an extension_error
+
+
+def make_not_found(request: ProviderRequest) -> ExtensionFailure:
+    return ExtensionFailure(NOT_FOUND, f"no provider {request.provider_id} is registered for this tenant", "refused", is_callees=False)
+
+
+def caller_deadline_failure(left_s: float) -> ExtensionFailure:
+    """The caller's time was over: not the provider's fault."""
+    return ExtensionFailure(TIMED_OUT, f"no answer within the {left_s * 1000:.0f} ms that were left", "late", is_callees=False)
+
+
+def failure_of(exc: RouterError) -> ExtensionFailure:
+    """The failure that an error of a stream or a call means."""
+    match exc:
+        case ExtensionFailure():
+            return exc
+        case CallTimeout():
+            return ExtensionFailure(TIMED_OUT, str(exc), "timeout", is_passing=True)
+        case NoResponders():
+            return ExtensionFailure(UNAVAILABLE, "no service listens on its subject", "unavailable", is_passing=True)
+        case BrokerUnavailable():
+            return ExtensionFailure(UNAVAILABLE, str(exc), "unavailable", is_passing=True, is_callees=False)
+        case _:
+            return ExtensionFailure(BROKEN, str(exc), "error")
+
+
+def check_refused(headers: Mapping[str, str]) -> None:
+    """Raises ExtensionFailure for a piece that is an error by the NATS service protocol."""
+    told = headers.get(ERROR_CODE)
+    if told is None and SERVICE_ERROR not in headers:
+        return
+    message = f"it answered {told}: {headers.get(SERVICE_ERROR, '')[:200]}"
+    raise _failure_from_error(message, is_requests=told is not None and len(told) == 3 and told.startswith("4"))
+
+
+def read_failure(metadata: Mapping[str, str]) -> ExtensionFailure:
+    """The failure that a provider's own last chunk reports; its code is for people, `fault` says whose fault it was."""
+    message = f"it said {metadata.get('error_code', ERROR)}: {metadata.get('error_message', '')}"[:200]
+    return _failure_from_error(message, is_requests=metadata.get("fault") == REQUESTS)
+
+
+def _failure_from_error(message: str, *, is_requests: bool) -> ExtensionFailure:
+    """The request's fault, which is an answer in good order, or the service's own trouble."""
+    if is_requests:
+        return ExtensionFailure(BROKEN, message, "refused", is_callees=False, is_answer=True)
+    return ExtensionFailure(BROKEN, message, "error", is_passing=True)
+
+
+def status_of(failure: ExtensionFailure) -> str:
+    return TIMEOUT if failure.code == TIMED_OUT else ERROR
+
+
+def chunk_metadata(failure: ExtensionFailure) -> dict[str, str]:
+    """The failure as metadata of a last chunk."""
+    return {"status": status_of(failure), "error_code": failure.code, "error_message": str(failure), **_fault(failure)}
+
+
+def failed_response(request: ProviderRequest, failure: ExtensionFailure, latency_ms: float) -> ProviderResponse:
+    """The failure as a response."""
+    status, metadata = status_of(failure), _fault(failure)
+    return refuse(request.request_id, failure.code, str(failure), status=status, metadata=metadata, latency_ms=latency_ms)
+
+
+def _fault(failure: ExtensionFailure) -> dict[str, str]:
+    if failure.code != BROKEN:
+        return {}
+    return {"fault": REQUESTS if not failure.is_callees else SERVICES if failure.is_passing else ANSWERS}

@@ -1,0 +1,163 @@
+"""Invoke providers through the router: find one in the registry, call it, and report the outcome. Meaning: no broker here.
+
+    request ── ExtensionRegistry (kind provider) ──> route ──> one call, or a stream ──> ProviderResponse, or chunks up to a last one
+                └─ none: extension_not_found
+
+The tenant, `metadata.policy_id` and the router's own environment choose among versions; the request's id draws the instance. A
+provider has its entry's `timeout_ms` for an answer, and for each piece of a stream; never more than the caller still waits.
+Breaker, health and retries are those of every extension; a stream is never requested twice, since its pieces are sent already.
+A caller with a short timeout must not open the breaker for all others: only the end of the provider's own time is its fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from router.contracts.extension import DEADLINE
+from router.contracts.provider import SUCCESS, ProviderResponse
+from router.contracts.provider_call import STREAM, call_bytes, call_headers, read_answer
+from router.contracts.provider_request import ProviderRequest
+from router.core.clock import Clock, now_ms, steady
+from router.core.errors import RouterError
+from router.routing.breakers import BreakerRegistry, CallPermit, CircuitBreaker
+from router.routing.extensions.entry import PROVIDER
+from router.routing.extensions.failure import UNAVAILABLE, ExtensionFailure
+from router.routing.extensions.health import HealthTracker
+from router.routing.extensions.invoke import ExtensionCall, Invoker
+from router.routing.extensions.ports import NULL_METER, ExtensionMeter
+from router.routing.extensions.provider_failure import caller_deadline_failure, failed_response, failure_of, make_not_found
+from router.routing.extensions.registry import ExtensionRegistry, Route
+from router.routing.extensions.relay import ProviderMessage, Send, StreamRelay
+
+USUAL_S = 60.0  # for an answer, where the caller names no time
+USUAL_STREAM_S = 600.0
+SLACK_S = 0.01  # the caller's time ends before the call's own: a cancelled call is not counted against the provider
+POLICY = "default"
+
+
+class StreamOpener(Protocol):
+    """The port that opens streams."""
+
+    def __call__(
+        self, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float
+    ) -> AbstractAsyncContextManager[AsyncIterable[ProviderMessage]]:
+        """The pieces of one stream, at most `silence_s` apart. Reading raises CallTimeout, NoResponders, BrokerUnavailable."""
+
+
+class ProviderInvoker:
+    """Invokes registered providers. `breakers`, `health` and `meter` are the invoker's; `environment` is what versions' rules may name.
+
+    `longest_s`: no invocation takes longer, whatever time the caller claims to have."""
+
+    def __init__(
+        self,
+        registry: ExtensionRegistry,
+        invoker: Invoker,
+        streams: StreamOpener,
+        *,
+        breakers: BreakerRegistry,
+        health: HealthTracker,
+        meter: ExtensionMeter = NULL_METER,
+        environment: str | None = None,
+        longest_s: float = USUAL_STREAM_S,
+        now: Clock = steady,
+    ) -> None:
+        self._registry = registry
+        self._invoker = invoker
+        self._streams = streams
+        self._breakers = breakers
+        self._health = health
+        self._meter = meter
+        self._environment = environment
+        self._longest_s = longest_s
+        self._now = now
+
+    async def invoke(self, request: ProviderRequest, left_s: float | None = None) -> ProviderResponse:
+        """The provider's answer, or a response that says why there is none. `left_s`: seconds that the caller still waits."""
+        begun, left_s = self._now(), min(USUAL_S if left_s is None else left_s, self._longest_s)
+        route = self._route(request)
+        if route is None:
+            return failed_response(request, make_not_found(request), 0.0)
+        try:
+            async with asyncio.timeout(left_s):
+                call = _call(route, request, self._invoker.head(call_headers(request)), begun + left_s + SLACK_S)
+                answer = await self._invoker.invoke(call, lambda data: read_answer(data, request.provider_id))
+        except TimeoutError:
+            return failed_response(request, caller_deadline_failure(left_s), self._ms_since(begun))
+        except RouterError as exc:
+            return failed_response(request, failure_of(exc), self._ms_since(begun))
+        return ProviderResponse(
+            request_id=request.request_id,
+            status=SUCCESS,
+            body=answer.body,
+            metadata=answer.metadata,
+            cost=answer.cost,
+            latency_ms=round(self._ms_since(begun)),
+            timestamp_ms=now_ms(),
+        )
+
+    async def stream(self, request: ProviderRequest, send: Send, left_s: float | None = None) -> None:
+        """Pass the provider's chunks to `send`, up to a last one that says how it ended. The app cancels it when no reader is left."""
+        relay = StreamRelay(request, send, self._now)
+        left_s = min(USUAL_STREAM_S if left_s is None else left_s, self._longest_s)
+        route = self._route(request)
+        if route is None:
+            relay.fail(make_not_found(request))
+            return
+        breaker = self._breakers.get(route.extension_id)
+        permit = breaker.acquire(left_s)
+        if permit is None:
+            self._meter.on_call(route.extension_id, PROVIDER, "open", 0.0)
+            relay.fail(ExtensionFailure(UNAVAILABLE, "its circuit breaker is open", "open"))
+            return
+        try:
+            failure = await self._relay(relay, route, request, left_s)
+        except BaseException:  # cancelled: counted neither as success nor as failure
+            breaker.release(permit)
+            raise
+        if failure is not None and relay.latency_ms >= (left_s - SLACK_S) * 1000:
+            failure = caller_deadline_failure(left_s)  # the provider saw the caller's deadline pass before this router did
+        self._note(breaker, permit, failure, relay.latency_ms)
+
+    async def _relay(self, relay: StreamRelay, route: Route, request: ProviderRequest, left_s: float) -> ExtensionFailure | None:
+        headers = {**call_headers(request), STREAM: "true", DEADLINE: str(int(left_s * 1000))}
+        try:
+            async with asyncio.timeout(left_s):
+                async with self._streams(route.subject, call_bytes(request, route.config), headers, route.timeout_ms / 1000) as pieces:
+                    return await relay.run(pieces)
+        except TimeoutError:
+            failure = caller_deadline_failure(left_s)
+        except RouterError as exc:
+            failure = failure_of(exc)
+        relay.fail(failure)
+        return failure
+
+    def _note(self, breaker: CircuitBreaker, permit: CallPermit, failure: ExtensionFailure | None, latency_ms: float) -> None:
+        self._meter.on_call(breaker.name, PROVIDER, "ok" if failure is None else failure.status, latency_ms / 1000)
+        if failure is None or failure.is_callees or failure.is_answer:
+            self._health.observe(breaker.name, ok=failure is None or failure.is_answer, latency_ms=latency_ms)
+        if failure is None:
+            breaker.record_success(permit, latency_ms)
+        else:
+            (breaker.record_failure if failure.is_callees else breaker.release)(permit)
+
+    def _route(self, request: ProviderRequest) -> Route | None:
+        policy_id = request.metadata.get("policy_id")
+        return self._registry.find(
+            request.provider_id,
+            kind=PROVIDER,
+            tenant_id=request.tenant_id,
+            policy_id=policy_id if isinstance(policy_id, str) else POLICY,
+            environment=self._environment,
+            key=request.request_id,
+        )
+
+    def _ms_since(self, begun: float) -> float:
+        return (self._now() - begun) * 1000
+
+
+def _call(route: Route, request: ProviderRequest, head: bytes, deadline: float) -> ExtensionCall:
+    return ExtensionCall(route, call_bytes(request, route.config), head, route.timeout_ms / 1000, route.retry, deadline)

@@ -1,0 +1,84 @@
+"""Turn a provider's pieces into the chunks of one stream. Pure: pieces come through one port, chunks leave through another.
+
+    {data, done: false} …   {data, done: true}            passed on with the request's id, the last one with what the whole took
+    one whole answer                                      the only chunk
+    no piece in time, an error, garbage, no responders    a last chunk that says so: no stream ends without one
+
+The reader counts chunks, so the last one says how many there were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Callable, Mapping
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from router.contracts.provider import SUCCESS
+from router.contracts.provider_call import read_piece
+from router.contracts.provider_chunk import StreamChunk
+from router.contracts.provider_request import ProviderRequest
+from router.core.clock import Clock, steady
+from router.core.errors import RouterError
+from router.routing.extensions.failure import ExtensionFailure
+from router.routing.extensions.provider_failure import check_refused, chunk_metadata, failure_of, read_failure
+
+Send = Callable[[StreamChunk], None]
+
+
+class ProviderMessage(Protocol):
+    """One message of a provider, as the connection delivers it."""
+
+    @property
+    def data(self) -> bytes: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+
+class StreamRelay:
+    """One stream on its way. `send` takes each chunk at once and never waits."""
+
+    def __init__(self, request: ProviderRequest, send: Send, now: Clock = steady) -> None:
+        self._request = request
+        self._send = send
+        self._now = now
+        self._begun = now()
+        self._count = 0
+
+    async def run(self, pieces: AsyncIterable[ProviderMessage]) -> ExtensionFailure | None:
+        """Pass pieces on until the last one. Returns the failure, if there was one."""
+        try:
+            async for piece in pieces:
+                check_refused(piece.headers)
+                chunk = read_piece(piece.data, self._request.provider_id)
+                if chunk.done:
+                    return self._finish(chunk)
+                self._pass_on(chunk)
+        except RouterError as exc:
+            failure = failure_of(exc)
+            self.fail(failure)
+            return failure
+        return None
+
+    def fail(self, failure: ExtensionFailure) -> None:
+        """End the stream with a chunk that says why."""
+        self._end(StreamChunk(done=True, metadata=chunk_metadata(failure)))
+
+    @property
+    def latency_ms(self) -> float:
+        return (self._now() - self._begun) * 1000
+
+    def _finish(self, chunk: StreamChunk) -> ExtensionFailure | None:
+        failure = read_failure(chunk.metadata) if chunk.failed else None
+        told = {**chunk.metadata, **chunk_metadata(failure)} if failure is not None else {"status": SUCCESS, **chunk.metadata}
+        self._end(replace(chunk, metadata=told))
+        return failure
+
+    def _end(self, chunk: StreamChunk) -> None:
+        summary = {**chunk.metadata, "latency_ms": str(round(self.latency_ms)), "chunks": str(self._count + 1)}
+        self._pass_on(replace(chunk, metadata=summary))
+
+    def _pass_on(self, chunk: StreamChunk) -> None:
+        self._count += 1
+        self._send(replace(chunk, request_id=self._request.request_id))

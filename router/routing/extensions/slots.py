@@ -1,0 +1,59 @@
+"""Limits of this process: pipelines that run at once, requests that wait for a slot, and each tenant's share of both.
+
+    try_acquire ── a slot is free, and the tenant holds fewer than are free ──> the pipeline runs
+    enqueue ── the tenant's share of the queue has room ──> it waits; freed slots go to the waiting tenants in turn
+    neither ──> `FULL`: the request is answered `overloaded`
+
+A tenant may hold at most as many slots as are free, and the same holds for the queue, by requests and by bytes: a lone tenant gets
+half, two get a third each, and the next one always finds room. (Choudhury and Hahne's dynamic thresholds:
+https://doi.org/10.1109/90.664262) Slots that were borrowed come back only when their calls end, so a free part must remain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from router.contracts.decision import OVERLOADED, Refusal
+from router.core.fair_queue import FairQueue
+from router.core.fair_slots import FairSlots
+
+RETRY_AFTER_MS = 1_000
+FULL = Refusal(OVERLOADED, "Too many requests with extensions are under way here; try again", {"retry_after_ms": RETRY_AFTER_MS})
+QUEUE_BYTES = 64 * 1024 * 1024
+
+SlotWaiter = asyncio.Future[None]  # resolved when its tenant was given a slot
+
+
+class PipelineSlots:
+    """`try_acquire`, or else `enqueue` and `wait`; then `release`, whatever happened."""
+
+    def __init__(self, slots: int = 128, queue: int = 1024, queue_bytes: int = QUEUE_BYTES) -> None:
+        self._slots = FairSlots(slots)
+        self._queue: FairQueue[tuple[str, SlotWaiter]] = FairQueue(queue, queue_bytes)
+
+    def try_acquire(self, tenant: str) -> bool:
+        """Take a slot now, if the tenant may have one and none of its requests waits."""
+        return not self._queue.has_waiting(tenant) and self._slots.acquire(tenant)
+
+    def enqueue(self, tenant: str, size: int) -> SlotWaiter | None:
+        """A place in the queue for a request of so many bytes; None: the tenant's share is taken."""
+        turn: SlotWaiter = asyncio.get_running_loop().create_future()
+        return turn if self._queue.put(tenant, (tenant, turn), size) else None
+
+    async def wait(self, tenant: str, turn: SlotWaiter) -> None:
+        """Wait for a slot. Raises CancelledError: then the request holds none."""
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self.release(tenant)  # it was handed over in the same turn of the loop
+            raise
+
+    def release(self, tenant: str) -> None:
+        """Free the slot, and give it to the waiting tenants in turn."""
+        self._slots.release(tenant)
+        while (waiting := self._queue.take_of(self._slots.has_room)) is not None:
+            tenant, turn = waiting
+            if not turn.done():  # else its request was cancelled while it waited
+                self._slots.acquire(tenant)
+                turn.set_result(None)

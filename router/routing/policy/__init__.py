@@ -1,0 +1,61 @@
+"""Policies: documents become values, and a value with a request becomes a decision. Pure: no clock, file or log in here.
+
+    bytes ── load_policy ──> Policy ── PolicyTable ──> evaluate(policy, request, states, now) ──> Decision | Refusal
+                                                     ^ Sessions: remembered choices; RateLimits: checked before
+
+Running extensions, measuring providers and storing documents belong to other rooms.
+"""
+
+from router.routing.policy.averages import Averages
+from router.routing.policy.breakers import ProviderBreakers, RemoteTransition
+from router.routing.policy.compare import CHANGED, UNCHANGED, UNCLEAR, Choice, Comparison, compare
+from router.routing.policy.engine import evaluate, session_of
+from router.routing.policy.fields import PolicyError
+from router.routing.policy.lint import lint
+from router.routing.policy.model import PolicyFinding, StickySessions
+from router.routing.policy.parse import ParsedPolicy, load_policy, parse_policy
+from router.routing.policy.policy import SHARED, Policy, PolicyFinder
+from router.routing.policy.providers import ProviderTracker
+from router.routing.policy.rate_limits import RateLimits
+from router.routing.policy.reevaluation import RecordedDecision, Reevaluation, is_same_choice, reevaluate
+from router.routing.policy.sessions import Sessions
+from router.routing.policy.states import ATTEMPTS, NO_STATES, PreviousAttempt, ProviderState, ProviderStates, TraceStep
+from router.routing.policy.table import PolicyTable
+
+__all__ = [
+    "ATTEMPTS",
+    "CHANGED",
+    "NO_STATES",
+    "SHARED",
+    "UNCHANGED",
+    "UNCLEAR",
+    "Averages",
+    "Choice",
+    "Comparison",
+    "ParsedPolicy",
+    "Policy",
+    "PolicyError",
+    "PolicyFinder",
+    "PolicyFinding",
+    "PolicyTable",
+    "PreviousAttempt",
+    "ProviderBreakers",
+    "ProviderState",
+    "ProviderStates",
+    "ProviderTracker",
+    "RateLimits",
+    "RecordedDecision",
+    "Reevaluation",
+    "RemoteTransition",
+    "Sessions",
+    "StickySessions",
+    "TraceStep",
+    "compare",
+    "evaluate",
+    "is_same_choice",
+    "lint",
+    "load_policy",
+    "parse_policy",
+    "reevaluate",
+    "session_of",
+]

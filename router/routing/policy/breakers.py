@@ -1,0 +1,179 @@
+"""The providers' breakers, one for each (tenant, provider) that a policy with a breaker names.
+
+    a result       ── observe ──> success, failure or neutral ──> its breaker
+    a decision     ── find_not_closed ──> the tenant's breakers that are open or half open; None: all are closed
+                   ── on_decision ──> a probe's permit, until the assignment's deadline
+    other routers  ── apply_remote ──> an opening or a closing is applied here
+
+Each instance counts for itself. A result names no permit, and may reach another instance than the one that decided. So while a
+breaker is half open, every outcome counts whose work began after the opening (the result's latency tells), and it frees the
+oldest probe. The latency leaves out the wait for a worker; that wait ends with the longest deadline, which is the default timeout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from math import inf
+
+from msgspec import Struct
+
+from router.contracts.assignment import deadline_ms
+from router.contracts.decision import Decision
+from router.core.bounded_cache import BoundedCache
+from router.core.clock import Clock, steady, wall
+from router.routing.breakers import CLOSED, BreakerRules, BreakerSnapshot, BreakerTransition, CircuitBreaker
+from router.routing.breakers.breaker import OnTransition
+from router.routing.policy.breaker_rules import Pair, ProviderRules
+from router.routing.policy.outcomes import ProviderOutcome, classify_outcome
+from router.routing.policy.policy import Policy
+
+LONGEST_MS = deadline_ms(inf)  # a worker works no longer than this, whatever latency it reports
+
+Table = Mapping[tuple[str, str], Policy]
+
+
+class RemoteTransition(Struct, frozen=True):
+    """A transition on another instance: open until a moment of the steady clock, or closed (None)."""
+
+    until: float | None
+    opened_at_ms: int
+
+
+class ProviderBreakers:
+    """At most `limit` breakers; the one longest without a result is dropped first. `policies` returns the current table by
+    (tenant, policy), the same object until it changes. Pairs are (tenant, provider).
+
+    A breaker's name is `{tenant}/{provider}`: neither can hold a slash.
+    """
+
+    def __init__(
+        self,
+        policies: Callable[[], Table],
+        *,
+        limit: int = 10_000,
+        now: Clock = steady,
+        today: Clock = wall,
+        on_create: Callable[[str, str], None] = lambda *_: None,
+        on_change: OnTransition = lambda _: None,
+    ) -> None:
+        self._policies = policies
+        self._order: BoundedCache[Pair, bool] = BoundedCache(limit, self._forget)  # the one longest without a result first
+        self._now = now
+        self._today = today
+        self._on_create = on_create
+        self._on_change = on_change
+        self._breakers: dict[Pair, CircuitBreaker] = {}
+        self._not_closed: dict[str, dict[str, CircuitBreaker]] = {}  # tenant -> provider -> a breaker that is not closed
+        self._remote: Mapping[Pair, RemoteTransition] = {}
+        self._policies_seen: Table = {}
+        self._rules = ProviderRules({})
+
+    def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None:
+        """One outcome, once."""
+        breaker = self._find(tenant_id, provider_id)
+        begun = self._now() - min(latency_ms, LONGEST_MS) / 1000
+        if breaker is None or (permit := breaker.permit_for_outcome(begun)) is None:
+            return
+        match classify_outcome(status, error_code):
+            case ProviderOutcome.SUCCESS:
+                breaker.record_success(permit, latency_ms)
+            case ProviderOutcome.FAILURE:
+                breaker.record_failure(permit)
+            case ProviderOutcome.NEUTRAL:
+                breaker.release(permit)
+
+    def find_not_closed(self, tenant_id: str) -> Mapping[str, CircuitBreaker] | None:
+        """The tenant's breakers that are open or half open, by provider; None when all are closed."""
+        self._refresh_rules()
+        return self._not_closed.get(tenant_id)
+
+    def on_decision(self, tenant_id: str, decision: Decision) -> None:
+        """A decision was made for this provider: half open, it is a probe until its assignment's deadline.
+
+        Rule: docs/extensions.md#provider-breaker.
+        """
+        breaker = self._not_closed.get(tenant_id, {}).get(decision.provider_id)
+        if breaker is not None:
+            breaker.acquire(deadline_ms(decision.expected_latency_ms) / 1000)
+
+    def apply_remote(self, news: Mapping[Pair, RemoteTransition]) -> None:
+        """Apply the transitions that other instances have published since the last call."""
+        self._remote = {pair: told for pair, told in {**self._remote, **news}.items() if told.until is not None}
+        for pair, told in news.items():
+            if (breaker := self._find(*pair)) is not None:
+                self._apply(breaker, told)
+
+    def snapshots(self) -> Mapping[Pair, BreakerSnapshot]:
+        """A snapshot of every breaker."""
+        self._refresh_rules()
+        return {pair: breaker.snapshot for pair, breaker in self._breakers.items()}
+
+    def list_not_closed(self) -> Iterator[tuple[Pair, str]]:
+        """Pair and state of every breaker that is open or half open."""
+        self._refresh_rules()
+        return (((tenant_id, name), breaker.phase) for tenant_id, shut in self._not_closed.items() for name, breaker in shut.items())
+
+    def __len__(self) -> int:
+        return len(self._breakers)
+
+    def _find(self, tenant_id: str, provider_id: str) -> CircuitBreaker | None:
+        """None: no policy asks for a breaker of this provider."""
+        self._refresh_rules()
+        pair = tenant_id, provider_id
+        breaker = self._breakers.get(pair)
+        if breaker is not None:
+            self._order.get(pair, 0.0)
+            return breaker
+        rules = self._rules.find(tenant_id, provider_id)
+        return self._create(pair, rules) if rules is not None else None
+
+    def _create(self, pair: Pair, rules: BreakerRules) -> CircuitBreaker:
+        breaker = self._breakers[pair] = CircuitBreaker(
+            "/".join(pair), rules, now=self._now, today=self._today, on_change=self._on_transition
+        )
+        self._on_create(*pair)
+        self._order.put(pair, True, inf, 0.0, owner=pair[0])
+        if (told := self._remote.get(pair)) is not None:
+            self._apply(breaker, told)
+        return breaker
+
+    def _apply(self, breaker: CircuitBreaker, told: RemoteTransition) -> None:
+        if told.until is None:
+            breaker.apply_remote_close()
+        else:
+            breaker.apply_remote_open(told.until - self._now(), told.opened_at_ms)
+
+    def _on_transition(self, transition: BreakerTransition) -> None:
+        tenant_id, _, provider_id = transition.name.partition("/")
+        if transition.state == CLOSED:
+            self._remove_not_closed(tenant_id, provider_id)
+        else:
+            self._not_closed.setdefault(tenant_id, {})[provider_id] = self._breakers[tenant_id, provider_id]
+        self._on_change(transition)
+
+    def _refresh_rules(self) -> None:
+        """After a change of the policies: update rules, drop breakers that no policy names, create those with a remote transition."""
+        if self._policies() is self._policies_seen:
+            return
+        self._policies_seen = self._policies()
+        self._rules = ProviderRules(self._policies_seen, self._rules)
+        for pair, breaker in list(self._breakers.items()):
+            rules = self._rules.find(*pair)
+            if rules is None:
+                self._order.remove(pair)
+                self._forget(pair)
+            elif rules != breaker.rules:
+                breaker.set_rules(rules)
+        for pair in self._remote:
+            self._find(*pair)
+
+    def _forget(self, pair: Pair) -> None:
+        del self._breakers[pair]
+        self._remove_not_closed(*pair)
+
+    def _remove_not_closed(self, tenant_id: str, provider_id: str) -> None:
+        shut = self._not_closed.get(tenant_id)
+        if shut is not None:
+            shut.pop(provider_id, None)
+            if not shut:
+                del self._not_closed[tenant_id]

@@ -1,0 +1,53 @@
+"""Compare a candidate policy's choice with a recorded decision: provider and reason only.
+
+Each record is drawn with the policy version that decided it. So a candidate with the same content changes nothing, and every
+difference comes from the document, not from the draw. Once the candidate is stored, its new version number changes the draw.
+
+Rate limits and extensions are left out: they depend on more than one request and one document.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.routing.policy.policy import Policy
+from router.routing.policy.reevaluation import RecordedDecision, choice_of, is_same_choice, reevaluate
+
+UNCHANGED = "unchanged"
+CHANGED = "changed"
+UNCLEAR = "unclear"
+
+
+class Choice(Struct, frozen=True, omit_defaults=True):
+    """The chosen provider and the reason; for a refusal, no provider and its code as the reason."""
+
+    provider: str | None
+    reason: str
+
+
+class Comparison(Struct, frozen=True, omit_defaults=True):
+    """One recorded decision under a candidate. `doubt` says why the verdict is unclear; `after` is then only the likeliest choice."""
+
+    at_ms: int
+    tenant_id: str
+    request_id: str
+    verdict: str  # unchanged | changed | unclear
+    before: Choice
+    after: Choice
+    doubt: str | None = None
+
+
+def compare(candidate: Policy, case: RecordedDecision) -> Comparison:
+    """Compare one record. Never raises: a candidate that refuses every request is a change like any other."""
+    made = reevaluate(replace(candidate, version=case.policy_version), case)
+    same = UNCHANGED if is_same_choice(made.answer, case.answer) else CHANGED
+    return Comparison(
+        at_ms=case.at_ms,
+        tenant_id=case.request.tenant_id,
+        request_id=case.request.answer_id,
+        verdict=UNCLEAR if made.doubt is not None else same,
+        before=Choice(*choice_of(case.answer)),
+        after=Choice(*choice_of(made.answer)),
+        doubt=made.doubt,
+    )

@@ -1,0 +1,73 @@
+"""The decision: policy + request + states of the providers -> Decision | Refusal. Pure, and it never raises.
+
+    evaluate ── nothing special about the request ──> the plan, made at load: a lookup, or one hash
+        └────── limits, states, a failure, a trace ──> selection, which looks at every provider
+
+Both paths give the same answer. Live requests, dry runs and explanations all call `evaluate`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from router.contracts.decision import Decision, Refusal
+from router.contracts.request import RouteRequest
+from router.core import ids
+from router.routing.policy.draw import weighted_hash
+from router.routing.policy.policy import Policy
+from router.routing.policy.selection import Selection
+from router.routing.policy.states import NO_STATES, PreviousAttempt, ProviderStates, TraceStep
+
+LONGEST_SESSION = 256  # a longer one is remembered by its digest
+
+
+def evaluate(
+    policy: Policy,
+    request: RouteRequest,
+    *,
+    states: ProviderStates = NO_STATES,
+    now: float,
+    remembered: str | None = None,
+    previous: PreviousAttempt | None = None,
+    trace: list[TraceStep] | None = None,
+) -> Decision | Refusal:
+    """Choose a provider (docs/policies.md#decision).
+
+    `now` is on the clock of `states`, seconds; `remembered` is the session's provider, `previous` the assignment that
+    this request follows up. A Decision with the policy's own figures is the same object every time.
+    """
+    if policy.refusal is not None:
+        return _trace_refusal(policy.refusal, trace)
+    plan = policy.plan
+    if states is not NO_STATES or request.constraints or "status" in request.context or plan.top is None or trace is not None:
+        key = _draw_key(policy, request)
+        return Selection(policy, request, states, now, remembered, previous, key, trace).choose()
+    if remembered is not None and (kept := plan.sticky.get(remembered)) is not None:
+        return kept
+    if not plan.top.bounds:
+        return plan.top.decisions[0]
+    drawn = weighted_hash(policy.version, request.tenant_id, _draw_key(policy, request))
+    return plan.top.decisions[bisect_right(plan.top.bounds, drawn)]
+
+
+def session_of(policy: Policy, request: RouteRequest) -> str | None:
+    """The session that the request belongs to, None without one: a text or an integer under the policy's session key."""
+    if policy.sticky is None:
+        return None
+    value = request.context.get(policy.sticky.session_key)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value) if value.bit_length() <= 128 else None
+    if not isinstance(value, str) or not value:
+        return None
+    return value if len(value) <= LONGEST_SESSION else ids.sha256_hex(value.encode("utf-8", "surrogatepass"))
+
+
+def _draw_key(policy: Policy, request: RouteRequest) -> str:
+    # Instances that share no memory still agree on a session's provider: the session is drawn, not the request.
+    return session_of(policy, request) or request.request_key
+
+
+def _trace_refusal(refusal: Refusal, trace: list[TraceStep] | None) -> Refusal:
+    if trace is not None:
+        trace.append(TraceStep("pipeline", "pipeline", str((refusal.details or {}).get("reason"))))
+    return refusal

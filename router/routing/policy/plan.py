@@ -1,0 +1,80 @@
+"""What follows from a policy alone, computed once at load so that no request computes it again.
+
+The plan holds one Decision for each (provider, reason), with the policy's own figures. The engine returns that same object
+each time, so callers may cache its encoding by identity (`contracts.answer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+
+from msgspec import Struct
+
+from router.contracts.decision import Decision
+from router.routing.policy.draw import cumulative_weights
+from router.routing.policy.model import Provider
+
+STICKY = "sticky"
+WEIGHTED = "weighted"
+RETRY = "retry"
+FALLBACK = "fallback"
+CIRCUIT_BREAKER_FALLBACK = "circuit_breaker_fallback"
+
+PRIORITIES: Mapping[str, int] = {STICKY: 100, WEIGHTED: 50, RETRY: 50, FALLBACK: 25, CIRCUIT_BREAKER_FALLBACK: 20}
+DEFAULT_LATENCY_MS = 500
+DEFAULT_COST = 0.01
+
+
+class Tier(Struct, frozen=True):
+    """The candidates of one priority and where their shares of the line end."""
+
+    decisions: tuple[Decision, ...]
+    bounds: tuple[int, ...]
+
+
+class DecisionPlan(Struct, frozen=True):
+    """`top` and `sticky` are valid while every breaker is closed and the request sets no limits; `answers` has every decision."""
+
+    providers: Mapping[str, Provider]
+    answers: Mapping[tuple[str, str], Decision]  # by (provider, reason); fallback targets included
+    top: Tier | None  # None: no provider is enabled with a weight
+    sticky: Mapping[str, Decision]  # by provider; empty unless the policy is sticky
+
+
+def make_plan(providers: Sequence[Provider], targets: Iterable[str], *, is_sticky: bool, metadata: Mapping[str, str]) -> DecisionPlan:
+    """`targets` are the providers that fallback rules name; some may be known nowhere else."""
+    by_name = {provider.name: provider for provider in providers}
+    names = dict.fromkeys([*by_name, *targets])
+    answers = {(name, reason): _answer(name, reason, by_name.get(name), metadata) for name, reason in product(names, PRIORITIES)}
+    able = [provider for provider in providers if provider.enabled and provider.weight > 0]
+    sticky = {provider.name: answers[provider.name, STICKY] for provider in able} if is_sticky else {}
+    return DecisionPlan(by_name, answers, _top(able, answers), sticky)
+
+
+def top_tier(able: Sequence[Provider]) -> list[Provider]:
+    """The providers of the highest priority, in the order of the document. `able` must not be empty."""
+    highest = max(provider.priority for provider in able)
+    return [provider for provider in able if provider.priority == highest]
+
+
+def _top(able: Sequence[Provider], answers: Mapping[tuple[str, str], Decision]) -> Tier | None:
+    if not able:
+        return None
+    tier = top_tier(able)
+    return Tier(
+        tuple(answers[provider.name, WEIGHTED] for provider in tier), cumulative_weights(tuple(provider.weight for provider in tier))
+    )
+
+
+def _answer(name: str, reason: str, provider: Provider | None, metadata: Mapping[str, str]) -> Decision:
+    latency_ms = provider.expected_latency_ms if provider else None
+    cost = provider.expected_cost if provider else None
+    return Decision(
+        provider_id=name,
+        reason=reason,
+        priority=PRIORITIES[reason],
+        expected_latency_ms=DEFAULT_LATENCY_MS if latency_ms is None else latency_ms,
+        expected_cost=DEFAULT_COST if cost is None else cost,
+        metadata=metadata,
+    )

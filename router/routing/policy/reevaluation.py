@@ -1,0 +1,92 @@
+"""A recorded decision with every input of `evaluate`, so that it can be evaluated again (docs/policies.md#decision).
+
+    RecordedDecision ── reevaluate(policy, case) ──> the answer, the trace, and a doubt
+
+A record holds no secret: the payload is left out, and values under masked keys are hidden. So a new evaluation may read a value
+that the record does not hold. `doubt` says so, and only where the choice depended on that value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from router.contracts.decision import Decision, Refusal
+from router.contracts.request import RouteRequest
+from router.routing.policy.engine import evaluate
+from router.routing.policy.hidden import find_hidden_paths
+from router.routing.policy.policy import Policy
+from router.routing.policy.states import PreviousAttempt, ProviderState, TraceStep
+
+
+class RecordedDecision(Struct, frozen=True, kw_only=True):
+    """One call of `evaluate`, and what it returned: a decision, or else a refusal."""
+
+    at_ms: int  # wall clock
+    request: RouteRequest  # as `evaluate` saw it: after any pre-processor; without payload, masked
+    policy_tenant_id: str  # `_shared`, or the request's own
+    policy_id: str
+    policy_version: int
+    session_key: str | None  # the policy's; `remembered` belongs to it
+    states: Mapping[str, ProviderState]  # of the policy's providers, where anything was known
+    now: float  # on the clock of `states`, seconds
+    remembered: str | None
+    previous: PreviousAttempt | None
+    decision: Decision | None
+    refusal: Refusal | None
+    is_cut: bool = False  # too large: its context, constraints and metadata were not kept
+
+    @property
+    def answer(self) -> Decision | Refusal:
+        return self.decision or self.refusal or Refusal("internal", "The record holds no answer")
+
+
+class Reevaluation(Struct, frozen=True):
+    """The result of a new evaluation. With a `doubt` the whole request might have got another answer."""
+
+    answer: Decision | Refusal
+    steps: tuple[TraceStep, ...]
+    doubt: str | None
+
+
+def reevaluate(policy: Policy, case: RecordedDecision) -> Reevaluation:
+    """Evaluate a recorded decision with a policy: its own version explains it, another version compares."""
+    steps: list[TraceStep] = []
+    answer = evaluate(
+        policy,
+        case.request,
+        states=case.states,
+        now=case.now,
+        remembered=case.remembered if _has_same_sessions(policy, case) else None,
+        previous=case.previous,
+        trace=steps,
+    )
+    return Reevaluation(answer, tuple(steps), next(_find_doubts(policy, case, steps), None))
+
+
+def is_same_choice(one: Decision | Refusal, other: Decision | Refusal) -> bool:
+    """Whether both choose the same provider for the same reason, or refuse with the same code. Figures may differ."""
+    return choice_of(one) == choice_of(other)
+
+
+def choice_of(answer: Decision | Refusal) -> tuple[str | None, str]:
+    """(provider, reason) of a decision, (None, code) of a refusal."""
+    return (answer.provider_id, answer.reason) if isinstance(answer, Decision) else (None, answer.code)
+
+
+def _has_same_sessions(policy: Policy, case: RecordedDecision) -> bool:
+    return policy.sticky is not None and policy.sticky.session_key == case.session_key
+
+
+def _find_doubts(policy: Policy, case: RecordedDecision, steps: Sequence[TraceStep]) -> Iterator[str]:
+    """Each value that this evaluation read and the record does not hold, as a sentence."""
+    if case.is_cut:
+        yield "the request was too large to be recorded whole"
+    asked = {step.subject for step in steps if step.stage == "fallback"}
+    for index, rule in enumerate(policy.fallbacks):
+        if (path := f"fallbacks[{index}]") in asked:
+            yield from (f"{path}.when looks at {name}, which is not recorded" for name in find_hidden_paths(case.request, rule.when))
+    if policy.sticky is not None and any(step.stage == "weighted" for step in steps):
+        hidden = find_hidden_paths(case.request, {f"context.{policy.sticky.session_key}": 0})
+        yield from (f"the session is drawn by {name}, which is not recorded" for name in hidden)

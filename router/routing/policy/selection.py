@@ -1,0 +1,170 @@
+"""The choice where the plan does not suffice: the request sets limits, there are run-time states, or a failure is reported.
+
+    a failure is reported  ── rules ──> retry 50 | fallback 25
+    a provider is eligible ── sticky 100 ──> weighted 50, in the highest priority tier
+    none is                ── rules ──> fallback 25 | circuit_breaker_fallback 20
+    else                   ── decision_failed (no_provider_available)
+
+A rule's target needs no weight, but like every provider it must be enabled, within the request's limits where its figures are
+known, and not blocked by its breaker; else the next rule is tried.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.contracts.decision import DECISION_FAILED, Decision, Refusal
+from router.contracts.request import RouteRequest
+from router.core.masking import shorten
+from router.routing.policy.conditions import ConditionInput
+from router.routing.policy.draw import cumulative_weights, weighted_hash
+from router.routing.policy.model import Fallback, Provider
+from router.routing.policy.normalise import NO_PROVIDER_AVAILABLE
+from router.routing.policy.plan import CIRCUIT_BREAKER_FALLBACK, FALLBACK, RETRY, STICKY, WEIGHTED, top_tier
+from router.routing.policy.policy import Policy
+from router.routing.policy.states import ATTEMPTS, PreviousAttempt, ProviderStates, TraceStep
+
+CIRCUIT_BREAKER_OPEN = "circuit_breaker_open"
+ALL_PROVIDERS_FAILED = "all_providers_failed"
+_LONGEST_STATUS = 128  # characters in a trace
+
+
+class Selection(Struct, frozen=True):
+    """One evaluation and all its inputs; the draw hashes `key`."""
+
+    policy: Policy
+    request: RouteRequest
+    states: ProviderStates
+    now: float
+    remembered: str | None
+    previous: PreviousAttempt | None
+    key: str
+    trace: list[TraceStep] | None
+
+    def choose(self) -> Decision | Refusal:
+        fallen = {provider.name: self._find_ineligibility(provider) for provider in self.policy.providers}
+        eligible = [provider for provider in self.policy.providers if fallen[provider.name] is None]
+        status = self.request.context.get("status")
+        if is_failure(status) and (decision := self._apply_rules((status,), FALLBACK)):
+            return decision
+        if eligible:
+            return self._keep_session(eligible) or self._draw(eligible)
+        return self._choose_without_eligible(status, fallen)
+
+    def _keep_session(self, eligible: Sequence[Provider]) -> Decision | None:
+        if self.policy.sticky is None or self.remembered is None:
+            return None
+        is_kept = any(provider.name == self.remembered for provider in eligible)
+        self._note("sticky", self.remembered, "chosen" if is_kept else "not eligible")
+        return self._answer(self.remembered, STICKY) if is_kept else None
+
+    def _draw(self, eligible: Sequence[Provider]) -> Decision:
+        tier = top_tier(eligible)
+        ends = cumulative_weights(tuple(provider.weight for provider in tier))
+        at = weighted_hash(self.policy.version, self.request.tenant_id, self.key)
+        chosen = tier[bisect_right(ends, at)]
+        self._note("weighted", chosen.name, "chosen")
+        return self._answer(chosen.name, WEIGHTED)
+
+    def _choose_without_eligible(self, status: object, fallen: Mapping[str, str | None]) -> Decision | Refusal:
+        if CIRCUIT_BREAKER_OPEN in fallen.values():
+            decision = self._apply_rules((CIRCUIT_BREAKER_OPEN, ALL_PROVIDERS_FAILED), CIRCUIT_BREAKER_FALLBACK)
+        else:
+            decision = self._apply_rules((status,), FALLBACK) if status is not None else None
+        decision = decision or self._apply_rules((NO_PROVIDER_AVAILABLE,), FALLBACK)
+        if decision is not None:
+            return decision
+        details = {"reason": NO_PROVIDER_AVAILABLE, "providers": fallen}
+        return Refusal(DECISION_FAILED, "No provider is eligible and no fallback applies", details)
+
+    def _apply_rules(self, statuses: Sequence[object], reason: str) -> Decision | None:
+        """The decision of the first rule that matches one of the statuses and whose provider may take the request."""
+        scenes = [ConditionInput(self.request, status) for status in statuses]
+        for index, rule in enumerate(self.policy.fallbacks):
+            if not any(rule.applies(scene) for scene in scenes):
+                self._note_rule(index, lambda: f"does not match {', '.join(shorten(str(one), _LONGEST_STATUS) for one in statuses)}")
+            elif (decision := self._apply_rule(rule, reason)) is not None:
+                self._note("fallback", f"fallbacks[{index}]", f"{decision.reason}: {decision.provider_id}")
+                return decision
+            else:
+                self._note("fallback", f"fallbacks[{index}]", f"{rule.to}: {self._find_obstacle(rule.to)}")
+        return None
+
+    def _note_rule(self, index: int, verdict: Callable[[], str]) -> None:
+        """Trace a rule. `verdict` is called only when a trace is wanted: a request may hold a very long status."""
+        if self.trace is not None:
+            self._note("fallback", f"fallbacks[{index}]", verdict())
+
+    def _apply_rule(self, rule: Fallback, reason: str) -> Decision | None:
+        previous = self.previous
+        if previous is not None and previous.attempts <= rule.retry and self._may_retry(previous.provider_id):
+            decision = self._answer(previous.provider_id, RETRY)
+            return replace(decision, metadata={**decision.metadata, ATTEMPTS: str(previous.attempts + 1)})
+        return self._answer(rule.to, reason) if self._find_obstacle(rule.to) is None else None
+
+    def _may_retry(self, name: str) -> bool:
+        return (name, RETRY) in self.policy.plan.answers and self._find_obstacle(name) is None
+
+    def _find_ineligibility(self, provider: Provider) -> str | None:
+        why = "zero_weight" if provider.enabled and provider.weight == 0 else self._find_obstacle(provider.name)
+        self._note("eligible", provider.name, why or "yes")
+        return why
+
+    def _find_obstacle(self, name: str) -> str | None:
+        """Why the provider may not take this request; its breaker is named only when there is no other reason."""
+        provider, state = self.policy.plan.providers.get(name), self.states.get(name)
+        if provider is not None and not provider.enabled:
+            return "disabled"
+        limits = self.request.constraints
+        if limits and (exceeded := self._find_exceeded_limit(provider, name, limits)):
+            return exceeded
+        return CIRCUIT_BREAKER_OPEN if state is not None and self.now < state.blocked_until else None
+
+    def _find_exceeded_limit(self, provider: Provider | None, name: str, limits: Mapping[str, object]) -> str | None:
+        latency_ms, cost = self._averages(name)
+        if latency_ms is None and provider is not None:
+            latency_ms = provider.expected_latency_ms
+        if cost is None and provider is not None:
+            cost = provider.expected_cost
+        if _is_above(latency_ms, limits.get("max_latency_ms")):
+            return "max_latency_ms"
+        return "max_cost" if _is_above(cost, limits.get("max_cost")) else None
+
+    def _averages(self, name: str) -> tuple[float | None, float | None]:
+        state = self.states.get(name)
+        return (None, None) if state is None else (state.latency_ms, state.cost)
+
+    def _answer(self, name: str, reason: str) -> Decision:
+        """The decision made at load, with the moving averages in place of the policy's figures where there are any."""
+        decision = self.policy.plan.answers[name, reason]
+        latency_ms, cost = self._averages(name)
+        if latency_ms is None and cost is None:
+            return decision
+        return replace(
+            decision,
+            expected_latency_ms=decision.expected_latency_ms if latency_ms is None else latency_ms,
+            expected_cost=decision.expected_cost if cost is None else cost,
+        )
+
+    def _note(self, stage: str, subject: str, verdict: str) -> None:
+        if self.trace is not None:
+            self.trace.append(TraceStep(stage, subject, verdict))
+
+
+def is_failure(status: object) -> bool:
+    """True for a `context.status` that says that something failed: a text other than ok or success, a number from 400."""
+    if isinstance(status, str):
+        if len(status) == 3 and status.isascii() and status.isdigit():
+            return status >= "400"
+        return status not in ("", "ok", "success")
+    return isinstance(status, int | float) and not isinstance(status, bool) and status >= 400
+
+
+def _is_above(figure: float | None, limit: object) -> bool:
+    if figure is None or isinstance(limit, bool) or not isinstance(limit, int | float):
+        return False
+    return figure > limit

@@ -1,0 +1,61 @@
+"""Remember which outcomes this instance has metered, so that a repeated one is counted as repeated and averaged once.
+
+This memory only counts. The stream (by Nats-Msg-Id) and later the lake decide whether a usage event is stored twice, because an
+instance that forgot, or another instance, must give the same result. So a duplicate also gets its usage event, since nothing
+here knows whether the first one was stored; `delivery.known_effects` knows that of the events this instance stored, and does not
+publish them again. The PubAck's `duplicate` mark, which delivery's observer reads, says how many duplicates all instances
+together had.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+from router.contracts.usage import UsageEvent
+from router.core.bounded_cache import BoundedCache
+from router.core.clock import Clock, steady
+from router.core.message import Message
+
+
+class Repetition(Enum):
+    """How an outcome compares with those that this instance remembers."""
+
+    FIRST = "first"
+    REDELIVERED = "redelivered"  # the same stored message again
+    DUPLICATE = "duplicate"  # another message with the same content
+    CONFLICT = "conflict"  # another message of the same identity with other content
+
+
+class _OutcomeDigest(Struct, frozen=True, gc=False):
+    """Two hashes: of the outcome's content, and of the position of its stored message."""
+
+    content: int
+    place: int
+
+
+class RecentOutcomes:
+    """At most `limit` identities with a digest of their outcome, for `keep_s` each; the least recently used goes first."""
+
+    def __init__(self, limit: int = 100_000, keep_s: float = 600.0, clock: Clock = steady) -> None:
+        self._keep_s = keep_s
+        self._clock = clock
+        self._told: BoundedCache[str, _OutcomeDigest] = BoundedCache(limit)
+
+    def compare(self, event_id: str, event: UsageEvent, message: Message) -> Repetition:
+        """Compare with the remembered outcome of this identity; the first content stays the one that counts."""
+        # Timestamp and trace id are left out: a worker that repeats itself does so later.
+        content = hash((event.provider_id, event.event_type, event.latency_ms, event.cost))
+        place = hash((message.sequence, message.stored_ns))
+        now = self._clock()
+        first = self._told.get(event_id, now)
+        if first is None:
+            self._told.put(event_id, _OutcomeDigest(content, place), now + self._keep_s, now, owner=event.tenant_id)
+            return Repetition.FIRST
+        if first.place == place:
+            return Repetition.REDELIVERED
+        return Repetition.DUPLICATE if first.content == content else Repetition.CONFLICT
+
+    def __len__(self) -> int:
+        return len(self._told)

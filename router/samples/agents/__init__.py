@@ -1,1 +1,0 @@
-"""Sample agents: `router agent run router.samples.agents.ledger:Ledger`."""

@@ -1,0 +1,1 @@
+"""Sample agents: `router agent run router.sdk.samples.agents.ledger:Ledger`."""

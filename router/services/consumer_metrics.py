@@ -1,0 +1,164 @@
+"""The observer of one consumer: metrics, logs and alerts. A message that succeeds writes no log line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from router.config import Settings
+from router.contracts.alert import CRITICAL, INFO, Alert
+from router.contracts.decision import INTERNAL, OVERLOADED
+from router.contracts.extract import extract_ids
+from router.contracts.headers import TENANT_ID
+from router.core.message import Message
+from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Receipt, Retry
+from router.delivery.processor import ANSWERED, REFUSED_SUBJECT
+from router.delivery.settlement import NO_ROOM
+from router.delivery.subscription import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK, WAITING
+from router.operations.deadletters.replay import RUN
+from router.operations.observability import LogRateLimit, Metrics, events, logs
+from router.services.alerts import Alerts
+from router.services.answer_counts import count_answer, count_failed
+from router.services.violations import Violations
+
+log = logs.logger(__name__)
+
+FOREIGN_TENANT = "tenant_forbidden"  # results and acks of a tenant that is not allowed: the operator may allow it soon
+
+
+class ConsumerMetrics:
+    """`delivery.subscription.Observer` of one durable, counted and logged."""
+
+    def __init__(self, metrics: Metrics, alerts: Alerts, consumer: str, settings: Settings, *, answers: bool = False) -> None:
+        self._metrics = metrics
+        self._alerts = alerts
+        self._consumer = consumer
+        self._has_dead_letters = settings.dlq.enabled
+        self._usage = settings.streams.usage.name
+        self._published = {self._usage: metrics.usage_published, settings.streams.assignments.name: metrics.assignments_published}
+        self._seconds = metrics.request_seconds if answers else None
+        self._answers = answers
+        if answers:
+            metrics.decisions[metrics.tenant[""], "", "", "", INTERNAL] += 0
+        self._failures = LogRateLimit(every_s=1.0)
+        self._without_dead_letter: Message | None = None  # the consumer settles it next
+        for what in (WAITING, SENT_BACK, DECLINED, DEAD_LETTER_REFUSED):
+            metrics.storage_refused[consumer, what] += 0  # start the series at 0, so that its first event shows as an increase
+        self.violations: Violations | None = None  # is told which attempt was settled
+        self.newest_ns = 0  # stream time of the message that was settled last
+
+    def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
+        for receipt in receipts:
+            if not receipt.is_duplicate:
+                if (count := self._published.get(receipt.stream)) is not None:
+                    count.value += 1
+            elif receipt.stream == self._usage and message.deliveries == 1:  # else the same message, after a crash
+                self._metrics.results_duplicate.value += 1
+
+    def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+        metrics = self._metrics
+        self.newest_ns = message.stored_ns
+        if self.violations is not None and self.violations.unsettled:
+            self.violations.on_settled(message)
+        if is_final:
+            metrics.acks[self._consumer,] += 1
+            if RUN in message.headers:
+                metrics.replayed.value += 1
+            if self._seconds is not None and outcome is not ANSWERED:
+                self._seconds.observe(time.time() - message.stored_ns / 1e9)
+        if isinstance(outcome, Done):
+            return
+        if is_final and self._answers:
+            count_failed(metrics, message, outcome)
+        if isinstance(outcome, Retry) and not is_final:
+            self._count_redelivery(message, outcome)
+        elif message is self._without_dead_letter:
+            self._without_dead_letter = None
+        elif self._has_dead_letters:
+            self._count_dead_letter(message, outcome.reason if isinstance(outcome, Dead) else MAXDELIVER_EXHAUSTED)
+        else:
+            metrics.dead_letters_disabled.value += 1
+            log.error(
+                events.DEAD_LETTERS_DISABLED, subject=metrics.subject[message.subject], stream=message.stream, sequence=message.sequence
+            )
+        self._log_failure(message, outcome, is_final)
+
+    def on_unexpected_redelivery(self, message: Message) -> None:
+        self._metrics.redeliveries[self._consumer, "timeout"] += 1
+
+    def on_dead_letter_refused(self, message: Message, cause: str) -> None:
+        self._metrics.dead_letter_failures.value += 1
+
+    def on_flow(self, cause: str | None) -> None:
+        if cause is None:
+            log.info(events.CONSUMER_RESUMED, consumer=self._consumer)
+            return
+        log.error(events.CONSUMER_PAUSED, consumer=self._consumer, cause=cause)
+        facts = {"consumer": self._consumer, "detail": cause}
+        self._raise(
+            CRITICAL, f"consumer_paused:{self._consumer}", "A consumer is paused: the effects of its messages cannot be stored", facts
+        )
+
+    def on_storage(self, cause: str | None) -> None:
+        if cause is None:
+            log.info(events.STORAGE_TAKES, consumer=self._consumer)
+            return
+        log.error(events.STORAGE_REFUSED, consumer=self._consumer, cause=cause)
+        facts = {"consumer": self._consumer, "detail": cause}
+        self._raise(CRITICAL, f"storage_refused:{self._consumer}", "A stream is full: messages that must publish to it wait", facts)
+
+    def on_storage_refused(self, message: Message, subject: str, what: str) -> None:
+        self._metrics.storage_refused[self._consumer, what] += 1
+        if what == DEAD_LETTER_REFUSED:
+            self._without_dead_letter = message
+            self._report_given_up(message)
+        elif what == DECLINED and self._answers:
+            count_answer(self._metrics, extract_ids(message).get(TENANT_ID, ""), OVERLOADED)
+
+    def on_dead_letter_given_up(self, message: Message) -> None:
+        """The tenant holds too much of a nearly full dead letter stream: the message is settled next, without a dead letter."""
+        self._without_dead_letter = message
+        self._metrics.storage_refused[self._consumer, DEAD_LETTER_REFUSED] += 1
+        self._report_given_up(message)
+
+    def _report_given_up(self, message: Message) -> None:
+        if self._failures.allow(DEAD_LETTER_REFUSED):
+            log.error(events.DEAD_LETTER_REFUSED, consumer=self._consumer, stream=message.stream, sequence=message.sequence)
+        text = "The dead letters are full: failures are answered, and no dead letter is kept of them"
+        self._raise(CRITICAL, f"dead_letter_refused:{self._consumer}", text, {"consumer": self._consumer, "stream": message.stream})
+
+    def on_handler_error(self, message: Message, exc: BaseException) -> None:
+        if self._failures.allow(type(exc).__name__):
+            log.error(events.HANDLER_FAILED, consumer=self._consumer, sequence=message.sequence, attempts=message.attempts, exc_info=exc)
+
+    def _count_redelivery(self, message: Message, outcome: Retry) -> None:
+        reason = "tenant" if outcome.fault.code == FOREIGN_TENANT else "full" if outcome.fault is NO_ROOM else "nak"
+        if outcome.fault is REFUSED_SUBJECT:
+            self._metrics.subjects_refused.value += 1
+            if self._failures.allow(REFUSED_SUBJECT.code):
+                log.warning(events.SUBJECT_REFUSED, consumer=self._consumer, subject=self._metrics.subject[message.subject])
+            reason = "allowlist"
+        self._metrics.redeliveries[self._consumer, reason] += 1
+
+    def _count_dead_letter(self, message: Message, reason: str) -> None:
+        subject = self._metrics.subject[message.subject]
+        self._metrics.dead_letters[subject, reason] += 1
+        self._raise(INFO, f"dead_letter_stored:{subject}:{reason}", "A dead letter was stored", {"subject": subject, "reason": reason})
+
+    def _raise(self, severity: str, cause: str, message: str, facts: Mapping[str, object]) -> None:
+        self._alerts.raise_alert(Alert(severity=severity, component="router.delivery", cause=cause, message=message, metadata=facts))
+
+    def _log_failure(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+        if isinstance(outcome, Done) or not self._failures.allow((outcome.fault.code, is_final)):
+            return  # a client decides how many messages fail: every failure is a dead letter, the log shows one a second of each kind
+        log.info(
+            events.MESSAGE_SETTLED,
+            consumer=self._consumer,
+            sequence=message.sequence,
+            deliveries=message.deliveries,
+            attempts=message.attempts,
+            outcome=type(outcome).__name__.lower(),
+            is_final=is_final,
+            code=outcome.fault.code,
+            field=outcome.fault.field,
+        )

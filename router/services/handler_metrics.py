@@ -1,0 +1,103 @@
+"""Metrics of the handlers of decide requests, results and acks. A message that succeeds writes no log line."""
+
+from __future__ import annotations
+
+from router.contracts.decision import POLICY_NOT_FOUND, RATE_LIMIT_EXCEEDED, Decision, Refusal
+from router.contracts.headers import Violation
+from router.contracts.request import RouteRequest
+from router.core.message import Message
+from router.operations.observability import OTHER, LogRateLimit, Metrics, events, logs
+from router.routing.decide.push import FOREIGN_TENANT, SWITCHED_OFF
+from router.services.violations import Violations
+
+log = logs.logger(__name__)
+
+
+class DecideMetrics:
+    """`decide.DecideMeter`, counted."""
+
+    def __init__(self, metrics: Metrics, violations: Violations) -> None:
+        self._metrics = metrics
+        self._violations = violations
+        for skipped in (SWITCHED_OFF, FOREIGN_TENANT):
+            metrics.assignments_skipped[skipped.reason,] += 0  # start the series at 0, so that its first event shows as an increase
+
+    def on_decision(self, request: RouteRequest, answer: Decision | Refusal, seconds: float) -> None:
+        metrics = self._metrics
+        tenant = metrics.tenant[request.tenant_id]
+        if isinstance(answer, Decision):
+            metrics.decisions[tenant, metrics.policy[request.policy_id], metrics.provider[answer.provider_id], answer.reason, "ok"] += 1
+        else:
+            # Labels are bounded: an unknown policy id of a client must not take the label of a real policy.
+            policy = "" if answer.code == POLICY_NOT_FOUND else metrics.policy[request.policy_id]
+            metrics.decisions[tenant, policy, "", "", answer.code] += 1
+            if answer.code == RATE_LIMIT_EXCEEDED:
+                metrics.rate_limited.value += 1
+        metrics.decision_seconds.observe(seconds)
+
+    def on_violations(self, message: Message, violations: tuple[Violation, ...]) -> None:
+        self._violations.read(message, violations)
+
+    def on_replay(self) -> None:
+        self._metrics.replays.value += 1
+
+    def on_assignment_skipped(self, reason: str) -> None:
+        self._metrics.assignments_skipped[reason,] += 1
+
+    def on_session(self, outcome: str) -> None:
+        self._metrics.sticky[outcome,] += 1
+
+
+class ResultsMetrics:
+    """`results.ResultsMeter`, counted.
+
+    With usage events the duplicate window of their stream detects repeated outcomes for all instances: `ConsumerMetrics` counts its
+    publish acks. Without them only the memory of this process detects repeats.
+    """
+
+    def __init__(self, metrics: Metrics, violations: Violations, *, is_stored: bool) -> None:
+        self._metrics = metrics
+        self._violations = violations
+        self._is_stored = is_stored
+        self._lines = LogRateLimit(every_s=1.0)
+
+    def on_violation(self, message: Message, violations: tuple[Violation, ...]) -> None:
+        self._violations.read(message, violations)
+
+    def on_outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
+        labels = self._metrics.provider
+        # Labels are bounded: an unknown provider id of a worker must not take the label of a real provider.
+        self._metrics.results[status, labels[provider_id] if is_known else labels.get(provider_id, OTHER)] += 1
+
+    def on_uncorrelated(self) -> None:
+        self._metrics.results_uncorrelated.value += 1
+
+    def on_forged(self) -> None:
+        self._metrics.results_forged.value += 1
+        if self._lines.allow(events.RESULT_FORGED):
+            log.warning(events.RESULT_FORGED, total=self._metrics.results_forged.value)
+
+    def on_duplicate(self, is_conflict: bool) -> None:
+        if not self._is_stored:
+            self._metrics.results_duplicate.value += 1
+        if is_conflict:
+            self._metrics.results_conflict.value += 1
+            if self._lines.allow(events.RESULT_CONFLICT):
+                log.warning(events.RESULT_CONFLICT, total=self._metrics.results_conflict.value)
+
+
+class AcksMetrics:
+    """`acks.AcksMeter`, counted."""
+
+    def __init__(self, metrics: Metrics, violations: Violations) -> None:
+        self._metrics = metrics
+        self._violations = violations
+
+    def on_violation(self, message: Message, violations: tuple[Violation, ...]) -> None:
+        self._violations.read(message, violations)
+
+    def on_ack(self, status: str) -> None:
+        self._metrics.assignment_acks[status,] += 1
+
+    def on_uncorrelated(self) -> None:
+        self._metrics.acks_uncorrelated.value += 1

@@ -1,0 +1,42 @@
+"""The stored assignments: their bucket with the cache of this process in front of it, and the acks of workers."""
+
+from __future__ import annotations
+
+from router.contracts.ack import ExecAssignmentAck
+from router.contracts.assignment import Assignment
+from router.contracts.assignment_record import ack_bytes, ack_key, read_record
+from router.delivery.buckets.write_once import WriteOnceKv
+from router.delivery.connection import Connection
+from router.routing.reports import AssignmentCache
+
+
+class AssignmentStore:
+    """`decide.AssignmentBucket` over the bucket; a new assignment goes into the cache, so that its result needs no lookup."""
+
+    def __init__(self, records: WriteOnceKv, known: AssignmentCache) -> None:
+        self._records = records
+        self._known = known
+
+    async def find(self, key: str) -> bytes | None:
+        return await self._records.find(key)
+
+    async def create(self, key: str, record: bytes) -> bytes:
+        standing = await self._records.create(key, record)
+        self._known.keep(read_record(standing).read_assignment())
+        return standing
+
+
+class AckStore:
+    """`acks.AssignmentStates`: the newest acknowledgement of a known assignment, where `router assignments` finds it.
+
+    Published without waiting, because no decision depends on it. The ack of an unknown assignment is not stored, so that workers cannot
+    fill the bucket.
+    """
+
+    def __init__(self, connection: Connection, bucket: str) -> None:
+        self._connection = connection
+        self._prefix = f"$KV.{bucket}."
+
+    def on_ack(self, ack: ExecAssignmentAck, known: Assignment | None) -> None:
+        if known is not None:
+            self._connection.publish_nowait(self._prefix + ack_key(ack.assignment_id), ack_bytes(ack))

@@ -1,0 +1,46 @@
+"""Keeps the policy table of this process equal to its bucket; a directory may seed the bucket.
+
+`app.policy_seed` writes policies, and operators do through `app.policy_store`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from router.delivery.api import JetStream
+from router.delivery.buckets.entries import BucketEntry
+from router.delivery.buckets.live_bucket import LiveBucket
+from router.delivery.buckets.versioned_store import RECORD_BYTES
+from router.operations.observability import events, logs
+from router.routing.policy import Policy, PolicyTable, parse_policy
+from router.routing.policy.parse import LARGEST, check_size
+from router.services.policy_seed import seed
+from router.services.policy_store import PolicyStore, read_stored_policy
+
+log = logs.logger(__name__)
+
+
+class LivePolicies(LiveBucket[Policy]):
+    """Keeps a PolicyTable equal to a bucket."""
+
+    def __init__(self, jetstream: JetStream, bucket: str, table: PolicyTable) -> None:
+        super().__init__(jetstream, bucket, events.POLICY_BROKEN)
+        self._table = table
+
+    async def load(self, root: Path | None = None) -> None:
+        """Load before the first request; `root`: the directory to seed from. Raises BrokerUnavailable."""
+        if root is not None:
+            await seed(PolicyStore(self.documents), root)
+        await super().load()
+        await self.restore_last_good()
+
+    def read(self, entry: BucketEntry) -> Policy:
+        """Raises Poison or PolicyError for a value that is no policy."""
+        check_size(entry.value, LARGEST + RECORD_BYTES)  # before a byte of it is read
+        stored = read_stored_policy(entry)
+        return parse_policy(stored.record.document, stored.tenant_id, stored.policy_id, stored.record.version).policy
+
+    def install(self, values: Sequence[Policy]) -> None:
+        self._table.replace({(policy.tenant_id, policy.policy_id): policy for policy in values})
+        log.info(events.POLICY_LOADED, policies=len(values))

@@ -1,0 +1,133 @@
+"""Shares the openings and closings of provider breakers between instances through a bucket, within a second.
+
+    note ── the newest for each key ──> write (a child) ──> ROUTER_BREAKERS ──> follow (a child) ──> on_news
+
+When two instances write at once, the last write wins: both have observed the provider, the later observation is better, and a wrong
+one costs one timeout, after which all instances probe again. A transition that this instance has written, or is about to write,
+overrides older entries of the bucket. While the broker is unavailable each instance uses its own observations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from router.contracts.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes, read_breaker_record
+from router.core.clock import Clock, steady, wall
+from router.core.errors import BrokerUnavailable, Conflict, Poison, RouterError
+from router.delivery.api import JetStream
+from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.buckets.entries import BucketEntry
+from router.delivery.buckets.mirror import BucketMirror
+from router.operations.observability import LogRateLimit, events, logs
+from router.routing.breakers import CLOSED, HALF_OPEN, OPEN, BreakerTransition
+from router.routing.policy import RemoteTransition
+
+log = logs.logger(__name__)
+
+RETRY_S = 0.25
+
+News = Mapping[tuple[str, str], RemoteTransition]  # by (tenant, provider)
+
+
+class SharedBreakers:
+    """`now` is the steady clock of the breakers: times in the bucket are converted to time spans when written and when read."""
+
+    def __init__(self, jetstream: JetStream, bucket: str, node_id: str, *, now: Clock = steady, wall_clock: Clock = wall) -> None:
+        self._documents = DocumentBucket(jetstream, bucket)
+        self._mirror = BucketMirror(jetstream, bucket, self.on_change)
+        self._node_id = node_id
+        self._life = uuid.uuid4().hex
+        self._now = now
+        self._wall_clock = wall_clock
+        self._on_news: Callable[[News], None] = lambda _: None
+        self._unwritten: dict[str, BreakerRecord] = {}
+        self._wake = asyncio.Event()
+        self._known: dict[str, int] = {}  # the newest revision of each key that was applied, or written here
+        self._newest = 0  # of the bucket: a lower one means that the bucket was recreated
+        self._lines = LogRateLimit(every_s=60.0)
+
+    def attach(self, on_news: Callable[[News], None]) -> None:
+        """Set the callback for transitions of other instances."""
+        self._on_news = on_news
+
+    def note(self, transition: BreakerTransition) -> None:
+        """Queue a transition of this instance for writing. Half open is not shared: the others reach it by their timers."""
+        if transition.state != HALF_OPEN:
+            record = self._record(transition)
+            self._unwritten[breaker_key(record.tenant_id, record.provider_id)] = record
+            self._wake.set()
+
+    async def load(self) -> None:
+        """Load once, before the first decision. If the bucket is unavailable the process starts anyway."""
+        with suppress(BrokerUnavailable):
+            await self._mirror.load()
+
+    async def follow(self) -> None:
+        """A child of the tree: follow the bucket until cancelled."""
+        await self._mirror.run()
+
+    async def write(self) -> None:
+        """A child of the tree: write queued transitions until cancelled; failed writes are repeated."""
+        while True:
+            if not self._unwritten:  # a restarted child goes on with the queue
+                self._wake.clear()
+                await self._wake.wait()
+            try:
+                for key, record in list(self._unwritten.items()):
+                    await self._put(key, record)
+            except RouterError:  # `BucketMirror` logs it; the breakers go on with local observations
+                await asyncio.sleep(RETRY_S)
+
+    def on_change(self, entries: Mapping[str, BucketEntry]) -> None:
+        """Pass the entries that are new to `on_news`."""
+        newest = max((entry.revision for entry in entries.values()), default=0)
+        if newest < self._newest:
+            self._known.clear()
+        self._newest = newest
+        self._on_news(dict(news for key, entry in entries.items() if (news := self._read_news(key, entry)) is not None))
+
+    def _read_news(self, key: str, entry: BucketEntry) -> tuple[tuple[str, str], RemoteTransition] | None:
+        if key in self._unwritten or entry.revision <= self._known.get(key, 0):
+            return None
+        self._known[key] = entry.revision
+        try:
+            record = read_breaker_record(key, entry.value)
+        except Poison as exc:
+            if self._lines.allow(key):
+                log.error(events.BREAKER_UNREADABLE, key=key, error=str(exc))
+            return None
+        return None if record.life == self._life else ((record.tenant_id, record.provider_id), self._build_transition(record))
+
+    def _build_transition(self, record: BreakerRecord) -> RemoteTransition:
+        left_s = record.until_ms / 1000 - self._wall_clock()
+        return RemoteTransition(self._now() + left_s if record.state == OPEN else None, record.opened_at_ms)
+
+    async def _put(self, key: str, record: BreakerRecord) -> None:
+        """Replace the stored entry, whatever its revision. Raises BrokerUnavailable."""
+        seen = self._mirror.entries.get(key)
+        while True:
+            try:
+                revision = await self._documents.put(key, breaker_record_bytes(record), revision=seen.revision if seen else None)
+                break
+            except Conflict:
+                seen = await self._documents.get(key)
+        self._known[key] = revision
+        if self._unwritten.get(key) is record:
+            del self._unwritten[key]
+        self.on_change(self._mirror.entries)
+
+    def _record(self, transition: BreakerTransition) -> BreakerRecord:
+        tenant_id, _, provider_id = transition.name.partition("/")
+        at_ms = round(self._wall_clock() * 1000)
+        return BreakerRecord(
+            tenant_id=tenant_id,
+            provider_id=provider_id,
+            state="closed" if transition.state == CLOSED else "open",
+            opened_at_ms=transition.opened_at_ms or at_ms,
+            until_ms=at_ms + round(transition.left_s * 1000) if transition.state == OPEN else 0,
+            node=self._node_id,
+            life=self._life,
+        )
