@@ -56,7 +56,7 @@ REFUSALS: Mapping[str, tuple[str, str]] = {
 }
 
 
-class Invocation(Struct, frozen=True):
+class ProviderInvocation(Struct, frozen=True):
     """A request that holds one of its tenant's slots."""
 
     request: ProviderRequest
@@ -65,7 +65,7 @@ class Invocation(Struct, frozen=True):
     headers: Mapping[str, str]
 
 
-class ProviderServer(RequestServer[Invocation]):
+class ProviderServer(RequestServer[ProviderInvocation]):
     """The child "providers"."""
 
     def __init__(self, context: AppContext) -> None:
@@ -92,7 +92,7 @@ class ProviderServer(RequestServer[Invocation]):
         if isinstance(request, ProviderResponse):
             self._send_refusal(request, is_stream, reply, headers_read)
         else:
-            self.begin(Invocation(request, is_stream, reply, headers_read))
+            self.begin(ProviderInvocation(request, is_stream, reply, headers_read))
 
     def _admit(self, data: bytes, headers: Mapping[str, str]) -> ProviderRequest | ProviderResponse:
         """The request, after its tenant has taken a slot; or the response that refuses it."""
@@ -110,7 +110,7 @@ class ProviderServer(RequestServer[Invocation]):
             return refuse(request.request_id, *REFUSALS[request_server.OVERLOADED])
         return request
 
-    async def answer(self, request: Invocation) -> None:
+    async def answer(self, request: ProviderInvocation) -> None:
         asked, left_s = request.request, read_time_left(request.headers)
         if request.is_stream:
             await self._stream(request, left_s)
@@ -119,7 +119,7 @@ class ProviderServer(RequestServer[Invocation]):
         data = response_bytes(response, protobuf=asked.wants_protobuf)
         self._connection.publish_nowait(request.reply, data, "", head_of(_build_headers(asked)))
 
-    async def _stream(self, invocation: Invocation, left_s: float | None) -> None:
+    async def _stream(self, invocation: ProviderInvocation, left_s: float | None) -> None:
         task, request = asyncio.current_task(), invocation.request
         assert task is not None  # noqa: S101 - a coroutine runs in a task
         with self._streams.open(invocation.reply, task.cancel, _build_headers(request)) as stream:
@@ -129,11 +129,11 @@ class ProviderServer(RequestServer[Invocation]):
 
             await self._providers.stream(request, send, left_s)
 
-    def refuse(self, request: Invocation, reason: str) -> None:
+    def refuse(self, request: ProviderInvocation, reason: str) -> None:
         response = refuse(request.request.request_id, *REFUSALS[reason])
         self._send_refusal(response, request.is_stream, request.reply, request.headers)
 
-    def on_end(self, request: Invocation) -> None:
+    def on_end(self, request: ProviderInvocation) -> None:
         self._shares.release(request.request.tenant_id)
 
     def _send_refusal(self, response: ProviderResponse, is_stream: bool, reply: str, headers: Mapping[str, str]) -> None:
