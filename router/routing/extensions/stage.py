@@ -27,10 +27,9 @@ from router.contracts.request import RouteRequest
 from router.core.clock import Clock
 from router.routing.extensions.context import PipelineContext
 from router.routing.extensions.entry import POST, PRE, VALIDATOR
-from router.routing.extensions.executed import ERROR, SKIPPED, WARN, ExecutedExtension
 from router.routing.extensions.failure import BROKEN, NOT_FOUND, ExtensionFailure
 from router.routing.extensions.invoke import ExtensionCall, Invoker
-from router.routing.extensions.modes import LATE, REJECTED, ExtensionResult, refusal_of, status_of
+from router.routing.extensions.modes import ERROR, LATE, REJECTED, SKIPPED, WARN, ExecutedExtension, ExtensionResult, refusal_of, status_of
 from router.routing.extensions.ports import ExtensionMeter
 from router.routing.extensions.registry import ExtensionRegistry
 from router.routing.policy.conditions import MISSING, ConditionInput, match_always
