@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.core.errors import BrokerUnavailable
-from router.core.ids import key, random_tokens
+from router.core.ids import bucket_prefix, key, random_tokens
 from router.core.message import Effect, Message
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream, StoredMessage
@@ -57,7 +57,7 @@ class AttemptCounter:
         self._jetstream = jetstream
         self._publisher = publisher
         self._stream = f"KV_{bucket}"
-        self._prefix = f"$KV.{bucket}."
+        self._prefix = bucket_prefix(bucket)
         self._connection = jetstream.connection
         self._process = next(random_tokens())
 
@@ -97,11 +97,11 @@ class AttemptCounter:
         """This attempt must not count: what stood before it stands again, unless another process has written since."""
         head = head_of({EXPECTED: str(message.revision)})
         record = AttemptRecord(message.attempts - 1, is_first_assumed=message.is_first_assumed, was_begun=was_begun)
-        self._connection.publish_nowait(self._subject(message), _text(record), "", head)
+        self._connection.publish_nowait(self._jetstream.write_subject(self._subject(message)), _text(record), "", head)
 
     def forget(self, message: Message) -> None:
         """The message is settled for good; an entry that survives expires with the bucket's TTL."""
-        self._connection.publish_nowait(self._subject(message), b"", "", _PURGE)
+        self._connection.publish_nowait(self._jetstream.write_subject(self._subject(message)), b"", "", _PURGE)
 
     async def _find(self, message: Message, otherwise: AttemptRecord) -> AttemptRecord:
         """The entry, or `otherwise` in its place; an entry that was removed leaves its revision."""
@@ -114,7 +114,9 @@ class AttemptCounter:
         """Replace the entry at `record.revision`; returns the new revision, or None when another process wrote first."""
         subject, expected = self._subject(message), str(record.revision)
         message_id = f"{self._writer_of(message, subject)}:{expected}"
-        receipt = await self._publisher.publish_and_wait([Effect(subject, _text(record), message_id, {EXPECTED: expected})])
+        receipt = await self._publisher.publish_and_wait(
+            [Effect(self._jetstream.write_subject(subject), _text(record), message_id, {EXPECTED: expected})]
+        )
         if not isinstance(receipt, NotPublished):
             return receipt[0].sequence
         if receipt.err_code in WRONG_LAST_SEQUENCE:
