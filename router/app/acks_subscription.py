@@ -5,7 +5,7 @@ from __future__ import annotations
 from router.app.app_context import AppContext
 from router.app.consumer_options import allow_list, build_consumer_options, worker_limits
 from router.app.dead_letter_writer import build_dead_letter_writer
-from router.contracts.ack import ACK
+from router.contracts.ack import EXEC_ASSIGNMENT_ACK
 from router.contracts.extract import extract_ids
 from router.delivery.subscription import Subscription
 from router.operations.observability.tracing_messages import trace_dead_letter, trace_handler
@@ -23,11 +23,11 @@ def build_acks_subscription(context: AppContext, observer: ConsumerMetrics) -> S
         durable=settings.acks.durable,
         options=build_consumer_options(settings.acks, settings),
         handle=trace_handler(build_acks_handler(context)),
-        dead_letter=trace_dead_letter(build_dead_letter_writer(context, ACK)),
+        dead_letter=trace_dead_letter(build_dead_letter_writer(context, EXEC_ASSIGNMENT_ACK)),
         failure_reply=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,
-        tenant_of=lambda message: extract_ids(message, ACK).get("tenant_id", ""),
+        tenant_of=lambda message: extract_ids(message, EXEC_ASSIGNMENT_ACK).get("tenant_id", ""),
     )
 
 

@@ -24,10 +24,10 @@ def build_consumer_options(config: ConsumerConfig, settings: Settings) -> Consum
         handler_timeout=config.handler_timeout_ms / 1000,
         pull_expires=config.pull_expires_ms / 1000,
         heartbeat=config.heartbeat_ms / 1000,
-        evidence_timeout=settings.evidence.timeout_ms / 1000,
-        store_retry=settings.evidence.retry_ms / 1000,
+        publish_timeout=settings.effects.publish_timeout_ms / 1000,
+        store_retry=settings.effects.retry_ms / 1000,
         max_waiting=config.prefetch // 4,
-        full_retry=settings.evidence.full_retry_ms / 1000,
+        full_retry=settings.effects.full_retry_ms / 1000,
     )
 
 

@@ -18,7 +18,7 @@ from router.core.message import Message, Reply
 from router.core.outcome import Fault
 from router.delivery.answers import Answers, ReplyRules
 from router.delivery.connection import Connection
-from router.delivery.settlement import NO_ROOM
+from router.delivery.settlement import STORAGE_FULL
 from router.delivery.subscription import Subscription
 from router.operations.observability import Metrics
 from router.operations.observability.tracing_messages import trace_dead_letter, trace_handler
@@ -43,11 +43,11 @@ def build_decide_subscription(context: AppContext, observer: ConsumerMetrics) ->
         subject=settings.decide.subject,
         options=build_consumer_options(settings.decide, settings),
         handle=trace_handler(build_decide_handler(context)),
-        dead_letter=trace_dead_letter(build_dead_letter_writer(context, given_up=observer.on_dead_letter_given_up)),
+        dead_letter=trace_dead_letter(build_dead_letter_writer(context, on_omitted=observer.on_dead_letter_omitted)),
         failure_reply=_build_failure_reply,
         is_allowed=allow_list(settings),
         observer=observer,
-        receipts_kept=settings.streams.assignments.duplicate_window_ms / 1000,
+        publish_acks_kept=settings.streams.assignments.duplicate_window_ms / 1000,
         live_marks=context.live_marks,
         tenant_of=tenant_of,
         overloaded=_build_overload_reply,
@@ -128,7 +128,7 @@ def _build_failure_reply(message: Message, fault: Fault) -> Reply:
 
 
 def _build_overload_reply(message: Message, retry_after_s: float) -> Reply:
-    details = {"cause": NO_ROOM.code, "retry_after_ms": round(retry_after_s * 1000)}
+    details = {"cause": STORAGE_FULL.code, "retry_after_ms": round(retry_after_s * 1000)}
     return _build_failure(message, OVERLOADED, "What this request needs to store finds no room; send it again", details)
 
 

@@ -28,7 +28,7 @@ def build_results_subscription(context: AppContext, observer: ConsumerMetrics) -
         failure_reply=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,
-        receipts_kept=DAY_S,  # a worker may send a result again after the duplicate window of the stream
+        publish_acks_kept=DAY_S,  # a worker may send a result again after the duplicate window of the stream
         tenant_of=lambda message: extract_ids(message, RESULT).get("tenant_id", ""),
     )
 

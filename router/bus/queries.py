@@ -24,9 +24,9 @@ from router.core.signatures import require_call
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 
-AT_ONCE = 64  # requests at once; one more is answered `overloaded`
+MAX_CONCURRENT_QUERIES = 64  # requests at once; one more is answered `overloaded`
 WITHIN_S = 30.0  # for one response: a responder that hangs would keep its place for ever, and 64 of them all places
-MOST_OF_A_TEXT = 1_000  # characters of an error's code and message together
+MAX_ERROR_TEXT = 1_000  # characters of an error's code and message together
 INBOXES = ("_INBOX.", "_R_.")  # a reply subject is input: a response elsewhere would be written with our rights
 
 Responder = Callable[[MessageEnvelope], Awaitable[Mapping[str, object]]]
@@ -98,7 +98,7 @@ class QueryResponder:
     def _hear(self, tasks: asyncio.TaskGroup, _subject: str, inbox: str, data: bytes, _headers: Headers | None) -> None:
         if not (inbox.startswith(INBOXES) and ids.is_literal_subject(inbox)):
             return  # no reply subject, or one that is no inbox
-        if len(self._in_hand) >= AT_ONCE:
+        if len(self._in_hand) >= MAX_CONCURRENT_QUERIES:
             self._connection.publish_nowait(inbox, _error("overloaded", "Too many requests at once; ask again"))
             return
         task = tasks.create_task(self._answer(inbox, data))
@@ -123,5 +123,5 @@ class QueryResponder:
 
 
 def _error(code: str, message: str) -> bytes:
-    body = {"code": code[:MOST_OF_A_TEXT], "message": message[:MOST_OF_A_TEXT].encode("utf-8", "replace").decode()}
+    body = {"code": code[:MAX_ERROR_TEXT], "message": message[:MAX_ERROR_TEXT].encode("utf-8", "replace").decode()}
     return orjson.dumps({"ok": False, "error": body})

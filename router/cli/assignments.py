@@ -22,7 +22,7 @@ assignments = typer.Typer(
 )
 
 COLUMNS = ("assignment", "pushed", "tenant", "job", "provider", "status", "said")
-STATUSES = ("accepted", "rejected", "error", "unacknowledged")
+ASSIGNMENT_STATUSES = ("accepted", "rejected", "error", "unacknowledged")
 
 
 @assignments.callback()
@@ -30,7 +30,7 @@ def list_(
     context: typer.Context,
     *,
     tenant: Annotated[str | None, typer.Option(help="Only of this tenant.")] = None,
-    status: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(STATUSES)}.")] = None,
+    status: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(ASSIGNMENT_STATUSES)}.")] = None,
     limit: Annotated[int, typer.Option(help="At most so many, the newest first.", min=1)] = 50,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
@@ -45,8 +45,8 @@ def list_(
     """
     if context.invoked_subcommand is not None:
         return
-    if status is not None and status not in STATUSES:
-        raise typer.BadParameter(f"{status!r} is none of {', '.join(STATUSES)}", param_hint="--status")
+    if status is not None and status not in ASSIGNMENT_STATUSES:
+        raise typer.BadParameter(f"{status!r} is none of {', '.join(ASSIGNMENT_STATUSES)}", param_hint="--status")
     run_client(nats_url, config, lambda settings: _list(settings, {"tenant": tenant, "status": status, "limit": limit}, as_json))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from router.sdk import Answer, Client
 
 OneLine = Annotated[bool, typer.Option("--json", help="The answer on one line, for programs.")]
-AT_ONCE = 64  # requests of a file that are sent before the first answer
+MAX_CONCURRENT_REQUESTS = 64  # requests of a file that are sent before the first answer
 
 
 def decide(
@@ -87,7 +87,7 @@ async def _decide_many(settings: Settings, lines: list[bytes], timeout_s: float)
     async with Client(settings.nats, subject=settings.decide.subject) as client:
         for line in lines:
             under_way.append(asyncio.create_task(_ask(client, line, timeout_s)))
-            if len(under_way) >= AT_ONCE:
+            if len(under_way) >= MAX_CONCURRENT_REQUESTS:
                 worst = max(worst, await _print_answer(under_way.popleft()))
         while under_way:
             worst = max(worst, await _print_answer(under_way.popleft()))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 decisions = typer.Typer(no_args_is_help=True, help="Decisions that were recorded, explained.", rich_markup_mode="rich")
 
-SERVICE = "explain_decision"
+EXPLAIN_SERVICE = "explain_decision"
 
 
 @decisions.callback()
@@ -58,7 +58,7 @@ async def _explain(settings: Settings, asked: Mapping[str, object], timeout_s: f
     from router.operations.admin.service import ADMIN
 
     async with open_jetstream(settings) as jetstream:
-        answers = await ask_all_instances(jetstream.connection, ADMIN + SERVICE, asked, settings, timeout_s)
+        answers = await ask_all_instances(jetstream.connection, ADMIN + EXPLAIN_SERVICE, asked, settings, timeout_s)
     if not answers.good:
         return report_failure(answers)
     found = sorted(answers.good, key=lambda record: -record["at_ms"])

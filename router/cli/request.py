@@ -15,14 +15,14 @@ from router.cli.session import open_jetstream, run_client
 if TYPE_CHECKING:
     from router.config import Settings
 
-MOST = 1_000_000
+MAX_READ = 1_000_000
 
 
 def request(
     request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="The `request_id` in the context of the answer.")],
     *,
     tenant: Annotated[str, typer.Option(help="The tenant of the request.")],
-    look: Annotated[int, typer.Option(metavar="N", help="Read the newest N messages of each stream.", min=1, max=MOST)] = 10_000,
+    look: Annotated[int, typer.Option(metavar="N", help="Read the newest N messages of each stream.", min=1, max=MAX_READ)] = 10_000,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,

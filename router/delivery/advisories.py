@@ -19,18 +19,18 @@ from router.core.message import Message
 from router.delivery.api import JetStream, StoredMessage, nanos
 from router.delivery.topology import StreamSpec
 
-STREAM = "ROUTER_ADVISORIES"
-PREFIX = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES"
+ADVISORY_STREAM = "ROUTER_ADVISORIES"
+ADVISORY_PREFIX = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES"
 
 
 def advisory_subject(stream: str, durable: str) -> str:
     """Where the server speaks of one durable."""
-    return f"{PREFIX}.{stream}.{durable}"
+    return f"{ADVISORY_PREFIX}.{stream}.{durable}"
 
 
-def advisories_stream(name: str = STREAM) -> StreamSpec:
+def advisories_stream(name: str = ADVISORY_STREAM) -> StreamSpec:
     """The stream that keeps them, for every durable of the account: all declarations bind the same subject."""
-    return StreamSpec(name=name, subjects=(f"{PREFIX}.>",), max_age=7 * 86_400.0, max_bytes=64 * 1024 * 1024)
+    return StreamSpec(name=name, subjects=(f"{ADVISORY_PREFIX}.>",), max_age=7 * 86_400.0, max_bytes=64 * 1024 * 1024)
 
 
 def stranded_sequence(data: bytes) -> int | None:

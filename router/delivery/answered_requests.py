@@ -1,6 +1,6 @@
 """Requests that were answered from their live copy: the stored copy only needs its ack, and takes its mark away.
 
-By hash, so many of each. A mark is for a copy that was stored when the live one was heard (`SAME_S`), for none that comes later with
+By hash, so many of each. A mark is for a copy that was stored when the live one was heard (`SAME_REQUEST_WITHIN_S`), for none that comes later with
 the same bytes. Two generations, so that forgetting the oldest costs nothing; what is forgotten is handled again, to the same end.
 """
 
@@ -13,8 +13,8 @@ from msgspec import Struct
 from router.core.message import Message
 from router.delivery.answers import MSG_ID, TENANT
 
-SAME_S = 2.0  # between hearing a request and its stored time, on two machines' clocks
-MOST_MARKS = 300_000  # of answered requests whose stored copy has not come yet; some 40 MB
+SAME_REQUEST_WITHIN_S = 2.0  # between hearing a request and its stored time, on two machines' clocks
+MAX_MARKS = 300_000  # of answered requests whose stored copy has not come yet; some 40 MB
 
 
 class AnsweredCopies(Struct, gc=False):
@@ -27,7 +27,7 @@ class AnsweredCopies(Struct, gc=False):
 class AnsweredRequests:
     """Of one subject on one instance."""
 
-    def __init__(self, most: int = MOST_MARKS) -> None:
+    def __init__(self, most: int = MAX_MARKS) -> None:
         self.counts: dict[int, AnsweredCopies] = {}  # read by the processor: empty is the common case
         self._old: dict[int, AnsweredCopies] = {}
         self._most = most // 2  # in a generation
@@ -55,7 +55,7 @@ class AnsweredRequests:
         mark.count -= 1
         if not mark.count:
             del marks[key]
-        return abs(message.stored_at - mark.heard_at) <= SAME_S
+        return abs(message.stored_at - mark.heard_at) <= SAME_REQUEST_WITHIN_S
 
     def clear(self) -> None:
         self.counts.clear()

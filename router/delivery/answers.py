@@ -20,7 +20,7 @@ from router.core.ids import is_literal_subject
 from router.core.message import Message, Reply
 from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import Headers
-from router.delivery.identical import MOST_LINES, IdenticalRequests
+from router.delivery.identical import MAX_LINES, IdenticalRequests
 from router.delivery.live_answers import LiveAnswers
 from router.delivery.pub_acks import (
     CONFIRM,
@@ -40,12 +40,14 @@ LIVE_ANSWERS = "beamline.router.v1.internal.answered"  # what instances tell one
 LIVE_ASKERS = "beamline.router.v1.internal.asked"
 IDENTICAL = "beamline.router.v1.internal.identical"  # which inboxes of identical requests have their answer
 INSTANCE = "Router-Instance"
-MOST_TOLD = 128 * 1024  # bytes of a request that is told to the other instances; of a larger one only the instance that heard it knows
-NEVER = 2**62  # no sequence is above it
+MAX_SHARED_REQUEST_BYTES = (
+    128 * 1024
+)  # bytes of a request that is told to the other instances; of a larger one only the instance that heard it knows
+NO_SEQUENCE = 2**62  # no sequence is above it
 NOT_STORED = 2**63  # ns; of a request that is only heard yet: no answer is after this time
-SLACK_S = 1.0  # a stored copy has the server's time, and an answer this process's
-LARGEST_HEAD = 65_535  # bytes of headers that JetStream takes; above it a `no_ack` stream refuses without a word
-MANY = LARGEST_HEAD // 8  # letters of values: below it the block cannot be too large, and is not measured
+CLOCK_SLACK_S = 1.0  # a stored copy has the server's time, and an answer this process's
+MAX_HEADER_BYTES = 65_535  # bytes of headers that JetStream takes; above it a `no_ack` stream refuses without a word
+MANY_HEADER_LETTERS = MAX_HEADER_BYTES // 8  # letters of values: below it the block cannot be too large, and is not measured
 
 
 class ReplyRules(Struct, frozen=True):
@@ -142,14 +144,14 @@ class Answers:
     def _send(self, inbox: str, data: bytes) -> None:
         """A stored copy's answer, unless the live copy had it; while live copies are answered, they are to know of it."""
         if self.live.is_used:
-            if self.live.has(inbox, self._request, self._stored_ns / 1e9 - SLACK_S):
+            if self.live.has(inbox, self._request, self._stored_ns / 1e9 - CLOCK_SLACK_S):
                 return
             self.live.note(inbox, self._request)
         self._connection.publish_nowait(inbox, data)
 
     def _to_reply_subject(self, message: Message, reply: Reply) -> None:
         live = self.live
-        if live.is_used and not live.is_empty and live.has_request(message.data, message.stored_at - SLACK_S):
+        if live.is_used and not live.is_empty and live.has_request(message.data, message.stored_at - CLOCK_SLACK_S):
             return
         subject = self._rules.reply_subject.replace("{subject}", message.subject)
         self._connection.publish_nowait(subject, reply.data, "", head_of(reply.headers))
@@ -167,16 +169,16 @@ class Answers:
     @property
     def is_listening(self) -> bool:
         """Whether the listener hears the inbox of every request that is stored from now on."""
-        return self._listens_from is not None and self._listens_from < NEVER
+        return self._listens_from is not None and self._listens_from < NO_SEQUENCE
 
     def start_listening_from(self, sequence: int) -> None:
         """A listener is there, and hears of everything that is stored after `sequence`."""
         self._listens_from = sequence
-        self._correlator.identical.shift = sequence - self.heard if sequence < NEVER else None
+        self._correlator.identical.shift = sequence - self.heard if sequence < NO_SEQUENCE else None
 
     def on_identical(self, data: bytes) -> None:
         """What another instance told of identical requests, or that it is there."""
-        instance, *lines = data.decode("utf-8", "replace").split("\n")[: MOST_LINES + 1]
+        instance, *lines = data.decode("utf-8", "replace").split("\n")[: MAX_LINES + 1]
         if instance != self.live.instance:
             self._correlator.identical.meet_other(self._now())
             for line in lines:
@@ -242,7 +244,7 @@ class Answers:
         """Leave a live copy to its stored copy: tell every instance the requester's inbox, because any of them may decide it."""
         self._request, self._stored_ns = request.data, NOT_STORED
         self._correlator.add_request(request, inbox, self._now())
-        if len(request.data) <= MOST_TOLD:
+        if len(request.data) <= MAX_SHARED_REQUEST_BYTES:
             headers = {INSTANCE: self.live.instance, MSG_ID: request.msg_id or "", TENANT: request.tenant or ""}
             self._connection.publish_nowait(LIVE_ASKERS, request.data, inbox, head_of(headers))
 
@@ -301,6 +303,6 @@ def _ignore() -> None:
 
 def _find_silencing_header(headers: Headers) -> str | None:
     """Why the stream drops a request in silence: a control header's name, or `headers` for a block that is too large."""
-    if sum(map(len, headers.values())) > MANY and len(head_of(headers)) > LARGEST_HEAD:
+    if sum(map(len, headers.values())) > MANY_HEADER_LETTERS and len(head_of(headers)) > MAX_HEADER_BYTES:
         return "headers"
     return find_silencing_header(headers)

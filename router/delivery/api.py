@@ -27,7 +27,7 @@ CONSUMER_NOT_FOUND = 10014
 CONSUMER_EXISTS = 10148  # created with other settings than these
 MESSAGE_NOT_FOUND = 10037
 # No room in the account, in memory, on the disk; the message is too large for the stream; the stream is full.
-NO_ROOM = frozenset({10002, 10028, 10047, 10054, 10077})
+STORAGE_FULL_CODES = frozenset({10002, 10028, 10047, 10054, 10077})
 
 _OFF = frozenset({10039, 10076})  # not enabled for this account, or on this server
 

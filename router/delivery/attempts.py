@@ -115,12 +115,12 @@ class AttemptCounter:
         """Replace the entry at `record.revision`; returns the new revision, or None when another process wrote first."""
         subject, expected = self._subject(message), str(record.revision)
         message_id = f"{self._writer_of(message, subject)}:{expected}"
-        receipt = await self._publisher.publish_and_wait([Effect(subject, _text(record), message_id, {EXPECTED: expected})])
-        if not isinstance(receipt, NotPublished):
-            return receipt[0].sequence
-        if receipt.err_code in WRONG_LAST_SEQUENCE:
+        publish_ack = await self._publisher.publish_and_wait([Effect(subject, _text(record), message_id, {EXPECTED: expected})])
+        if not isinstance(publish_ack, NotPublished):
+            return publish_ack[0].sequence
+        if publish_ack.err_code in WRONG_LAST_SEQUENCE:
             return None
-        raise BrokerUnavailable(f"an attempt cannot be recorded: {receipt.cause}")
+        raise BrokerUnavailable(f"an attempt cannot be recorded: {publish_ack.cause}")
 
     def _is_own_write(self, record: AttemptRecord, message: Message) -> bool:
         """Whether it is what this very delivery wrote, and its publish ack was lost."""

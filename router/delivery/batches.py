@@ -21,13 +21,13 @@ from router.core.outcome import Outcome
 
 BatchHandler = Callable[[Sequence[Message]], Awaitable[Sequence[Outcome]]]  # an outcome for each message, in their order
 
-MOST = 1024
+MAX_BATCH = 1024
 
 
 class Batches:
     """`take` is the subscription's handle, `run` a supervised child; `most`: messages in one batch."""
 
-    def __init__(self, handle: BatchHandler, most: int = MOST) -> None:
+    def __init__(self, handle: BatchHandler, most: int = MAX_BATCH) -> None:
         self._handle = handle
         self._most = most
         self._waiting: deque[tuple[Message, Deferred[Outcome]]] = deque()

@@ -36,8 +36,8 @@ from router.delivery.socket import LAST_CLOSE_S, DirectTransport
 OnMessage = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
 Take = Callable[[bytes, bytes, bytes | None], bool]  # reply, data, header block, as they came; whether it took the message
 
-LARGEST_READ = 256 * 1024  # bytes that asyncio's transports ask the socket for
-LEAVE_S = 2  # seconds that a server may take to confirm an unsubscription
+MAX_READ_BYTES = 256 * 1024  # bytes that asyncio's transports ask the socket for
+UNSUBSCRIBE_TIMEOUT_S = 2  # seconds that a server may take to confirm an unsubscription
 
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 
@@ -123,7 +123,7 @@ class Connection(Client):
                 with contextlib.suppress(nats.errors.Error, OSError):  # a server that hangs must not hold up a drain
                     await self._send_unsubscribe(sid)
                     if not at_once:
-                        await self.flush(timeout=LEAVE_S)
+                        await self.flush(timeout=UNSUBSCRIBE_TIMEOUT_S)
         finally:  # cancelled or not: nothing is left behind
             self.callbacks.pop(sid, None)
             if subscription is not None:
@@ -153,7 +153,7 @@ class Connection(Client):
         """What the socket reads while nats-py's reader waits; gives back what is not for direct subscriptions."""
         if not self.is_connected:
             return data
-        self.is_behind = len(data) >= LARGEST_READ
+        self.is_behind = len(data) >= MAX_READ_BYTES
         wire = self._wire
         data = wire.feed(data)
         self._will_write = True

@@ -1,6 +1,6 @@
 """One durable pull consumer, driven: the supervised child that joins puller, processor and pause switch.
 
-    run = open -> watch (every quarter second: signals, receipts that did not come, heartbeats that did not come)
+    run = open -> watch (every quarter second: signals, publish acks that did not come, heartbeats that did not come)
                -> drain, in this order: ask for nothing more; hand back what was never begun; let work finish
                   until the soft deadline; cancel it until the hard one; flush
 
@@ -29,8 +29,10 @@ from router.delivery.pull import Puller
 from router.delivery.settle import Answer
 from router.delivery.subscription import Subscription
 
-TICK_S = 0.25
-QUIET_S = 2.0  # a pull request that raced with a deletion is lost without a word: a quiet subscription asks whether its durable is the same
+CONSUMER_TICK_S = 0.25
+CHECK_AFTER_SILENCE_S = (
+    2.0  # a pull request that raced with a deletion is lost without a word: a quiet subscription asks whether its durable is the same
+)
 
 
 class Health(Struct, frozen=True):
@@ -117,8 +119,8 @@ class Consumer:
         """Until cancelled; then it drains. It may be run again."""
         self.processor = self.puller = self.effect_publisher = None
         self.pause_switch.reset()  # an earlier life may have ended while it was paused
-        known = KnownEffects(self.subscription.receipts_kept) if self.subscription.receipts_kept else None
-        publisher = AckedPublisher(self._jetstream, self.subscription.options.evidence_timeout, known)
+        known = KnownEffects(self.subscription.publish_acks_kept) if self.subscription.publish_acks_kept else None
+        publisher = AckedPublisher(self._jetstream, self.subscription.options.publish_timeout, known)
         await publisher.open()
         try:
             await self._work(publisher)
@@ -155,7 +157,7 @@ class Consumer:
         if self.subscription.stream_of is None:
             yield publisher
             return
-        timeout_s = self.subscription.options.evidence_timeout
+        timeout_s = self.subscription.options.publish_timeout
         batching = BatchingPublisher(self._jetstream, publisher, stream_of=self.subscription.stream_of, tasks=tasks, timeout_s=timeout_s)
         await batching.open()
         try:
@@ -179,8 +181,8 @@ class Consumer:
 
     async def _tick(self, processor: MessageProcessor, publisher: AckedPublisher) -> None:
         while True:
-            await asyncio.sleep(TICK_S)
-            processor.tick(TICK_S)
+            await asyncio.sleep(CONSUMER_TICK_S)
+            processor.tick(CONSUMER_TICK_S)
             publisher.expire()
 
     async def _watch(self, puller: Puller) -> None:
@@ -189,7 +191,7 @@ class Consumer:
                 raise BrokerUnavailable("the connection is closed for good")
             if self._connection.is_connected:
                 await self._look(puller)
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(CONSUMER_TICK_S)
 
     async def _look(self, puller: Puller) -> None:
         now = asyncio.get_running_loop().time()
@@ -199,7 +201,7 @@ class Consumer:
             await self._connection.force_reconnect()
         elif self._is_doubtful or silence > 2.5 * self.subscription.options.heartbeat:
             await self._ask_anew(puller, now)
-        elif silence > QUIET_S and now - self._checked_at > QUIET_S:
+        elif silence > CHECK_AFTER_SILENCE_S and now - self._checked_at > CHECK_AFTER_SILENCE_S:
             await self._ask_anew(puller, now, only_if_lost=True)
         else:
             puller.refill()
@@ -210,7 +212,7 @@ class Consumer:
 
     async def _ask_anew(self, puller: Puller, now: float, *, only_if_lost: bool = False) -> None:
         life = self._connection.reconnect_count
-        if life == self._life and now - self._checked_at < 2 * TICK_S:
+        if life == self._life and now - self._checked_at < 2 * CONSUMER_TICK_S:
             return  # not more often: the server has enough to do
         self._checked_at = now
         before = self._identity

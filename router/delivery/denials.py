@@ -23,7 +23,7 @@ from nats.errors import Error
 
 from router.core.errors import LoginRefused, PermissionDenied
 
-MOST = 64  # subjects that are remembered, and told once; an older one is forgotten first
+MAX_SUBJECTS = 64  # subjects that are remembered, and told once; an older one is forgotten first
 
 _SUBJECT = re.compile(r"permissions violation for (publish|subscription)[^\"]*\"([^\"]{1,1024})\"", re.IGNORECASE)
 _LOGIN = re.compile(r"authorization violation|authentication (?:error|timeout|expired|revoked)", re.IGNORECASE)
@@ -125,7 +125,7 @@ class Denials:
     def _remember(self, subject: str, words: str) -> None:
         self._known.pop(subject, None)
         self._known[subject] = words
-        if len(self._known) > MOST:
+        if len(self._known) > MAX_SUBJECTS:
             del self._known[next(iter(self._known))]
 
 

@@ -24,12 +24,12 @@ from router.core.ids import subject_matcher
 from router.delivery.api import JetStream, Json
 from router.delivery.stream_reader import open_reader
 
-HALF = 0.5
-MOST_NAMED = 100_000  # ids that are done and may still stand in the stream
-MOST_READ = 20_000  # heads a look
-BATCH = 1_000
-AT_ONCE = 100  # removals on their way
-PAGES = 64  # of a list of consumers
+TIGHT_FROM = 0.5
+MAX_FINISHED_IDS = 100_000  # ids that are done and may still stand in the stream
+MAX_READ = 20_000  # heads a look
+READ_BATCH = 1_000
+MAX_CONCURRENT_REMOVALS = 100  # removals on their way
+MAX_CONSUMER_PAGES = 64  # of a list of consumers
 SETTLES = ("explicit", "all")
 
 
@@ -74,7 +74,7 @@ class FinishedRemoval:
     def finish(self, message_id: str) -> None:
         """The message of this id is done, whether its durable has settled it or not."""
         self._named[message_id] = None
-        if len(self._named) > MOST_NAMED:
+        if len(self._named) > MAX_FINISHED_IDS:
             self._named.popitem(last=False)
 
     async def run(self) -> None:
@@ -103,7 +103,7 @@ class FinishedRemoval:
 
     def _state(self, info: Json) -> State:
         state, limit = info["state"], info["config"].get("max_bytes", -1)
-        is_tight = 0 < limit * HALF <= state["bytes"]
+        is_tight = 0 < limit * TIGHT_FROM <= state["bytes"]
         now, last = self._clock(), state["last_seq"]
         if self._notes and last < self._notes[-1][1]:
             self._notes.clear()  # another stream of this name
@@ -120,7 +120,7 @@ class FinishedRemoval:
     async def _consumers(self) -> Sequence[Json]:
         """Every durable that settles what it is given: one that comes and goes, or settles nothing, says nothing of a message."""
         found: list[Json] = []
-        for _ in range(PAGES):
+        for _ in range(MAX_CONSUMER_PAGES):
             page = await self._jetstream.ask(f"CONSUMER.LIST.{self._rules.stream}", {"offset": len(found)})
             found += page["consumers"] or []
             if not page["consumers"] or len(found) >= page["total"]:
@@ -141,8 +141,8 @@ class FinishedRemoval:
         done: list[int] = []
         self._read_to = state.up_to
         async with open_reader(self._jetstream, self._rules.stream, start, headers_only=True) as reader:
-            left = min(reader.total, MOST_READ)
-            while left > 0 and (found := await reader.read(min(BATCH, left))):
+            left = min(reader.total, MAX_READ)
+            while left > 0 and (found := await reader.read(min(READ_BATCH, left))):
                 left -= len(found)
                 self._read_to = min(found[-1].sequence, state.up_to)
                 done += [
@@ -161,8 +161,8 @@ class FinishedRemoval:
     async def _remove(self, sequences: Sequence[int]) -> int:
         """One that fails is left to its durable, or to the stream's age."""
         api, removed = f"STREAM.MSG.DELETE.{self._rules.stream}", 0
-        for start in range(0, len(sequences), AT_ONCE):
-            asked = [self._jetstream.ask(api, {"seq": one, "no_erase": True}) for one in sequences[start : start + AT_ONCE]]
+        for start in range(0, len(sequences), MAX_CONCURRENT_REMOVALS):
+            asked = [self._jetstream.ask(api, {"seq": one, "no_erase": True}) for one in sequences[start : start + MAX_CONCURRENT_REMOVALS]]
             removed += sum(isinstance(answer, dict) for answer in await asyncio.gather(*asked, return_exceptions=True))
         return removed
 

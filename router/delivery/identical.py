@@ -8,7 +8,7 @@ instances' copies too, so that N instances gave N answers. But all of them hear 
     an inbox that stays             -> is answered after all, by the instance whose turn to look comes first
 
 The shift is learned when the listener begins and from each request that is like no other. Where it is wrong for a moment an inbox is
-answered twice, or `NET_S` late; none is left out. An instance that hears no other answers at once all that it heard.
+answered twice, or `SECOND_LOOK_S` late; none is left out. An instance that hears no other answers at once all that it heard.
 What is told is believed, so only routers may publish on the subject.
 """
 
@@ -23,21 +23,21 @@ from zlib import crc32
 WaitingInbox = tuple[str, int, float, bytes]  # inbox, its number among all that was heard (0: it has none), when; nothing
 Spot = int  # where requests with the same bytes meet
 
-SPEAK_S = 5.0
-MEET_S = 1.0  # after the start, until an instance that heard no other takes itself for the only one
-OTHERS_S = 15.0  # an instance that says nothing for so long is gone
-NET_S = 0.25  # an inbox whose turn never came is answered after once to twice this
-MOST = 10_000  # kinds of identical requests at once
-MOST_BYTES = 8 * 1024 * 1024  # of the answers that wait for a second look; above it all inboxes are answered at once
-NEAR = 16  # places to each side in which an inbox that another instance answered is looked for
-MOST_LINES = 2_000  # of one message
-LONGEST = 512  # characters of a line
+ANNOUNCE_EVERY_S = 5.0
+ALONE_AFTER_START_S = 1.0  # after the start, until an instance that heard no other takes itself for the only one
+ALONE_AFTER_SILENCE_S = 15.0  # an instance that says nothing for so long is gone
+SECOND_LOOK_S = 0.25  # an inbox whose turn never came is answered after once to twice this
+MAX_REPEATED = 10_000  # kinds of identical requests at once
+MAX_WATCHED_BYTES = 8 * 1024 * 1024  # of the answers that wait for a second look; above it all inboxes are answered at once
+SEARCH_DISTANCE = 16  # places to each side in which an inbox that another instance answered is looked for
+MAX_LINES = 2_000  # of one message
+MAX_LINE_LENGTH = 512  # characters of a line
 
 
 class IdenticalRequests:
     """Of one subject on one instance. `tell` sends lines to the other instances."""
 
-    def __init__(self, tell: Callable[[list[str]], None], net_s: float = NET_S) -> None:
+    def __init__(self, tell: Callable[[list[str]], None], net_s: float = SECOND_LOOK_S) -> None:
         self._tell = tell
         self._net_s = net_s * (1 + random.random())  # noqa: S311 - so that instances do not look all at once
         self._spots: OrderedDict[int, Spot] = OrderedDict()  # by checksum of the bytes: told of by other instances
@@ -47,25 +47,25 @@ class IdenticalRequests:
         self._others_at: float | None = None  # None: there was no time yet to hear of one
         self.first_ones: OrderedDict[Spot, WaitingInbox] = OrderedDict()  # answered while it was like no other
         self._lines: list[str] = []
-        self._spoke_at = -SPEAK_S
+        self._spoke_at = -ANNOUNCE_EVERY_S
         self._learned: int | None = None
         self.shift: int | None = None  # a request's sequence in the stream, less its number among the heard
 
     def meet_other(self, now: float) -> None:
         """Another instance said something; the first to do so is answered at once."""
         if self.is_alone(now):
-            self._spoke_at = -SPEAK_S
+            self._spoke_at = -ANNOUNCE_EVERY_S
         self._others_at = now
 
     def is_alone(self, now: float) -> bool:
-        return self._others_at is not None and now - self._others_at >= OTHERS_S
+        return self._others_at is not None and now - self._others_at >= ALONE_AFTER_SILENCE_S
 
     def keep_first(self, key: Spot, one: WaitingInbox, now: float) -> None:
         """Its inbox is answered; the other instances need to know only if another one like it comes (`hear_again`)."""
         if not self.is_alone(now):
             self.first_ones.pop(key, None)
             self.first_ones[key] = one
-            if len(self.first_ones) > MOST:
+            if len(self.first_ones) > MAX_REPEATED:
                 self.first_ones.popitem(last=False)
 
     def hear_again(self, key: Spot, request: bytes, now: float) -> None:
@@ -79,7 +79,7 @@ class IdenticalRequests:
         if checksum not in self._spots:
             self._spots[checksum] = key
             self.repeated.add(key)
-            if len(self._spots) > MOST:
+            if len(self._spots) > MAX_REPEATED:
                 self.repeated.discard(self._spots.popitem(last=False)[1])
         return checksum
 
@@ -97,7 +97,7 @@ class IdenticalRequests:
         return one[1] < sequence - self.shift
 
     def can_choose(self, inboxes: list[WaitingInbox], sequence: int, now: float) -> bool:
-        has_room = self._net_bytes < MOST_BYTES and len(self._nets) < MOST
+        has_room = self._net_bytes < MAX_WATCHED_BYTES and len(self._nets) < MAX_REPEATED
         return self.shift is not None and sequence > 0 and inboxes[0][1] > 0 and has_room and not self.is_alone(now)
 
     def choose(self, inboxes: list[WaitingInbox], sequence: int) -> int | None:
@@ -113,14 +113,14 @@ class IdenticalRequests:
         if self.shift is None or not one[1] or checksum not in self._spots or self.is_alone(now):
             return
         self._lines.append(f"{checksum} {one[1] + self.shift} {one[0]}")
-        if len(self._lines) >= MOST_LINES:
+        if len(self._lines) >= MAX_LINES:
             self._flush(now)
 
     def speak(self, now: float) -> None:
         """Called some twenty times a second: what was answered, and now and then that this instance is there."""
         if self._others_at is None:
-            self._others_at = now - OTHERS_S + MEET_S
-        if self._lines or now - self._spoke_at >= SPEAK_S:
+            self._others_at = now - ALONE_AFTER_SILENCE_S + ALONE_AFTER_START_S
+        if self._lines or now - self._spoke_at >= ANNOUNCE_EVERY_S:
             self._flush(now)
 
     def _flush(self, now: float) -> None:
@@ -131,7 +131,7 @@ class IdenticalRequests:
         """What another instance told: where the bytes meet, the number that it has here, the inbox. None: nothing to forget."""
         checksum, _, rest = line.partition(" ")
         sequence, _, inbox = rest.partition(" ")
-        if self.shift is None or len(line) > LONGEST or not inbox or not (_is_number(checksum) and _is_number(sequence)):
+        if self.shift is None or len(line) > MAX_LINE_LENGTH or not inbox or not (_is_number(checksum) and _is_number(sequence)):
             return None
         key = self._spots.get(int(checksum))
         return None if key is None else (key, int(sequence) - self.shift, inbox)
@@ -140,7 +140,7 @@ class IdenticalRequests:
     def find(inboxes: list[WaitingInbox], number: int, inbox: str) -> int | None:
         """Where it stands, near its number."""
         at = bisect_left(inboxes, number, key=_number)
-        near = range(max(0, at - NEAR), min(len(inboxes), at + NEAR))
+        near = range(max(0, at - SEARCH_DISTANCE), min(len(inboxes), at + SEARCH_DISTANCE))
         return next((place for place in near if inboxes[place][0] == inbox), None)
 
     def watch(self, key: Spot, checksum: int, answer: bytes, now: float) -> None:

@@ -14,7 +14,7 @@ from router.delivery.connection import Connection
 from router.delivery.pooled_call import PooledCall
 from router.delivery.subscription import IN_PROGRESS
 
-SIGNALS = 4  # in one ack wait: a process, a broker or a machine that stands still for most of the rest costs no delivery
+SIGNALS_PER_ACK_WAIT = 4  # in one ack wait: a process, a broker or a machine that stands still for most of the rest costs no delivery
 
 
 class InFlightMessage(Struct):
@@ -31,7 +31,7 @@ class InFlight:
 
     def __init__(self, connection: Connection, ack_wait_s: float) -> None:
         self._connection = connection
-        self._signal_s = ack_wait_s / SIGNALS
+        self._signal_s = ack_wait_s / SIGNALS_PER_ACK_WAIT
         self._held: dict[tuple[int, int], InFlightMessage] = {}
         self._now = asyncio.get_running_loop().time
 

@@ -40,8 +40,8 @@ from router.delivery.task_pool import PooledOutcome, TaskPool
 from router.delivery.unavailable_retry import UnavailableRetry
 
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
-ANSWERED = Done()  # from its live copy
-AT_ONCE = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to the next puller
+ANSWERED_LIVE = Done()  # from its live copy
+IMMEDIATE_NAK_S = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to the next puller
 
 
 class MessageProcessor:
@@ -127,7 +127,7 @@ class MessageProcessor:
         if message.deliveries > 1:
             return self._take_again(message)
         if self._marks is not None and self._marks.counts and self._marks.take(message):
-            self.settler.settle_plain(message, ANSWERED, token)
+            self.settler.settle_plain(message, ANSWERED_LIVE, token)
             return True
         if self._is_busy:
             self._take_later(message)
@@ -152,7 +152,7 @@ class MessageProcessor:
     def _take_later(self, message: Message) -> None:
         if self._is_draining:
             self._again.give_back(message)
-            self._connection.publish_nowait(message.token, nak(AT_ONCE))
+            self._connection.publish_nowait(message.token, nak(IMMEDIATE_NAK_S))
         else:
             self.in_flight.add(message)
             self._waiting.append(message)
@@ -165,7 +165,7 @@ class MessageProcessor:
             self._connection.publish_nowait(message.token, ack)
             return True
         if self._is_draining:
-            self._connection.publish_nowait(message.token, nak(AT_ONCE))
+            self._connection.publish_nowait(message.token, nak(IMMEDIATE_NAK_S))
             return True
         self.in_flight.add(message)
         return self._again.on_redelivery(message)
@@ -278,7 +278,7 @@ class MessageProcessor:
     def _conclude(self, message: Message, outcome: Outcome) -> None:
         if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome):
             self.settler.settle_plain(message, outcome, self.in_flight.pop(message))
-            crashpoint("after_stamp")
+            crashpoint("after_ack")
             self.begin_queued()
             self.on_capacity()
             return
@@ -367,7 +367,7 @@ class MessageProcessor:
             await asyncio.sleep(0.01)
 
     def _send_back(self, message: Message) -> None:
-        self._connection.publish_nowait(self.in_flight.pop(message), nak(AT_ONCE))
+        self._connection.publish_nowait(self.in_flight.pop(message), nak(IMMEDIATE_NAK_S))
 
 
 def _is_plain(done: Done) -> bool:

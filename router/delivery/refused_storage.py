@@ -15,12 +15,12 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from router.core.message import Message
-from router.delivery.acked_publisher import EffectPublisher, NotPublished, Receipts
-from router.delivery.api import NO_ROOM
+from router.delivery.acked_publisher import EffectPublisher, NotPublished, PublishAcks
+from router.delivery.api import STORAGE_FULL_CODES
 from router.delivery.settlement import PendingSettlement
 from router.delivery.subscription import Subscription
 
-TENANTS = 4  # one tenant may take this part of the places
+TENANT_SHARE_DIVISOR = 4  # one tenant may take this part of the places
 
 Waiting = tuple[str, PendingSettlement]  # whose it is
 
@@ -34,7 +34,7 @@ class RefusedStorage:
         publisher: EffectPublisher,
         tasks: asyncio.TaskGroup,
         *,
-        on_stored: Callable[[PendingSettlement, Receipts], None],
+        on_stored: Callable[[PendingSettlement, PublishAcks], None],
         try_again: Callable[[PendingSettlement], None],
     ) -> None:
         self._subscription = subscription
@@ -43,7 +43,7 @@ class RefusedStorage:
         self._on_stored = on_stored
         self._try_again = try_again
         self._most = subscription.options.max_waiting
-        self._share = max(1, self._most // TENANTS)
+        self._share = max(1, self._most // TENANT_SHARE_DIVISOR)
         self._waiting: dict[str, deque[Waiting]] = {}  # by the subject that was refused, in the order in which they are tried
         self._tenants: Counter[str] = Counter()
         self._retrying: asyncio.Task[None] | None = None
@@ -54,7 +54,7 @@ class RefusedStorage:
 
     def means(self, refusal: NotPublished) -> bool:
         """Whether it is the stream that has no room; else the broker is in trouble, and the subscription is to pause."""
-        return self._most > 0 and refusal.err_code in NO_ROOM
+        return self._most > 0 and refusal.err_code in STORAGE_FULL_CODES
 
     def take(self, pending: PendingSettlement, refusal: NotPublished) -> bool:
         """Let it wait; it must be in hand already. False: too many do, or too many of its tenant."""

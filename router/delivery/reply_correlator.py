@@ -35,10 +35,10 @@ CorrelationKey = int  # where the halves meet: a hash of the Nats-Msg-Id, or of 
 
 # Without an id nothing tells an inbox whose answer another instance gave from the one that this answer is for. Where all of
 # them were heard longer ago than this, it may still be on its way: the answer goes to them, and waits for it too.
-FRESH_S = 0.02
-MOST_KEPT = 4 * 1024 * 1024  # bytes of requests under an id that others came with before, in each of two generations
-LARGEST_KEPT = 16 * 1024  # bytes of an answered request
-SILENCE_S = 2.0  # after an id-less key was answered, its further copies get no answer for this long
+INBOX_FRESH_S = 0.02
+MAX_KEPT_BYTES = 4 * 1024 * 1024  # bytes of requests under an id that others came with before, in each of two generations
+MAX_KEPT_REQUEST_BYTES = 16 * 1024  # bytes of an answered request
+ANSWERED_FOR_S = 2.0  # after an id-less key was answered, its further copies get no answer for this long
 
 
 class RequestIdentity(Struct, frozen=True, gc=False):
@@ -155,7 +155,7 @@ class ReplyCorrelator:
         if inboxes is None or len(inboxes) > 1 or key in self._silent or key in identical.repeated or key in self._old:
             return False
         one = inboxes[0]
-        if now - one[2] > FRESH_S or identical.may_be_anothers(one, sequence, now, is_old=False):
+        if now - one[2] > INBOX_FRESH_S or identical.may_be_anothers(one, sequence, now, is_old=False):
             return False
         del self._young[key]
         self._inboxes -= 1
@@ -185,7 +185,9 @@ class ReplyCorrelator:
         key = content_hash if msg_id is None else hash(msg_id)
         if msg_id is not None:
             self._answered.pop(key, None)
-            self._answered[key] = Answered(request if len(request.data) <= LARGEST_KEPT else _drop_data(request), content_hash, data, now)
+            self._answered[key] = Answered(
+                request if len(request.data) <= MAX_KEPT_REQUEST_BYTES else _drop_data(request), content_hash, data, now
+            )
         inboxes = self._pop_requests(key)
         if not inboxes:
             is_claimed = False
@@ -215,7 +217,9 @@ class ReplyCorrelator:
             return
         key = hash(msg_id)
         self._answered.pop(key, None)
-        self._answered[key] = Answered(request if len(request.data) <= LARGEST_KEPT else _drop_data(request), content_hash, data, now, to)
+        self._answered[key] = Answered(
+            request if len(request.data) <= MAX_KEPT_REQUEST_BYTES else _drop_data(request), content_hash, data, now, to
+        )
         others = [one for one in self._pop_requests(key) if one[0] != to]
         if others:
             self._share([*others, (to, content_hash, now, b"")], content_hash, request, data, served=to)
@@ -230,7 +234,7 @@ class ReplyCorrelator:
         self.identical.speak(now)
         while self._answered and next(iter(self._answered.values())).at < now - self._span:
             self._answered.popitem(last=False)
-        while self._silent and next(iter(self._silent.values())) < now - SILENCE_S:
+        while self._silent and next(iter(self._silent.values())) < now - ANSWERED_FOR_S:
             self._silent.popitem(last=False)
         if now - self._turned_at >= self._keep_s:
             self._turn(now)
@@ -266,7 +270,7 @@ class ReplyCorrelator:
 
     def _keep_bytes(self, request: RequestIdentity) -> bytes:
         """Bytes that are looked at once their id is answered; empty when too many are kept already."""
-        if request.msg_id is None or self._kept_bytes + len(request.data) > MOST_KEPT:
+        if request.msg_id is None or self._kept_bytes + len(request.data) > MAX_KEPT_BYTES:
             return b""
         self._kept_bytes += len(request.data)
         return request.data
@@ -325,7 +329,7 @@ class ReplyCorrelator:
         """The inbox of this copy where it can be told from those of identical requests, else all of them."""
         identical, key = self.identical, _hash_content(request)
         is_like_no_other = len(inboxes) == 1 and key not in self._silent and key not in identical.repeated
-        if is_like_no_other and sequence and now - inboxes[0][2] <= FRESH_S:
+        if is_like_no_other and sequence and now - inboxes[0][2] <= INBOX_FRESH_S:
             identical.learn(inboxes[0], sequence)
         self._mark_answered(key, now)
         if is_like_no_other or not identical.can_choose(inboxes, sequence, now):
@@ -334,7 +338,7 @@ class ReplyCorrelator:
                 self._answer_inbox(checksum, one, data, now)
             if is_like_no_other:
                 identical.keep_first(key, inboxes[0], now)
-            if may_wait and identical.may_be_anothers(inboxes[-1], sequence, now, is_old=now - inboxes[-1][2] > FRESH_S):
+            if may_wait and identical.may_be_anothers(inboxes[-1], sequence, now, is_old=now - inboxes[-1][2] > INBOX_FRESH_S):
                 self._spare(key, UnclaimedAnswer(request, key, data, now + self._wait_s, _ignore))
             return True
         checksum = identical.note(key, request.data)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from router.core.crashpoints import crashpoint, crashpoint_sent
 from router.core.message import Message, Reply
 from router.core.outcome import Commit, Done
-from router.delivery.acked_publisher import EffectPublisher, NotPublished, Receipts
+from router.delivery.acked_publisher import EffectPublisher, NotPublished, PublishAcks
 from router.delivery.connection import Connection
 from router.delivery.in_flight import InFlight
 from router.delivery.pause_switch import PauseSwitch
@@ -67,13 +67,13 @@ class Settler:
     def settle(self, pending: PendingSettlement) -> None:
         if pending.settlement.effects:
             self._in_flight.add(pending.message)
-            crashpoint("before_store")
+            crashpoint("before_publish")
             self._publisher.publish(pending.settlement.effects, lambda result: self._on_result(pending, result))
-            crashpoint_sent("after_store")
+            crashpoint_sent("after_publish")
         else:
             self._on_stored(pending, ())
 
-    def _on_result(self, pending: PendingSettlement, result: Receipts | NotPublished) -> None:
+    def _on_result(self, pending: PendingSettlement, result: PublishAcks | NotPublished) -> None:
         if not isinstance(result, NotPublished):
             self._on_stored(pending, result)
         elif self.refused.means(result):
@@ -81,18 +81,18 @@ class Settler:
         else:
             self._park(pending, result)
 
-    def _on_stored(self, pending: PendingSettlement, receipts: Receipts) -> None:
-        if receipts:
-            self._observer.on_stored(pending.message, receipts)
+    def _on_stored(self, pending: PendingSettlement, publish_acks: PublishAcks) -> None:
+        if publish_acks:
+            self._observer.on_stored(pending.message, publish_acks)
         if pending.settlement.commit is None:
             self._finish(pending)
         else:
             self._in_flight.add(pending.message)
-            self._tasks.create_task(self._commit(pending, pending.settlement.commit, receipts))
+            self._tasks.create_task(self._commit(pending, pending.settlement.commit, publish_acks))
 
-    async def _commit(self, pending: PendingSettlement, commit: Commit, receipts: Receipts) -> None:
+    async def _commit(self, pending: PendingSettlement, commit: Commit, publish_acks: PublishAcks) -> None:
         try:
-            await commit(receipts)
+            await commit(publish_acks)
         except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
             self._on_commit_failed(pending.message, exc)
         else:
@@ -101,12 +101,12 @@ class Settler:
     def _finish(self, pending: PendingSettlement) -> None:
         message, settlement = pending.message, pending.settlement
         token = self._in_flight.pop(message)
-        crashpoint("after_receipt")
+        crashpoint("after_commit")
         if settlement.reply is not None:
             self._answer(message, settlement.reply)
         if settlement.ack is not None:
             self._connection.publish_nowait(token, settlement.ack)
-        crashpoint("after_stamp")
+        crashpoint("after_ack")
         self._on_finished(pending)
         self._observer.on_settled(message, pending.outcome, settlement.is_final)
 

@@ -16,11 +16,11 @@ from router.core.errors import Conflict, RouterError
 from router.delivery.buckets.documents import DocumentBucket
 from router.delivery.buckets.entries import BucketEntry
 from router.routing.extensions import ExtensionEntry, parse_entry
-from router.routing.extensions.parse import LARGEST, check_size, read_document
+from router.routing.extensions.parse import MAX_ENTRY_BYTES, check_size, read_document
 
 BY_HAND = "by hand"
 RECORD_BYTES = 4096  # the size that a record adds to its document
-MOST_AUTHOR = 128  # characters
+MAX_AUTHOR = 128  # characters
 
 
 class ExtensionNotFound(RouterError):
@@ -103,7 +103,7 @@ class ExtensionStore:
 
     async def _write(self, extension_id: str, document: Mapping[str, object], author: str, stored: BucketEntry | None) -> Written:
         key = ids.key(extension_id)
-        record = make_record(document, version=await self._last_version(key) + 1, author=author[:MOST_AUTHOR])
+        record = make_record(document, version=await self._last_version(key) + 1, author=author[:MAX_AUTHOR])
         try:
             await self._documents.put(key, record_bytes(record), revision=stored.revision if stored is not None else None)
         except Conflict:
@@ -130,7 +130,7 @@ class ExtensionStore:
 
 def read_registered(stored: BucketEntry) -> Registered:
     """Read a stored value: a record, or a bare entry that an operator wrote with another tool. Raises EntryError."""
-    document = read_document(stored.value, LARGEST + RECORD_BYTES)
+    document = read_document(stored.value, MAX_ENTRY_BYTES + RECORD_BYTES)
     record = read_record(stored.value) if "document" in document else _build_manual_record(document, stored)
     return Registered(parse_entry(record.document, stored.key), record, stored.revision)
 

@@ -26,7 +26,7 @@ from router.delivery.buckets.entries import BucketEntry, DeletedKey
 from router.delivery.buckets.mirror import BucketMirror
 from router.operations.observability import ReadinessCheck, events, logs
 from router.routing.policy import Policy, PolicyTable, parse_policy
-from router.routing.policy.parse import LARGEST, check_size
+from router.routing.policy.parse import MAX_POLICY_BYTES, check_size
 from router.services.large_documents import SMALL, LargeDocuments
 from router.services.policy_seed import seed
 from router.services.policy_store import PolicyStore
@@ -132,6 +132,6 @@ def _read(entry: BucketEntry) -> Policy:
     """Raises Poison or PolicyError for a value that is no policy."""
     parts = ids.parts_of(entry.key)
     tenant_id, policy_id = parts if parts is not None and len(parts) == 2 else ("", entry.key)
-    check_size(entry.value, LARGEST + RECORD_BYTES)  # before a byte of it is read
+    check_size(entry.value, MAX_POLICY_BYTES + RECORD_BYTES)  # before a byte of it is read
     record = read_record(entry.value)
     return parse_policy(record.document, tenant_id, policy_id, record.version).policy

@@ -8,7 +8,7 @@ from router.operations.observability import LogRateLimit, Metrics, events, logs
 
 log = logs.logger(__name__)
 
-LONGEST = 128  # characters of an address in the log: clients choose it
+MAX_LOGGED_ADDRESS = 128  # characters of an address in the log: clients choose it
 
 
 def note_refused(metrics: Metrics, place: str) -> Callable[[str], None]:
@@ -18,6 +18,6 @@ def note_refused(metrics: Metrics, place: str) -> Callable[[str], None]:
     def note(address: str) -> None:
         metrics.replies_refused.increment()
         if once.allow(None):
-            log.warning(events.REPLY_REFUSED, place=place, address=address[:LONGEST], so_far=metrics.replies_refused.value)
+            log.warning(events.REPLY_REFUSED, place=place, address=address[:MAX_LOGGED_ADDRESS], so_far=metrics.replies_refused.value)
 
     return note

@@ -99,7 +99,7 @@ async def test_without_atomic_batches_the_order_of_each_aggregate_holds(dsn: str
 
 
 async def test_a_batch_that_holds_a_known_id_is_stored_one_by_one_and_nothing_twice(dsn: str, database: Database, place: Place) -> None:
-    """What a crash between receipt and commit leaves: the stream knows the ids (SD-14)."""
+    """What a crash between publish ack and commit leaves: the stream knows the ids (SD-14)."""
     await filled(dsn, 300)
     await rounds(database, place)
     await rows(dsn, "UPDATE outbox_events SET published_at = NULL WHERE (payload->>'n')::int > 100")

@@ -19,14 +19,14 @@ POINTS = (
     "agent_persisted",
     "agent_applying",
     "agent_applied",
-    "before_store",
-    "after_store",
-    "after_receipt",
-    "after_stamp",
+    "before_publish",
+    "after_publish",
+    "after_commit",
+    "after_ack",
 )
 CONTROL = "control: the specification's literal order"
 SHORT = [
-    *[Plan(point, at_point=2, at_random=0, share=20) for point in ("agent_persisted", "agent_applied", "after_receipt")],
+    *[Plan(point, at_point=2, at_random=0, share=20) for point in ("agent_persisted", "agent_applied", "after_commit")],
     Plan("batch_open", at_point=2, at_random=0, share=100),
 ]
 LONG = [Plan(point, at_point=6, at_random=4, share=20) for point in POINTS]

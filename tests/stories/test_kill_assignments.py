@@ -10,7 +10,7 @@ from tests.support.service import names_for, settings_for
 from tests.support.stories import Inboxes, a_request, is_settled, letters, make_topology
 from tests.support.waiting import until
 
-POINTS = ("before_create", "after_create", "before_store", "after_store", "after_receipt", "after_stamp")
+POINTS = ("before_create", "after_create", "before_publish", "after_publish", "after_commit", "after_ack")
 ACK_WAIT_MS = 500
 ATTEMPTS = 20  # a message in flight at three deaths has spent the default three and is given up (docs/contracts.md#attempts)
 NOTE = f"""Acknowledgements are waited for {ACK_WAIT_MS} ms, and a request may be started {ATTEMPTS} times: ten deaths are more than the

@@ -22,7 +22,7 @@ from tests.support.kills import Plan, a_server, killed, publish
 from tests.support.postgres import Postgres, rows
 from tests.support.waiting import until
 
-POINTS = ("inbox_received", "inbox_handling", "inbox_handled", "inbox_marked", "inbox_letter_stored", "after_receipt", "after_stamp")
+POINTS = ("inbox_received", "inbox_handling", "inbox_handled", "inbox_marked", "inbox_dead_letter_stored", "after_commit", "after_ack")
 BATCHES = {
     "inbox_received": (1, 1),  # a whole share may arrive at once
     "inbox_handled": (1, 3),  # batches of 1, 2, 4 …
@@ -99,7 +99,7 @@ async def test_ten_thousand_events_and_kills_at_every_point(postgres: Postgres) 
 def _plan(point: str | tuple[str, ...], *, kills: int, share: int, at_random: int = 0) -> Plan:
     """A share of new events reaches each pass that is asked for, whatever the life before left."""
     letters = (1, share // POISON)
-    return Plan(point, kills, at_random, share, {**BATCHES, "inbox_letter_stored": letters, "after_receipt": letters})
+    return Plan(point, kills, at_random, share, {**BATCHES, "inbox_dead_letter_stored": letters, "after_commit": letters})
 
 
 async def _in_process(postgres: Postgres, plan: Plan) -> Row:

@@ -12,7 +12,7 @@ from tests.support.service import names_for, settings_for
 from tests.support.stories import letters, make_topology
 from tests.support.waiting import until
 
-POINTS = ("before_store", "after_store", "after_receipt", "after_stamp")
+POINTS = ("before_publish", "after_publish", "after_commit", "after_ack")
 CONTROL = "control: acknowledged before it is stored"
 ACK_WAIT_MS = 500
 NOTE = f"Acknowledgements are waited for {ACK_WAIT_MS} ms; all other settings are the defaults."
@@ -20,7 +20,7 @@ NOTE = f"Acknowledgements are waited for {ACK_WAIT_MS} ms; all other settings ar
 ALL = Plan(POINTS, at_point=1, at_random=1, share=50)  # in one story: a start is what costs
 LONG = [Plan(point, at_point=6, at_random=4, share=100) for point in POINTS]
 LONG_AT_RANDOM = Plan(None, at_point=0, at_random=10, share=100)
-LOSING = Plan("before_store", at_point=2, at_random=0, share=10)
+LOSING = Plan("before_publish", at_point=2, at_random=0, share=10)
 
 
 class HastyLane(Victim):

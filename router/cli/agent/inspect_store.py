@@ -11,7 +11,7 @@ from router.cli.agent.import_agent import StoreFile
 from router.cli.options import AsJson
 from router.cli.output import build_grid, format_json, open_console, print_json, print_lines, print_records, print_table
 
-SHOWN = 200  # characters of a value in a table
+VALUE_WIDTH = 200  # characters of a value in a table
 COLUMNS = ("place", "stream", "seq", "type", "key", "status", "attempts", "sent", "unsent")
 
 
@@ -81,7 +81,7 @@ def state(
         print_records(
             (asdict(one) for one in found),
             ("agent", "name", "value"),
-            ((one.agent, one.name, shorten(format_json(one.value), SHOWN)) for one in found),
+            ((one.agent, one.name, shorten(format_json(one.value), VALUE_WIDTH)) for one in found),
             empty="nothing is remembered" if name is None and prefix is None else "nothing of that name is remembered",
             as_json=as_json,
         )

@@ -68,12 +68,12 @@ async def _publish(settings: Settings, envelope: MessageEnvelope, command: str |
     from router.sdk.bus import Bus
 
     async with Bus(settings=settings) as bus:
-        receipt = await (bus.publisher.event(envelope) if command is None else bus.publisher.command(command, envelope))
-    fields = {"message_id": envelope.message_id, "stream": receipt.stream, "sequence": receipt.sequence, "duplicate": receipt.is_duplicate}
+        ack = await (bus.publisher.event(envelope) if command is None else bus.publisher.command(command, envelope))
+    fields = {"message_id": envelope.message_id, "stream": ack.stream, "sequence": ack.sequence, "duplicate": ack.is_duplicate}
     if as_json:
         print_json({**fields, "idempotency_key": envelope.idempotency_key})
     else:
-        print(f"{envelope.message_id} {'was stored before' if receipt.is_duplicate else 'stored'}: {receipt.stream} {receipt.sequence}")
+        print(f"{envelope.message_id} {'was stored before' if ack.is_duplicate else 'stored'}: {ack.stream} {ack.sequence}")
     return exit_codes.OK
 
 

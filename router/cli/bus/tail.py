@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from router.config import Settings
     from router.delivery.api import JetStream, StoredMessage
 
-AT_ONCE = 256
+READ_BATCH = 256
 WAIT_S = 1.0
 
 
@@ -53,7 +53,7 @@ async def _tail(settings: Settings, category: str, only: str | None, last: int, 
             exit_codes.complain(f"there is no stream {stream}: `router bus topology --apply` makes it")
             return exit_codes.NO
         async with open_reader(jetstream, stream, start, subject=subject) as reader:
-            while (found := await reader.read(AT_ONCE, WAIT_S if follow else 0.0)) or follow:
+            while (found := await reader.read(READ_BATCH, WAIT_S if follow else 0.0)) or follow:
                 _show(found, as_json)
     return exit_codes.OK
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from router.core.crashpoints import crashpoint
 from router.core.errors import BrokerRefused, BrokerUnavailable, Poison, StorageFull
-from router.delivery.api import NO_ROOM, JetStream, StoredMessage
+from router.delivery.api import STORAGE_FULL_CODES, JetStream, StoredMessage
 
 WRONG_LAST_SEQUENCE = frozenset({10071, 10164})  # the second is said while another write to the key is still under way
 TOO_LARGE = 10054
@@ -61,7 +61,7 @@ class WriteOnceKv:
                 return False
             if exc.err_code == TOO_LARGE:
                 raise Poison("the record is larger than its bucket allows") from exc
-            if exc.err_code in NO_ROOM:
+            if exc.err_code in STORAGE_FULL_CODES:
                 raise StorageFull(f"{self._stream} is full") from exc
             raise BrokerUnavailable(f"{self._stream}: {exc}") from exc
         return True

@@ -23,7 +23,7 @@ from router.lake.reconcile.stream import OpenStream, open_stream
 from router.lake.source.broker import Broker
 from router.lake.source.options import SourceOptions
 
-NAME = "results acked = usage"
+RESULTS_CHECK = "results acked = usage"
 ANY = WorkerMessageLimits(
     max_cost=inf, max_timestamp_age_ms=MAX_INT64, max_timestamp_ahead_ms=MAX_INT64
 )  # what was above the limits became a dead letter
@@ -54,7 +54,7 @@ def open_ledger(results: SourceOptions, usage: SourceOptions, letters: SourceOpt
 def check_ledger(tables: WarehouseSnapshot, ledger: ResultLedger) -> ReconcileCheck:
     """Check both ways: results without usage, and usage without a result."""
     if not ledger.results.facts.messages:
-        return ReconcileCheck(NAME, None, "there are no results in the stream")
+        return ReconcileCheck(RESULTS_CHECK, None, "there are no results in the stream")
     oldest_ns, results = _read_results(ledger)
     metered, recent = _read_metered(tables, ledger, oldest_ns)
     unmetered = sorted(key for key, acked in results.items() if acked and key not in metered)
@@ -62,7 +62,7 @@ def check_ledger(tables: WarehouseSnapshot, ledger: ResultLedger) -> ReconcileCh
     figures = {"results": sum(results.values()), "usage": len(recent), "without_usage": len(unmetered), "without_result": len(unheard)}
     says = f"{len(unmetered)} results without usage, {len(unheard)} events without a result"
     names = [*(f"{key[0]} {key[1]}: no usage" for key in unmetered), *(f"{key[0]} {key[1]}: no result" for key in unheard)]
-    return ReconcileCheck(NAME, not names, says, figures, name_first(names))
+    return ReconcileCheck(RESULTS_CHECK, not names, says, figures, name_first(names))
 
 
 def _read_results(ledger: ResultLedger) -> tuple[int, dict[Key, bool]]:

@@ -20,9 +20,9 @@ from uuid import UUID
 from msgspec import Struct
 
 from router.core.backoff import delay_after
-from router.core.outcome import Receipt
+from router.core.outcome import PublishAck
 from router.mailbox.entities import OutboxEvent
-from router.mailbox.outbox.page import FIRST, MOST, Position, Row, find_next, find_page, position_of
+from router.mailbox.outbox.page import MAX_PAYLOAD_BYTES_READ, PAGE_START, Position, Row, find_next, find_page, position_of
 from router.mailbox.postgres import Session
 
 LANES: Final = 8
@@ -35,8 +35,8 @@ CLAIM_LANES: Final = """
 MARK: Final = """
     WITH told AS (
       SELECT %s::uuid[] AS ids
-    ), receipt AS (
-      INSERT INTO outbox_receipts (stream, stream_created, last_sequence, outbox_ids, sequences)
+    ), publish_ack AS (
+      INSERT INTO outbox_publish_acks (stream, stream_created, last_sequence, outbox_ids, sequences)
       SELECT %s, %s, %s, ids, %s::bigint[] FROM told
     ), mended AS (
       DELETE FROM outbox_relay_state USING told WHERE outbox_id = ANY(told.ids)
@@ -50,9 +50,9 @@ MARK_ONE: Final = """
     SET published_at = clock_timestamp(), publish_attempts = LEAST(publish_attempts, 2147483646) + 1, publish_error = NULL
     WHERE id = %s AND published_at IS NULL"""
 
-FAILURES: Final = "SELECT failures FROM outbox_relay_state WHERE outbox_id = %s"
+SELECT_FAILURES: Final = "SELECT failures FROM outbox_relay_state WHERE outbox_id = %s"
 
-FAIL: Final = """
+UPDATE_FAILED: Final = """
     WITH failed AS (
       UPDATE outbox_events SET publish_attempts = LEAST(publish_attempts, 2147483646) + 1, publish_error = %s
       WHERE id = %s AND published_at IS NULL RETURNING id, aggregate_type, aggregate_id
@@ -76,13 +76,20 @@ class PostgresOutboxAdapter:
     Rule: docs/requirements.md#sd-21.
     """
 
-    def __init__(self, session: Session, *, limit: int = 500, retry_policy: RetryPolicy = RetryPolicy(), most: int = MOST) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        session: Session,
+        *,
+        limit: int = 500,
+        retry_policy: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
+        most: int = MAX_PAYLOAD_BYTES_READ,
+    ) -> None:
         self._session = session
         self._limit = limit
         self._retry_policy = retry_policy
         self._lanes: list[int] = list(range(LANES))
         self._most = most
-        self._after: Position = FIRST
+        self._after: Position = PAGE_START
 
     async def claim_lanes(self, at_most: int = LANES, first: int = 0) -> int:
         """Take lanes for this transaction, from `first` on; return how many were free."""
@@ -107,17 +114,19 @@ class PostgresOutboxAdapter:
     async def mark_published(self, id: UUID) -> None:  # noqa: A002 - the specification's name
         await self._session.execute(MARK_ONE, (id,))
 
-    async def mark_all_published(self, receipts: Sequence[Receipt], stream_created: str) -> None:
-        """Mark the rows of these receipts in one statement, and record where each event is stored (`broker_loss` reads that)."""
-        ids, sequences = [receipt.id for receipt in receipts], [receipt.sequence for receipt in receipts]
-        where = (receipts[0].stream, stream_created, max(sequences))
+    async def mark_all_published(self, publish_acks: Sequence[PublishAck], stream_created: str) -> None:
+        """Mark the rows of these publish acks in one statement, and record where each event is stored (`broker_loss` reads that)."""
+        ids, sequences = [publish_ack.id for publish_ack in publish_acks], [publish_ack.sequence for publish_ack in publish_acks]
+        where = (publish_acks[0].stream, stream_created, max(sequences))
         await self._session.execute(MARK, (_array(ids), *where, _array(sequences)))
 
     async def increment_attempts(self, id: UUID, error: str, *, is_hopeless: bool = False) -> bool:  # noqa: A002
         """Count one failure of this row; return whether it is parked now. `error` holds no payload."""
-        failures = 1 + (await self._session.fetch_one(FAILURES, (id,), make=int) or 0)
+        failures = 1 + (await self._session.fetch_one(SELECT_FAILURES, (id,), make=int) or 0)
         is_parked = is_hopeless or failures >= self._retry_policy.attempts
-        await self._session.execute(FAIL, (error[:MOST_OF_AN_ERROR], id, delay_after(failures, self._retry_policy.backoff), is_parked))
+        await self._session.execute(
+            UPDATE_FAILED, (error[:MOST_OF_AN_ERROR], id, delay_after(failures, self._retry_policy.backoff), is_parked)
+        )
         return is_parked
 
 

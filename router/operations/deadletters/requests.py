@@ -12,7 +12,7 @@ from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
 from router.delivery.frame_parser import Headers
 
-PATIENCE_S = 5.0
+REQUEST_TIMEOUT_S = 5.0
 
 
 async def send_requests(jetstream: JetStream, what: str, bodies: Mapping[int, bytes]) -> dict[int, dict[str, Any]]:
@@ -34,7 +34,7 @@ async def send_requests(jetstream: JetStream, what: str, bodies: Mapping[int, by
         with connection.denials.watch(subject, all_heard):
             for key, body in bodies.items():
                 connection.publish_nowait(subject, body, f"{inbox}{key}")
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 await all_heard
     except TimeoutError as exc:
         raise BrokerUnavailable(f"no answer on {what} for {len(bodies) - len(answers)} of {len(bodies)} requests") from exc

@@ -21,7 +21,7 @@ from router.routing.extensions.executed import SKIPPED, ExecutedExtension, execu
 from router.routing.extensions.invoke import Invoker
 from router.routing.extensions.ports import NULL_METER, ExtensionMeter
 from router.routing.extensions.registry import ExtensionRegistry
-from router.routing.extensions.slots import FULL, PipelineSlots
+from router.routing.extensions.slots import TOO_MANY_PIPELINES, PipelineSlots
 from router.routing.extensions.stage import Decide, PipelineDependencies, PipelineRun
 from router.routing.policy.policy import Policy
 
@@ -67,7 +67,7 @@ class PipelineRunner:
         if not slots.try_acquire(tenant):
             turn = slots.enqueue(tenant, size)
             if turn is None:
-                return PipelineResult(FULL, (), request)
+                return PipelineResult(TOO_MANY_PIPELINES, (), request)
             await slots.wait(tenant, turn)
         try:
             return _finish(run, await run.answer(decide))

@@ -2,7 +2,7 @@
 
     try_acquire ── a slot is free, and the tenant holds fewer than are free ──> the pipeline runs
     enqueue ── the tenant's share of the queue has room ──> it waits; freed slots go to the waiting tenants in turn
-    neither ──> `FULL`: the request is answered `overloaded`
+    neither ──> `TOO_MANY_PIPELINES`: the request is answered `overloaded`
 
 A tenant may hold at most as many slots as are free, and the same holds for the queue, by requests and by bytes: a lone tenant gets
 half, two get a third each, and the next one always finds room. (Choudhury and Hahne's dynamic thresholds:
@@ -18,7 +18,9 @@ from router.core.fair_queue import FairQueue
 from router.core.fair_slots import FairSlots
 
 RETRY_AFTER_MS = 1_000
-FULL = Refusal(OVERLOADED, "Too many requests with extensions are under way here; try again", {"retry_after_ms": RETRY_AFTER_MS})
+TOO_MANY_PIPELINES = Refusal(
+    OVERLOADED, "Too many requests with extensions are under way here; try again", {"retry_after_ms": RETRY_AFTER_MS}
+)
 QUEUE_BYTES = 64 * 1024 * 1024
 
 SlotWaiter = asyncio.Future[None]  # resolved when its tenant was given a slot

@@ -31,7 +31,7 @@ MOST_MEMBERS = 1_000  # of a list that `in` looks into
 MOST_TEXT = 16_384  # characters of a text that `in` looks into
 MOST_STEPS, LONGEST_PATH = 16, 256  # of a path: steps, characters
 
-MISSING: Final = object()  # it has no kind, so it is equal to no value
+NO_VALUE: Final = object()  # it has no kind, so it is equal to no value
 STATUS_CLASS = re.compile(r"[1-5]xx")
 _CLASSES = tuple(f"{first}xx" for first in range(1, 6))
 _PATH = re.compile(r"[A-Za-z0-9_:-]+(\.[A-Za-z0-9_:-]+)*")
@@ -42,7 +42,7 @@ class ConditionInput(Struct, frozen=True):
     """What a condition tests. `status` replaces `context.status`: the reported status, or one of the engine's own."""
 
     request: RouteRequest
-    status: object = MISSING
+    status: object = NO_VALUE
 
 
 Condition = Callable[[ConditionInput], bool]
@@ -118,7 +118,7 @@ def _comparison(compare: Callable[[object, object], bool], value: object, path: 
 
 def _require_scalar(value: object) -> object:
     """A text, number or boolean as it is, else MISSING: comparing two large parts of a request would cost too much."""
-    return MISSING if isinstance(value, Mapping | list | tuple) else value
+    return NO_VALUE if isinstance(value, Mapping | list | tuple) else value
 
 
 def _match_any(looked_up: Operand, choices: Sequence[object]) -> Condition:
@@ -138,12 +138,12 @@ def _operand(value: object, path: str, problems: Problems) -> Operand:
     if isinstance(value, list) and len(value) > MOST_MEMBERS:
         problems.add(path, f"has {len(value)} members where {MOST_MEMBERS} are allowed")
     if not isinstance(value, Mapping):
-        constant = MISSING if value is None else value
+        constant = NO_VALUE if value is None else value
         return lambda _scene: constant
     name = value.get("var")
     if len(value) != 1 or not isinstance(name, str):
         problems.add(path, 'must be a value or {"var": "context.a.b"}')
-        return lambda _scene: MISSING
+        return lambda _scene: NO_VALUE
     return _variable(name, path, problems)
 
 
@@ -167,9 +167,9 @@ def _variable(name: str, path: str, problems: Problems) -> Operand:
 def _walk(value: object, steps: Sequence[str]) -> object:
     for step in steps:
         if not isinstance(value, Mapping):
-            return MISSING
+            return NO_VALUE
         value = value.get(step)
-    return MISSING if value is None else value
+    return NO_VALUE if value is None else value
 
 
 def _is_comparable(a: object, b: object) -> bool:

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from msgspec import Struct
 
 from router.contracts.extension import DEADLINE
-from router.contracts.provider_call import STREAM
+from router.contracts.provider_call import STREAM_HEADER
 from router.core.clock import steady
 from router.core.ids import is_literal_subject
 from router.delivery.calls.reply_streams import ReplyStreams
@@ -96,7 +96,7 @@ class RequestDispatcher:
             self._replies.answer(call, data)
 
     def _begin(self, call: IncomingCall) -> None:
-        streams = self._streams and call.headers.get(STREAM) == "true"
+        streams = self._streams and call.headers.get(STREAM_HEADER) == "true"
         task = asyncio.get_running_loop().create_task(self._stream(call) if streams else self._serve(call))
         self._tasks.add(task)
         task.add_done_callback(self._start_next)

@@ -31,7 +31,7 @@ from router.sdk.signals import run, run_until_signal
 if TYPE_CHECKING:
     from router.config import NatsConfig
 
-LEAVE_S = 2.0  # seconds that a server may take to confirm that we left
+UNSUBSCRIBE_TIMEOUT_S = 2.0  # seconds that a server may take to confirm that we left
 ALONE: Mapping[str, int] = {}
 
 
@@ -121,7 +121,7 @@ def serve(
 
 async def _leave(service: Service) -> None:
     with contextlib.suppress(nats.errors.Error, OSError):  # TimeoutError is one: a server that hangs must not hold up the end
-        async with asyncio.timeout(LEAVE_S):
+        async with asyncio.timeout(UNSUBSCRIBE_TIMEOUT_S):
             await service.stop()
 
 
