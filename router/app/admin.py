@@ -34,9 +34,9 @@ def build_admin_station(context: AppContext) -> AdminServer:
     admin = context.settings.admin
     rules = AdminRules(queue_group=admin.queue_group, at_once=admin.at_once, node_id=context.settings.node_id)
     guard = build_request_guard(context)
-    station = AdminServer(context.connection, guard, build_services(context, guard.proofs), rules)
-    context.checks["admin"] = lambda: station.check
-    return station
+    server = AdminServer(context.connection, guard, build_services(context, guard.proofs), rules)
+    context.checks["admin"] = lambda: server.check
+    return server
 
 
 def build_request_guard(context: AppContext) -> RequestGuard:

@@ -79,7 +79,7 @@ def relay_config(settings: Settings) -> RelayOptions:
         stream=declared_events(settings).streams[0].name,
         round=relay.round,
         page=min(relay.round, MAX_BATCH),
-        lanes=relay.lanes,
+        partitions=relay.partitions,
         retry_policy=RetryPolicy(relay.attempts, tuple(wait / 1000 for wait in relay.backoff_ms)),
         poll_least=relay.poll_least_ms / 1000,
         poll_most=relay.poll_most_ms / 1000,

@@ -125,7 +125,7 @@ class RouterService:
             "broker": self._connected,
             "topology": ReadinessCheck(not drift, "; ".join(str(one) for one in drift) or "as declared"),
             **{name: check() for name, check in (self._context.checks if self._context is not None else {}).items()},
-            **{station.durable: station.check for station in self._consumers.get_all()},
+            **{child.durable: child.check for child in self._consumers.get_all()},
         }
 
     async def _announce(self, on_ready: Callable[[Ready], None]) -> None:

@@ -93,6 +93,7 @@ SPECIFIED = (
 # Earlier names of settings: refused, with the name to use.
 RENAMED = {
     "workers": "processes",
+    "mailbox_relay_lanes": "mailbox.relay.partitions",
     "evidence_timeout_ms": "effects.publish_timeout_ms",
     "evidence_retry_ms": "effects.retry_ms",
     "evidence_full_retry_ms": "effects.full_retry_ms",

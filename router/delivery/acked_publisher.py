@@ -1,14 +1,14 @@
-"""The PubAck window: effects go out, and their publish acks come back by callback.
+"""Publish effects of many messages at once; a callback gets the publish acks of each group.
 
-Waiting for PubAcks one by one gives 5 k/s, with a future each 23 k/s, by callback in one window 39 k/s
-(docs/durability.md#publish-window). Effects of many messages share the window. The callback of each group is called once, with its
-last PubAck or its first refusal. Publishing a group again is harmless, because ids are deterministic.
+    publish(effects, callback)  ->  HPUB with our inbox as reply  ->  publish ack  ->  callback(publish acks | NotPublished)
 
-    publish(effects, callback)  ->  HPUB with our inbox as reply  ->  PubAck  ->  callback(publish acks | NotPublished)
+The callback of a group is called once: with its publish acks when the last one is here, or at the first refusal. Publishing a group
+again is harmless, because ids are deterministic. Waiting for publish acks one by one gives 5 k/s, with a future for each 23 k/s, by
+callback 39 k/s (docs/durability.md#publish-window).
 
-An effect that is known to be stored, or on its way, is not published again (`known_effects`).
-A PubAck marked duplicate does not prove that a dead letter is stored whose first copy is gone (a replay removes it, the
-server's memory of its id stays): then it is stored again under an id of its own.
+An effect that is known to be stored, or on its way, is not published again (`known_effects`). A publish ack marked duplicate does not
+prove that a dead letter is stored: a replay deletes dead letters, but the server still remembers their ids. So this looks for the
+first copy, and publishes the dead letter under another id if it is gone.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PublishCallback = Callable[[PublishAcks | NotPublished], None]
 
 
 class EffectPublisher(Protocol):
-    """Publishes effects and reports their PubAcks: `AckedPublisher` or `BatchingPublisher`."""
+    """`AckedPublisher` or `BatchingPublisher`."""
 
     def publish(self, effects: Sequence[Effect], callback: PublishCallback) -> None: ...
 
@@ -52,7 +52,7 @@ class EffectPublisher(Protocol):
 
 
 class PublishGroup:
-    """The effects of one message, waiting for their publish acks."""
+    """The effects of one message that wait for their publish acks."""
 
     __slots__ = ("callback", "publish_acks", "waiting")
 
@@ -63,9 +63,7 @@ class PublishGroup:
 
 
 class PendingPublish(Struct):
-    """One effect that waits for its PubAck: its group, its place in the group, its deadline (steady seconds).
-
-    `others` are the same effect in other groups: they get this one's publish ack or refusal."""
+    """One effect that waits for its publish ack. `until`: steady seconds. `others`: the same effect in other groups."""
 
     group: PublishGroup
     place: int
@@ -75,12 +73,12 @@ class PendingPublish(Struct):
 
 
 class AckedPublisher:
-    """One window for one connection."""
+    """For one connection. The caller calls `expire` now and then."""
 
     def __init__(self, jetstream: JetStream, timeout_s: float = 5.0, known: KnownEffects | None = None) -> None:
         self._jetstream = jetstream
         self._known = known
-        self._owned: dict[str, PendingPublish] = {}  # effects with an owner that wait for a PubAck, by id
+        self._owned: dict[str, PendingPublish] = {}  # effects with an owner that wait for a publish ack, by id
         self._connection = connection = jetstream.connection
         self._timeout_s = timeout_s
         self._inbox = connection.new_inbox() + "."
@@ -95,11 +93,11 @@ class AckedPublisher:
         self._sid = await self._connection.subscribe_direct(self._inbox + "*", self._on_publish_ack)
 
     async def close(self) -> None:
-        """Close the window. Callers of `publish_and_wait` that still wait get NotPublished, because they may outlive it."""
+        """Callers of `publish_and_wait` that still wait get NotPublished, because they may outlive the publisher."""
         await self._connection.unsubscribe(self._sid)
         for future in self._waiting_callers:
             if not future.done():
-                future.set_result(NotPublished("", 0, "the window is closed"))
+                future.set_result(NotPublished("", 0, "the publisher is closed"))
 
     @property
     def pending(self) -> int:
@@ -115,7 +113,7 @@ class AckedPublisher:
                 self._send(pending)
 
     def _is_needed(self, pending: PendingPublish, known: KnownEffects) -> bool:
-        """Whether the effect must be published. If an earlier copy is stored or on its way, its PubAck is used instead."""
+        """Whether the effect must be published. If an earlier copy is stored or on its way, that copy's publish ack is used."""
         effect = pending.effect
         if (publish_ack := known.publish_ack_of(effect, self._connection.reconnect_count)) is not None:
             asyncio.get_running_loop().call_soon(self._count_ack, pending, publish_ack)
@@ -134,7 +132,7 @@ class AckedPublisher:
         self._connection.publish_nowait(effect.subject, effect.data, inbox, head_of({**effect.headers, "Nats-Msg-Id": effect.id}))
 
     async def publish_and_wait(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
-        """Publish effects and wait for the PubAcks: for retries after a pause and for commands. Costs a future."""
+        """For retries after a pause, and for commands. Costs a future."""
         future: asyncio.Future[PublishAcks | NotPublished] = asyncio.get_running_loop().create_future()
         self.publish(effects, lambda result: None if future.done() else future.set_result(result))
         self._waiting_callers.add(future)
@@ -144,7 +142,7 @@ class AckedPublisher:
             self._waiting_callers.discard(future)
 
     def expire(self) -> None:
-        """Called by a timer: report effects without a PubAck in time as not published. The stream may have stored them."""
+        """Called by a timer: report effects without a publish ack in time as not published, although the stream may have stored them."""
         now = self._now()
         while self._pending:
             inbox, pending = next(iter(self._pending.items()))
@@ -181,7 +179,7 @@ class AckedPublisher:
     async def _check_dead_letter(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
         try:
             found = await self._jetstream.message(publish_ack.stream, publish_ack.sequence)
-        except Exception as exc:  # whatever it was, the claim must not be lost with it
+        except Exception as exc:  # of any kind: the callback must be called
             self._reject(pending, 0, exc.code if isinstance(exc, RouterError) else type(exc).__name__)
             return
         if found is not None and found.headers.get("Nats-Msg-Id") == publish_ack.id:
@@ -199,7 +197,7 @@ class AckedPublisher:
             self._count_ack(other, replace(publish_ack, is_duplicate=True))
 
     def _remove_owned(self, pending: PendingPublish) -> Sequence[PendingPublish]:
-        """Forget that the effect is on its way; returns the copies that wait for the same PubAck."""
+        """Forget that the effect is on its way; returns the copies that wait for the same publish ack."""
         if self._owned.get(pending.effect.id) is pending:
             del self._owned[pending.effect.id]
         return pending.others or ()

@@ -1,11 +1,11 @@
-"""Many messages stored by one publish ack, all of them or none: JetStream's atomic batch (server 2.12, `allow_atomic`).
+"""Store many messages together or not at all: JetStream's atomic batch (server 2.12, `allow_atomic`).
 
     1  2  3 … n-1        Nats-Batch-Id, Nats-Batch-Sequence         held back by the server, visible to no consumer
-    n                    the same and Nats-Batch-Commit: 1          all stored in a row, one PubAck: the last sequence
+    n                    the same and Nats-Batch-Commit: 1          all are stored in a row; one publish ack with the last sequence
 
-One wait for the disk for all of them: with `sync_interval: always` the difference between 4 k and 40 k messages a second.
-A batch that holds an id which the stream remembers is refused whole (10201), as is one whose message the stream would
-not take (10176): the caller then publishes them one by one and learns which one it was.
+All of them wait for the disk once: with `sync_interval: always` that is 40 k instead of 4 k messages a second. The server refuses the
+whole batch if the stream remembers one of its ids (10201) or refuses one of its messages (10176); the caller then publishes them
+one by one.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ MAX_BATCH = 1000  # messages in one batch, the server's limit
 BATCHES_NOT_ENABLED = 10174
 BATCH_HAS_DUPLICATE = 10201
 BATCH_INCOMPLETE = 10176
-SLICE = 100  # posted before the loop may send them: the server works while we still encode
+SLICE = 100  # messages, then the loop may send them: the server works while this process encodes the rest
 
 Answer = asyncio.Future[tuple[bytes, Headers | None]]
 
 
 class AtomicPublisher:
-    """Batches of one connection. One at a time, or two may change places."""
+    """For one connection. The caller publishes one batch at a time, because the server may reorder two."""
 
     def __init__(self, jetstream: JetStream, timeout_s: float = 5.0) -> None:
         self._connection = jetstream.connection
         self._inbox = self._connection.new_inbox() + "."
-        self._name = token_hex(4)  # short: every message carries it, and keeps it
+        self._name = token_hex(4)  # short, because every stored message has it as a header
         self._timeout_s = timeout_s
         self._answers: dict[str, Answer] = {}
         self._count = 0
@@ -52,7 +52,7 @@ class AtomicPublisher:
         await self._connection.unsubscribe(self._sid)
 
     async def publish(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
-        """A publish ack for each of at most `MAX_BATCH` effects, in their order; or why none of them is stored."""
+        """A publish ack for each of at most `MAX_BATCH` effects, in their order; or the reason why none is stored."""
         self._count += 1
         inbox = f"{self._inbox}{self._count}"
         answer = self._answers[inbox] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""Background tasks of one subscription, beside its handlers: started when needed, cancelled by a drain."""
+"""The background tasks of one subscription; a drain cancels them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class BackgroundTasks:
-    """Tasks in the consumer's task group."""
+    """They run in the consumer's task group."""
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
@@ -21,6 +21,5 @@ class BackgroundTasks:
         return task
 
     def end(self) -> None:
-        """Cancel them all."""
-        for chore in self._under_way:
-            chore.cancel()
+        for task in self._under_way:
+            task.cancel()

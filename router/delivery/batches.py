@@ -1,12 +1,12 @@
-"""A subscription's handler for many messages at once: what comes while one batch is at work is the next batch.
+"""Handle many messages at once: the messages that come while one batch is handled are the next batch.
 
     take (a subscription's `handle`) ──> waiting ──┐
-                                           └─ run: all that wait ──> handle ──> each hears its own outcome
+                                                   └─ run: all that wait ──> handle ──> an outcome for each
 
-Under load a batch grows until what it costs as a whole (an fsync, a round trip) no longer counts; a message that comes
-alone is a batch of one and does not wait. An answer is a `Deferred`: no task, future or slot for each message.
+Under load a batch grows until its fixed cost (an fsync, a round trip) hardly counts; a message that comes alone does not wait.
+`take` returns a `Deferred`, so a message costs no task, future or slot.
 
-What `handle` raises is the end of `run`: the messages in flight are cancelled, and the subscription NAKs them.
+If `handle` raises, `run` ends: the messages are cancelled, and the subscription NAKs them.
 """
 
 from __future__ import annotations

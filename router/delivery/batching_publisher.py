@@ -1,12 +1,12 @@
-"""What many messages store in one turn of the loop goes out as one atomic batch, where that pays (`atomic`).
+"""Publish the effects of many messages as one atomic batch, where that pays (`atomic_publisher`).
 
-    publish ──> waiting ──> a run: whatever waits for the same stream, in the order in which it was asked for
+    publish ──> waiting ──> a run: all effects that wait for the same stream, in their order
                             ├─ few, or a stream that takes no batches    one by one (`AckedPublisher`)
                             └─ many                                      one batch, one publish ack for all
-                                 └─ refused (an id that is known, say)   one by one, each with its own fate
+                                 └─ refused (the stream knows an id)     one by one, each with its own result
 
-While a batch is on its way everything else waits, and is the next run: nothing overtakes. A batch that has no publish ack in
-time is told as not stored, all of it; publishing it again is harmless, because ids are deterministic.
+While a batch is on its way the other effects wait for the next run, so none overtakes another. A batch without a publish ack in time
+is reported as not stored; publishing it again is harmless, because ids are deterministic.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class BatchingPublisher:
         stream = self._stream_of(effects[0].subject)
         for effect in effects[1:]:
             if self._stream_of(effect.subject) != stream:
-                return None  # its messages are to keep their order, so no batch may take one of them along
+                return None  # they must keep their order, so none of them may go into a batch
         return stream
 
     async def _store_waiting(self) -> None:

@@ -156,11 +156,11 @@ class RedeliveryTracker:
         self._suspects.clear()
         return suspects
 
-    # -- chores --------------------------------------------------------------------------------------------------
+    # -- background tasks -----------------------------------------------------------------------------------------
 
     def _start_task(self, message: Message, work: Coroutine[Any, Any, None]) -> None:
-        chore = self._background_tasks.start(work)
-        chore.add_done_callback(lambda task: self._send_back(message) if task.cancelled() else None)  # even if it never ran
+        task = self._background_tasks.start(work)
+        task.add_done_callback(lambda ended: self._send_back(message) if ended.cancelled() else None)  # even if it never ran
 
     async def _examine(self) -> None:
         """One suspect at a time, so that one that kills the process takes no neighbours along."""

@@ -38,7 +38,7 @@ class UnavailableRetry:
         self._retry_s = retry_s
         self._begin = begin  # raises BrokerUnavailable as long as it does not work
         self._on_available = on_available  # hears of the first one's outcome, and who else stalled
-        self._start_chore = start_task
+        self._start_task = start_task
         self._messages: deque[Message] = deque()
 
     def take(self, message: Message, cause: BrokerUnavailable) -> None:
@@ -46,7 +46,7 @@ class UnavailableRetry:
         self._messages.append(message)
         self._pause_switch.close(HANDLER, str(cause))
         if len(self._messages) == 1:
-            self._start_chore(self._try_again())
+            self._start_task(self._try_again())
 
     async def _try_again(self) -> None:
         first = self._messages[0]

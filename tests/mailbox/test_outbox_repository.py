@@ -1,7 +1,7 @@
 import pytest
 
 from router.mailbox.outbox.page import MAX_PAYLOAD_BYTES_READ, PAGE_BYTES, PAGE_START, SELECT_PAGE
-from router.mailbox.outbox.repository import LANES, MARK, PostgresOutboxAdapter
+from router.mailbox.outbox.repository import MARK, PARTITIONS, PostgresOutboxAdapter
 from router.mailbox.postgres import Database
 from tests.support.mailbox import added, an_event, filled, row
 from tests.support.postgres import rows
@@ -16,7 +16,7 @@ async def test_the_first_page_of_a_table_without_statistics_is_read_by_the_index
         asked = (
             PAGE_START[0],
             *PAGE_START,
-            list(range(LANES)),
+            list(range(PARTITIONS)),
             500,
             MAX_PAYLOAD_BYTES_READ,
             PAGE_BYTES,
@@ -37,7 +37,7 @@ async def test_aggregates_that_wait_are_looked_up_and_not_compared_one_by_one(ds
         asked = (
             PAGE_START[0],
             *PAGE_START,
-            list(range(LANES)),
+            list(range(PARTITIONS)),
             500,
             MAX_PAYLOAD_BYTES_READ,
             PAGE_BYTES,

@@ -72,19 +72,19 @@ Row = OutboxEvent | UnreadableRow
 
 
 async def find_page(
-    session: Session, after: Position, lanes: Sequence[int], limit: int, most: int = MAX_PAYLOAD_BYTES_READ
+    session: Session, after: Position, partitions: Sequence[int], limit: int, most: int = MAX_PAYLOAD_BYTES_READ
 ) -> Sequence[Row]:
     """Return at most `limit` rows behind this position. Raises DatabaseUnavailable, DatabaseRefused."""
-    return await session.fetch(SELECT_PAGE, (after[0], *after, list(lanes), limit, most, PAGE_BYTES, most, most), make=_row)
+    return await session.fetch(SELECT_PAGE, (after[0], *after, list(partitions), limit, most, PAGE_BYTES, most, most), make=_row)
 
 
-async def find_next(session: Session, after: Position, lanes: Sequence[int], most: int = MAX_PAYLOAD_BYTES_READ) -> Sequence[Row]:
+async def find_next(session: Session, after: Position, partitions: Sequence[int], most: int = MAX_PAYLOAD_BYTES_READ) -> Sequence[Row]:
     """Return the next row alone, as an UnreadableRow if PostgreSQL cannot read it. Raises as `find_page` does where no row is the cause."""
     try:
         async with session.savepoint():
-            return await find_page(session, after, lanes, 1, most)
+            return await find_page(session, after, partitions, 1, most)
     except DatabaseRefused as exc:
-        return [_drop_payload(row, str(exc)) for row in await find_page(session, after, lanes, 1, NO_BODIES)]
+        return [_drop_payload(row, str(exc)) for row in await find_page(session, after, partitions, 1, NO_BODIES)]
 
 
 def position_of(row: Row) -> Position:

@@ -1,12 +1,12 @@
 """outbox_events as one transaction sees it (PORT-047-001), and what the relay needs beyond the port.
 
-Exclusive work without a lease, so without a clock: an aggregate belongs to one of eight lanes, a transaction takes lanes by
-advisory locks and rows by SKIP LOCKED, and all of them end with it, however it ends.
+A relay needs no lease, so no clock: an aggregate belongs to one of eight partitions, a transaction locks partitions by advisory locks
+and rows by SKIP LOCKED, and the end of the transaction releases them.
 
-    lanes    claim_lanes(at_most)        this transaction's alone; a relay that finds none stands by
-    rows     find_unpublished()          of these lanes, the next page by (occurred_at, id); none of an aggregate that waits or is parked
-    marks    mark_all_published(…)       one statement for all
-    failures increment_attempts(…)       the row's own: counted, with backoff, parked at last
+    partitions  claim_partitions(at_most)   this transaction's alone; a relay that finds none stands by
+    rows        find_unpublished()          of these, the next page by (occurred_at, id); none of an aggregate that waits or is parked
+    marks       mark_all_published(…)       one statement for all
+    failures    increment_attempts(…)       of one row: counted, retried with backoff, parked at the limit
 
 `published_at IS NULL` is the only truth about what is left; a high-water mark would pass over what commits late.
 """
@@ -25,12 +25,12 @@ from router.mailbox.entities import OutboxEvent
 from router.mailbox.outbox.page import MAX_PAYLOAD_BYTES_READ, PAGE_START, Position, Row, find_next, find_page, position_of
 from router.mailbox.postgres import Session
 
-LANES: Final = 8
+PARTITIONS: Final = 8
 MOST_OF_AN_ERROR: Final = 500  # characters
 
-CLAIM_LANES: Final = """
-    SELECT lane FROM unnest(%s::int[]) AS lane
-    WHERE pg_try_advisory_xact_lock(hashtext('router.outbox.' || current_schema()), lane) LIMIT %s"""
+CLAIM_PARTITIONS: Final = """
+    SELECT partition FROM unnest(%s::int[]) AS partition
+    WHERE pg_try_advisory_xact_lock(hashtext('router.outbox.' || current_schema()), partition) LIMIT %s"""
 
 MARK: Final = """
     WITH told AS (
@@ -87,15 +87,15 @@ class PostgresOutboxAdapter:
         self._session = session
         self._limit = limit
         self._retry_policy = retry_policy
-        self._lanes: list[int] = list(range(LANES))
+        self._partitions: list[int] = list(range(PARTITIONS))
         self._most = most
         self._after: Position = PAGE_START
 
-    async def claim_lanes(self, at_most: int = LANES, first: int = 0) -> int:
-        """Take lanes for this transaction, from `first` on; return how many were free."""
-        wanted = [(first + place) % LANES for place in range(LANES)]
-        self._lanes = await self._session.fetch(CLAIM_LANES, (wanted, at_most), make=int)
-        return len(self._lanes)
+    async def claim_partitions(self, at_most: int = PARTITIONS, first: int = 0) -> int:
+        """Take partitions for this transaction, from `first` on; return how many were free."""
+        wanted = [(first + place) % PARTITIONS for place in range(PARTITIONS)]
+        self._partitions = await self._session.fetch(CLAIM_PARTITIONS, (wanted, at_most), make=int)
+        return len(self._partitions)
 
     async def find_unpublished(self) -> Sequence[OutboxEvent]:
         """Return the next rows to publish after those that this transaction has read, locked until it ends."""
@@ -104,9 +104,9 @@ class PostgresOutboxAdapter:
     async def find_page(self) -> Sequence[Row]:
         """The same, including rows that can never be published."""
         if self._limit > 1:
-            found = await find_page(self._session, self._after, self._lanes, self._limit, self._most)
+            found = await find_page(self._session, self._after, self._partitions, self._limit, self._most)
         else:
-            found = await find_next(self._session, self._after, self._lanes, self._most)
+            found = await find_next(self._session, self._after, self._partitions, self._most)
         if found:
             self._after = position_of(found[-1])
         return found

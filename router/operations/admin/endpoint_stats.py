@@ -1,6 +1,6 @@
 """Counts the requests of one endpoint, for `$SRV.STATS`.
 
-nats.micro counts while its own callback runs. Ours returns at once, because a task answers the request: so the station counts
+nats.micro counts while its own callback runs. Ours returns at once, because a task answers the request: so the server counts
 itself, and replaces the numbers of nats.micro when they are read.
 """
 

@@ -65,10 +65,10 @@ class PipelineRunner:
             return _finish(run, await run.answer(decide))
         tenant = request.tenant_id
         if not slots.try_acquire(tenant):
-            turn = slots.enqueue(tenant, size)
-            if turn is None:
+            waiter = slots.enqueue(tenant, size)
+            if waiter is None:
                 return PipelineResult(TOO_MANY_PIPELINES, (), request)
-            await slots.wait(tenant, turn)
+            await slots.wait(tenant, waiter)
         try:
             return _finish(run, await run.answer(decide))
         finally:

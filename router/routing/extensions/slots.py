@@ -39,15 +39,15 @@ class PipelineSlots:
 
     def enqueue(self, tenant: str, size: int) -> SlotWaiter | None:
         """A place in the queue for a request of so many bytes; None: the tenant's share is taken."""
-        turn: SlotWaiter = asyncio.get_running_loop().create_future()
-        return turn if self._queue.put(tenant, (tenant, turn), size) else None
+        waiter: SlotWaiter = asyncio.get_running_loop().create_future()
+        return waiter if self._queue.put(tenant, (tenant, waiter), size) else None
 
-    async def wait(self, tenant: str, turn: SlotWaiter) -> None:
+    async def wait(self, tenant: str, waiter: SlotWaiter) -> None:
         """Wait for a slot. Raises CancelledError: then the request holds none."""
         try:
-            await turn
+            await waiter
         except asyncio.CancelledError:
-            if not turn.cancelled():
+            if not waiter.cancelled():
                 self.release(tenant)  # it was handed over in the same turn of the loop
             raise
 
@@ -55,7 +55,7 @@ class PipelineSlots:
         """Free the slot, and give it to the waiting tenants in turn."""
         self._slots.release(tenant)
         while (waiting := self._queue.take_of(self._slots.has_room)) is not None:
-            tenant, turn = waiting
-            if not turn.done():  # else its request was cancelled while it waited
+            tenant, waiter = waiting
+            if not waiter.done():  # else its request was cancelled while it waited
                 self._slots.acquire(tenant)
-                turn.set_result(None)
+                waiter.set_result(None)
