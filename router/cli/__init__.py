@@ -3,7 +3,8 @@
     app          every command, by name
     exit_codes   exit statuses, and one line instead of a traceback
     options      options that several commands share
-    session      the settings, and a connection while a command needs one
+    command      the frame of every command
+    session      what the frame hands to it: settings, a connection, one way to print
     output       tables for people, JSON for programs
 
 A command imports the rooms that it needs when it is called, so that `router --help` stays quick.

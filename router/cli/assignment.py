@@ -7,13 +7,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import orjson
-from rich import box
-from rich.console import Group, RenderableType
-from rich.panel import Panel
+from rich.console import RenderableType
 from rich.text import Text
 
 from router.cli.formatting import format_bytes
-from router.cli.output import build_grid, build_heading, open_console
+from router.cli.output import build_grid, build_heading, build_panel, open_console
 
 if TYPE_CHECKING:
     from router.delivery.buckets.assignments import StoredAssignment
@@ -22,23 +20,13 @@ Facts = Iterable[tuple[str, object]]
 
 
 def print_assignment(one: StoredAssignment, status: str | None) -> None:
-    open_console().print(build_panel(one, status))
-
-
-def build_panel(one: StoredAssignment, status: str | None) -> Panel:
-    """Return the whole assignment in a frame. `status`: None if the router does not listen for acknowledgements."""
+    """Print the whole assignment in a frame. `status`: None if the router does not listen for acknowledgements."""
     work = orjson.loads(bytes(one.record.assignment))
-    parts: list[RenderableType] = [
-        build_grid(_list_request(one, status)),
-        build_heading("decision"),
-        build_grid(_list_decision(one)),
-        build_heading("work"),
-    ]
-    parts.append(Text(format_bytes(orjson.dumps(work.get("job")))))
+    parts: list[RenderableType] = [build_grid(_list_request(one, status)), build_heading("decision"), build_grid(_list_decision(one))]
+    parts += [build_heading("work"), Text(format_bytes(orjson.dumps(work.get("job"))))]
     if one.ack is not None:
         parts += [build_heading("worker"), build_grid(_list_ack(one))]
-    title = f"assignment {one.known.assignment_id}"
-    return Panel(Group(*parts), title=title, title_align="left", box=box.ROUNDED, border_style="dim", padding=(0, 1), expand=False)
+    open_console().print(build_panel(f"assignment {one.known.assignment_id}", parts))
 
 
 def _list_request(one: StoredAssignment, status: str | None) -> Facts:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
 
 from router.cli import exit_codes
-from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_json, print_records
-from router.cli.session import open_jetstream, run_client
+from router.cli.command import CommandSession, command
+from router.cli.formatting import format_time
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -26,15 +25,14 @@ ASSIGNMENT_STATUSES = ("accepted", "rejected", "error", "unacknowledged")
 
 
 @assignments.callback()
-def list_(
+@command()
+async def list_(
+    session: CommandSession,
     context: typer.Context,
     *,
     tenant: Annotated[str | None, typer.Option(help="Only of this tenant.")] = None,
     status: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(ASSIGNMENT_STATUSES)}.")] = None,
     limit: Annotated[int, typer.Option(help="At most so many, the newest first.", min=1)] = 50,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
 ) -> None:
     """List assignments of the last day, the newest first; with --json one object a line. `show ID` shows one whole.
 
@@ -43,68 +41,49 @@ def list_(
 
     Example:  router assignments --tenant acme --status rejected
     """
+    from router.delivery.buckets.assignments import list_assignments
+
     if context.invoked_subcommand is not None:
         return
     if status is not None and status not in ASSIGNMENT_STATUSES:
         raise typer.BadParameter(f"{status!r} is none of {', '.join(ASSIGNMENT_STATUSES)}", param_hint="--status")
-    run_client(nats_url, config, lambda settings: _list(settings, {"tenant": tenant, "status": status, "limit": limit}, as_json))
+    settings, jetstream = session.settings, await session.open_jetstream()
+    bucket = settings.buckets.assignments_known.name
+    found = [one async for one in list_assignments(jetstream, bucket, tenant=tenant, status=status, limit=limit)]
+    session.emit(found, COLUMNS, lambda one: _build_row(one, settings), lambda one: _list_fields(one, settings), empty="no assignments")
 
 
 @assignments.command()
-def show(
-    assignment_id: Annotated[str, typer.Argument(metavar="ID", help="The assignment's id.")],
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
+@command()
+async def show(session: CommandSession, assignment_id: Annotated[str, typer.Argument(metavar="ID", help="The assignment's id.")]) -> int:
     """Show one assignment whole: the decision, the work, the acknowledgement. Exit status: 0 shown, 1 it is not known.
 
     Example:  router assignments show 0d3f6a5e-58a5-5b6f-9a7c-3a2f6c7d8e9f
     """
-    run_client(nats_url, config, lambda settings: _show(settings, assignment_id, as_json))
-
-
-async def _list(settings: Settings, wanted: dict[str, Any], as_json: bool) -> int:
-    from router.delivery.buckets.assignments import list_assignments
-
-    async with open_jetstream(settings) as jetstream:
-        found = [one async for one in list_assignments(jetstream, settings.buckets.assignments_known.name, **wanted)]
-    print_records(
-        (_fields(one, settings) for one in found), COLUMNS, (_row(one, settings) for one in found), empty="no assignments", as_json=as_json
-    )
-    return exit_codes.OK
-
-
-async def _show(settings: Settings, assignment_id: str, as_json: bool) -> int:
     from router.cli.assignment import print_assignment
     from router.delivery.buckets.assignments import find_assignment
 
-    bucket = settings.buckets.assignments_known
-    async with open_jetstream(settings) as jetstream:
-        found = await find_assignment(jetstream, bucket.name, assignment_id)
+    settings, bucket = session.settings, session.settings.buckets.assignments_known
+    found = await find_assignment(await session.open_jetstream(), bucket.name, assignment_id)
     if found is None:
-        exit_codes.complain(f"no assignment {assignment_id} in {bucket.name}, which keeps them for {bucket.ttl_ms / 3_600_000:g} h")
-        return exit_codes.NO
-    if as_json:
-        whole = {"subject": found.record.subject, "assignment": orjson.loads(bytes(found.record.assignment))}
-        print_json({**_fields(found, settings), **whole})
-    else:
-        print_assignment(found, _status(found, settings))
+        return exit_codes.refuse(f"no assignment {assignment_id} in {bucket.name}, which keeps them for {bucket.ttl_ms / 3_600_000:g} h")
+    whole = {"subject": found.record.subject, "assignment": orjson.loads(bytes(found.record.assignment))}
+    session.emit_one({**_list_fields(found, settings), **whole}, lambda: print_assignment(found, _choose_status(found, settings)))
     return exit_codes.OK
 
 
-def _status(one: StoredAssignment, settings: Settings) -> str | None:
+def _choose_status(one: StoredAssignment, settings: Settings) -> str | None:
     """Return the status; None if the router does not listen for acknowledgements, because then a missing one means nothing."""
     return one.status if one.ack is not None or settings.acks.enabled else None
 
 
-def _row(one: StoredAssignment, settings: Settings) -> tuple[object, ...]:
-    known, ack = one.known, one.ack
-    pushed, said = one.stored_at[:19].replace("T", " "), ack.message if ack is not None else None
-    return (known.assignment_id, pushed, known.tenant_id, known.job_type, known.provider_id, _status(one, settings), said)
+def _build_row(one: StoredAssignment, settings: Settings) -> tuple[object, ...]:
+    known, said = one.known, one.ack.message if one.ack is not None else None
+    pushed, status = format_time(one.stored_at), _choose_status(one, settings)
+    return (known.assignment_id, pushed, known.tenant_id, known.job_type, known.provider_id, status, said)
 
 
-def _fields(one: StoredAssignment, settings: Settings) -> dict[str, object]:
+def _list_fields(one: StoredAssignment, settings: Settings) -> dict[str, object]:
     known, ack = one.known, one.ack
     fields = {
         "assignment_id": known.assignment_id,
@@ -114,7 +93,7 @@ def _fields(one: StoredAssignment, settings: Settings) -> dict[str, object]:
         "job": known.job_type,
         "provider_id": known.provider_id,
         "pushed_at": one.stored_at,
-        "status": _status(one, settings),
+        "status": _choose_status(one, settings),
         "acknowledged_at": datetime.fromtimestamp(ack.at_ms / 1000, UTC).isoformat() if ack is not None else None,
         "message": ack.message if ack is not None else None,
     }

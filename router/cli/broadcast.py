@@ -15,8 +15,7 @@ import orjson
 from router.cli import exit_codes
 
 if TYPE_CHECKING:
-    from router.config import Settings
-    from router.delivery.connection import Connection
+    from router.cli.session import CommandSession
 
 PING = "$SRV.PING.router-admin"
 LAST_ANSWER_S = 0.3  # without a new answer for this long, all instances are known
@@ -55,15 +54,14 @@ class InstanceAnswers:
         self.instances += bool(data)
 
 
-async def ask_all_instances(
-    connection: Connection, subject: str, asked: Mapping[str, object], settings: Settings, timeout_s: float
-) -> InstanceAnswers:
+async def ask_all_instances(session: CommandSession, subject: str, asked: Mapping[str, object], timeout_s: float) -> InstanceAnswers:
     """Return what every instance answers within `timeout_s`; no answer at all is no error. Raises Poison if the question is too large."""
     from router.core.errors import Poison
     from router.delivery.connection import head_of
     from router.operations.admin.request_guard import API_KEY
 
-    question, answers, key = orjson.dumps(asked), InstanceAnswers(), settings.admin.api_key
+    question, answers, key = orjson.dumps(asked), InstanceAnswers(), session.settings.admin.api_key
+    connection = (await session.open_jetstream()).connection
     head = head_of({API_KEY: key.get_secret_value()} if key is not None else {})
     if len(question) + len(head) > connection.max_payload:  # the server would close the connection for it
         raise Poison(f"the question is larger than the {connection.max_payload} bytes that the server takes")

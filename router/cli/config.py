@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from router.cli import exit_codes
-from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_lines, print_table
+from router.cli.command import CommandSession, command, skip_settings
+from router.cli.options import ConfigFile, NatsUrl
 
 
-def config(config: ConfigFile = None, nats_url: NatsUrl = None, as_json: AsJson = False) -> None:
+@command(skip_settings)
+def config(session: CommandSession, config: ConfigFile = None, nats_url: NatsUrl = None) -> None:
     """List every setting: value, source (default, file, variable, command line) and meaning. Secrets are hidden.
 
     Exit status: 0, or 2 when a setting is wrong: then it says which, and what is legal.
 
     Example:  ROUTER_DECIDE__PREFETCH=64 router config
     """
-    with exit_codes.report_errors():
-        from router.config import describe, load
+    from router.config import describe, load
 
-        rows = describe(*load(config, {"nats.url": nats_url}))
-    if as_json:
-        print_lines(row._asdict() for row in rows)
-    else:
-        print_table(("setting", "value", "source", "meaning"), ((row.name, row.value, row.source, row.description) for row in rows))
+    rows = describe(*load(config, {"nats.url": nats_url}))
+    columns = ("setting", "value", "source", "meaning")
+    session.emit(rows, columns, lambda row: (row.name, row.value, row.source, row.description), lambda row: row._asdict(), empty="")

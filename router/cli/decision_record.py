@@ -7,13 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from rich import box
-from rich.console import Group, RenderableType
-from rich.panel import Panel
+from rich.console import RenderableType
 from rich.text import Text
 
 from router.cli.formatting import format_bytes
-from router.cli.output import build_cell, build_grid, build_heading, build_table, open_console, printable
+from router.cli.output import build_cell, build_grid, build_heading, build_panel, build_table, open_console, printable
 
 Record = Mapping[str, Any]
 
@@ -23,11 +21,7 @@ PROVIDERS = ("provider", "breaker", "average latency", "average cost")
 
 
 def print_decision_record(record: Record) -> None:
-    open_console().print(build_panel(record))
-
-
-def build_panel(record: Record) -> Panel:
-    """Return the whole record in a frame."""
+    """Print the whole record in a frame."""
     parts: list[RenderableType] = [build_grid(_list_request(record))]
     if record["states"]:
         parts += [build_heading("known of the providers then"), build_table(PROVIDERS, _list_providers(record["states"]))]
@@ -35,8 +29,7 @@ def build_panel(record: Record) -> Panel:
         rows = ((step["stage"], step["subject"], step["verdict"]) for step in trace)
         parts += [build_heading("considered, in this order"), build_table(STEPS, rows)]
     parts.append(build_grid(_list_outcome(record)))
-    title = Text(f"decision {printable(record['request']['answer_id'])}")
-    return Panel(Group(*parts), title=title, title_align="left", box=box.ROUNDED, border_style="dim", padding=(0, 1), expand=False)
+    open_console().print(build_panel(f"decision {record['request']['answer_id']}", parts))
 
 
 def describe_answer(answer: Record) -> str:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from router.cli import exit_codes
 from router.cli.broadcast import ask_all_instances, report_failure
-from router.cli.options import AsJson, ConfigFile, NatsUrl, check_request_id
+from router.cli.command import CommandSession, command
+from router.cli.options import check_request_id
 from router.cli.output import print_lines
-from router.cli.session import load_settings, open_jetstream
-
-if TYPE_CHECKING:
-    from router.config import Settings
 
 decisions = typer.Typer(no_args_is_help=True, help="Decisions that were recorded, explained.", rich_markup_mode="rich")
 
@@ -27,16 +23,15 @@ def _group() -> None:
 
 
 @decisions.command()
-def explain(
+@command()
+async def explain(
+    session: CommandSession,
     request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="The `request_id` in the context of the answer.")],
     *,
     tenant: Annotated[str, typer.Option(help="The tenant of the request.")],
     by_message: Annotated[bool, typer.Option("--message-id", help="The given id is the message id.")] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for the instances.", min=0.001)] = 2.0,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
+    timeout_s: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for the instances.", min=0.001)] = 2.0,
+) -> int:
     """Explain one decision: what was known when it was made, which providers were considered, why the others were excluded.
 
     It is computed again by the same version of its policy, and the result says whether it is the same. Recorded are the tenants that
@@ -47,22 +42,15 @@ def explain(
     Example:  router decisions explain r-42 --tenant acme
     """
     check_request_id(tenant, request_id)
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    asked = {"tenant_id": tenant, "message_id" if by_message else "request_id": request_id}
-    exit_codes.run(_explain(settings, asked, timeout, as_json))
-
-
-async def _explain(settings: Settings, asked: Mapping[str, object], timeout_s: float, as_json: bool) -> int:
     from router.cli.decision_record import print_decision_record
     from router.operations.admin.service import ADMIN
 
-    async with open_jetstream(settings) as jetstream:
-        answers = await ask_all_instances(jetstream.connection, ADMIN + EXPLAIN_SERVICE, asked, settings, timeout_s)
+    asked = {"tenant_id": tenant, "message_id" if by_message else "request_id": request_id}
+    answers = await ask_all_instances(session, ADMIN + EXPLAIN_SERVICE, asked, timeout_s)
     if not answers.good:
         return report_failure(answers)
     found = sorted(answers.good, key=lambda record: -record["at_ms"])
-    if as_json:
+    if session.as_json:
         print_lines(found)
     else:
         for record in found:

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 import typer
 
@@ -26,11 +26,11 @@ INTERRUPTED = 130
 OUTPUT_CLOSED = 141  # 128 and SIGPIPE: the reader of the output closed it
 
 
-def run(work: Coroutine[Any, Any, int], *, unavailable: int = NO_ANSWER) -> NoReturn:
-    """Run a command's work and exit with the status it returns; `unavailable` if no broker answers. Traced if OTEL_* is set."""
+def run(work: Coroutine[Any, Any, int], *, unavailable: int = NO_ANSWER) -> int:
+    """Run a command's work, and return its exit status; `unavailable` if no broker answers. Traced if OTEL_* is set."""
     logging.getLogger("asyncio").addFilter(_is_worth_a_line)
     with report_errors(unavailable=unavailable), contextlib.closing(work), _start_tracing():
-        raise typer.Exit(asyncio.run(work))
+        return asyncio.run(work)
 
 
 @contextmanager
@@ -61,6 +61,12 @@ def complain(text: object) -> None:
     """Print one line on standard error. Quoted messages or files cannot steer the terminal."""
     line = masking.shorten(" ".join(str(text).split()), masking.MAX_COMPLAINT)
     print(f"router: {printable(masking.hide_logins(line))}", file=sys.stderr, flush=True)
+
+
+def refuse(text: object) -> int:
+    """Print the line, and return the status of a no."""
+    complain(text)
+    return NO
 
 
 def _choose_status(exc: RouterError, unavailable: int) -> int:

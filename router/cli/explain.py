@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from router.cli import exit_codes
-from router.cli.options import AsJson
-from router.cli.output import build_grid, build_heading, open_console, print_json, print_lines, print_table
+from router.cli.command import CommandSession, command, skip_settings
+from router.cli.output import build_grid, build_heading, open_console, print_lines, print_table
 
 if TYPE_CHECKING:
     from router.contracts.codes import Code
 
 
+@command(skip_settings)
 def explain(
+    session: CommandSession,
     code: Annotated[
         str | None, typer.Argument(metavar="[CODE]", help="The code as it was shown. Without it all are listed, by where they occur.")
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> int:
     """Explain an error code, a decision's or a dead letter's reason, a policy's id, a verdict or an exit status.
 
     With --json one object, or without CODE one a line. Exit status: 0 it is known, 1 it is not; then similar names are shown.
@@ -30,22 +31,17 @@ def explain(
     from router.contracts import codes
 
     if code is None:
-        _list(as_json)
-        return
+        if session.as_json:
+            print_lines(map(_list_fields, codes.read_codes().values()))
+        else:
+            print_table(("met", "code", "means"), _list_rows())
+        return exit_codes.OK
     found = codes.find(code)
     if found is None:
-        exit_codes.complain(_describe_unknown(code, codes.find_similar(code)))
-        raise typer.Exit(exit_codes.NO)
-    _show(found, as_json)
-
-
-def _list(as_json: bool) -> None:
-    from router.contracts.codes import read_codes
-
-    if as_json:
-        print_lines(_fields(one) for one in read_codes().values())
-    else:
-        print_table(("met", "code", "means"), _list_rows())
+        return exit_codes.refuse(_describe_unknown(code, codes.find_similar(code)))
+    fields = _list_fields(found)
+    session.emit_one(fields, lambda: _print_code(found, fields))
+    return exit_codes.OK
 
 
 def _list_rows() -> Iterator[tuple[object, ...]]:
@@ -58,14 +54,10 @@ def _list_rows() -> Iterator[tuple[object, ...]]:
                 yield kind, one.code, one.means
 
 
-def _show(found: Code, as_json: bool) -> None:
+def _print_code(found: Code, fields: Mapping[str, object]) -> None:
     from router.contracts.codes import KINDS
     from router.contracts.codes.pages import locate
 
-    fields = _fields(found)
-    if as_json:
-        print_json(fields)
-        return
     out = open_console()
     out.print(found.code, style="bold")
     out.print(found.means)
@@ -78,7 +70,7 @@ def _show(found: Code, as_json: bool) -> None:
     out.print(build_grid([("rule", fields.get("rule")), ("page", found.page), ("file", locate(found.page))]))
 
 
-def _fields(code: Code) -> dict[str, object]:
+def _list_fields(code: Code) -> dict[str, object]:
     """Return the code with the sentence of its rule; without it if the pages are not installed."""
     from msgspec import to_builtins
 

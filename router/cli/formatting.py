@@ -1,4 +1,4 @@
-"""Make bytes from outside safe to print: JSON indented, text escaped, the rest as hexadecimal and ASCII."""
+"""Format times for tables, and bytes from outside so that they are safe to print: JSON indented, text escaped, the rest as hexadecimal."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from router.contracts.malformed import Malformed
 
 MAX_SHOWN_BYTES = 4096  # bytes; --json shows all of them
 ROW = 16
+
+
+def format_time(time: str) -> str:
+    """Format an RFC 3339 time for a table, to the second."""
+    return time[:19].replace("T", " ")
 
 
 def format_bytes(data: bytes) -> str:

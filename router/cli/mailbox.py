@@ -1,69 +1,81 @@
-"""`router mailbox`: the tables of a context's outbox and inbox."""
+"""`router mailbox`: the tables of a context's outbox and inbox; and how commands reach them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from router.cli import exit_codes
-from router.cli.options import AsJson, ConfigFile
-from router.cli.output import print_json
-from router.cli.session import load_mailbox_settings, run_with
+from router.cli.command import CommandSession, command
+from router.cli.options import ConfigFile, ContextName, Dsn, NatsUrl
 
 if TYPE_CHECKING:
     from router.config import Settings
-
-Dsn = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DSN", help="The context's database. Better in ROUTER_MAILBOX__DSN: other users can see options.", show_default=False
-    ),
-]
-ContextName = Annotated[str | None, typer.Option("--context", help="The context. Default: mailbox.context.")]
+    from router.mailbox.entities import Backlog
 
 mailbox = typer.Typer(no_args_is_help=True, help="The tables of outbox and inbox: created, checked.", rich_markup_mode="rich")
 
 
+def load_with_extra(config: Path | None, given: Mapping[str, object]) -> Settings:
+    """Load the settings of a command for one context's database. Raises Misconfigured, also without the extra `postgres`."""
+    from router.cli.extras import need
+    from router.config import load
+
+    need("postgres", "psycopg", "psycopg_pool", "httpx2")
+    return load(config, given).settings
+
+
+def load_database_settings(dsn: Dsn = None, config: ConfigFile = None) -> Settings:
+    return load_with_extra(config, {"mailbox.dsn": dsn})
+
+
+def load_context_settings(context: ContextName = None, dsn: Dsn = None, config: ConfigFile = None) -> Settings:
+    return load_with_extra(config, {"mailbox.dsn": dsn, "mailbox.context": context})
+
+
+def load_relay_settings(context: ContextName = None, dsn: Dsn = None, nats_url: NatsUrl = None, config: ConfigFile = None) -> Settings:
+    return load_with_extra(config, {"nats.url": nats_url, "mailbox.dsn": dsn, "mailbox.context": context})
+
+
 @mailbox.command()
-def migrate(dsn: Dsn = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
+@command(load_database_settings)
+async def migrate(session: CommandSession) -> None:
     """Apply the missing migrations; running it twice does nothing.
 
     Example:  ROUTER_MAILBOX__DSN=postgresql://localhost/sea router mailbox migrate
     """
-    run_with(lambda: load_mailbox_settings(dsn, None, None, config), lambda settings: _migrate(settings, as_json))
+    from router.app.mailbox import database_of
+    from router.mailbox import schema
+
+    async with database_of(session.settings) as database:
+        applied = [one.name for one in await schema.migrate(database, session.settings.mailbox.db_schema)]
+    session.emit_one({"applied": applied}, _format_names("applied", applied) or "nothing to apply")
 
 
 @mailbox.command()
-def check(dsn: Dsn = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
+@command(load_database_settings)
+async def check(session: CommandSession) -> int:
     """List what `migrate` would apply. Exit status: 0 nothing, 1 something is missing.
 
     Example:  router mailbox check
     """
-    run_with(lambda: load_mailbox_settings(dsn, None, None, config), lambda settings: _check(settings, as_json))
-
-
-async def _migrate(settings: Settings, as_json: bool) -> int:
     from router.app.mailbox import database_of
     from router.mailbox import schema
 
-    async with database_of(settings) as database:
-        applied = [one.name for one in await schema.migrate(database, settings.mailbox.db_schema)]
-    if as_json:
-        print_json({"applied": applied})
-    else:
-        print("\n".join(f"applied {name}" for name in applied) or "nothing to apply")
-    return exit_codes.OK
-
-
-async def _check(settings: Settings, as_json: bool) -> int:
-    from router.app.mailbox import database_of
-    from router.mailbox import schema
-
-    async with database_of(settings) as database:
+    async with database_of(session.settings) as database:
         missing = [one.name for one in await schema.check(database)]
-    if as_json:
-        print_json({"missing": missing})
-    else:
-        print("\n".join(f"missing {name}" for name in missing) or "all migrations are applied")
+    session.emit_one({"missing": missing}, _format_names("missing", missing) or "all migrations are applied")
     return exit_codes.NO if missing else exit_codes.OK
+
+
+def emit_backlog(session: CommandSession, found: Backlog, what: str) -> None:
+    context = session.settings.mailbox.context
+    oldest = f", the oldest of {found.oldest_at:%Y-%m-%d %H:%M:%S} UTC" if found.oldest_at is not None else ""
+    session.emit_one({"context": context, "count": found.count, "oldest_at": found.oldest_at}, f"{context}: {found.count} {what}{oldest}")
+
+
+def _format_names(what: str, names: Sequence[str]) -> str:
+    return "\n".join(f"{what} {name}" for name in names)

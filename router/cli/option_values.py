@@ -5,9 +5,12 @@ Every command reads a payload like that. A value that cannot be read is wrong us
 
 from __future__ import annotations
 
+import getpass
+import signal
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +68,39 @@ def read_pairs(pairs: Iterable[str], option: str) -> dict[str, object]:
     return found
 
 
-def read_bytes(name: str, option: str) -> bytes:
+def read_bytes(name: str | Path, option: str) -> bytes:
     """Return a file's content; `-` is standard input."""
     try:
-        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        with interruptible():
+            return sys.stdin.buffer.read() if str(name) == "-" else Path(name).read_bytes()
     except OSError as exc:
         raise typer.BadParameter(f"{name} cannot be read: {exc.strerror}", param_hint=option) from None
+
+
+def choose_author(given: str | None) -> str:
+    """Return the given author, else the logged-in user."""
+    try:
+        return given or getpass.getuser()
+    except (OSError, KeyError):  # a container's user may have no name
+        return "unknown"
+
+
+def confirm(question: str) -> bool:
+    with interruptible():
+        return typer.confirm(question, err=True)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C end what blocks here: asyncio only cancels the task, which a blocked task does not notice."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _read_content(text: str, option: str) -> bytes:

@@ -14,6 +14,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON for programs instead 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML. Default: ROUTER_CONFIG_FILE.", dir_okay=False)
 ]
+Dsn = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DSN", help="The context's database. Better in ROUTER_MAILBOX__DSN: other users can see options.", show_default=False
+    ),
+]
+ContextName = Annotated[str | None, typer.Option("--context", help="The context. Default: mailbox.context.")]
 Processes = Annotated[
     int | None, typer.Option("--processes", metavar="N", help="Processes on the same durables, under one parent. Default: 1, no parent.")
 ]

@@ -16,7 +16,8 @@ import orjson
 from router.core.masking import printable as printable  # noqa: PLC0414 - where commands look for it
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
+    from rich.panel import Panel
     from rich.table import Table
     from rich.text import Text
 
@@ -42,16 +43,9 @@ def print_lines(values: Iterable[object]) -> None:
         print(format_json(value), flush=True)
 
 
-def print_records(
-    records: Iterable[object], columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str, as_json: bool
-) -> None:
-    """Print records as JSON lines for programs, or their rows as a table for people; `empty` if there are none."""
-    if as_json:
-        print_lines(records)
-    elif listed := list(rows):
-        print_table(columns, listed)
-    else:
-        print(empty)
+def print_event(event: str, **facts: object) -> None:
+    """Print what a serving process tells programs: one JSON line."""
+    print_lines([{"event": event, **facts}])
 
 
 def format_json(value: object, option: int = 0) -> str:
@@ -90,6 +84,17 @@ def build_grid(pairs: Iterable[tuple[str, object]]) -> Table:
         if value is not None:
             made.add_row(build_cell(name), build_cell(value))
     return made
+
+
+def build_panel(title: str, parts: Iterable[RenderableType]) -> Panel:
+    """Build a frame around the parts of one record."""
+    from rich import box
+    from rich.console import Group
+    from rich.panel import Panel
+    from rich.text import Text
+
+    heading = Text(printable(title))
+    return Panel(Group(*parts), title=heading, title_align="left", box=box.ROUNDED, border_style="dim", padding=(0, 1), expand=False)
 
 
 def build_heading(text: str) -> Text:

@@ -8,13 +8,11 @@ import orjson
 import typer
 
 from router.cli import exit_codes
+from router.cli.command import CommandSession, command
 from router.cli.option_values import read_pairs, read_prompt
-from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_lines, printable
-from router.cli.session import load_settings
 
 if TYPE_CHECKING:
-    from router.config import Settings
     from router.contracts.provider import ProviderResponse
     from router.contracts.provider_chunk import StreamChunk
 
@@ -27,7 +25,9 @@ def _providers() -> None:
 
 
 @provider.command()
-def invoke(
+@command()
+async def invoke(
+    session: CommandSession,
     provider_id: Annotated[str, typer.Argument(metavar="ID", help="The provider's id in the registry.")],
     *,
     prompt: Annotated[str, typer.Option(help="The prompt; @FILE reads a file, - standard input.")],
@@ -35,36 +35,37 @@ def invoke(
     stream: Annotated[bool, typer.Option("--stream", help="Print the answer as it comes.")] = False,
     parameter: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="VALUE text or JSON; repeatable.")] = None,
     context: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="VALUE text or JSON; repeatable.")] = None,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long it may take in all.", min=0.001)] = 30.0,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
+    timeout_s: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long it may take in all.", min=0.001)] = 30.0,
+) -> int:
     """Ask a provider once. Prints its answer, with --stream as it arrives; with --json the whole response, a line for each chunk.
 
     Exit status: 0 answered, 1 it failed or is not registered, 2 wrong use, 3 no router answers.
 
     Example:  router provider invoke echo --tenant acme --prompt hello --stream
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-    asked = {
+    from router.sdk import Client
+
+    asked: dict[str, Any] = {
         "provider_id": provider_id,
         "tenant_id": tenant,
         "prompt": read_prompt(prompt),
         "parameters": read_pairs(parameter or (), "--parameter"),
         "context": read_pairs(context or (), "--context"),
-        "timeout": timeout,
+        "timeout": timeout_s,
     }
-    exit_codes.run((_invoke_stream if stream else _invoke_whole)(settings, asked, as_json))
+    async with Client(session.settings.nats) as client:
+        if not stream:
+            return _print_response(await client.invoke(**asked), session.as_json)
+        async for chunk in client.invoke_stream(**asked):
+            _print_chunk(chunk, session.as_json)
+    if not session.as_json:
+        print(flush=True)
+    return exit_codes.OK
 
 
-async def _invoke_whole(settings: Settings, asked: dict[str, Any], as_json: bool) -> int:
+def _print_response(response: ProviderResponse, as_json: bool) -> int:
     from router.contracts.provider import response_bytes
-    from router.sdk import Client
 
-    async with Client(settings.nats) as client:
-        response = await client.invoke(**asked)
     if as_json:
         print_lines([orjson.loads(response_bytes(response))])
     elif response.ok:
@@ -74,18 +75,7 @@ async def _invoke_whole(settings: Settings, asked: dict[str, Any], as_json: bool
     return exit_codes.OK if response.ok else exit_codes.NO
 
 
-async def _invoke_stream(settings: Settings, asked: dict[str, Any], as_json: bool) -> int:
-    from router.sdk import Client
-
-    async with Client(settings.nats) as client:
-        async for chunk in client.invoke_stream(**asked):
-            _show(chunk, as_json)
-    if not as_json:
-        print(flush=True)
-    return exit_codes.OK
-
-
-def _show(chunk: StreamChunk, as_json: bool) -> None:
+def _print_chunk(chunk: StreamChunk, as_json: bool) -> None:
     from router.contracts.provider_chunk import chunk_bytes
 
     if as_json:

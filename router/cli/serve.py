@@ -13,6 +13,7 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.options import ConfigFile, NatsUrl, PoliciesDir, Processes, RenamedWorkers
+from router.cli.session import open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -56,9 +57,8 @@ def serve(
     given = {"nats.url": nats_url, "http.port": http_port, "policies.dir": policies, "processes": processes}
     server = _make_server(store, nats_port) if embedded else None
     # An embedded server that does not start is a failure, not a missing answer.
-    exit_codes.run(
-        _serve(lambda: _load_settings(config, given, server), server), unavailable=exit_codes.NO_ANSWER if server is None else exit_codes.NO
-    )
+    unavailable = exit_codes.NO_ANSWER if server is None else exit_codes.NO
+    raise typer.Exit(exit_codes.run(_serve(lambda: _load_settings(config, given, server), server), unavailable=unavailable))
 
 
 def _make_server(store: Path, port: int) -> EmbeddedServer:
@@ -110,14 +110,16 @@ async def _serve(read: Read, server: EmbeddedServer | None) -> int:
 
 async def _drop_unused_samples(settings: Settings) -> Settings:
     """Return the settings to announce: with the samples only if the server has no policy of a user."""
-    from router.cli.policy.store import open_store
     from router.core.errors import NotFound
+    from router.delivery.buckets.documents import DocumentBucket
     from router.services.policy_seed import has_only_samples
+    from router.services.policy_store import PolicyStore
 
     if settings.policies.dir != find_samples():
         return settings
     with contextlib.suppress(NotFound):  # a new server has no bucket yet
-        async with open_store(settings) as store:
+        async with open_jetstream(settings) as jetstream:
+            store = PolicyStore(DocumentBucket(jetstream, settings.buckets.policies.name))
             return settings if await has_only_samples(store) else _set_policies_dir(None, settings)
     return settings
 

@@ -1,52 +1,92 @@
-"""What a client command needs: the settings, and JetStream while it runs."""
+"""What the frame hands to a command: its settings, its connection, and one way to print for people and for programs."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
-from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from router.cli import exit_codes
+from router.cli import output
+from router.cli.options import ConfigFile, NatsUrl
 
 if TYPE_CHECKING:
     from router.config import Settings
     from router.delivery.api import JetStream
 
-Work = Callable[["Settings"], Coroutine[Any, Any, int]]  # returns the exit status
-
-NOTHING: Mapping[str, object] = MappingProxyType({})
+Record = TypeVar("Record")
 
 
-def run_client(nats_url: str | None, config: Path | None, work: Work) -> NoReturn:
-    """Load the settings, run a client command's work with them, and exit with the status it returns."""
-    run_with(lambda: load_settings(nats_url, config), work)
+class CommandSession:
+    """One call of a command. The settings are read when they are first used; the frame closes what was opened."""
+
+    def __init__(self, load: Callable[[], Settings], *, as_json: bool) -> None:
+        self._load = load
+        self._opened = AsyncExitStack()
+        self._jetstream: JetStream | None = None
+        self.as_json = as_json
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Raises Misconfigured."""
+        return self._load()
+
+    async def open_jetstream(self) -> JetStream:
+        """Return JetStream over the command's connection, which the first call opens. Raises BrokerUnavailable."""
+        if self._jetstream is None:
+            self._jetstream = await self._opened.enter_async_context(open_jetstream(self.settings))
+        return self._jetstream
+
+    async def serve(self, work: Coroutine[Any, Any, None]) -> int:
+        """Log as the settings say, run `work` until a signal ends it, and return the exit status."""
+        from router.cli.signals import run_until_signal
+        from router.operations.observability import configure
+
+        configure(self.settings.log.level, self.settings.log.format)
+        return await run_until_signal(work)
+
+    async def close(self) -> None:
+        await self._opened.aclose()
+
+    def emit(
+        self,
+        records: Iterable[Record],
+        columns: Sequence[str],
+        row: Callable[[Record], Sequence[object]],
+        fields: Callable[[Record], object] | None = None,
+        *,
+        empty: str,
+    ) -> None:
+        """Print records: for programs a line of JSON each (`fields`; without it the record itself), for people a table, or `empty`."""
+        from msgspec import to_builtins
+
+        if self.as_json:
+            output.print_lines(map(fields or to_builtins, records))
+        elif rows := [row(one) for one in records]:
+            output.print_table(columns, rows)
+        else:
+            print(empty)
+
+    def emit_one(self, fields: object, text: str | Callable[[], object]) -> None:
+        """Print one JSON object for programs; for people a text, or what `text` prints."""
+        if self.as_json:
+            output.print_json(fields)
+        elif callable(text):
+            text()
+        else:
+            print(text)
 
 
-def run_with(load: Callable[[], Settings], work: Work) -> NoReturn:
-    """Do the same with settings that `load` returns."""
-    with exit_codes.report_errors():
-        settings = load()
-    exit_codes.run(work(settings))
-
-
-def load_settings(nats_url: str | None, config: Path | None) -> Settings:
+def load_settings(nats_url: NatsUrl = None, config: ConfigFile = None) -> Settings:
     """Load the settings of a command. Raises Misconfigured."""
     from router.config import load
 
     return load(config, {"nats.url": nats_url}).settings
 
 
-def load_mailbox_settings(
-    dsn: str | None, context: str | None, nats_url: str | None, config: Path | None, more: Mapping[str, object] = NOTHING
-) -> Settings:
-    """Load the settings of a command for one context's database. Raises Misconfigured, also without the extra `postgres`."""
-    from router.cli.extras import need
-    from router.config import load
-
-    need("postgres", "psycopg", "psycopg_pool", "httpx2")
-    return load(config, {"nats.url": nats_url, "mailbox.dsn": dsn, "mailbox.context": context, **more}).settings
+def skip_settings() -> Settings:
+    """The loader of a command without settings."""
+    raise AssertionError("this command has no settings")
 
 
 @asynccontextmanager

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from router.cli.options import AsJson
-from router.cli.output import print_json
+from router.cli.command import CommandSession, command, skip_settings
 
 
-def version(as_json: AsJson = False) -> None:
+@command(skip_settings)
+def version(session: CommandSession) -> None:
     """Print the versions of the router and of its main dependencies.
 
     Example:  router version --json
     """
     import platform
-    from importlib.metadata import version as version_of
+    from importlib.metadata import version as read_version
 
     from router import __version__
 
-    if as_json:
-        print_json({"router": __version__, "python": platform.python_version(), "nats-py": version_of("nats-py")})
-    else:
-        print(f"router {__version__} (Python {platform.python_version()}, nats-py {version_of('nats-py')})")
+    versions = {"router": __version__, "python": platform.python_version(), "nats-py": read_version("nats-py")}
+    session.emit_one(versions, f"router {__version__} (Python {versions['python']}, nats-py {versions['nats-py']})")

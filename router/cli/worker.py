@@ -4,52 +4,64 @@ from __future__ import annotations
 
 import os
 import socket
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, cast
+from collections.abc import Coroutine
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from router.cli import exit_codes
+from router.cli.command import CommandSession, command
 from router.cli.import_target import import_function
-from router.cli.options import ConfigFile, NatsUrl
-from router.cli.output import print_lines
-from router.cli.session import load_settings
+from router.cli.output import print_event
 
 if TYPE_CHECKING:
     from router.config import Settings
     from router.contracts.exec_assignment import ExecAssignment
     from router.sdk import Client, StepResult, Worker, WorkerTopology
     from router.sdk.start_point import Start
+    from router.sdk.step import Handler
+
+STARTS = "Assignments from before the durable was made: unanswered (those without a result are done), new (none is) or all."
+
+Target = Annotated[str | None, typer.Argument(metavar="MODULE:FUNCTION", help="Answers an assignment with a StepResult.")]
+ByEcho = Annotated[bool, typer.Option("--echo", help="Answer with the payload instead.")]
+ByProviders = Annotated[bool, typer.Option("--providers", help="Answer by invoking each assignment's provider, as registered.")]
+WorkerId = Annotated[str | None, typer.Option(help="The worker's id. Default: host and process id.")]
+Slots = Annotated[int, typer.Option(help="Assignments at once.", min=1)]
+Subject = Annotated[str | None, typer.Option(help="Which assignments, wildcards allowed. Default: the router's own subject.")]
+Durable = Annotated[str, typer.Option(help="Workers of one durable share its work.")]
+StartFrom = Annotated[str, typer.Option(help=STARTS)]
+Encoding = Annotated[str, typer.Option(help="Of results: json or protobuf.")]
+Interval = Annotated[float, typer.Option(metavar="SECONDS", help="Between two heartbeats.", min=0.01, max=3600)]
+Silence = Annotated[float, typer.Option(metavar="SECONDS", help="After this silence a dead worker's assignments go to others.", min=0.1)]
+Drain = Annotated[float, typer.Option(metavar="SECONDS", help="How long running work may take at the end.", min=0)]
+Latency = Annotated[float, typer.Option(help="How long an echo takes.", min=0)]
+FailRate = Annotated[float, typer.Option(help="The share of echoes that fail.", min=0, max=1)]
+Cost = Annotated[float, typer.Option(help="The cost of an echo.", min=0)]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print no line for each assignment.")]
 
 
+@command(has_json=False)
 def worker(
+    session: CommandSession,
     *,
-    target: Annotated[str | None, typer.Argument(metavar="MODULE:FUNCTION", help="Answers an assignment with a StepResult.")] = None,
-    echo: Annotated[bool, typer.Option("--echo", help="Answer with the payload instead.")] = False,
-    providers: Annotated[bool, typer.Option("--providers", help="Answer by invoking each assignment's provider, as registered.")] = False,
-    worker_id: Annotated[str | None, typer.Option(help="The worker's id. Default: host and process id.")] = None,
-    slots: Annotated[int, typer.Option(help="Assignments at once.", min=1)] = 16,
-    subject: Annotated[str | None, typer.Option(help="Which assignments, wildcards allowed. Default: the router's own subject.")] = None,
-    durable: Annotated[str, typer.Option(help="Workers of one durable share its work.")] = "caf-worker",
-    start: Annotated[
-        str,
-        typer.Option(
-            help="Assignments from before the durable was made: unanswered (those without a result are done), new (none is) or all."
-        ),
-    ] = "unanswered",
-    encoding: Annotated[str, typer.Option(help="Of results: json or protobuf.")] = "json",
-    heartbeat: Annotated[float, typer.Option(metavar="SECONDS", help="Between two heartbeats.", min=0.01, max=3600)] = 5.0,
-    ack_wait: Annotated[
-        float, typer.Option(metavar="SECONDS", help="After this silence a dead worker's assignments go to others.", min=0.1)
-    ] = 30.0,
-    drain: Annotated[float, typer.Option(metavar="SECONDS", help="How long running work may take at the end.", min=0)] = 10.0,
-    latency_ms: Annotated[float, typer.Option(help="How long an echo takes.", min=0)] = 0.0,
-    fail_rate: Annotated[float, typer.Option(help="The share of echoes that fail.", min=0, max=1)] = 0.0,
-    cost: Annotated[float, typer.Option(help="The cost of an echo.", min=0)] = 0.001,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no line for each assignment.")] = False,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-) -> None:
+    target: Target = None,
+    echo: ByEcho = False,
+    providers: ByProviders = False,
+    worker_id: WorkerId = None,
+    slots: Slots = 16,
+    subject: Subject = None,
+    durable: Durable = "caf-worker",
+    start: StartFrom = "unanswered",
+    encoding: Encoding = "json",
+    heartbeat: Interval = 5.0,
+    ack_wait: Silence = 30.0,
+    drain: Drain = 10.0,
+    latency_ms: Latency = 0.0,
+    fail_rate: FailRate = 0.0,
+    cost: Cost = 0.001,
+    quiet: Quiet = False,
+) -> Coroutine[Any, Any, int]:
     """Answer assignments until SIGTERM or Ctrl-C; then finish what is in flight and end with 0. A second signal ends at once: 130.
 
     Prints one JSON line, worker.ready, once it takes assignments, then one for each that it handled. Logs go to standard error.
@@ -58,34 +70,30 @@ def worker(
     """
     if [target is not None, echo, providers].count(True) != 1:
         raise typer.BadParameter("give MODULE:FUNCTION, --echo or --providers")
-    from router.sdk import Client, Worker
+    from router.sdk import Worker
     from router.sdk.echo import Echo
+
+    settings = session.settings
+    client, handler = _choose_handler(settings, target, Echo(latency_ms=latency_ms, fail_rate=fail_rate, cost=cost) if echo else None)
+    options: dict[str, Any] = {"slots": slots, "heartbeat_s": heartbeat, "ack_wait_s": ack_wait, "drain_s": drain, "encoding": encoding}
+    places: dict[str, Any] = {"subject": subject or settings.assignment.subjects[0], "durable": durable, "topology": make_places(settings)}
+    name = worker_id or f"{socket.gethostname()}:{os.getpid()}"
+    on_done = _ignore if quiet else _print_handled
+    made = Worker(settings.nats, handler, worker_id=name, on_done=on_done, start=cast("Start", start), **options, **places)
+    return _work(session, made, client, {"durable": durable, "slots": slots})
+
+
+def _choose_handler(settings: Settings, target: str | None, echo: Handler | None) -> tuple[Client | None, Handler]:
+    """Return the handler, and the client that it needs while the worker works."""
+    from router.sdk import Client
     from router.sdk.provider_handler import ProviderHandler
 
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-        client = Client(settings.nats) if providers else None
-        echoing = Echo(latency_ms=latency_ms, fail_rate=fail_rate, cost=cost)
-        made = Worker(
-            settings.nats,
-            import_function(target, "my_package.models:answer")
-            if target is not None
-            else ProviderHandler(client)
-            if client is not None
-            else echoing,
-            worker_id=worker_id or f"{socket.gethostname()}:{os.getpid()}",
-            subject=subject or settings.assignment.subjects[0],
-            durable=durable,
-            slots=slots,
-            heartbeat_s=heartbeat,
-            ack_wait_s=ack_wait,
-            drain_s=drain,
-            encoding=encoding,
-            on_done=_ignore if quiet else _print_handled,
-            topology=make_places(settings),
-            start=cast("Start", start),  # Worker refuses other values
-        )
-    exit_codes.run(_work(made, settings, {"durable": durable, "slots": slots}, client))
+    if echo is not None:
+        return None, echo
+    if target is not None:
+        return None, import_function(target, "my_package.models:answer")
+    client = Client(settings.nats)
+    return client, ProviderHandler(client)
 
 
 def make_places(settings: Settings) -> WorkerTopology:
@@ -100,33 +108,24 @@ def make_places(settings: Settings) -> WorkerTopology:
     )
 
 
-async def _work(worker: Worker, settings: Settings, facts: dict[str, object], client: Client | None) -> int:
-    from contextlib import nullcontext
+async def _work(session: CommandSession, worker: Worker, client: Client | None, facts: dict[str, object]) -> int:
+    def announce(nats_url: str) -> None:
+        print_event("worker.ready", worker_id=worker.worker_id, nats_url=nats_url, **facts)
 
-    from router.cli.signals import run_until_signal
-    from router.operations.observability import configure
-
-    configure(settings.log.level, settings.log.format)
-    announce = partial(_announce, worker.worker_id, facts)
     async with client or nullcontext():
-        return await run_until_signal(worker.run(announce))
-
-
-def _announce(worker_id: str, facts: dict[str, object], nats_url: str) -> None:
-    print_lines([{"event": "worker.ready", "worker_id": worker_id, "nats_url": nats_url, **facts}])
+        return await session.serve(worker.run(announce))
 
 
 def _print_handled(assignment: ExecAssignment, step: StepResult, latency_ms: int) -> None:
-    line = {
-        "event": "worker.handled",
-        "assignment_id": assignment.assignment_id,
-        "tenant_id": assignment.tenant_id,
-        "job": assignment.job_type,
-        "status": step.status,
-        "latency_ms": latency_ms,
-        "error_code": step.error_code,
-    }
-    print_lines([{name: value for name, value in line.items() if value is not None}])
+    print_event(
+        "worker.handled",
+        assignment_id=assignment.assignment_id,
+        tenant_id=assignment.tenant_id,
+        job=assignment.job_type,
+        status=step.status,
+        latency_ms=latency_ms,
+        **({"error_code": step.error_code} if step.error_code is not None else {}),
+    )
 
 
 def _ignore(*_: object) -> None: ...

@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_records
-from router.cli.session import open_jetstream, run_client
+from router.cli.command import CommandSession, command
 
 if TYPE_CHECKING:
-    from router.config import Settings
     from router.routing.reports import Liveness, TrackedWorker, WorkerCondition
 
 COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
@@ -23,43 +20,33 @@ POLL_S = 0.05
 MAX_REFUSED = 20  # refused heartbeats that are reported
 
 
-def workers(
+@command()
+async def workers(
+    session: CommandSession,
     listen: Annotated[
         float, typer.Option("--for", metavar="SECONDS", help="How long to listen; a worker usually sends a heartbeat every 5 s.", min=0.1)
     ] = 6.0,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
+) -> int:
     """List the workers that send heartbeats; with --json one object a line. A worker is silent after three missed heartbeats.
 
     Exit status: 0 a worker is alive, 1 none is.
 
     Example:  router workers --for 20
     """
-    run_client(nats_url, config, lambda settings: _listen(settings, listen, as_json))
-
-
-async def _listen(settings: Settings, seconds: float, as_json: bool) -> int:
     from router.contracts.heartbeat import SUBJECTS
     from router.core.clock import steady
     from router.routing.reports import Liveness
 
     known, refused = Liveness(), dict[tuple[str | None, str], None]()
-    async with open_jetstream(settings) as jetstream:
-        for subject in SUBJECTS:
-            await jetstream.connection.subscribe_direct(subject, lambda _s, _r, data, headers: _on_heartbeat(known, refused, data, headers))
-        await jetstream.connection.require_permission(*SUBJECTS)
-        await _wait(seconds, known)
+    connection = (await session.open_jetstream()).connection
+    for subject in SUBJECTS:
+        await connection.subscribe_direct(subject, lambda _s, _r, data, headers: _on_heartbeat(known, refused, data, headers))
+    await connection.require_permission(*SUBJECTS)
+    await _wait(listen, known)
     now = steady()
     found = sorted(known.list_workers(now), key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id))
-    print_records(
-        (_list_fields(worker, condition, now) for worker, condition in found),
-        COLUMNS,
-        (_build_row(worker, condition, now) for worker, condition in found),
-        empty=f"no worker was heard within {seconds:g} s",
-        as_json=as_json,
-    )
+    empty = f"no worker was heard within {listen:g} s"
+    session.emit(found, COLUMNS, lambda one: _build_row(*one, now), lambda one: _list_fields(*one, now), empty=empty)
     for claimed, reason in refused:
         exit_codes.complain(f"a heartbeat of {claimed or 'an unknown worker'} cannot be taken: {reason}")
     return exit_codes.OK if known.count_alive(now) else exit_codes.NO

@@ -139,7 +139,7 @@ class Consumer:
                 answer=self._answer,
             )
             puller = self.puller = self._make_puller(processor)
-            processor.on_capacity = puller.refill_soon
+            processor.settler.on_capacity = puller.refill_soon
             ticking = tasks.create_task(self._tick(processor, publisher))
             try:
                 await puller.open()

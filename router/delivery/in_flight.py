@@ -1,20 +1,56 @@
-"""What this process holds of one durable, and keeps alive: one timer for all in-progress signals."""
+"""The messages that a consumer has in hand: one table, the state of each, and one timer for all in-progress signals.
+
+    delivered ──> its handler returns at once, and nothing must be stored: settled, never in the table
+       ├──> QUEUED, while the consumer is paused ────────────────┐
+       ├──> COUNTING its attempt, if it is a redelivery ─────────┤ (UNEXPLAINED ones one at a time)
+       │                                                         ├──> settled: its attempts are used up, see PUBLISHING
+       └──> its handler is called <──────────────────────────────┘
+              ├──> (WAITING_FOR_SLOT) HANDLING ──> an outcome
+              └──> UNAVAILABLE, the broker is: the handler is called again
+    an outcome ──> COUNTING its attempt, if a first delivery failed
+       └──> PUBLISHING its effects ──> COMMITTING ──> SETTLED
+              └──> UNSTORED or WAITING_FOR_ROOM: they are published again
+
+A state is changed by `enter` and `pop` alone: `MessageProcessor` enters those before an outcome, `Settler` those after it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
+from enum import Enum
+from typing import Protocol
 
 from msgspec import Struct
 
-from router.core.deferred import Deferred
 from router.core.message import Message
 from router.delivery.connection import Connection
-from router.delivery.pooled_call import PooledCall
+from router.delivery.settlement import PendingSettlement
 from router.delivery.subscription import IN_PROGRESS
 
 SIGNALS_PER_ACK_WAIT = 4  # in one ack wait: a process, a broker or a machine that stands still for most of the rest costs no delivery
+
+
+class MessageState(Enum):
+    """Where a message in flight is."""
+
+    QUEUED = "queued"  # the consumer is paused; its handler is not called
+    UNEXPLAINED = "unexplained"  # a redelivery that this process did not ask for; it waits for the one before it
+    COUNTING = "counting"  # its attempt is being recorded
+    WAITING_FOR_SLOT = "waiting_for_slot"  # its handler is called, and not awaited
+    HANDLING = "handling"  # its handler runs
+    UNAVAILABLE = "unavailable"  # its handler found the broker away
+    PUBLISHING = "publishing"  # its effects are published, their publish acks are not here
+    UNSTORED = "unstored"  # the broker does not store its effects; the consumer is paused
+    WAITING_FOR_ROOM = "waiting_for_room"  # a stream has no room for its effects
+    COMMITTING = "committing"  # its effects are stored, its commit runs
+    SETTLED = "settled"  # acked, NAKed or handed back: it is not in the table
+
+
+class HandlerCall(Protocol):
+    """A handler that waits: a `Deferred` or a `PooledCall`."""
+
+    def cancel(self) -> None: ...
 
 
 class InFlightMessage(Struct):
@@ -23,7 +59,9 @@ class InFlightMessage(Struct):
     message: Message
     token: str
     signal_at: float  # steady seconds of the next in-progress signal
-    task: PooledCall | Deferred[Any] | None = None  # its handler, when that waits
+    state: MessageState
+    call: HandlerCall | None = None  # its handler, if that waits
+    pending: PendingSettlement | None = None  # its settlement, while that cannot be carried out
 
 
 class InFlight:
@@ -44,21 +82,30 @@ class InFlight:
     def __iter__(self) -> Iterator[InFlightMessage]:
         return iter(list(self._held.values()))
 
+    def list_in(self, *states: MessageState) -> list[InFlightMessage]:
+        """The messages in one of these states, in the order of their arrival."""
+        return [held for held in self._held.values() if held.state in states]
+
     def find(self, message: Message) -> InFlightMessage | None:
         return self._held.get((message.sequence, message.stored_ns))
 
-    def add(self, message: Message) -> InFlightMessage:
-        """Take a message in hand; one that is held already stays as it is."""
+    def enter(self, message: Message, state: MessageState) -> InFlightMessage:
+        """The message is in this state from now on; one that was not in the table is added."""
         key = (message.sequence, message.stored_ns)
         held = self._held.get(key)
         if held is None:
-            held = self._held[key] = InFlightMessage(message, message.token, self._now() + self._signal_s)
+            held = self._held[key] = InFlightMessage(message, message.token, self._now() + self._signal_s, state)
+        else:
+            held.state = state
         return held
 
     def pop(self, message: Message) -> str:
-        """Out of hand; returns the token that settles it."""
+        """The message is settled: out of the table. Returns the token that settles it."""
         held = self._held.pop((message.sequence, message.stored_ns), None)
-        return held.token if held is not None else message.token
+        if held is None:
+            return message.token
+        held.state = MessageState.SETTLED
+        return held.token
 
     def signal(self, next_in_s: float = 0.0) -> None:
         """Tell the server that we are still at it, for whatever is due before the next call: also for what waits in the prefetch."""

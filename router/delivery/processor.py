@@ -1,47 +1,55 @@
-"""From a delivery to a settlement: when a handler starts on a message, and what its outcome means.
+"""From a delivery to an outcome: when a handler starts on a message, and what becomes of the message until it answers.
 
-    on_delivery --> first delivery ----------------------------> handler --> plain Done: `settle_plain`, else decide_settlement --> settle
-                \\-> redelivery: its attempt is recorded first ---^  (`redeliveries`)
+    on_delivery --> first delivery -----------------------------> handler --> outcome --> `settle`
+                \\-> redelivery: its attempt is recorded first ---^
                 \\-> the subscription is paused: it waits
 
 A handler that returns a value costs no task, future or lock; one that returns a Deferred, whose maker sees to its end, costs
 two calls; one that returns any other awaitable takes a slot (`task_pool`), and waits for one if all are taken: a message whose
-handler needs no slot never waits behind it. One that raises BrokerUnavailable pauses the subscription until it can be begun with
-success (`unavailable_retry`).
+handler needs no slot never waits behind it. One that raises BrokerUnavailable pauses the subscription: the first such message is
+begun again at intervals, until its handler works; then the others are. No attempt is spent.
+
+Each state of a message is in its record (`in_flight`). A call never leads back to where it came from: a settlement begins no
+other message. What waits is begun by the end of the pause, or by the slot that comes free.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable
+from functools import partial
 
 from msgspec.structs import replace
 
 from router.core.ack_subject import parse_ack_subject
-from router.core.crashpoints import crashpoint
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import NO_HEADERS, Message
 from router.core.outcome import Done, Fault, Outcome, Retry
 from router.delivery.acked_publisher import EffectPublisher
-from router.delivery.attempts import AttemptCounter
+from router.delivery.attempts import AttemptCounter, AttemptRecord
 from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
-from router.delivery.in_flight import InFlight
+from router.delivery.in_flight import HandlerCall, InFlight, InFlightMessage, MessageState
 from router.delivery.pause_switch import PauseSwitch
-from router.delivery.pooled_call import PooledCall
-from router.delivery.redeliveries import RedeliveryTracker
+from router.delivery.redeliveries import ATTEMPTS_EXHAUSTED, RedeliveryTracker
 from router.delivery.settle import Answer, Settler
-from router.delivery.settlement import PendingSettlement, Settlement, decide_settlement, nak, outcome_of
+from router.delivery.settlement import nak, outcome_of_error
 from router.delivery.subscription import Subscription
-from router.delivery.task_pool import PooledOutcome, TaskPool
-from router.delivery.unavailable_retry import UnavailableRetry
+from router.delivery.task_pool import PooledCall, PooledOutcome, TaskPool
 
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
 ANSWERED_LIVE = Done()  # from its live copy
 IMMEDIATE_NAK_S = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to the next puller
+HANDLER = "handler"
+EXAMINE = "examine"
+
+# What a drain hands back first: no handler works on it, and its attempt is not used up.
+NOT_BEGUN = (MessageState.QUEUED, MessageState.UNEXPLAINED, MessageState.WAITING_FOR_SLOT, MessageState.UNAVAILABLE)
+# What a drain hands back along with it: nothing but time would help it.
+STUCK = (MessageState.UNSTORED, MessageState.WAITING_FOR_ROOM)
 
 
 class MessageProcessor:
@@ -58,51 +66,34 @@ class MessageProcessor:
         tasks: asyncio.TaskGroup,
         answer: Answer,
     ) -> None:
+        options = subscription.options
         self.subscription = subscription
         self._subject = subscription.subject
-        self.in_flight = InFlight(connection, subscription.options.ack_wait)
+        self._marks = subscription.live_marks
+        self._connection = connection
+        self._pause_switch = pause_switch
+        self._background_tasks = BackgroundTasks(tasks)
+        self.in_flight = InFlight(connection, options.ack_wait)
+        self._redeliveries = RedeliveryTracker(subscription, connection, attempt_counter, pause_switch)
         self.settler = Settler(
             subscription,
             connection=connection,
             publisher=publisher,
             in_flight=self.in_flight,
-            pause_switch=pause_switch,
-            tasks=tasks,
-            answer=answer,
-            on_finished=self._on_finished,
-            on_commit_failed=lambda message, exc: self._conclude(message, self._outcome_of_error(message, exc)),
-        )
-        self._background_tasks = BackgroundTasks(tasks)
-        self._again = RedeliveryTracker(
-            subscription,
-            connection=connection,
-            in_flight=self.in_flight,
-            attempt_counter=attempt_counter,
+            redeliveries=self._redeliveries,
             pause_switch=pause_switch,
             background_tasks=self._background_tasks,
-            begin=self._begin,
-            conclude=self._conclude,
-            send_back=self._send_back,
+            answer=answer,
         )
-        self._connection = connection
-        self._pause_switch = pause_switch
-        options, outcome_of_error = subscription.options, self._outcome_of_error
+        self._outcome_of_error = partial(outcome_of_error, subscription)
         self._task_pool = TaskPool(
-            options.slots, options.handler_timeout, tasks, on_outcome=self._on_pooled_outcome, outcome_of_error=outcome_of_error
+            options.slots, options.handler_timeout, tasks, on_outcome=self._on_pooled_outcome, outcome_of_error=self._outcome_of_error
         )
-        start_task = self._background_tasks.start
-        self._stalled = UnavailableRetry(
-            pause_switch, options.store_retry, begin=self._begin_stalled, on_available=self._on_available, start_task=start_task
-        )
-        self._waiting: deque[Message] = deque()  # held, not begun
-        self._without_slot: deque[PooledCall] = deque()  # held, its handler asked and not yet awaited
-        self._marks = subscription.live_marks
+        self._without_slot: deque[PooledCall] = deque()  # in their order
         self.taken = 0  # first deliveries and others, since the consumer started
         self._newest = ""  # the token of the delivery that came last
         self.most_held: int | None = None  # a bound below the prefetch, while live copies are answered
         self._is_draining = False
-        self._is_catching_up = False
-        self.on_capacity: Callable[[], None] = lambda: None  # there is room again: the puller may ask for more
         self._now = asyncio.get_running_loop().time
 
     # -- in: once a message --------------------------------------------------------------------------------------
@@ -124,15 +115,15 @@ class MessageProcessor:
         )
         self.taken += 1
         self._newest = token
-        if message.deliveries > 1:
+        if message.deliveries > 1 or message in self.in_flight:
             return self._take_again(message)
         if self._marks is not None and self._marks.counts and self._marks.take(message):
             self.settler.settle_plain(message, ANSWERED_LIVE, token)
             return True
-        if self._is_busy:
-            self._take_later(message)
-        else:
+        if self._pause_switch.is_open and not self._is_draining:
             self._begin(message)
+        else:
+            self._take_later(message)
         return True
 
     @property
@@ -145,30 +136,34 @@ class MessageProcessor:
         """How many deliveries this durable had made by then, to all its instances."""
         return parse_ack_subject(self._newest).consumer_sequence if self._newest else 0
 
-    @property
-    def _is_busy(self) -> bool:
-        return bool(self._waiting) or self._is_draining or not self._pause_switch.is_open
-
     def _take_later(self, message: Message) -> None:
         if self._is_draining:
-            self._again.give_back(message)
+            self._redeliveries.give_back(message)
             self._connection.publish_nowait(message.token, nak(IMMEDIATE_NAK_S))
         else:
-            self.in_flight.add(message)
-            self._waiting.append(message)
+            self.in_flight.enter(message, MessageState.QUEUED)
 
     def _take_again(self, message: Message) -> bool:
         if (held := self.in_flight.find(message)) is not None:  # the server gave up waiting for us: one copy is enough
             held.token = message.token
             return True
-        if (ack := self._again.find_last_ack(message)) is not None:
+        if (ack := self._redeliveries.find_last_ack(message)) is not None:
             self._connection.publish_nowait(message.token, ack)
             return True
         if self._is_draining:
             self._connection.publish_nowait(message.token, nak(IMMEDIATE_NAK_S))
             return True
-        self.in_flight.add(message)
-        return self._again.on_redelivery(message)
+        return self._take_redelivery(message)
+
+    def _take_redelivery(self, message: Message) -> bool:
+        if (sent_back := self._redeliveries.pop_sent_back(message)) is not None:
+            held = self.in_flight.enter(message, MessageState.COUNTING)
+            self._background_tasks.start(self._count_and_begin(held, sent_back.record))
+            return True
+        self.subscription.observer.on_unexpected_redelivery(message)
+        self.in_flight.enter(message, MessageState.UNEXPLAINED)
+        self._background_tasks.start_once(EXAMINE, self._examine)
+        return False
 
     def free_capacity(self) -> int:
         """How many more may be asked for. What we sent away counts against the server's max_ack_pending, so it is bounded too."""
@@ -176,31 +171,46 @@ class MessageProcessor:
         held = len(self.in_flight) - (self._task_pool.running if options.slots_beside_prefetch else 0)
         # What waits for room in a stream, or for a slot, keeps nothing from being taken.
         prefetch = options.prefetch if self.most_held is None else self.most_held + len(self.settler.refused) + len(self._without_slot)
-        return min(prefetch, options.prefetch) - held - max(0, self._again.delayed - options.max_delayed)
+        return min(prefetch, options.prefetch) - held - max(0, self._redeliveries.delayed - options.max_delayed)
+
+    # -- redeliveries --------------------------------------------------------------------------------------------
+
+    async def _examine(self) -> None:
+        """One unexplained redelivery at a time, so that one that kills the process takes no neighbours along."""
+        while unexplained := self.in_flight.list_in(MessageState.UNEXPLAINED):
+            for held in unexplained:
+                if held.state is MessageState.UNEXPLAINED:  # else a drain has handed it back
+                    self.in_flight.enter(held.message, MessageState.COUNTING)
+                    await self._count_and_begin(held, None)
+                    if held.call is not None:
+                        await _wait_until_over(held.call)
+
+    async def _count_and_begin(self, held: InFlightMessage, known: AttemptRecord | None) -> None:
+        await self._pause_switch.wait()
+        held.message, may_begin = await self._redeliveries.count_begin(held.message, known)
+        if may_begin:
+            self._begin(held.message, is_held=True)
+        else:
+            self.settler.conclude(
+                held.message, Retry(ATTEMPTS_EXHAUSTED)
+            )  # its last attempt is used up: the settlement has the dead letter
 
     # -- begin ---------------------------------------------------------------------------------------------------
 
-    def _begin(self, message: Message) -> None:
+    def _begin(self, message: Message, *, is_held: bool = False, waits_as: MessageState = MessageState.HANDLING) -> None:
         try:
             outcome = self._call_handler(message)
         except BrokerUnavailable as exc:
             self._stall(message, exc)
             return
-        if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome) and message not in self.in_flight:
+        if not is_held and type(outcome) is Done and not outcome.effects and outcome.commit is None:
             self.settler.settle_plain(message, outcome, message.token)
         elif isinstance(outcome, Deferred):
-            self._add_deferred(message, outcome)
+            self._add_deferred(message, outcome, waits_as)
         elif isinstance(outcome, Awaitable):
-            self._put_into_slot(message, outcome)
+            self._put_into_slot(message, outcome, waits_as)
         else:
-            self._conclude(message, outcome)
-
-    def _put_into_slot(self, message: Message, awaited: Awaitable[Outcome]) -> None:
-        turn = self.in_flight.add(message).task = PooledCall(message, awaited)
-        if self._task_pool.are_full:
-            self._without_slot.append(turn)
-        else:
-            self._task_pool.put(turn)
+            self.settler.conclude(message, outcome)
 
     def _call_handler(self, message: Message) -> Outcome | Awaitable[Outcome]:
         """The handler's answer; raises BrokerUnavailable alone."""
@@ -214,151 +224,108 @@ class MessageProcessor:
     def _is_allowed(self, message: Message) -> bool:
         return self.subscription.is_allowed is None or self.subscription.is_allowed(message.subject)
 
-    def _add_deferred(self, message: Message, later: Deferred[Outcome]) -> None:
+    def _add_deferred(self, message: Message, later: Deferred[Outcome], state: MessageState) -> None:
         """An outcome that comes by a call: no task and no slot, because its maker resolves or cancels it."""
-        self.in_flight.add(message).task = later
-        later.add_callback(lambda outcome: self._on_resolved(message, outcome))
+        self.in_flight.enter(message, state).call = later
+        later.add_callback(partial(self._on_outcome, message))
 
-    def _on_resolved(self, message: Message, outcome: Outcome | BaseException) -> None:
-        if not isinstance(outcome, BaseException):
-            self._conclude(message, outcome)
-        elif isinstance(outcome, asyncio.CancelledError):
+    def _put_into_slot(self, message: Message, awaited: Awaitable[Outcome], state: MessageState) -> None:
+        call = PooledCall(message, awaited)
+        if state is MessageState.HANDLING and self._task_pool.are_full:
+            state = MessageState.WAITING_FOR_SLOT
+            self._without_slot.append(call)
+        else:
+            self._task_pool.put(call)  # also one that is tried again: while the consumer is paused, no slot is given to those that wait
+        self.in_flight.enter(message, state).call = call
+
+    def _fill_slots(self) -> None:
+        while self._without_slot and not self._task_pool.are_full:
+            call = self._without_slot.popleft()
+            if not call.is_over:  # a drain has handed it back
+                self.in_flight.enter(call.message, MessageState.HANDLING)
+                self._task_pool.put(call)
+
+    def begin_queued(self) -> None:
+        """The pause is over: give free slots to those that wait for one, and begin what is queued, until the next pause."""
+        self._fill_slots()
+        for held in self.in_flight.list_in(MessageState.QUEUED):
+            if not self._pause_switch.is_open:
+                return
+            self._begin(held.message, is_held=True)
+
+    # -- what came of it -----------------------------------------------------------------------------------------
+
+    def _on_outcome(self, message: Message, outcome: Outcome | BaseException | None) -> None:
+        """A handler that waited has ended; None: it was cancelled."""
+        if outcome is not None and not isinstance(outcome, BaseException):
+            self.settler.conclude(message, outcome)
+        elif outcome is None or isinstance(outcome, asyncio.CancelledError):
             self._send_back(message)
         elif isinstance(outcome, BrokerUnavailable):
             self._stall(message, outcome)
         else:
-            self._conclude(message, self._outcome_of_error(message, outcome))
+            self.settler.conclude(message, self._outcome_of_error(message, outcome))
 
     def _on_pooled_outcome(self, message: Message, outcome: PooledOutcome) -> None:
-        if outcome is None:
-            self._send_back(message)
-        elif isinstance(outcome, BrokerUnavailable):
-            self._stall(message, outcome)
-        else:
-            self._conclude(message, outcome)
+        self._on_outcome(message, outcome)
         if self._without_slot and self._pause_switch.is_open:
-            self.begin_queued()  # also while this one's effects are on their way, or wait for room
+            self._fill_slots()  # also while this one's effects are on their way, or wait for room
 
     # -- the broker is away for a handler ------------------------------------------------------------------------
 
     def _stall(self, message: Message, cause: BrokerUnavailable) -> None:
+        held = self.in_flight.enter(message, MessageState.UNAVAILABLE)
+        held.call = None
         if message.deliveries > 1:
-            message = replace(message, is_recorded=True)  # its handler has read it, and will again: that is no other attempt
-        self.in_flight.add(message).task = None
-        self._stalled.take(message, cause)
-
-    async def _begin_stalled(self, message: Message) -> Outcome:
-        outcome = self._call_handler(message)
-        if not isinstance(outcome, Awaitable):
-            return outcome
-        try:
-            async with asyncio.timeout(self.subscription.options.handler_timeout):
-                return await outcome
-        except BrokerUnavailable:
-            raise
-        except (Exception, asyncio.CancelledError) as exc:
-            outcome_instead = self._task_pool.outcome_instead(message, exc)
-            if outcome_instead is None:
-                raise
-            return outcome_instead
-
-    def _on_available(self, message: Message, outcome: Outcome, others: list[Message]) -> None:
-        self._waiting.extendleft(reversed(others))
-        self._conclude(message, outcome)
-
-    # -- what came of it -----------------------------------------------------------------------------------------
-
-    def _outcome_of_error(self, message: Message, exc: BaseException) -> Outcome:
-        """Our own errors say what they mean; any other is a failure of the handler, and an alarm."""
-        outcome = outcome_of(exc)
-        if isinstance(outcome, Retry):
-            self.subscription.observer.on_handler_error(message, exc)
-        return outcome
-
-    def _conclude(self, message: Message, outcome: Outcome) -> None:
-        if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome):
-            self.settler.settle_plain(message, outcome, self.in_flight.pop(message))
-            crashpoint("after_ack")
-            self.begin_queued()
-            self.on_capacity()
+            held.message = replace(message, is_recorded=True)  # its handler has read it, and will again: that is no other attempt
+        if self._is_draining:
+            self._hand_back(MessageState.UNAVAILABLE)
             return
-        if type(outcome) is Retry and outcome.uses_attempt and message.deliveries == 1 and not message.revision:
-            self.in_flight.add(message)
-            self._again.count_failure(message, outcome)  # and concluded again, with its number
-            return
-        try:
-            settlement = decide_settlement(self.subscription, message, outcome)
-        except Exception as exc:  # a dead letter that cannot be built must neither lose its message nor end the consumer
-            self.subscription.observer.on_handler_error(message, exc)
-            settlement = Settlement((), None, None, nak(self.subscription.options.backoff[-1]), False)
-        self.settler.settle(PendingSettlement(message, outcome, settlement))
+        self._pause_switch.close(HANDLER, str(cause))
+        self._background_tasks.start_once(HANDLER, self._retry_unavailable)
 
-    def _on_finished(self, pending: PendingSettlement) -> None:
-        if pending.settlement.is_final:
-            self._again.on_settled(pending.message, pending.settlement.ack, is_exhausted=isinstance(pending.outcome, Retry))
-        elif isinstance(pending.outcome, Retry):
-            self._again.on_sent_back(pending.message, pending.outcome)
-        self.begin_queued()
-        self.on_capacity()
-
-    def begin_queued(self) -> None:
-        """Give free slots to those that wait for one; begin what waits, while the pause switch is open."""
-        if self._is_catching_up:
-            return  # called for one that it began itself: a full prefetch would be a stack too deep
-        self._is_catching_up = True
-        try:
-            while self._without_slot and not self._task_pool.are_full:
-                self._task_pool.put(self._without_slot.popleft())
-            while self._waiting and self._pause_switch.is_open:
-                self._begin(self._waiting.popleft())
-        finally:
-            self._is_catching_up = False
+    async def _retry_unavailable(self) -> None:
+        """Begin the first one again until its handler works; then the others wait their turn as if they were new."""
+        while unavailable := self.in_flight.list_in(MessageState.UNAVAILABLE):
+            await asyncio.sleep(self.subscription.options.store_retry)
+            held = unavailable[0]
+            self._begin(held.message, is_held=True, waits_as=MessageState.UNAVAILABLE)
+            if held.call is not None:
+                await _wait_until_over(held.call)
+            if held.state is MessageState.UNAVAILABLE:
+                continue
+            for other in self.in_flight.list_in(MessageState.UNAVAILABLE):
+                self.in_flight.enter(other.message, MessageState.QUEUED)
+            self._pause_switch.open(HANDLER)
 
     # -- time, and the end ---------------------------------------------------------------------------------------
 
     def tick(self, next_in_s: float = 0.0) -> None:
         """Called by the subscription's timer, which comes again in so many seconds."""
         self.in_flight.signal(next_in_s)
-        self._again.tick()
+        self._redeliveries.tick()
         self._task_pool.end_overdue()
 
     def stop_taking(self) -> None:
         """From now on deliveries are handed back, and so is what was never begun: it spends nothing."""
         self._is_draining = True
-        for message in self.settler.refused.abandon():
-            self._send_back(message)
+        self.settler.refused.abandon()
+        self._hand_back(*NOT_BEGUN, *STUCK)
         if not self._pause_switch.is_open:
-            for message in self.settler.abandon():
-                self._send_back(message)
-            for message in self._stalled.abandon():
-                self._again.give_back(message)
-                self._send_back(message)
-            self._background_tasks.end()  # else the message under examination would begin: its attempt is recorded already, or about to be
-        for turn in self._without_slot:
-            self._waiting.append(turn.message)
-            turn.end()
-            if isinstance(turn.awaited, Coroutine):
-                turn.awaited.close()  # never awaited: it has done nothing
-        self._without_slot.clear()
-        for message in self._waiting:
-            self._again.give_back(message)
-            self._send_back(message)
-        for message in self._again.stop():
-            self._send_back(message)
-        self._waiting.clear()
+            self._background_tasks.end()  # else the one whose attempt is recorded already, or about to be, would begin
+            self._hand_back(MessageState.COUNTING)
 
     async def drain(self, soft_s: float, hard_s: float) -> bool:
         """Let work finish until the soft deadline, cancel it until the hard one; True when nothing was cut off."""
         await self._wait_until_empty(soft_s)
         is_clean = not len(self.in_flight)
-        for message in (*self.settler.abandon(), *self.settler.refused.abandon()):
-            self._send_back(message)
         self._background_tasks.end()
-        for task in [held.task for held in self.in_flight if held.task is not None]:
-            task.cancel()
+        self._hand_back(*NOT_BEGUN, *STUCK, MessageState.COUNTING)
+        for held in self.in_flight.list_in(MessageState.HANDLING):
+            if held.call is not None:
+                held.call.cancel()
         await self._wait_until_empty(hard_s - soft_s)
-        for held in self.in_flight:
-            self._send_back(held.message)
+        self._hand_back(*MessageState)
         return is_clean
 
     async def _wait_until_empty(self, seconds: float) -> None:
@@ -366,9 +333,24 @@ class MessageProcessor:
         while len(self.in_flight) and self._now() < until:  # noqa: ASYNC110 - the end is no place for one more event per message
             await asyncio.sleep(0.01)
 
+    def _hand_back(self, *states: MessageState) -> None:
+        for held in self.in_flight.list_in(*states):
+            if held.state in NOT_BEGUN:
+                self._redeliveries.give_back(held.message)
+            self._send_back(held.message)
+            if held.call is not None:
+                held.call.cancel()
+
     def _send_back(self, message: Message) -> None:
-        self._connection.publish_nowait(self.in_flight.pop(message), nak(IMMEDIATE_NAK_S))
+        if message in self.in_flight:
+            self._connection.publish_nowait(self.in_flight.pop(message), nak(IMMEDIATE_NAK_S))
 
 
-def _is_plain(done: Done) -> bool:
-    return not done.effects and done.commit is None
+async def _wait_until_over(call: HandlerCall) -> None:
+    """A handler that waits has ended, whatever came of it."""
+    if isinstance(call, PooledCall):
+        await call.wait_until_over()
+    elif isinstance(call, Deferred):
+        future = asyncio.get_running_loop().create_future()
+        call.add_callback(lambda _: None if future.done() else future.set_result(None))
+        await future

@@ -1,34 +1,38 @@
-"""Settling knows one order and only one: effects published, commit, reply, ack.
+"""From an outcome to an ack, in one order and only one: effects published, commit, reply, ack.
 
-A stream that has no room holds back only the messages that must store something in it (`refused_storage`). If the broker
-does not answer, the subscription pauses, messages in flight stay there and are kept alive, and storing is tried again until it
-works; then the subscription resumes and every parked message goes on where it was.
+conclude ──> a first delivery failed: its attempt is counted before anything is decided
+   └──> decide_settlement ──> publish ──> commit ──> reply, ack
+                                 ├── a stream has no room ──> only this message waits (`refused_storage`)
+                                 └── the broker does not answer ──> the subscription pauses; the first one is published again
+                                                                    until it is stored, then all of them
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
+from asyncio import sleep
 from collections.abc import Callable
 
 from router.core.crashpoints import crashpoint, crashpoint_sent
 from router.core.message import Message, Reply
-from router.core.outcome import Commit, Done
+from router.core.outcome import Commit, Done, Outcome, Retry
 from router.delivery.acked_publisher import EffectPublisher, NotPublished, PublishAcks
+from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
-from router.delivery.in_flight import InFlight
+from router.delivery.in_flight import InFlight, MessageState
 from router.delivery.pause_switch import PauseSwitch
+from router.delivery.redeliveries import RedeliveryTracker
 from router.delivery.refused_storage import RefusedStorage
-from router.delivery.settlement import PendingSettlement, decide_without_storage
+from router.delivery.settlement import PendingSettlement, Settlement, decide_settlement, decide_without_storage, nak, outcome_of_error
 from router.delivery.subscription import ACK, WAITING, Subscription
 
 PUBLISHING = "publishing"
+ROOM = "room"
 
 Answer = Callable[[Message, Reply], None]
 
 
 class Settler:
-    """Carries out the settlements of one subscription."""
+    """Settles the messages of one subscription. It begins none: nothing here calls a handler."""
 
     def __init__(
         self,
@@ -37,25 +41,22 @@ class Settler:
         connection: Connection,
         publisher: EffectPublisher,
         in_flight: InFlight,
+        redeliveries: RedeliveryTracker,
         pause_switch: PauseSwitch,
-        tasks: asyncio.TaskGroup,
+        background_tasks: BackgroundTasks,
         answer: Answer,
-        on_finished: Callable[[PendingSettlement], None],
-        on_commit_failed: Callable[[Message, Exception], None],
     ) -> None:
         self._subscription = subscription
         self._connection = connection
         self._publisher = publisher
         self._in_flight = in_flight
+        self._redeliveries = redeliveries
         self._pause_switch = pause_switch
-        self._tasks = tasks
+        self._background_tasks = background_tasks
         self._answer = answer
-        self._on_finished = on_finished
-        self._on_commit_failed = on_commit_failed
         self._observer = subscription.observer
-        self._parked: deque[PendingSettlement] = deque()
-        self._retry_task: asyncio.Task[None] | None = None
-        self.refused = RefusedStorage(subscription, publisher, tasks, on_stored=self._on_stored, try_again=self.settle)
+        self.refused = RefusedStorage(subscription, publisher)
+        self.on_capacity: Callable[[], None] = lambda: None  # there is room again: the puller may ask for more
 
     def settle_plain(self, message: Message, done: Done, token: str) -> None:
         """The fast path: a Done that stores nothing, of a message that is not in flight; the same order, no Settlement object."""
@@ -64,9 +65,31 @@ class Settler:
         self._connection.publish_nowait(token, ACK)
         self._observer.on_settled(message, done, True)
 
+    def conclude(self, message: Message, outcome: Outcome) -> None:
+        """The outcome of a message that is in flight, or is not plain."""
+        if type(outcome) is Done and message.deliveries == 1 and not outcome.effects and outcome.commit is None:
+            self.settle_plain(message, outcome, self._in_flight.pop(message))
+            crashpoint("after_ack")
+            self.on_capacity()
+        elif type(outcome) is Retry and outcome.uses_attempt and message.deliveries == 1 and not message.revision:
+            self._in_flight.enter(message, MessageState.COUNTING)
+            self._background_tasks.start(self._count_failure(message, outcome))
+        else:
+            self.settle(PendingSettlement(message, outcome, self._decide(message, outcome)))
+
+    async def _count_failure(self, message: Message, outcome: Retry) -> None:
+        self.conclude(await self._redeliveries.count_failure(message), outcome)
+
+    def _decide(self, message: Message, outcome: Outcome) -> Settlement:
+        try:
+            return decide_settlement(self._subscription, message, outcome)
+        except Exception as exc:  # a dead letter that cannot be built must neither lose its message nor end the consumer
+            self._observer.on_handler_error(message, exc)
+            return Settlement((), None, None, nak(self._subscription.options.backoff[-1]), False)
+
     def settle(self, pending: PendingSettlement) -> None:
         if pending.settlement.effects:
-            self._in_flight.add(pending.message)
+            self._in_flight.enter(pending.message, MessageState.PUBLISHING)
             crashpoint("before_publish")
             self._publisher.publish(pending.settlement.effects, lambda result: self._on_result(pending, result))
             crashpoint_sent("after_publish")
@@ -79,7 +102,7 @@ class Settler:
         elif self.refused.means(result):
             self._on_stream_full(pending, result)
         else:
-            self._park(pending, result)
+            self._pause(pending, result)
 
     def _on_stored(self, pending: PendingSettlement, publish_acks: PublishAcks) -> None:
         if publish_acks:
@@ -87,19 +110,19 @@ class Settler:
         if pending.settlement.commit is None:
             self._finish(pending)
         else:
-            self._in_flight.add(pending.message)
-            self._tasks.create_task(self._commit(pending, pending.settlement.commit, publish_acks))
+            self._in_flight.enter(pending.message, MessageState.COMMITTING)
+            self._background_tasks.start_uncancelled(self._commit(pending, pending.settlement.commit, publish_acks))
 
     async def _commit(self, pending: PendingSettlement, commit: Commit, publish_acks: PublishAcks) -> None:
         try:
             await commit(publish_acks)
         except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
-            self._on_commit_failed(pending.message, exc)
+            self.conclude(pending.message, outcome_of_error(self._subscription, pending.message, exc))
         else:
             self._finish(pending)
 
     def _finish(self, pending: PendingSettlement) -> None:
-        message, settlement = pending.message, pending.settlement
+        message, outcome, settlement = pending.message, pending.outcome, pending.settlement
         token = self._in_flight.pop(message)
         crashpoint("after_commit")
         if settlement.reply is not None:
@@ -107,49 +130,53 @@ class Settler:
         if settlement.ack is not None:
             self._connection.publish_nowait(token, settlement.ack)
         crashpoint("after_ack")
-        self._on_finished(pending)
-        self._observer.on_settled(message, pending.outcome, settlement.is_final)
+        if settlement.is_final:
+            self._redeliveries.on_settled(message, settlement.ack, is_exhausted=isinstance(outcome, Retry))
+        elif isinstance(outcome, Retry):
+            self._redeliveries.on_sent_back(message, outcome)
+        self.on_capacity()
+        self._observer.on_settled(message, outcome, settlement.is_final)
 
     def _on_stream_full(self, pending: PendingSettlement, refusal: NotPublished) -> None:
         self._report_refused_dead_letter(pending, refusal)
         if self.refused.take(pending, refusal):
+            self._in_flight.enter(pending.message, MessageState.WAITING_FOR_ROOM)
+            self._background_tasks.start_once(ROOM, self._await_room)
             self._observer.on_storage_refused(pending.message, refusal.subject, WAITING)
             return
         what, instead = decide_without_storage(self._subscription, pending)
         self._observer.on_storage_refused(pending.message, refusal.subject, what)
         self._on_stored(instead, ())
 
+    async def _await_room(self) -> None:
+        async for pending, publish_acks in self.refused.retry():
+            if publish_acks is None:
+                self.settle(pending)
+            else:
+                self._on_stored(pending, publish_acks)
+
     def _report_refused_dead_letter(self, pending: PendingSettlement, refusal: NotPublished) -> None:
         if any(effect.is_dead_letter for effect in pending.settlement.effects):
             self._observer.on_dead_letter_refused(pending.message, refusal.cause)
 
-    def _park(self, pending: PendingSettlement, refusal: NotPublished) -> None:
-        self._parked.append(pending)
+    def _pause(self, pending: PendingSettlement, refusal: NotPublished) -> None:
+        self._in_flight.enter(pending.message, MessageState.UNSTORED).pending = pending
         self._report_refused_dead_letter(pending, refusal)
         self._pause_switch.close(PUBLISHING, f"{refusal.subject} cannot be stored: {refusal.cause}")
-        if self._retry_task is None:
-            self._retry_task = self._tasks.create_task(self._retry_publish())
+        self._background_tasks.start_once(PUBLISHING, self._retry_publish)
 
     async def _retry_publish(self) -> None:
-        """Try the first one again until it is stored; then all the others at once."""
-        while True:
-            await asyncio.sleep(self._subscription.options.store_retry)
-            result = await self._publisher.publish_and_wait(self._parked[0].settlement.effects)
-            if not isinstance(result, NotPublished) or self.refused.means(result):
-                break
-        first, *others = self._parked
-        self._parked.clear()
-        self._retry_task = None
-        self._pause_switch.open(PUBLISHING)
-        self._on_result(first, result)
-        for pending in others:
-            self.settle(pending)
+        """Publish the first one again until it is stored; then all of them go on."""
+        while first := self._list_unstored()[:1]:
+            await sleep(self._subscription.options.store_retry)
+            result = await self._publisher.publish_and_wait(first[0].settlement.effects)
+            if isinstance(result, NotPublished) and not self.refused.means(result):
+                continue
+            _, *others = self._list_unstored()
+            self._pause_switch.open(PUBLISHING)
+            self._on_result(first[0], result)
+            for pending in others:
+                self.settle(pending)
 
-    def abandon(self) -> list[Message]:
-        """The end: what is stuck here is for whichever instance pulls it next."""
-        if self._retry_task is not None:
-            self._retry_task.cancel()
-            self._retry_task = None
-        parked = [pending.message for pending in self._parked]
-        self._parked.clear()
-        return parked
+    def _list_unstored(self) -> list[PendingSettlement]:
+        return [held.pending for held in self._in_flight.list_in(MessageState.UNSTORED) if held.pending is not None]

@@ -95,6 +95,14 @@ def outcome_of(exc: BaseException) -> Dead | Retry:
     return Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR) if isinstance(exc, Poison) else Retry(HANDLER_FAILED)
 
 
+def outcome_of_error(subscription: Subscription, message: Message, exc: BaseException) -> Outcome:
+    """As `outcome_of`; a failure of the handler is an alarm too."""
+    outcome = outcome_of(exc)
+    if isinstance(outcome, Retry):
+        subscription.observer.on_handler_error(message, exc)
+    return outcome
+
+
 def nak(delay_s: float) -> bytes:
     """A NAK that asks for redelivery after `delay_s`; the server's floor is 10 ms."""
     return b'-NAK {"delay": %d}' % max(10_000_000, int(delay_s * 1e9))

@@ -10,15 +10,49 @@ A slot whose handler has left a context variable set ends with it: the next mess
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import copy_context
 
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
 from router.core.outcome import Outcome
-from router.delivery.pooled_call import PooledCall
 
 PooledOutcome = Outcome | BrokerUnavailable | None  # None: cancelled, the message is to go back
+
+
+class PooledCall:
+    """One call of a handler, from its promise until its outcome is reported. `task`: the slot's, which has other calls before and after."""
+
+    __slots__ = ("_waiter", "awaited", "is_over", "message", "task")
+
+    def __init__(self, message: Message, awaited: Awaitable[Outcome]) -> None:
+        self.message = message
+        self.awaited = awaited
+        self.task: asyncio.Task[None] | None = None
+        self.is_over = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def cancel(self) -> None:
+        """End the handler early. A call that is over is left alone, because its slot works on another message."""
+        if self.is_over:
+            return
+        if self.task is not None:
+            self.task.cancel()
+            return
+        if isinstance(self.awaited, Coroutine):
+            self.awaited.close()  # never awaited: it has done nothing
+        self.end()
+
+    def end(self) -> None:
+        self.is_over = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait_until_over(self) -> None:
+        """Wait until it is over, whatever came of it."""
+        if not self.is_over:
+            self._waiter = self._waiter or asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._waiter)
 
 
 class TaskPool:
@@ -71,7 +105,7 @@ class TaskPool:
             self._overdue.add(oldest[0])
             oldest[0].cancel()
 
-    def outcome_instead(self, message: Message, exc: BaseException) -> Outcome | None:
+    def _outcome_instead(self, message: Message, exc: BaseException) -> Outcome | None:
         """What an awaited handler raised, as an outcome; None when it was this task that was cancelled."""
         task = asyncio.current_task()
         if task is None or not isinstance(exc, asyncio.CancelledError):
@@ -89,7 +123,7 @@ class TaskPool:
             try:
                 on_outcome = await call.awaited
             except (Exception, asyncio.CancelledError) as exc:
-                on_outcome = exc if isinstance(exc, BrokerUnavailable) else self.outcome_instead(call.message, exc)
+                on_outcome = exc if isinstance(exc, BrokerUnavailable) else self._outcome_instead(call.message, exc)
             self._on_ended(call)
             is_clean = copy_context() == self._clean
             self._free = call.task if is_clean and not self._is_ending(call) else None

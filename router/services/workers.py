@@ -25,7 +25,7 @@ from router.services.alerts import Alerts
 
 log = logs.logger(__name__)
 
-TICK_S = 0.5
+LIVENESS_EVERY_S = 0.5
 GRACE_AFTER_RECONNECT_S = 15.0  # after a reconnect no worker counts as silent: the router missed their heartbeats
 QUEUE = "router-workers-group"
 MAX_NAMED_WORKERS = 20  # workers named in one check, and log lines a second: made-up names must not flood operators
@@ -57,7 +57,7 @@ class Workers:
         reconnects = connection.reconnect_count
         try:
             while True:
-                await asyncio.sleep(TICK_S)
+                await asyncio.sleep(LIVENESS_EVERY_S)
                 if reconnects != connection.reconnect_count or not connection.is_connected:
                     reconnects, self._grace_until = connection.reconnect_count, self._clock() + GRACE_AFTER_RECONNECT_S
                 self.report_silent()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from router.cli.extension.import_extensions import import_extensions
+from router.cli.import_target import import_extensions
 from router.cli.option_values import read_json, read_object, read_text_payload
 from router.core.errors import Misconfigured
 from tests.support.broker import Broker

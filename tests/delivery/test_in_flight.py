@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from router.delivery.in_flight import InFlight
+from router.delivery.in_flight import InFlight, MessageState
 from tests.support.delivery import FakeConnection, a_delivery, token_of
 
 
@@ -24,7 +24,7 @@ async def in_flight(connection: FakeConnection) -> InFlight:
 
 
 async def test_what_is_held_is_signalled_at_each_quarter_of_the_ack_wait(in_flight: InFlight, connection: FakeConnection) -> None:
-    in_flight.add(a_delivery())
+    in_flight.enter(a_delivery(), MessageState.HANDLING)
     for At.now in (107.0, 107.5, 108.0, 114.0, 115.0):
         in_flight.signal()
     assert connection.posted(token_of(1)) == [b"+WPI"] * 2
@@ -32,7 +32,7 @@ async def test_what_is_held_is_signalled_at_each_quarter_of_the_ack_wait(in_flig
 
 async def test_what_is_due_before_the_next_look_is_signalled_now(in_flight: InFlight, connection: FakeConnection) -> None:
     """Else the time between two looks would be added to a silence."""
-    in_flight.add(a_delivery())
+    in_flight.enter(a_delivery(), MessageState.HANDLING)
     for At.now in (107.0, 107.25, 107.5):
         in_flight.signal(next_in_s=0.25)
     assert connection.posted(token_of(1)) == [b"+WPI"]
@@ -42,7 +42,7 @@ async def test_what_is_due_before_the_next_look_is_signalled_now(in_flight: InFl
 
 
 async def test_what_was_let_go_is_not_signalled(in_flight: InFlight, connection: FakeConnection) -> None:
-    in_flight.add(a_delivery())
+    in_flight.enter(a_delivery(), MessageState.HANDLING)
     in_flight.pop(a_delivery())
     At.now = 200.0
     in_flight.signal()
@@ -50,7 +50,7 @@ async def test_what_was_let_go_is_not_signalled(in_flight: InFlight, connection:
 
 
 async def test_the_newest_token_is_signalled_and_settles(in_flight: InFlight, connection: FakeConnection) -> None:
-    in_flight.add(a_delivery()).token = token_of(1, 2)
+    in_flight.enter(a_delivery(), MessageState.HANDLING).token = token_of(1, 2)
     At.now = 111.0
     in_flight.signal()
     assert connection.posted(token_of(1, 2)) == [b"+WPI"]
@@ -58,8 +58,8 @@ async def test_the_newest_token_is_signalled_and_settles(in_flight: InFlight, co
 
 
 async def test_holding_again_changes_nothing(in_flight: InFlight) -> None:
-    first = in_flight.add(a_delivery())
-    assert in_flight.add(a_delivery(deliveries=2)) is first
+    first = in_flight.enter(a_delivery(), MessageState.HANDLING)
+    assert in_flight.enter(a_delivery(deliveries=2), MessageState.HANDLING) is first
     assert first.token == token_of(1)
 
 
@@ -68,13 +68,13 @@ async def test_what_is_not_held_is_settled_by_its_own_token(in_flight: InFlight)
 
 
 async def test_the_same_sequence_of_a_stream_made_anew_is_another_message(in_flight: InFlight) -> None:
-    in_flight.add(a_delivery())
+    in_flight.enter(a_delivery(), MessageState.HANDLING)
     assert replace(a_delivery(), stored_ns=1) not in in_flight
     assert a_delivery(deliveries=3) in in_flight
 
 
 async def test_nothing_is_signalled_while_the_broker_is_away(in_flight: InFlight, connection: FakeConnection) -> None:
-    in_flight.add(a_delivery())
+    in_flight.enter(a_delivery(), MessageState.HANDLING)
     connection.is_connected = False
     At.now = 200.0
     in_flight.signal()

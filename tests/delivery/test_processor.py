@@ -246,7 +246,7 @@ async def test_a_retry_that_spends_nothing_never_exhausts_whoever_gets_it_next()
         for deliveries in range(1, 6):
             bench.take(1, deliveries)
             await until(lambda deliveries=deliveries: len(begun.messages) == deliveries)
-            bench.processor._again._sent_away.clear()
+            bench.processor._redeliveries._sent_back.clear()
         assert bench.publisher.asked == []
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
 from router.delivery.acked_publisher import NotPublished, PublishAcks
+from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.refused_storage import RefusedStorage
 from router.delivery.settlement import PendingSettlement, decide_settlement, decide_without_storage
 from router.delivery.subscription import DEAD_LETTER_OMITTED, DECLINED, SENT_BACK
@@ -38,17 +39,18 @@ class Waits:
         self.stored: list[int] = []
         self.again: list[int] = []
         self.subscription = a_subscription(store_retry=0.001, max_waiting=8, observer=self.watcher, full_retry=5.0)
-        self.refused = RefusedStorage(
-            self.subscription,
-            self.publisher,
-            tasks,
-            on_stored=lambda pending, _: self.stored.append(pending.message.sequence),
-            try_again=lambda pending: self.again.append(pending.message.sequence),
-        )
+        self.refused = RefusedStorage(self.subscription, self.publisher)
+        self.background_tasks = BackgroundTasks(tasks)
 
     def take(self, sequence: int, tenant: str = "acme", size: int = 1) -> bool:
         outcome = Done((Effect("effects", b"x" * size, f"e-{sequence}"),))
-        return self.refused.take(self.pending(outcome, sequence, tenant), FULL)
+        has_place = self.refused.take(self.pending(outcome, sequence, tenant), FULL)
+        self.background_tasks.start_once("room", self.retry)
+        return has_place
+
+    async def retry(self) -> None:
+        async for pending, publish_acks in self.refused.retry():
+            (self.again if publish_acks is None else self.stored).append(pending.message.sequence)
 
     def pending(self, outcome: Outcome, sequence: int = 1, tenant: str = "acme") -> PendingSettlement:
         message: Message = replace(a_delivery(sequence), headers={"tenant_id": tenant})
@@ -60,7 +62,7 @@ async def waits() -> AsyncIterator[Waits]:
     async with asyncio.TaskGroup() as tasks:
         waits = Waits(tasks)
         yield waits
-        waits.refused.abandon()
+        waits.background_tasks.end()
 
 
 async def test_a_tenant_has_a_quarter_of_the_places_and_all_tenants_no_more_than_all(waits: Waits) -> None:
@@ -86,11 +88,13 @@ async def test_when_there_is_room_again_all_go_on_and_their_places_are_free(wait
     assert [waits.take(sequence) for sequence in (3, 4)] == [True, True]
 
 
-async def test_in_the_end_they_are_handed_back(waits: Waits) -> None:
+async def test_in_the_end_none_of_them_goes_on(waits: Waits) -> None:
     waits.take(1)
     waits.take(2, "tenx")
-    assert [message.sequence for message in waits.refused.abandon()] == [1, 2]
-    assert len(waits.refused) == 0
+    waits.refused.abandon()
+    waits.publisher.room = 10
+    await until(lambda: waits.watcher.storage[-1] is None)
+    assert (len(waits.refused), waits.stored, waits.again) == (0, [], [])
 
 
 async def test_only_a_stream_without_room_holds_back_its_own_messages(waits: Waits) -> None:

@@ -7,11 +7,13 @@ import pytest
 
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Commit, Dead, Done, Fault, Outcome, PublishAck
+from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.in_flight import InFlight
 from router.delivery.pause_switch import PauseSwitch
+from router.delivery.redeliveries import RedeliveryTracker
 from router.delivery.settle import Settler
 from router.delivery.settlement import PendingSettlement, decide_settlement
-from tests.support.delivery import FakeConnection, FakePublisher, Watcher, a_delivery, a_subscription, token_of
+from tests.support.delivery import FakeAttemptCounter, FakeConnection, FakePublisher, Watcher, a_delivery, a_subscription, token_of
 from tests.support.waiting import until
 
 EFFECTS = (Effect("usage", b"1", "u-1"),)
@@ -24,24 +26,28 @@ class Settling(FakeConnection):
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         super().__init__()
         self.diary: list[str] = []
-        self.finished: list[int] = []
-        self.failed: list[Exception] = []
         self.watcher = Watcher()
         self.subscription = a_subscription(store_retry=0.01, observer=self.watcher)
         self.pause_switch = PauseSwitch(lambda _: None)
         self.publisher = FakePublisher()
         self.in_flight = InFlight(self, 30)  # type: ignore[arg-type]
+        self.attempt_counter = FakeAttemptCounter()
+        self.background_tasks = BackgroundTasks(tasks)
+        redeliveries = RedeliveryTracker(self.subscription, self, self.attempt_counter, self.pause_switch)  # type: ignore[arg-type]
         self.settler = Settler(
             self.subscription,
             connection=self,  # type: ignore[arg-type]
             publisher=self.publisher,  # type: ignore[arg-type]
             in_flight=self.in_flight,
+            redeliveries=redeliveries,
             pause_switch=self.pause_switch,
-            tasks=tasks,
+            background_tasks=self.background_tasks,
             answer=lambda _, reply: self.diary.append(f"reply {reply.data.decode()}"),
-            on_finished=lambda pending: self.finished.append(pending.message.sequence),
-            on_commit_failed=lambda _, exc: self.failed.append(exc),
         )
+
+    @property
+    def finished(self) -> list[int]:
+        return [sequence for sequence, _ in self.watcher.settles]
 
     def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
         super().publish_nowait(subject, data, reply, head)
@@ -69,7 +75,7 @@ async def settling() -> AsyncIterator[Settling]:
     async with asyncio.TaskGroup() as tasks:
         settling = Settling(tasks)
         yield settling
-        settling.settler.abandon()
+        settling.background_tasks.end()
 
 
 async def test_the_order_is_effects_commit_reply_stamp(settling: Settling) -> None:
@@ -102,9 +108,10 @@ async def test_a_commit_without_effects_runs_before_the_stamp(settling: Settling
 
 
 async def test_a_commit_that_fails_leaves_the_message_unanswered_and_unstamped(settling: Settling) -> None:
+    settling.attempt_counter.is_down = True
     settling.settle(Done(EFFECTS, REPLY, settling.a_commit(fails=OSError("away"))))
     settling.accept()
-    await until(lambda: settling.failed)
+    await until(lambda: settling.watcher.alarms)
     assert settling.diary == ["stored", "commit ['u-1']"]
     assert (settling.finished, a_delivery() in settling.in_flight) == ([], True)
 
@@ -166,7 +173,7 @@ async def test_the_newest_token_is_stamped(settling: Settling) -> None:
 async def test_once_stopped_it_tries_no_more(settling: Settling) -> None:
     settling.settle(Done(EFFECTS))
     settling.publisher.refuse()
-    settling.settler.abandon()
+    settling.background_tasks.end()
     settling.publisher.refusing = None
     await asyncio.wait([asyncio.create_task(settling.pause_switch.wait())], timeout=0.05)
     assert settling.finished == []

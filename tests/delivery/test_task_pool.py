@@ -9,8 +9,7 @@ import pytest
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, Retry
-from router.delivery.pooled_call import PooledCall
-from router.delivery.task_pool import PooledOutcome, TaskPool
+from router.delivery.task_pool import PooledCall, PooledOutcome, TaskPool
 from tests.support.requests import a_message
 
 TENANT: ContextVar[str] = ContextVar("tenant", default="nobody")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from router.cli.agent.import_agent import import_agent
+from router.cli.import_target import import_agent
 from router.core.outcome import Dead, Done
 from router.sdk.samples.agents.ledger import Ledger
 from tests.support.agents import a_bench, a_message

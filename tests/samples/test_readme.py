@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from router.cli.extension.import_extensions import import_extensions
+from router.cli.import_target import import_extensions
 from router.sdk.extension import Request
 
 ROOT = Path(__file__).parents[2]

@@ -9,46 +9,40 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.agent.import_agent import StoreFile, Target, import_agent
-from router.cli.options import AsJson
-from router.cli.output import print_json, print_table, show_progress
+from router.cli.command import CommandSession, command, skip_settings
+from router.cli.import_target import AgentTarget, StoreFile, import_agent
+from router.cli.output import print_table, show_progress
 
 if TYPE_CHECKING:
-    from router.runtime.adapter import AgentAdapter
     from router.runtime.replay import ReplayResult
 
+HASHES = ("events", "state", "log", "effects")
 
+
+@command(skip_settings)
 def replay(
-    target: Target,
+    session: CommandSession,
+    target: AgentTarget,
     *,
     store: StoreFile,
     into: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep the fresh store here. Default: it is deleted.", dir_okay=False)
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> int:
     """Apply a store's events to a fresh one and compare. Nothing is published. Exit status: 0 the same, 1 not.
 
     Example:  router agent replay router.sdk.samples.agents.ledger:Ledger --store ledger.db
     """
-    with exit_codes.report_errors():
-        result = _replay(import_agent(target), store, into, as_json)
-        stored, replayed = result.stored, result.replayed
-        names = ("events", "state", "log", "effects")
-        if as_json:
-            print_json({"same": result.is_same, **{name: getattr(replayed, name) for name in names}})
-        else:
-            rows = ((name, getattr(stored, name), getattr(replayed, name), _compare(stored, replayed, name)) for name in names)
-            print_table(("hash", "stored", "replayed", "verdict"), rows)
-        raise typer.Exit(exit_codes.OK if result.is_same else exit_codes.NO)
-
-
-def _replay(adapter: AgentAdapter, store: Path, into: Path | None, is_quiet: bool) -> ReplayResult:
     from router.runtime.replay import replay as apply_again
 
-    with tempfile.TemporaryDirectory(prefix="router-replay-") as home, show_progress("replaying", is_quiet=is_quiet) as advance:
-        return apply_again(adapter, store, into or Path(home) / "fresh.db", advance)
+    adapter = import_agent(target)
+    with tempfile.TemporaryDirectory(prefix="router-replay-") as home, show_progress("replaying", is_quiet=session.as_json) as advance:
+        result = apply_again(adapter, store, into or Path(home) / "fresh.db", advance)
+    session.emit_one({"same": result.is_same, **{name: getattr(result.replayed, name) for name in HASHES}}, lambda: _print_hashes(result))
+    return exit_codes.OK if result.is_same else exit_codes.NO
 
 
-def _compare(stored: object, replayed: object, name: str) -> str:
-    return "ok" if getattr(stored, name) == getattr(replayed, name) else "fail"
+def _print_hashes(result: ReplayResult) -> None:
+    pairs = ((name, getattr(result.stored, name), getattr(result.replayed, name)) for name in HASHES)
+    rows = ((name, stored, replayed, "ok" if stored == replayed else "fail") for name, stored, replayed in pairs)
+    print_table(("hash", "stored", "replayed", "verdict"), rows)

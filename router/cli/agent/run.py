@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from router.cli import exit_codes
-from router.cli.agent.import_agent import Target, import_agent
-from router.cli.options import ConfigFile, NatsUrl
-from router.cli.output import print_lines
-from router.cli.session import load_settings
+from router.cli.command import CommandSession, command
+from router.cli.import_target import AgentTarget, import_agent
+from router.cli.output import print_event
 
 if TYPE_CHECKING:
     from router.config import Settings
     from router.runtime.topology import AgentTopology
+    from router.sdk.agent import Agent
 
 
+@command(has_json=False)
 def run(
-    target: Target,
+    session: CommandSession,
+    target: AgentTarget,
     *,
     store: Annotated[
         Path | None, typer.Option("--store", metavar="FILE", help="Its event store. Default: {name}.db here.", dir_okay=False)
     ] = None,
     drain: Annotated[float, typer.Option(metavar="SECONDS", help="How long running work may take at the end.", min=0)] = 10.0,
     http_port: Annotated[int | None, typer.Option(help="Port of /metrics, /healthz and /readyz. Default: none.", min=1, max=65535)] = None,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-) -> None:
+) -> Coroutine[Any, Any, int]:
     """Run an agent until SIGTERM or Ctrl-C; then finish what is in flight and end with 0. A second signal ends at once: 130.
 
     Prints one JSON line, agent.ready, once the previous run's work is finished and messages are fetched. Logs go to standard error.
@@ -37,20 +36,20 @@ def run(
 
     Example:  router agent run router.sdk.samples.agents.ledger:Ledger --store ledger.db
     """
-    from router.app.garbage_collection import calm_collector
-    from router.cli.signals import run_until_signal
-    from router.operations.observability import configure
     from router.sdk.agent import Agent
 
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-        adapter = import_agent(target)
-        path = store or Path(f"{adapter.name}.db")
-        http = (settings.http.host, http_port) if http_port is not None else None
-        agent = Agent(settings.nats, adapter, store=path, topology=make_places(settings), drain_s=drain, http=http)
-    configure(settings.log.level, settings.log.format)
+    settings, adapter = session.settings, import_agent(target)
+    path = store or Path(f"{adapter.name}.db")
+    http = (settings.http.host, http_port) if http_port is not None else None
+    agent = Agent(settings.nats, adapter, store=path, topology=make_places(settings), drain_s=drain, http=http)
+    return _run(session, agent, {"agent": adapter.name, "store": str(path)})
+
+
+async def _run(session: CommandSession, agent: Agent, facts: dict[str, str]) -> int:
+    from router.app.garbage_collection import calm_collector
+
     with calm_collector():
-        exit_codes.run(run_until_signal(agent.run(partial(_announce, adapter.name, path))))
+        return await session.serve(agent.run(lambda nats_url: print_event("agent.ready", **facts, nats_url=nats_url)))
 
 
 def make_places(settings: Settings) -> AgentTopology:
@@ -77,7 +76,3 @@ def make_places(settings: Settings) -> AgentTopology:
         sweep=agents.sweep_ms / 1000,
         replicas=agents.replicas,
     )
-
-
-def _announce(name: str, store: Path, nats_url: str) -> None:
-    print_lines([{"event": "agent.ready", "agent": name, "store": str(store), "nats_url": nats_url}])

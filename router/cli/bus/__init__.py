@@ -6,9 +6,8 @@ import typer
 
 from router.cli.bus.drain import check_drain
 from router.cli.bus.publish import publish
-from router.cli.bus.schema import schema
 from router.cli.bus.tail import tail
-from router.cli.bus.topology import topology
+from router.cli.bus.topology import schema, topology
 
 bus = typer.Typer(
     no_args_is_help=True,

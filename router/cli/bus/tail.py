@@ -8,63 +8,49 @@ import orjson
 import typer
 
 from router.cli import exit_codes
+from router.cli.command import CommandSession, command
 from router.cli.formatting import format_bytes
-from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_lines, printable
-from router.cli.session import open_jetstream, run_client
 from router.contracts.codec import read_value
 from router.contracts.malformed import Malformed
 
 if TYPE_CHECKING:
-    from router.config import Settings
-    from router.delivery.api import JetStream, StoredMessage
+    from router.delivery.api import StoredMessage
 
 READ_BATCH = 256
 WAIT_S = 1.0
 
 
-def tail(
+@command()
+async def tail(
+    session: CommandSession,
     category: Annotated[str, typer.Argument(help="events, commands, queries or dlq.")] = "events",
     *,
     only: Annotated[str | None, typer.Option("--only", help="One domain or command: loop, iteration.start.")] = None,
     last: Annotated[int, typer.Option("--last", "-n", help="Begin this many messages back.", min=0)] = 10,
     follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f", help="Continue until Ctrl-C, or end at the newest message.")] = True,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
+) -> int:
     """Show messages of a stream as they arrive; nothing is consumed. With --json one object a line.
 
     Example:  router bus tail events --only loop --last 100 --no-follow
     """
     if category not in ("events", "commands", "queries", "dlq"):
         raise typer.BadParameter("should be events, commands, queries or dlq", param_hint="CATEGORY")
-    run_client(nats_url, config, lambda settings: _tail(settings, category, only, last, follow=follow, as_json=as_json))
-
-
-async def _tail(settings: Settings, category: str, only: str | None, last: int, *, follow: bool, as_json: bool) -> int:
     from router.delivery.stream_reader import open_reader
 
-    prefix = settings.bus.stream_prefix
+    prefix, jetstream = session.settings.bus.stream_prefix, await session.open_jetstream()
     stream, subject = f"{prefix}-{category}", f"{prefix}.{category}.{only}" if only is not None else None
-    async with open_jetstream(settings) as jetstream:
-        start = await _start(jetstream, stream, last)
-        if start is None:
-            exit_codes.complain(f"there is no stream {stream}: `router bus topology --apply` makes it")
-            return exit_codes.NO
-        async with open_reader(jetstream, stream, start, subject=subject) as reader:
-            while (found := await reader.read(READ_BATCH, WAIT_S if follow else 0.0)) or follow:
-                _show(found, as_json)
+    info = await jetstream.stream(stream)
+    if info is None:
+        return exit_codes.refuse(f"there is no stream {stream}: `router bus topology --apply` makes it")
+    start = max(1, int(info["state"]["last_seq"]) - last + 1)  # `last` messages back, if none of them is missing
+    async with open_reader(jetstream, stream, start, subject=subject) as reader:
+        while (found := await reader.read(READ_BATCH, WAIT_S if follow else 0.0)) or follow:
+            _print_messages(found, session.as_json)
     return exit_codes.OK
 
 
-async def _start(jetstream: JetStream, stream: str, last: int) -> int | None:
-    """Return the sequence `last` messages back, if none of them is missing."""
-    info = await jetstream.stream(stream)
-    return None if info is None else max(1, int(info["state"]["last_seq"]) - last + 1)
-
-
-def _show(found: list[StoredMessage], as_json: bool) -> None:
+def _print_messages(found: list[StoredMessage], as_json: bool) -> None:
     if as_json:
         print_lines(_fields(one) for one in found)
         return

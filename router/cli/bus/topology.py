@@ -1,28 +1,33 @@
-"""`router bus topology`: compare the declared streams of the bus with those of a server."""
+"""`router bus topology` and `schema`: the declared streams of the bus beside those of a server, and the envelope's JSON Schema."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import to_builtins
 
 from router.cli import exit_codes
-from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_json, print_table
-from router.cli.session import open_jetstream, run_client
+from router.cli.command import CommandSession, command, skip_settings
+from router.cli.option_values import read_bytes
+from router.cli.output import print_table
 
 if TYPE_CHECKING:
-    from router.config import Settings
     from router.delivery.topology import Difference, StreamSpec
 
+COLUMNS = ("stream", "subjects", "kept", "window", "state")
 
-def topology(
+CheckFile = Annotated[
+    Path | None, typer.Option("--check", metavar="FILE", help="Check whether this file is an envelope instead; - is standard input.")
+]
+
+
+@command()
+async def topology(
+    session: CommandSession,
     apply: Annotated[bool, typer.Option("--apply", help="Create what is missing, and restore what has drifted.")] = False,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
+) -> int:
     """Show the streams of the bus and how a server's streams differ. Nothing is ever deleted.
 
     Their names and limits come from NATS_STREAM_PREFIX, NATS_MESSAGE_TTL_SECS, NATS_MAX_MSGS_PER_SUBJECT and
@@ -30,34 +35,41 @@ def topology(
 
     Example:  NATS_STREAM_PREFIX=acme router bus topology --apply
     """
-    run_client(nats_url, config, lambda settings: _topology(settings, apply=apply, as_json=as_json))
-
-
-async def _topology(settings: Settings, *, apply: bool, as_json: bool) -> int:
     from router.app.bus import build_bus_settings
     from router.bus.topology import declare_streams
     from router.delivery import topology as delivery
 
-    wanted = declare_streams(build_bus_settings(settings))
-    async with open_jetstream(settings) as jetstream:
-        found = await (delivery.apply if apply else delivery.compare)(jetstream, wanted)
-    if as_json:
-        print_json({"streams": [one.to_json() for one in wanted.streams], "differences": [to_builtins(one) for one in found]})
-    else:
-        print_table(("stream", "subjects", "kept", "window", "state"), (_row(one, found, is_mended=apply) for one in wanted.streams))
-        for difference in found:
-            print(("mended: " if apply else "") + str(difference))
+    wanted = declare_streams(build_bus_settings(session.settings))
+    found = await (delivery.apply if apply else delivery.compare)(await session.open_jetstream(), wanted)
+    fields = {"streams": [one.to_json() for one in wanted.streams], "differences": [to_builtins(one) for one in found]}
+    session.emit_one(fields, lambda: _print_streams(wanted.streams, found, is_mended=apply))
     return exit_codes.OK if apply or not found else exit_codes.NO
 
 
-def _row(stream: StreamSpec, found: list[Difference], *, is_mended: bool) -> tuple[object, ...]:
+@command(skip_settings, has_json=False)
+def schema(session: CommandSession, check: CheckFile = None) -> None:  # noqa: ARG001 - the frame hands it to every command
+    """Print the envelope's JSON Schema, for validators of other languages. Exit status of --check: 0 it is one, 1 it is none.
+
+    Example:  router bus schema > message-envelope.schema.json
+    """
+    from router.contracts.envelope import read_envelope
+    from router.contracts.envelope_schema import envelope_schema_file
+
+    if check is None:
+        print(envelope_schema_file(), end="")
+        return
+    found = read_envelope(read_bytes(check, "--check"))  # raises Malformed, which names the field
+    print(f"{found.message_type} {found.message_id}, version {found.schema_version}, key {found.idempotency_key}")
+
+
+def _print_streams(streams: tuple[StreamSpec, ...], found: list[Difference], *, is_mended: bool) -> None:
+    states = {} if is_mended else {one.name: one.state for one in found}
+    print_table(COLUMNS, (_build_row(one, states.get(one.name, "ok")) for one in streams))
+    for difference in found:
+        print(("mended: " if is_mended else "") + str(difference))
+
+
+def _build_row(stream: StreamSpec, state: str) -> tuple[object, ...]:
     from router.operations.doctor.words import span
 
-    state = next((one.state for one in found if one.name == stream.name), "ok")
-    return (
-        stream.name,
-        ", ".join(stream.subjects),
-        span(stream.max_age),
-        span(stream.duplicate_window),
-        "ok" if is_mended else state,
-    )
+    return (stream.name, ", ".join(stream.subjects), span(stream.max_age), span(stream.duplicate_window), state)

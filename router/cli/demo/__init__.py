@@ -11,35 +11,27 @@ printing     tables for people, JSON lines for programs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from router.cli import exit_codes
-from router.cli.options import AsJson
-
-if TYPE_CHECKING:
-    from router.cli.demo.printing import DemoPrinter
+from router.cli.command import CommandSession, command, skip_settings
 
 __all__ = ["demo"]
 
 
-def demo(as_json: AsJson = False) -> None:
+@command(skip_settings)
+async def demo(session: CommandSession) -> int:
     """Start a router and a worker on a NATS server of its own: decisions, the whole circle, dead letters, a replay.
 
     Exit status: 0 every check passed, 1 one did not.
 
     Example:  router demo
     """
-    from router.cli.demo.printing import JsonPrinter, TablePrinter
-
-    exit_codes.run(_play(JsonPrinter() if as_json else TablePrinter()))
-
-
-async def _play(telling: DemoPrinter) -> int:
     from router.cli.demo.chapters import play_decisions, play_repair, play_round_trip
     from router.cli.demo.environment import open_environment
+    from router.cli.demo.printing import JsonPrinter, TablePrinter
     from router.cli.demo.requests import check_counters
     from router.operations.observability import configure
 
+    telling = JsonPrinter() if session.as_json else TablePrinter()
     configure("error")
     problems: list[str] = []
     async with open_environment() as stage:

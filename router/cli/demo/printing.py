@@ -10,7 +10,7 @@ import orjson
 from rich.text import Text
 
 from router.app import Ready
-from router.cli.dead_letter import build_panel
+from router.cli.dead_letter import print_dead_letter
 from router.cli.demo.recorder import ObservedMessage
 from router.cli.demo.requests import Counters, DemoCall
 from router.cli.exit_codes import complain
@@ -56,7 +56,7 @@ class TablePrinter:
         if error is not None:
             self._console.print(Text(f"  {error.code}: {error.message}\n", style="yellow"))
         if letter is not None:
-            self._console.print(build_panel(letter))
+            print_dead_letter(letter)
 
     def print_steps(self, title: str, says: str, way: Sequence[ObservedMessage]) -> None:
         self._print_heading(title, says)

@@ -8,32 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
+from router.cli.command import CommandSession, command
 from router.cli.dlq.editor import edit_payload
-from router.cli.dlq.selection import (
-    All,
-    DeadLetterSelection,
-    Of,
-    Reason,
-    Sequences,
-    Since,
-    Subject,
-    Tenant,
-    load_system_settings,
-    make_filter,
-)
-from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_json, print_lines, print_table, show_progress
-from router.cli.session import open_jetstream
+from router.cli.dlq.selection import All, DeadLetterSelection, Reason, Sequences, Since, Subject, Tenant, load_system_settings, make_filter
+from router.cli.output import print_lines, print_table, show_progress
 
 if TYPE_CHECKING:
-    from router.config import Settings
-    from router.delivery.api import JetStream
     from router.operations.deadletters import NotReplayed, ReplayOptions, ReplayReport
 
 SOME = 20  # sequences shown of each cause
 
 
-def replay(
+@command(load_system_settings)
+async def replay(
+    session: CommandSession,
     sequences: Sequences = None,
     *,
     subject: Subject = None,
@@ -48,11 +36,7 @@ def replay(
     forget: Annotated[
         bool, typer.Option("--forget-interrupted", help="Continue, although what a killed replay sent long ago is no longer known.")
     ] = False,
-    of: Of = "router",
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
+) -> int:
     """Publish the messages of dead letters again, where they failed; a dead letter is removed once its message is proven to be stored.
 
     It may be killed at any moment: run it again, and every message is sent once. A message that is still wrong fails again and becomes
@@ -60,65 +44,53 @@ def replay(
 
     Example:  router dlq replay --reason maxdeliver_exhausted --since 2h --rate 500
     """
+    from router.operations.deadletters import ReplayOptions, ReplayRate
+    from router.operations.deadletters import replay as send_again
+
     chosen = DeadLetterSelection(sequences, make_filter(subject, reason, tenant, since), is_all=every)
     if edit and len(chosen.sequences) != 1:
         raise typer.BadParameter("--edit takes the number of one dead letter")
-    with exit_codes.report_errors():
-        settings = load_system_settings(of, nats_url, config)
-    how = _make_options(settings, max_replays)
+    settings = session.settings
+    bucket, stream = settings.buckets.assignments_known.name, settings.streams.dlq.name
+    options = ReplayOptions(subject_pattern=settings.dlq.subject_pattern, assignments=bucket, max_replays=max_replays)
     if dry_run:
-        exit_codes.run(_rehearse(settings, chosen, how, as_json))
-    exit_codes.run(_replay(settings, chosen, how, rate=rate, edit=edit, forget=forget, as_json=as_json))
-
-
-def _make_options(settings: Settings, max_replays: int) -> ReplayOptions:
-    from router.operations.deadletters import ReplayOptions
-
-    return ReplayOptions(
-        subject_pattern=settings.dlq.subject_pattern, assignments=settings.buckets.assignments_known.name, max_replays=max_replays
-    )
-
-
-async def _replay(
-    settings: Settings, chosen: DeadLetterSelection, how: ReplayOptions, *, rate: float | None, edit: bool, forget: bool, as_json: bool
-) -> int:
-    from router.operations.deadletters import ReplayRate
-    from router.operations.deadletters import replay as send_again
-
-    stream = settings.streams.dlq.name
-    async with open_jetstream(settings) as jetstream:
-        if edit and (how := await _edit_payload(jetstream, stream, chosen.sequences[0], how)).payload is None:
-            return exit_codes.NO
-        letters = chosen.read(jetstream, stream, ReplayRate.handful(rate))
-        with show_progress("replay", is_quiet=as_json) as advance:
-            report = await send_again(jetstream, stream, letters, how, rate=rate, is_forgetful=forget, on_progress=advance)
-    _print_report(report, as_json)
+        return await _rehearse(session, chosen, options)
+    jetstream = await session.open_jetstream()
+    if edit and (options := await _edit_payload(session, chosen.sequences[0], options)).payload is None:
+        return exit_codes.NO
+    letters = chosen.read(jetstream, stream, ReplayRate.handful(rate))
+    with show_progress("replay", is_quiet=session.as_json) as advance:
+        report = await send_again(jetstream, stream, letters, options, rate=rate, is_forgetful=forget, on_progress=advance)
+    causes = [{"cause": cause, "count": count, "sequences": some} for cause, count, some in _count_causes(report.kept)]
+    fields = {"sent": report.sent, "finished": report.finished, "kept": causes, "in_doubt": report.is_in_doubt}
+    session.emit_one(fields, lambda: _print_report(report))
     return exit_codes.OK if report.is_whole else exit_codes.NO
 
 
-async def _edit_payload(jetstream: JetStream, stream: str, sequence: int, how: ReplayOptions) -> ReplayOptions:
+async def _edit_payload(session: CommandSession, sequence: int, options: ReplayOptions) -> ReplayOptions:
     """Return the options with the edited payload; without one if there is nothing to send, which was reported."""
     from msgspec.structs import replace
 
     from router.operations.deadletters import NotReplayed, original_of, show
 
-    letter = await show(jetstream, stream, sequence)
-    original = await original_of(jetstream, letter, how) if letter is not None else NotReplayed(sequence, "there is no such dead letter")
+    jetstream = await session.open_jetstream()
+    letter = await show(jetstream, session.settings.streams.dlq.name, sequence)
+    missing = NotReplayed(sequence, "there is no such dead letter")
+    original = await original_of(jetstream, letter, options) if letter is not None else missing
     if isinstance(original, NotReplayed):
         exit_codes.complain(f"dead letter {sequence}: {original.cause}")
-        return how
-    return replace(how, payload=edit_payload(original.data))
+        return options
+    return replace(options, payload=edit_payload(original.data))
 
 
-async def _rehearse(settings: Settings, chosen: DeadLetterSelection, how: ReplayOptions, as_json: bool) -> int:
+async def _rehearse(session: CommandSession, chosen: DeadLetterSelection, options: ReplayOptions) -> int:
     from router.operations.deadletters import NotReplayed, rehearse
 
-    stream = settings.streams.dlq.name
-    async with open_jetstream(settings) as jetstream:
-        found = [one async for one in rehearse(jetstream, chosen.read(jetstream, stream), how)]
+    jetstream = await session.open_jetstream()
+    found = [one async for one in rehearse(jetstream, chosen.read(jetstream, session.settings.streams.dlq.name), options)]
     kept = [one for one in found if isinstance(one, NotReplayed)]
     going = [one for one in found if not isinstance(one, NotReplayed)]
-    if as_json:
+    if session.as_json:
         print_lines({"subject": one.subject, "id": one.id, "bytes": len(one.data)} for one in going)
         print_lines({"sequence": one.sequence, "kept": one.cause} for one in kept)
     else:
@@ -129,11 +101,7 @@ async def _rehearse(settings: Settings, chosen: DeadLetterSelection, how: Replay
     return exit_codes.NO if kept else exit_codes.OK
 
 
-def _print_report(report: ReplayReport, as_json: bool) -> None:
-    if as_json:
-        causes = [{"cause": cause, "count": count, "sequences": some} for cause, count, some in _count_causes(report.kept)]
-        print_json({"sent": report.sent, "finished": report.finished, "kept": causes, "in_doubt": report.is_in_doubt})
-        return
+def _print_report(report: ReplayReport) -> None:
     if report.finished:
         print(f"{report.finished} dead letters of an interrupted replay were removed: their messages had been sent")
     print(f"{report.sent} sent again, {len(report.kept)} kept")

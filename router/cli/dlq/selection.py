@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from router.cli.options import ConfigFile, NatsUrl
 from router.cli.session import load_settings
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ Of = Annotated[str, typer.Option("--of", metavar="SYSTEM", help="Whose dead lett
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-def load_system_settings(of: str, nats_url: str | None, config: Path | None) -> Settings:
+def load_system_settings(of: Of = "router", nats_url: NatsUrl = None, config: ConfigFile = None) -> Settings:
     """Load the settings, with that system's stream of dead letters instead of the router's. Raises Misconfigured."""
     from router.app.dead_letter_streams import SYSTEMS, select_dead_letters
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import typer
 
 from router.cli.extension.call import call
-from router.cli.extension.change import disable, enable, remove
 from router.cli.extension.check import check
 from router.cli.extension.health import health
-from router.cli.extension.list_show import list_, show
 from router.cli.extension.register import register
+from router.cli.extension.registry import disable, enable, list_, remove, show
 from router.cli.extension.serve import serve, serve_samples
 from router.cli.extension.try_ import try_
 

@@ -11,21 +11,21 @@ import orjson
 import typer
 
 from router.cli import exit_codes
+from router.cli.command import CommandSession, command
 from router.cli.extension.request import request
 from router.cli.extension.store import ExtensionId, open_store
 from router.cli.option_values import read_object, read_text_payload
-from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, printable
-from router.cli.session import open_jetstream, run_client
 
 if TYPE_CHECKING:
-    from router.config import Settings
     from router.routing.extensions import Route
 
 ERROR, ERROR_CODE = "Nats-Service-Error", "Nats-Service-Error-Code"
 
 
-def call(
+@command()
+async def call(
+    session: CommandSession,
     extension_id: ExtensionId,
     *,
     payload: Annotated[str, typer.Option(metavar="JSON|TEXT|@FILE", help="The message's payload; a provider's prompt.")],
@@ -34,41 +34,31 @@ def call(
     type_: Annotated[str, typer.Option("--type", help="The message's type.")] = "chat",
     metadata: Annotated[str, typer.Option(metavar="JSON|@FILE", help="The routing context.")] = "{}",
     timeout_ms: Annotated[int | None, typer.Option(help="Instead of the registry's.", min=10)] = None,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
+) -> int:
     """Call an extension once, and print what it answers and how long it took. No retry, no breaker, no policy.
 
     Exit status: 0 it answered, 1 it answered with an error or is not registered, 3 it did not answer.
 
     Example:  router extension call normalize_text --payload '"  Hello  "'
     """
-    context = read_object(metadata, "--metadata")
-    about = {"tenant_id": tenant, "policy_id": policy, "type": type_, "metadata": context, "timeout_ms": timeout_ms}
-    run_client(nats_url, config, lambda settings: _call(settings, extension_id, read_text_payload(payload), about, as_json))
+    context, content = read_object(metadata, "--metadata"), read_text_payload(payload)
+    about = {"tenant_id": tenant, "policy_id": policy, "type": type_, "metadata": context}
+    route, trace_id = await _find_route(session, extension_id, about), str(uuid.uuid4())
+    body = orjson.dumps(_make_request(route, trace_id, content, about))
+    connection, began = (await session.open_jetstream()).connection, time.perf_counter()
+    headers = {"trace_id": trace_id, "tenant_id": tenant}
+    answer = await request(connection, route.subject, body, headers, timeout_s=(timeout_ms or route.timeout_ms) / 1000)
+    return _print_answer(route, answer.data, answer.headers or {}, (time.perf_counter() - began) * 1000, session.as_json)
 
 
-async def _call(settings: Settings, extension_id: str, payload: object, about: Mapping[str, Any], as_json: bool) -> int:
-    route, trace_id = await _find_route(settings, extension_id, about), str(uuid.uuid4())
-    headers = {"trace_id": trace_id, "tenant_id": about["tenant_id"]}
-    body = orjson.dumps(_make_request(route, trace_id, payload, about))
-    async with open_jetstream(settings) as jetstream:
-        began = time.perf_counter()
-        timeout_s = (about["timeout_ms"] or route.timeout_ms) / 1000
-        answer = await request(jetstream.connection, route.subject, body, headers, timeout_s=timeout_s)
-        latency_ms = (time.perf_counter() - began) * 1000
-    return _print_answer(route, answer.data, answer.headers or {}, latency_ms, as_json)
-
-
-async def _find_route(settings: Settings, extension_id: str, about: Mapping[str, Any]) -> Route:
+async def _find_route(session: CommandSession, extension_id: str, about: Mapping[str, Any]) -> Route:
     from router.routing.extensions import ExtensionRegistry
     from router.services.extension_store import ExtensionNotFound
 
-    async with open_store(settings) as store:
-        entry = (await store.get(extension_id)).entry
+    entry = (await (await open_store(session)).get(extension_id)).entry
     who = {name: about[name] for name in ("tenant_id", "policy_id")}
-    route = ExtensionRegistry([entry]).find(extension_id, kind=entry.kind, environment=settings.extensions.environment, **who)
+    environment = session.settings.extensions.environment
+    route = ExtensionRegistry([entry]).find(extension_id, kind=entry.kind, environment=environment, **who)
     if route is None:
         raise ExtensionNotFound(f"no version of {extension_id!r} is enabled for {who['tenant_id']}/{who['policy_id']}")
     return route
@@ -89,17 +79,12 @@ def _print_answer(route: Route, data: bytes, headers: Mapping[str, str], latency
     code, error = headers.get(ERROR_CODE), headers.get(ERROR)
     answer = _parse_answer(data.decode("utf-8", "replace"))
     if as_json:
-        fields = {
-            "extension_id": route.extension_id,
-            "subject": route.subject,
-            "version": route.version,
-            "latency_ms": round(latency_ms, 3),
-        }
-        print_json({**fields, **({"error_code": code, "error": error} if code else {"answer": answer})})
+        fields = {"extension_id": route.extension_id, "subject": route.subject, "version": route.version}
+        outcome = {"error_code": code, "error": error} if code else {"answer": answer}
+        print_json({**fields, "latency_ms": round(latency_ms, 3), **outcome})
         return exit_codes.NO if code else exit_codes.OK
     if code:
-        exit_codes.complain(printable(f"extension_error: {route.subject} answered {code}: {error}"))
-        return exit_codes.NO
+        return exit_codes.refuse(printable(f"extension_error: {route.subject} answered {code}: {error}"))
     print_json(answer)
     typer.echo(f"{route.subject}, {latency_ms:.1f} ms", err=True)
     return exit_codes.OK

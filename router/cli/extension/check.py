@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from router.cli import exit_codes
+from router.cli.command import CommandSession, command
 from router.cli.option_values import read_object, read_text_payload
-from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_json, print_table
-from router.cli.session import open_jetstream, run_client
+from router.cli.output import print_table
 
 if TYPE_CHECKING:
-    from router.config import Settings
     from router.delivery.connection import Connection
     from router.sdk.extension.contract import ContractCase, Reaction
 
@@ -23,7 +21,9 @@ COLUMNS = ("check", "verdict", "why")
 OK, WARN, FAIL = "ok", "warn", "fail"
 
 
-def check(
+@command()
+async def check(
+    session: CommandSession,
     subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="Where it listens, as beamline.ext.pre.normalize_text.v1.")],
     *,
     type_: Annotated[str | None, typer.Option("--type", help="pre, validator, post or provider. Default: as the subject says.")] = None,
@@ -31,10 +31,7 @@ def check(
     extension_config: Annotated[str, typer.Option(metavar="JSON|@FILE", help="The config that a policy would send.")] = "{}",
     timeout_ms: Annotated[int, typer.Option(help="How long it may take to answer.", min=10, max=60_000)] = 2000,
     strict: Annotated[bool, typer.Option("--strict", help="Treat recommendations as requirements.")] = False,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
+) -> int:
     """Send good requests and bad ones, and check whether the router could use the answers.
 
     Exit status: 0 it can be used, 1 a check failed, 3 no service listens there. The requests come from the tenant contract-check.
@@ -45,22 +42,11 @@ def check(
 
     kind, extension_id = _parse_subject(subject, type_)
     tried = cases(kind, extension_id, read_text_payload(payload), read_object(extension_config, "--extension-config"))
-    run_client(
-        nats_url, config, lambda settings: _check(settings, subject, tried, timeout_s=timeout_ms / 1000, strict=strict, as_json=as_json)
-    )
-
-
-async def _check(settings: Settings, subject: str, tried: Sequence[ContractCase], *, timeout_s: float, strict: bool, as_json: bool) -> int:
-    found = []
-    async with open_jetstream(settings) as jetstream:
-        for case in tried:
-            found.append(await _check_case(jetstream.connection, subject, case, timeout_s, strict))
+    connection = (await session.open_jetstream()).connection
+    found = [await _check_case(connection, subject, case, timeout_ms / 1000, strict) for case in tried]
     is_usable = all(verdict != FAIL for _, verdict, _ in found)
-    if as_json:
-        checks = [{"check": name, "verdict": verdict, "why": why} for name, verdict, why in found]
-        print_json({"subject": subject, "ok": is_usable, "checks": checks})
-    else:
-        print_table(COLUMNS, found)
+    checks = [{"check": name, "verdict": verdict, "why": why} for name, verdict, why in found]
+    session.emit_one({"subject": subject, "ok": is_usable, "checks": checks}, lambda: print_table(COLUMNS, found))
     return exit_codes.OK if is_usable else exit_codes.NO
 
 

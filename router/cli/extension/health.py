@@ -10,11 +10,10 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.broadcast import describe_error
+from router.cli.command import CommandSession, command
 from router.cli.extension.count_services import count_services
 from router.cli.extension.request import request
-from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_json, print_table
-from router.cli.session import open_jetstream, run_client
+from router.cli.output import print_table
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -24,12 +23,10 @@ ROUTER = "router-admin"  # the service that every instance offers
 COLUMNS = ("id", "status", "success", "calls", "failures", "p50 ms", "p95 ms", "p99 ms", "breaker", "services", "nodes")
 
 
-def health(
-    extension_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Only this one.")] = None,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
+@command()
+async def health(
+    session: CommandSession, extension_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Only this one.")] = None
+) -> int:
     """Ask a running router how its extensions performed in the last five minutes, on all its instances.
 
     An extension that no instance called has no status. "services" counts the services that answer now by the NATS service
@@ -39,30 +36,23 @@ def health(
 
     Example:  router extension health
     """
-    run_client(nats_url, config, lambda settings: _health(settings, extension_id, as_json))
-
-
-async def _health(settings: Settings, extension_id: str | None, as_json: bool) -> int:
-    async with open_jetstream(settings) as jetstream:
-        answer = orjson.loads((await request(jetstream.connection, SUBJECT, b"{}", _make_headers(settings), who="no router")).data)
-        services = await count_services(jetstream.connection, [ROUTER, *answer.get("health", {})])
+    connection = (await session.open_jetstream()).connection
+    answer = orjson.loads((await request(connection, SUBJECT, b"{}", _make_headers(session.settings), who="no router")).data)
+    services = await count_services(connection, [ROUTER, *answer.get("health", {})])
     if error := answer.get("error"):
-        exit_codes.complain(describe_error(error))
-        return exit_codes.NO
+        return exit_codes.refuse(describe_error(error))
     found = {name: one for name, one in answer["health"].items() if extension_id in (None, name)}
     if extension_id is not None and not found:
-        exit_codes.complain(f"no extension {extension_id!r} is registered")
-        return exit_codes.NO
-    _print_health(found, services, as_json)
+        return exit_codes.refuse(f"no extension {extension_id!r} is registered")
+    counts = {name: services[name] for name in found}
+    session.emit_one({"health": found, "services": counts}, lambda: _print_health(found, counts))
     _complain_of_missing(services[ROUTER], answer.get("router_node_ids", []))
     return exit_codes.NO if any(one["status"] == "unhealthy" for one in found.values()) else exit_codes.OK
 
 
-def _print_health(found: Mapping[str, Mapping[str, Any]], services: Mapping[str, int], as_json: bool) -> None:
-    if as_json:
-        print_json({"health": found, "services": {name: services[name] for name in found}})
-    elif found:
-        print_table(COLUMNS, (_row(name, one, services[name]) for name, one in sorted(found.items())))
+def _print_health(found: Mapping[str, Mapping[str, Any]], services: Mapping[str, int]) -> None:
+    if found:
+        print_table(COLUMNS, (_build_row(name, one, services[name]) for name, one in sorted(found.items())))
     else:
         print("no extension is registered")
 
@@ -73,7 +63,7 @@ def _complain_of_missing(instances: int, nodes: Sequence[str]) -> None:
         exit_codes.complain(f"{missing} of {instances} instances did not answer in time: the setting admin.peers_wait_ms gives them longer")
 
 
-def _row(name: str, one: Mapping[str, Any], services: int) -> tuple[object, ...]:
+def _build_row(name: str, one: Mapping[str, Any], services: int) -> tuple[object, ...]:
     breaker, found = one.get("circuit_breaker_state"), services or "none found"
     nodes = " ".join(sorted(one.get("nodes", {})))
     if not one["latency_samples"]:

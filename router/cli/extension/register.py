@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import orjson
 import typer
 
 from router.cli import exit_codes
-from router.cli.extension.store import Author, choose_author, open_store
-from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_json
-from router.cli.session import load_settings
-
-if TYPE_CHECKING:
-    from router.config import Settings
+from router.cli.command import CommandSession, command
+from router.cli.extension.store import Author, open_store
+from router.cli.option_values import choose_author, read_bytes, read_json
 
 Document = dict[str, object]
 
 
-def register(
+@command()
+async def register(
+    session: CommandSession,
     file: Annotated[str | None, typer.Argument(metavar="[FILE|-]", help="The entry as JSON; - reads standard input.")] = None,
     *,
     id_: Annotated[str | None, typer.Option("--id", help="The extension's id, instead of a file.")] = None,
@@ -34,10 +29,7 @@ def register(
         int | None, typer.Option(metavar="VERSION", help="Only over this version; 0: only if there is none.", min=0)
     ] = None,
     author: Author = None,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
+) -> int:
     """Register an extension, or replace its entry; every running router uses it within a second.
 
     The same entry again changes nothing. Exit status: 0 it is registered, 1 the entry is wrong or another write came first.
@@ -46,38 +38,25 @@ def register(
     """
     if (file is None) == (id_ is None):
         raise typer.BadParameter("give a FILE, or --id with --type")
-    given = {"timeout_ms": timeout_ms, "retry": retry, "config": _parse_json(config_json)}
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-        document = _read(file) if file is not None else _make_document(id_ or "", type_ or "", subject, given)
-    exit_codes.run(_register(settings, document, choose_author(author), replaces, as_json))
-
-
-async def _register(settings: Settings, document: Document, author: str, replaces: int | None, as_json: bool) -> int:
     from router.routing.extensions import EntryError, parse_entry
+    from router.routing.extensions.parse import read_document
 
+    if file is not None:
+        document = dict(read_document(read_bytes(file, "FILE")))
+    else:
+        config = read_json(config_json, "--extension-config") if config_json is not None else None
+        document = _make_document(id_ or "", type_ or "", subject, {"timeout_ms": timeout_ms, "retry": retry, "config": config})
     try:
         parse_entry(document)
     except EntryError as exc:
         for path, message in exc.errors:
             exit_codes.complain(f"{path}: {message}")
         return exit_codes.NO
-    async with open_store(settings) as store:
-        written = await store.put(document, author=author, replaces=replaces)
-    if as_json:
-        print_json({"id": written.extension_id, "version": written.version, "is_new": written.is_new})
-    else:
-        print(f"{written.extension_id}: version {written.version} " + ("is registered" if written.is_new else "says the same already"))
+    written = await (await open_store(session)).put(document, author=choose_author(author), replaces=replaces)
+    fields = {"id": written.extension_id, "version": written.version, "is_new": written.is_new}
+    outcome = "is registered" if written.is_new else "says the same already"
+    session.emit_one(fields, f"{written.extension_id}: version {written.version} {outcome}")
     return exit_codes.OK
-
-
-def _read(name: str) -> Document:
-    from router.routing.extensions.parse import read_document
-
-    try:
-        return dict(read_document(sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()))
-    except OSError as exc:
-        raise typer.BadParameter(f"{name} cannot be read: {exc.strerror}", param_hint="FILE") from None
 
 
 def _make_document(extension_id: str, kind: str, subject: str | None, given: Document) -> Document:
@@ -90,10 +69,3 @@ def _make_document(extension_id: str, kind: str, subject: str | None, given: Doc
         subject = subject_of(kind, extension_id, "v1")
     document = {"id": extension_id, "type": kind, "subject": subject, **given}
     return {name: value for name, value in document.items() if value is not None}
-
-
-def _parse_json(text: str | None) -> object:
-    try:
-        return orjson.loads(text) if text is not None else None
-    except orjson.JSONDecodeError as exc:
-        raise typer.BadParameter(f"is not JSON: {exc}", param_hint="--extension-config") from None

@@ -14,10 +14,10 @@ import orjson
 import typer
 
 from router.cli import exit_codes
+from router.cli.command import CommandSession, command, skip_settings
 from router.cli.extension.describe_effect import describe_effect
-from router.cli.extension.import_extensions import import_extensions
+from router.cli.import_target import import_extensions
 from router.cli.option_values import read_object, read_text_payload
-from router.cli.options import AsJson
 from router.cli.output import print_json, printable
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 EMPTY = "{}"
 
 
+@command(skip_settings)
 def try_(
+    session: CommandSession,
     target: Annotated[str, typer.Argument(metavar="FILE:FUNCTION", help="The extension; FILE may be a module's name.")],
     *,
     payload: Annotated[str, typer.Option(metavar="JSON|TEXT|@FILE", help="The message's payload; a provider's prompt.")],
@@ -38,8 +40,7 @@ def try_(
     parameters: Annotated[str, typer.Option(metavar="JSON|@FILE", help="A provider's parameters.")] = EMPTY,
     message_type: Annotated[str, typer.Option("--type", help="The message's type.")] = "chat",
     tenant: Annotated[str, typer.Option(help="The tenant of the request.")] = "acme",
-    as_json: AsJson = False,
-) -> None:
+) -> int:
     """Run one extension here, as if the router had called it. No broker is needed.
 
     Exit status: 0 it answered (a rejection is an answer), 1 it failed or what it returned is no answer, 2 it cannot be loaded.
@@ -54,28 +55,25 @@ def try_(
         "message_type": message_type,
         "tenant_id": tenant,
     }
-    with exit_codes.report_errors():
-        found = import_extensions(target)
+    found = import_extensions(target)
     if len(found) != 1:
         raise typer.BadParameter(f"say which one: {', '.join(f'{target}:{one.name}' for one in found)}", param_hint="FILE:FUNCTION")
-    raise typer.Exit(_try(found[0], orjson.dumps(_make_request(found[0], parts)), as_json))
+    return _try(session, found[0], orjson.dumps(_make_request(found[0], parts)))
 
 
-def _try(extension: Extension, data: bytes, as_json: bool) -> int:
+def _try(session: CommandSession, extension: Extension, data: bytes) -> int:
     from router.sdk.extension.results import RequestFailed
 
     began = time.perf_counter()
     try:
         answer = _call(extension, data)
     except RequestFailed as failed:
-        return _print_failure(extension, failed, as_json)
-    latency_ms = round((time.perf_counter() - began) * 1000, 3)
-    meant = describe_effect(extension.kind, extension.id, answer)
-    if as_json:
-        print_json({"answer": orjson.loads(answer), "latency_ms": latency_ms, "router": meant})
-    else:
-        print_json(orjson.loads(answer))
-        print(printable(f"{meant} ({latency_ms:g} ms)"))
+        return _print_failure(extension, failed, session.as_json)
+    latency_ms, fields = round((time.perf_counter() - began) * 1000, 3), orjson.loads(answer)
+    effect = describe_effect(extension.kind, extension.id, answer)
+    session.emit_one({"answer": fields, "latency_ms": latency_ms, "router": effect}, lambda: print_json(fields))
+    if not session.as_json:
+        print(printable(f"{effect} ({latency_ms:g} ms)"))
     return exit_codes.OK
 
 

@@ -9,30 +9,25 @@ from typing import Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.options import AsJson
-from router.cli.output import print_records
+from router.cli.command import CommandSession, command, skip_settings
 
 Remark = tuple[str, str, str, str]  # file, severity, path inside the document, message
 COLUMNS = ("file", "", "where", "what")
+FIELDS = ("file", "severity", "path", "message")
 
 
+@command(skip_settings)
 def lint(
+    session: CommandSession,
     path: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="A policy, or a directory of <tenant>/<policy>.json.", exists=True)],
-    as_json: AsJson = False,
-) -> None:
+) -> int:
     """Check policies: errors keep a policy from being used, warnings look wrong. Exit status: 1 when there is an error.
 
     Example:  router policy lint ./policies
     """
     remarks = [remark for file, name in _list_documents(path) for remark in _check_document(file, name)]
-    print_records(
-        (dict(zip(("file", "severity", "path", "message"), remark, strict=True)) for remark in remarks),
-        COLUMNS,
-        remarks,
-        empty="nothing to say against it",
-        as_json=as_json,
-    )
-    raise typer.Exit(exit_codes.NO if any(severity == "error" for _, severity, _, _ in remarks) else exit_codes.OK)
+    session.emit(remarks, COLUMNS, tuple, lambda remark: dict(zip(FIELDS, remark, strict=True)), empty="nothing to say against it")
+    return exit_codes.NO if any(severity == "error" for _, severity, _, _ in remarks) else exit_codes.OK
 
 
 def _list_documents(path: Path) -> Iterator[tuple[Path, str]]:

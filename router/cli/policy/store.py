@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import getpass
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from router.cli import exit_codes
 from router.cli.output import print_json
-from router.cli.session import open_jetstream
 
 if TYPE_CHECKING:
-    from router.config import Settings
+    from router.cli.session import CommandSession
     from router.routing.policy import PolicyError
     from router.services.policy_store import PolicyStore
 
@@ -23,23 +19,12 @@ Name = Annotated[str, typer.Argument(metavar="POLICY", help="The policy's id.")]
 Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for the history. Default: your login name.")]
 
 
-@asynccontextmanager
-async def open_store(settings: Settings) -> AsyncIterator[PolicyStore]:
+async def open_store(session: CommandSession) -> PolicyStore:
     """Open the store. Raises BrokerUnavailable."""
     from router.delivery.buckets.documents import DocumentBucket
     from router.services.policy_store import PolicyStore
 
-    async with open_jetstream(settings) as jetstream:
-        yield PolicyStore(DocumentBucket(jetstream, settings.buckets.policies.name))
-
-
-def choose_author(given: str | None) -> str:
-    if given is not None:
-        return given
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # the user's number has no name, as in a container
-        return "unknown"
+    return PolicyStore(DocumentBucket(await session.open_jetstream(), session.settings.buckets.policies.name))
 
 
 def refuse(exc: PolicyError, file: str, as_json: bool) -> int:

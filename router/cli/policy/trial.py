@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from router.cli.output import print_json, print_table
+from router.cli.output import print_table
 
 Compared = Mapping[str, Any]  # one recorded request, as `try_policy` returns it
 Pair = tuple[str, str]
@@ -65,10 +65,9 @@ def print_trial(found: PolicyTrial) -> None:
     print(f"{'. '.join(_list_sentences(found))}.")
 
 
-def print_trial_json(found: PolicyTrial) -> None:
+def list_trial_fields(found: PolicyTrial) -> dict[str, object]:
     pairs = [{"before": before, "after": after, "requests": count} for (before, after), count in found.pairs.items()]
-    fields = {name: getattr(found, name) for name in found.__struct_fields__}
-    print_json({**fields, "pairs": pairs})
+    return {**{name: getattr(found, name) for name in found.__struct_fields__}, "pairs": pairs}
 
 
 def _row(one: Compared) -> tuple[object, ...]:

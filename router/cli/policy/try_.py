@@ -10,14 +10,12 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.broadcast import ask_all_instances, report_failure
-from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_json, print_table, printable
+from router.cli.command import CommandSession, command
+from router.cli.output import print_table, printable
 from router.cli.policy.store import refuse
-from router.cli.policy.trial import combine_answers, print_trial, print_trial_json
-from router.cli.session import open_jetstream, run_client
+from router.cli.policy.trial import combine_answers, list_trial_fields, print_trial
 
 if TYPE_CHECKING:
-    from router.config import Settings
     from router.contracts.request import RouteRequest
     from router.routing.policy import ParsedPolicy, Policy
 
@@ -30,7 +28,9 @@ JsonFile = Annotated[
 ]
 
 
-def try_(
+@command()
+async def try_(
+    session: CommandSession,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The candidate.", exists=True, dir_okay=False)],
     *,
     tenant: Annotated[str | None, typer.Option(help="The tenant of the policy. Default: the name of FILE's directory.")] = None,
@@ -39,11 +39,8 @@ def try_(
         int | None, typer.Option(metavar="N", help="Compare with the last N recorded decisions of a running router.", min=1, max=MAX_CASES)
     ] = None,
     request: JsonFile = None,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for the instances.", min=0.001)] = 5.0,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
+    timeout_s: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for the instances.", min=0.001)] = 5.0,
+) -> int:
     """Try a policy before it is written. Nothing is stored.
 
     --against N: the candidate decides again what every instance recorded last (the setting `recorder.tenants`). The random draw
@@ -56,10 +53,10 @@ def try_(
     """
     if (against is None) == (request is None):
         raise typer.BadParameter("give --against N or --request FILE")
-    candidate = _read_candidate(file, tenant or file.resolve().parent.name, policy or file.stem, as_json)
+    candidate = _read_candidate(file, tenant or file.resolve().parent.name, policy or file.stem, session.as_json)
     if request is not None:
-        raise typer.Exit(_decide(candidate.policy, _read_request(request), as_json))
-    run_client(nats_url, config, lambda settings: _compare(settings, candidate, against or 1, timeout, as_json, is_guessed=tenant is None))
+        return _decide(session, candidate.policy, _read_request(request))
+    return await _compare(session, candidate, against or 1, timeout_s, is_guessed=tenant is None)
 
 
 def _read_candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPolicy:
@@ -76,22 +73,20 @@ def _read_candidate(file: Path, tenant: str, policy: str, as_json: bool) -> Pars
     return parsed
 
 
-async def _compare(settings: Settings, candidate: ParsedPolicy, against: int, timeout_s: float, as_json: bool, *, is_guessed: bool) -> int:
+async def _compare(session: CommandSession, candidate: ParsedPolicy, against: int, timeout_s: float, *, is_guessed: bool) -> int:
     """`is_guessed`: the tenant is the directory's name, not an option."""
     from router.operations.admin.service import ADMIN
 
     owner, name = candidate.policy.tenant_id, candidate.policy.policy_id
     asked = {"tenant_id": owner, "policy_id": name, "policy": candidate.document, "against": against}
-    async with open_jetstream(settings) as jetstream:
-        answers = await ask_all_instances(jetstream.connection, ADMIN + TRY_SERVICE, asked, settings, timeout_s)
+    answers = await ask_all_instances(session, ADMIN + TRY_SERVICE, asked, timeout_s)
     if not answers.good:
         return report_failure(answers)
     found = combine_answers(answers.good, against, answers.missing)
     if found.total == 0:
         is_recorded = any(answer["is_recorded"] for answer in answers.good)
-        exit_codes.complain(_describe_empty(owner, name, is_recorded=is_recorded, is_guessed=is_guessed))
-        return exit_codes.NO
-    (print_trial_json if as_json else print_trial)(found)
+        return exit_codes.refuse(_describe_empty(owner, name, is_recorded=is_recorded, is_guessed=is_guessed))
+    session.emit_one(list_trial_fields(found), lambda: print_trial(found))
     return exit_codes.NO if found.changed else exit_codes.OK
 
 
@@ -118,7 +113,7 @@ def _read_request(file: Path) -> RouteRequest:
     return asked
 
 
-def _decide(policy: Policy, request: RouteRequest, as_json: bool) -> int:
+def _decide(session: CommandSession, policy: Policy, request: RouteRequest) -> int:
     """Decide as a router does that has no figures of the providers yet."""
     from msgspec import to_builtins
 
@@ -130,9 +125,8 @@ def _decide(policy: Policy, request: RouteRequest, as_json: bool) -> int:
     trace: list[TraceStep] = []
     answer = evaluate(policy, request, now=0.0, trace=trace)
     fields = encode_answer(answer)
-    if as_json:
-        print_json({**fields, "trace": to_builtins(trace)})
-    else:
-        print_table(STEPS, ((step.stage, step.subject, step.verdict) for step in trace))
+    rows = [(step.stage, step.subject, step.verdict) for step in trace]
+    session.emit_one({**fields, "trace": to_builtins(trace)}, lambda: print_table(STEPS, rows))
+    if not session.as_json:
         print(printable(describe_answer(fields)))
     return exit_codes.OK if isinstance(answer, Decision) else exit_codes.NO

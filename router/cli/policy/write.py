@@ -2,56 +2,59 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from router.cli import exit_codes
-from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_json
-from router.cli.policy.store import Author, Name, Tenant, choose_author, open_store, refuse
-from router.cli.session import load_settings, run_client
+from router.cli.command import CommandSession, command
+from router.cli.option_values import choose_author, read_bytes
+from router.cli.policy.store import Author, Name, Tenant, open_store, refuse
 
-if TYPE_CHECKING:
-    from router.config import Settings
-
-STDIN = Path("-")
 Replaces = Annotated[int | None, typer.Option("--replaces", metavar="VERSION", help="The version that you saw and replace.", min=1)]
 
 
-def put(
+@command()
+async def put(
+    session: CommandSession,
     tenant: Tenant,
     name: Name,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The document; - reads standard input.", dir_okay=False)],
     *,
     replaces: Replaces = None,
     author: Author = None,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
+) -> int:
     """Write a policy: every router uses it within a second. Without --replaces there must be none yet.
 
     Exit status: 0 it is in force, 1 refused: the document is wrong, or another write came first.
 
     Example:  router policy put acme default ./default.json --replaces 3
     """
-    with exit_codes.report_errors():
-        settings, document = load_settings(nats_url, config), _read(file)
-    exit_codes.run(_put(settings, (tenant, name), file, document, replaces=replaces, author=choose_author(author), as_json=as_json))
+    from router.routing.policy import PolicyError, lint
+    from router.services.policy_check import check_policy
+
+    document = read_bytes(file, "FILE")
+    try:
+        parsed = check_policy(document, tenant, name)
+        version = await (await open_store(session)).put(tenant, name, document, replaces=replaces, author=choose_author(author))
+    except PolicyError as exc:
+        return refuse(exc, str(file), session.as_json)
+    warnings = [{"path": found.path, "message": found.message} for found in (*parsed.warnings, *lint(parsed.policy))]
+    for warning in warnings:
+        exit_codes.complain(f"{file}: {warning['path']}: {warning['message']}")
+    _emit_version(session, tenant, name, version, "in force", warnings=warnings)
+    return exit_codes.OK
 
 
-def rollback(
+@command()
+async def rollback(
+    session: CommandSession,
     tenant: Tenant,
     name: Name,
     *,
     to: Annotated[int, typer.Option("--to", metavar="VERSION", help="The version to go back to; `history` lists them.", min=1)],
     author: Author = None,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
 ) -> None:
     """Write an earlier version again, as a new one. Works for a deleted policy too.
 
@@ -59,72 +62,22 @@ def rollback(
 
     Example:  router policy rollback acme default --to 3
     """
-    run_client(nats_url, config, lambda settings: _rollback(settings, (tenant, name), to, choose_author(author), as_json))
+    version = await (await open_store(session)).rollback(tenant, name, to, author=choose_author(author))
+    _emit_version(session, tenant, name, version, f"in force, as version {to} was", rolled_back_to=to)
 
 
-def delete(
-    tenant: Tenant,
-    name: Name,
-    *,
-    replaces: Replaces = None,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
+@command()
+async def delete(session: CommandSession, tenant: Tenant, name: Name, *, replaces: Replaces = None) -> None:
     """Delete a policy: requests for it use the shared one, or get none. Its history stays, `rollback` restores it.
 
     Exit status: 0 it is deleted, 1 there is none, or its version is not the one of --replaces.
 
     Example:  router policy delete acme trial
     """
-    run_client(nats_url, config, lambda settings: _delete(settings, (tenant, name), replaces, as_json))
+    version = await (await open_store(session)).delete(tenant, name, replaces=replaces)
+    _emit_version(session, tenant, name, version, "deleted", deleted=True)
 
 
-async def _put(
-    settings: Settings, key: tuple[str, str], file: Path, document: bytes, *, replaces: int | None, author: str, as_json: bool
-) -> int:
-    from router.routing.policy import PolicyError, lint
-    from router.services.policy_check import check_policy
-
-    try:
-        parsed = check_policy(document, *key)
-        async with open_store(settings) as store:
-            version = await store.put(*key, document, replaces=replaces, author=author)
-    except PolicyError as exc:
-        return refuse(exc, str(file), as_json)
-    warnings = [{"path": found.path, "message": found.message} for found in (*parsed.warnings, *lint(parsed.policy))]
-    for warning in warnings:
-        exit_codes.complain(f"{file}: {warning['path']}: {warning['message']}")
-    _print_version(key, version, "in force", as_json, warnings=warnings)
-    return exit_codes.OK
-
-
-async def _rollback(settings: Settings, key: tuple[str, str], to: int, author: str, as_json: bool) -> int:
-    async with open_store(settings) as store:
-        version = await store.rollback(*key, to, author=author)
-    _print_version(key, version, f"in force, as version {to} was", as_json, rolled_back_to=to)
-    return exit_codes.OK
-
-
-async def _delete(settings: Settings, key: tuple[str, str], replaces: int | None, as_json: bool) -> int:
-    async with open_store(settings) as store:
-        version = await store.delete(*key, replaces=replaces)
-    _print_version(key, version, "deleted", as_json, deleted=True)
-    return exit_codes.OK
-
-
-def _read(file: Path) -> bytes:
-    from router.core.errors import Misconfigured
-
-    try:
-        return sys.stdin.buffer.read() if file == STDIN else file.read_bytes()
-    except OSError as exc:
-        raise Misconfigured(str(file), f"cannot be read: {exc.strerror}") from exc
-
-
-def _print_version(key: tuple[str, str], version: int, what: str, as_json: bool, **facts: object) -> None:
-    tenant, name = key
-    if as_json:
-        print_json({"ok": True, "tenant": tenant, "policy": name, "version": version, **facts})
-    else:
-        print(f"{tenant}/{name} version {version}: {what}")
+def _emit_version(session: CommandSession, tenant: str, name: str, version: int, outcome: str, **facts: object) -> None:
+    fields = {"ok": True, "tenant": tenant, "policy": name, "version": version, **facts}
+    session.emit_one(fields, f"{tenant}/{name} version {version}: {outcome}")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import typer
 
 from router.cli.usage.backfill import backfill
-from router.cli.usage.compact import compact
 from router.cli.usage.generate import generate
 from router.cli.usage.ingest import ingest
 from router.cli.usage.reconcile import reconcile
 from router.cli.usage.report import report
-from router.cli.usage.schema import schema
 from router.cli.usage.seal import seal
+from router.cli.usage.tables import compact, schema
 
 usage = typer.Typer(no_args_is_help=True, help="Usage: the stream into tables, reports from them, exact sums.", rich_markup_mode="rich")
 

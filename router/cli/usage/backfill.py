@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import to_builtins
 
 from router.cli import exit_codes
-from router.cli.options import AsJson
-from router.cli.output import build_grid, open_console, print_json
+from router.cli.command import CommandSession, command, skip_settings
+from router.cli.output import build_grid, open_console
 from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, open_warehouse
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ Yes = Annotated[bool, typer.Option("--yes", help="Write without asking.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the difference.")]
 
 
+@command(skip_settings)
 def backfill(
+    session: CommandSession,
     *,
     first: FirstDay,
     last: LastDay = None,
@@ -34,23 +37,22 @@ def backfill(
     dry_run: DryRun = False,
     master: Master = None,
     warehouse: WarehouseAt = WAREHOUSE,
-    as_json: AsJson = False,
-) -> None:
+) -> int:
     """Make silver and gold of these days again from bronze. Without a difference nothing is written.
 
     Exit status: 0 no difference, or it was written; 1 there is one, and it was not written.
 
     Example:  router usage backfill --from 2026-11-01 --to 2026-11-03 --dry-run
     """
-    with exit_codes.report_errors():
-        at = open_warehouse(warehouse)
-        with _open_backfill(at, first.date(), (last or first).date(), master) as (work, found):
-            _show(found, as_json)
-            is_mended = found.is_none or (not dry_run and (yes or (not as_json and typer.confirm("Write it?"))))
-            if is_mended and not found.is_none:
-                with _show_status("writing"):
-                    work.apply()
-    raise typer.Exit(exit_codes.OK if is_mended else exit_codes.NO)
+    at = open_warehouse(warehouse)
+    with _open_backfill(at, first.date(), (last or first).date(), master) as (work, found):
+        fields = {**to_builtins(found), "cost_now": f"{found.cost_now:.9f}", "cost_then": f"{found.cost_then:.9f}"}
+        session.emit_one(fields, lambda: _print_difference(found, fields))
+        is_mended = found.is_none or (not dry_run and (yes or (not session.as_json and typer.confirm("Write it?"))))
+        if is_mended and not found.is_none:
+            with _show_status("writing"):
+                work.apply()
+    return exit_codes.OK if is_mended else exit_codes.NO
 
 
 @contextmanager
@@ -76,13 +78,8 @@ def _show_status(what: str) -> Status:
     return Console(stderr=True).status(what)
 
 
-def _show(found: BackfillDifference, as_json: bool) -> None:
-    from msgspec import to_builtins
-
-    fields = {**to_builtins(found), "cost_now": f"{found.cost_now:.9f}", "cost_then": f"{found.cost_then:.9f}"}
-    if as_json:
-        print_json(fields)
-    elif found.is_none:
+def _print_difference(found: BackfillDifference, fields: Mapping[str, object]) -> None:
+    if found.is_none:
         print("no difference: the tables are what bronze gives")
     else:
         open_console().print(build_grid((name.replace("_", " "), value) for name, value in fields.items()))

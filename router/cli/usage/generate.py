@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
-from router.cli import exit_codes
-from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import build_grid, open_console, print_json, show_progress
-from router.cli.session import load_settings, open_jetstream
+from router.cli.command import CommandSession, command
+from router.cli.output import build_grid, open_console, show_progress
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -28,7 +26,9 @@ Until = Annotated[int | None, typer.Option(metavar="MS", help="The last event's 
 TruthFile = Annotated[Path, typer.Option(metavar="FILE", help="Where the exact truth is written, as JSON.", dir_okay=False)]
 
 
-def generate(
+@command()
+async def generate(
+    session: CommandSession,
     *,
     events: Events,
     duplicates: Share = 0.02,
@@ -40,9 +40,6 @@ def generate(
     seed: Seed = None,
     until: Until = None,
     truth: TruthFile = Path("usage-truth.json"),
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
 ) -> None:
     """Fill the usage stream for a trial, with duplicates, late, conflicting and malformed events. Never on a stream that is billed from.
 
@@ -53,34 +50,25 @@ def generate(
     from random import SystemRandom
 
     from router.core.clock import now_ms
-    from router.lake.generate import Load, LoadPlan
+    from router.lake.generate import Load, LoadPlan, fill
 
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-        plan = LoadPlan(
-            events=events,
-            duplicates=duplicates,
-            late=late,
-            malformed=malformed,
-            conflicts=conflicts,
-            tenants=tenants,
-            days=days,
-            until_ms=now_ms() if until is None else until,
-            seed=SystemRandom().randrange(1 << 32) if seed is None else seed,
-        )
-    exit_codes.run(_generate(settings, Load(plan), truth, as_json))
-
-
-async def _generate(settings: Settings, load: Load, file: Path, as_json: bool) -> int:
-    from router.lake.generate import fill
-
-    stream = settings.streams.usage.name
-    async with open_jetstream(settings) as jetstream:
-        await _make_missing(jetstream, settings, stream)
-        with show_progress("filling", is_quiet=as_json) as advance:
-            filled = await fill(jetstream, load, stream, advance)
-    _show(_write_figures(load, filled, file), as_json)
-    return exit_codes.OK
+    plan = LoadPlan(
+        events=events,
+        duplicates=duplicates,
+        late=late,
+        malformed=malformed,
+        conflicts=conflicts,
+        tenants=tenants,
+        days=days,
+        until_ms=now_ms() if until is None else until,
+        seed=SystemRandom().randrange(1 << 32) if seed is None else seed,
+    )
+    load, stream, jetstream = Load(plan), session.settings.streams.usage.name, await session.open_jetstream()
+    await _make_missing(jetstream, session.settings, stream)
+    with show_progress("filling", is_quiet=session.as_json) as advance:
+        filled = await fill(jetstream, load, stream, advance)
+    figures = _write_figures(load, filled, truth)
+    session.emit_one(figures, lambda: open_console().print(build_grid((name.replace("_", " "), one) for name, one in figures.items())))
 
 
 async def _make_missing(jetstream: JetStream, settings: Settings, stream: str) -> None:
@@ -102,10 +90,3 @@ def _write_figures(load: Load, filled: FillResult, file: Path) -> dict[str, obje
     file.write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
     counts = {name: value for name, value in counted.items() if name not in ("rows", "conflict_ids")}
     return {**to_builtins(filled), **counts, "seed": load.plan.seed, "truth": str(file)}
-
-
-def _show(figures: dict[str, object], as_json: bool) -> None:
-    if as_json:
-        print_json(figures)
-    else:
-        open_console().print(build_grid((name.replace("_", " "), value) for name, value in figures.items()))

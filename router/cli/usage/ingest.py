@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import exit_codes
-from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.command import CommandSession, command
 from router.cli.output import build_grid, open_console, print_json, print_lines
-from router.cli.session import load_settings
 from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt
 from router.cli.usage.source import make_bounds, make_source_options, read_source_options
 
@@ -34,16 +32,15 @@ Rows = Annotated[int, typer.Option(metavar="N", help="Messages in a micro-batch,
 OnLoss = Annotated[bool, typer.Option("--fail-on-data-loss/--accept-data-loss", help="End if messages were lost, or go on without them.")]
 
 
+@command()
 def ingest(
+    session: CommandSession,
     *,
     continuous: Continuous = False,
     max_rows: Rows = 500_000,
     fail_on_data_loss: OnLoss = True,
     master: Master = None,
     warehouse: WarehouseAt = WAREHOUSE,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
 ) -> None:
     """Read the usage stream into the warehouse. Each micro-batch counts completely or not at all, once, whatever process dies.
 
@@ -53,16 +50,9 @@ def ingest(
 
     Example:  router usage ingest --warehouse usage --nats-url nats://localhost:4222
     """
-    with exit_codes.report_errors():
-        settings = load_settings(nats_url, config)
-        _run(settings, warehouse, master, as_json, continuous=continuous, max_rows=max_rows, fails_on_loss=fail_on_data_loss)
-
-
-def _run(
-    settings: Settings, warehouse: str, master: str | None, as_json: bool, *, continuous: bool, max_rows: int, fails_on_loss: bool
-) -> None:
     from router.lake.session import check_spark, create_session
 
+    settings = session.settings
     check_spark()
     stream = settings.streams.usage.name
     _check_broker(settings, stream)
@@ -70,9 +60,9 @@ def _run(
     try:
         from router.lake.jobs.ingest import IngestJob
 
-        source = {**make_source_options(settings.nats, stream), "failOnDataLoss": str(fails_on_loss).lower()}
+        source = {**make_source_options(settings.nats, stream), "failOnDataLoss": str(fail_on_data_loss).lower()}
         job = IngestJob(warehouse=warehouse, source=source, continuous=continuous, max_rows=max_rows, bounds=make_bounds(settings))
-        _watch(spark, job, as_json)
+        _watch(spark, job, session.as_json)
     finally:
         spark.stop()
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import build_cell, build_table, open_console, print_json
-from router.cli.session import load_settings
+from router.cli.command import CommandSession, command
+from router.cli.output import build_cell, build_table, open_console
 from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
 from router.cli.usage.source import read_source_options
 
@@ -25,37 +24,26 @@ Offline = Annotated[bool, typer.Option("--offline", help="Only the tables: no br
 NoResults = Annotated[bool, typer.Option("--no-results", help="Do not compare the workers' results.")]
 
 
+@command()
 def reconcile(
+    session: CommandSession,
     *,
     warehouse: WarehouseAt = WAREHOUSE,
     offline: Offline = False,
     no_results: NoResults = False,
-    nats_url: NatsUrl = None,
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-) -> None:
+) -> int:
     """Compare the stream with bronze, bronze with the tables made of it, silver with gold, and results with usage, exactly.
 
     Each difference is named: sequences, event ids, groups. Exit status: 0 all agree, 1 something differs, 3 no broker answers.
 
     Example:  router usage reconcile --warehouse ./usage --json
     """
-    with exit_codes.report_errors():
-        found = open_warehouse(warehouse)
-        account = (
-            _compare_offline(found) if offline else _compare_with_broker(found, load_settings(nats_url, config), has_results=not no_results)
-        )
-        if as_json:
-            print_json(account.to_json())
-        else:
-            _show(account)
-    raise typer.Exit(exit_codes.OK if account.is_right else exit_codes.NO)
-
-
-def _compare_offline(found: Warehouse) -> Reconciliation:
+    found = open_warehouse(warehouse)
     from router.lake.reconcile import reconcile as compare
 
-    return compare(found)
+    account = compare(found) if offline else _compare_with_broker(found, session.settings, has_results=not no_results)
+    session.emit_one(account.to_json(), lambda: _print_checks(account))
+    return exit_codes.OK if account.is_right else exit_codes.NO
 
 
 def _compare_with_broker(found: Warehouse, settings: Settings, *, has_results: bool) -> Reconciliation:
@@ -86,7 +74,7 @@ def _open_result_streams(settings: Settings) -> ResultStreams | None:
         return None
 
 
-def _show(account: Reconciliation) -> None:
+def _print_checks(account: Reconciliation) -> None:
     open_console().print(
         build_table(("check", "verdict", "found"), ((check.name, _verdict(check), check.says) for check in account.checks))
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.options import AsJson
+from router.cli.command import CommandSession, command, skip_settings
 from router.cli.output import show_progress
 from router.cli.usage.options import WAREHOUSE, AsOfCommit, Master, WarehouseAt, open_warehouse
 from router.cli.usage.print_report import print_report
@@ -45,7 +45,9 @@ Page = Annotated[
 AsCsv = Annotated[bool, typer.Option("--csv", help="CSV for spreadsheets.")]
 
 
+@command(skip_settings)
 def report(
+    session: CommandSession,
     *,
     warehouse: WarehouseAt = WAREHOUSE,
     by: ByNames = None,
@@ -57,29 +59,26 @@ def report(
     master: Master = None,
     html: Page = None,
     as_csv: AsCsv = False,
-    as_json: AsJson = False,
-) -> None:
+) -> int:
     """Report usage: counts, exact costs, percentiles (within 1 %), error rates. Only --engine spark starts a JVM.
 
     Exit status: 0 there is usage, 1 there is none.
 
     Example:  router usage report --warehouse ./usage --day 2026-11-20 --by tenant,provider --html usage.html
     """
-    with exit_codes.report_errors():
-        found = open_warehouse(warehouse)
-        from router.lake.report import DIMENSIONS, UsageQuery, make_report, parse_days, parse_dimensions
+    found, is_for_programs = open_warehouse(warehouse), session.as_json or as_csv
+    from router.lake.report import DIMENSIONS, UsageQuery, make_report, parse_days, parse_dimensions
 
-        names = by or (",".join(DIMENSIONS) if as_json or as_csv else DEFAULT_DIMENSIONS)
-        wanted = parse_dimensions(names.split(","))
-        query = UsageQuery(
-            by=_choose_columns(wanted, html), days=parse_days(day or ()), tenants=tuple(tenant or ()), providers=tuple(provider or ())
-        )
-        parts = _read_parts(found, query, as_of_commit, engine, master, is_quiet=as_json or as_csv)
-        made = make_report(parts, wanted)
-        if html is not None:
-            _write_page(html, parts, query, min(as_of_commit or found.head(), found.head()))
-        print_report(made, as_json=as_json, as_csv=as_csv)
-    raise typer.Exit(exit_codes.OK if made.totals is not None else exit_codes.NO)
+    wanted = parse_dimensions((by or (",".join(DIMENSIONS) if is_for_programs else DEFAULT_DIMENSIONS)).split(","))
+    query = UsageQuery(
+        by=_choose_columns(wanted, html), days=parse_days(day or ()), tenants=tuple(tenant or ()), providers=tuple(provider or ())
+    )
+    parts = _read_parts(found, query, as_of_commit, engine, master, is_quiet=is_for_programs)
+    made = make_report(parts, wanted)
+    if html is not None:
+        _write_page(html, parts, query, min(as_of_commit or found.head(), found.head()))
+    print_report(made, as_json=session.as_json, as_csv=as_csv)
+    return exit_codes.OK if made.totals is not None else exit_codes.NO
 
 
 def _choose_columns(wanted: tuple[str, ...], html: Path | None) -> tuple[str, ...]:
