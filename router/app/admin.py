@@ -29,7 +29,7 @@ from router.services.refused_addresses import note_refused
 log = logs.logger(__name__)
 
 
-def build_admin_station(context: AppContext) -> AdminServer:
+def build_admin_server(context: AppContext) -> AdminServer:
     """The child "admin": every service of docs/operators.md#admin-services."""
     admin = context.settings.admin
     rules = AdminRules(queue_group=admin.queue_group, at_once=admin.at_once, node_id=context.settings.node_id)
