@@ -64,9 +64,8 @@ class BoundedCache(Generic[K, V]):
         return entry.value
 
     def put(self, key: K, value: V, until: float, now: float, *, owner: str = "", weight: int = 1) -> None:
-        before = self._entries.pop(key, None)
-        if before is not None:
-            self._weigh(before.owner, -before.weight)
+        if key in self._entries:  # seldom
+            self.remove(key)
         self._entries[key] = CacheEntry(value, until, owner, weight)
         self._weight += weight  # `_weigh` in place: this is called once a message
         held = self._of_owner.get(owner, 0)
