@@ -11,7 +11,7 @@ from router.contracts.result import RESULT
 from router.contracts.usage import SUBJECT
 from router.contracts.worker import WorkerMessageLimits
 from router.routing.reports import AckRules, AcksHandler, RecentOutcomes, ResultRules, ResultsHandler
-from router.routing.reports.first_results import DAY_S
+from router.routing.reports.result_memory import DAY_S
 from router.services.handler_metrics import AcksMetrics, ResultsMetrics
 from router.services.known_assignments import AckStore
 

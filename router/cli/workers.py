@@ -80,7 +80,7 @@ async def _wait(seconds: float, known: Liveness) -> None:
 
 
 def _build_row(worker: TrackedWorker, condition: WorkerCondition, now: float) -> tuple[object, ...]:
-    from router.operations.doctor.words import share, span
+    from router.operations.doctor.finding import share, span
 
     beat = worker.beat
     load = share(beat.load) if beat.load is not None else None

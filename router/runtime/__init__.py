@@ -16,5 +16,5 @@ The author of an agent implements `adapter`, and gets an `envelope`. The protoco
     thread, store_worker        SQLite's own thread, so that the event loop never waits for a disk
     topology, preparation       streams, filters, durables; created, or refused because they belong to another store
     dead_letters, observer, max_deliver_recovery      dead letters; messages that the server gave up (advisories, and a sweep)
-    hashes, replay, verify, listing, state_entries    the store read again: the same content, the same hash
+    hashes, replay, verify, listing    the store read again: the same content, the same hash
 """

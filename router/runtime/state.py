@@ -2,18 +2,22 @@
 
     get ──> this message's changes ──> the batch's changes so far ──> the store
 
-A message that fails leaves no trace, and costs no savepoint in SQLite: its changes were never written.
+A message that fails leaves no trace, and costs no savepoint in SQLite: its changes were never written. `list_state_entries` lists a
+state for people, also while the agent works.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from router.contracts.codec import write_value
 from router.core.errors import Poison
+from router.runtime.database import open_read_only
 from router.runtime.rows import Memory
 
 MAX_STATE_NAME = 512  # characters
@@ -63,3 +67,23 @@ class StateTransaction:
     def rows(self) -> list[Memory]:
         """The changes of the batch, each name once."""
         return list(self._kept.items())
+
+
+_QUERY = (
+    "SELECT agent, name, value FROM memory WHERE (?1 IS NULL OR name = ?1) AND (?2 IS NULL OR substr(name, 1, length(?2)) = ?2)"
+    " ORDER BY agent, name LIMIT ?3"
+)
+
+
+class StateEntry(Struct, frozen=True):
+    """One value of an agent's state."""
+
+    agent: str
+    name: str
+    value: Any
+
+
+def list_state_entries(path: Path, *, name: str | None = None, prefix: str | None = None, limit: int) -> list[StateEntry]:
+    """Sorted by name; None: any. Raises Misconfigured, StoreFailed."""
+    with open_read_only(path) as db:
+        return [StateEntry(agent, key, orjson.loads(value)) for agent, key, value in db.execute(_QUERY, (name, prefix, limit))]

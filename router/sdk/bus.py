@@ -39,7 +39,7 @@ from router.delivery.storing import open_publisher
 from router.delivery.topology import ConsumerSpec, Difference, Topology
 from router.operations.observability import events, logs
 from router.operations.supervision import Child, Intensity, Supervisor, supervise
-from router.sdk.bus_consumer_logger import BusConsumerLogger
+from router.sdk.consumer_logger import BusConsumerLogger
 from router.sdk.signals import run_until_signal
 
 if TYPE_CHECKING:

@@ -71,7 +71,7 @@ def state(
     from msgspec.structs import asdict
 
     from router.core.masking import shorten
-    from router.runtime.state_entries import list_state_entries
+    from router.runtime.state import list_state_entries
 
     found = list_state_entries(store, name=name, prefix=prefix, limit=limit)
     session.emit(

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from router.operations.doctor.capacity import NEARLY_FULL
 from router.operations.doctor.facts import ConsumerFacts, Facts, StreamFacts
-from router.operations.doctor.finding import Finding, fail, ok, warn
-from router.operations.doctor.words import share, span
+from router.operations.doctor.finding import Finding, fail, ok, share, span, warn
 
 SLOW_S = 10.0
 STUCK_S = 60.0

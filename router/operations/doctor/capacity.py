@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from router.operations.doctor.facts import Facts, StreamFacts
-from router.operations.doctor.finding import Finding, fail, ok, warn
-from router.operations.doctor.words import share, size, span
+from router.operations.doctor.finding import Finding, fail, ok, share, size, span, warn
 
 HISTORY_S = 60.0  # a rate of less than a minute is not reliable
 DAY_S = 24 * 3600.0

@@ -53,7 +53,7 @@ from router.routing.policy import (
     evaluate,
     session_of,
 )
-from router.routing.reports.assignment_lookup import AssignmentLookup
+from router.routing.reports.assignments import AssignmentLookup
 
 TOO_OLD = Refusal(EXPIRED, "The request waited longer than decide.max_age_ms")
 NO_LONGER_AWAITED = Refusal(EXPIRED, "The request waited longer than admission.patience_ms: its answer is no longer waited for")

@@ -17,8 +17,8 @@ from router.contracts.request import RouteRequest
 from router.core.clock import Clock, steady
 from router.routing.extensions.context import PipelineContext
 from router.routing.extensions.entry import POST, PRE, VALIDATOR
-from router.routing.extensions.executed import SKIPPED, ExecutedExtension, executed_text
 from router.routing.extensions.invoke import Invoker
+from router.routing.extensions.modes import SKIPPED, ExecutedExtension, executed_text
 from router.routing.extensions.ports import NULL_METER, ExtensionMeter
 from router.routing.extensions.registry import ExtensionRegistry
 from router.routing.extensions.slots import TOO_MANY_PIPELINES, PipelineSlots

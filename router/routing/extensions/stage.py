@@ -27,10 +27,19 @@ from router.contracts.request import RouteRequest
 from router.core.clock import Clock
 from router.routing.extensions.context import PipelineContext
 from router.routing.extensions.entry import POST, PRE, VALIDATOR
-from router.routing.extensions.executed import ERROR, SKIPPED, WARN, ExecutedExtension
 from router.routing.extensions.failure import EXTENSION_ERROR, NOT_FOUND, ExtensionFailure
 from router.routing.extensions.invoke import ExtensionCall, Invoker
-from router.routing.extensions.modes import PIPELINE_LATE, VALIDATION_REJECTED, ExtensionResult, refusal_of, status_of
+from router.routing.extensions.modes import (
+    ERROR,
+    PIPELINE_LATE,
+    SKIPPED,
+    VALIDATION_REJECTED,
+    WARN,
+    ExecutedExtension,
+    ExtensionResult,
+    refusal_of,
+    status_of,
+)
 from router.routing.extensions.ports import ExtensionMeter
 from router.routing.extensions.registry import ExtensionRegistry
 from router.routing.policy.conditions import NO_VALUE, ConditionInput, match_always

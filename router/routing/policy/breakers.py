@@ -23,8 +23,7 @@ from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady, wall
 from router.routing.breakers import CLOSED, BreakerRules, BreakerSnapshot, BreakerTransition, CircuitBreaker
 from router.routing.breakers.breaker import OnTransition
-from router.routing.policy.breaker_rules import Pair, ProviderRules
-from router.routing.policy.outcomes import ProviderOutcome, classify_outcome
+from router.routing.policy.breaker_rules import Pair, ProviderOutcome, ProviderRules, classify_outcome
 from router.routing.policy.policy import Policy
 
 MAX_WORK_MS = deadline_ms(inf)  # a worker works no longer than this, whatever latency it reports
