@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 
 from router.core import ids
+from router.delivery.buckets.live_bucket import SMALL
+from router.delivery.buckets.versioned_store import MAX_AUTHOR
 from router.routing.policy import SHARED, ParsedPolicy, PolicyError, lint, load_policy
-from router.services.large_documents import SMALL
 
-MAX_AUTHOR = 128
 LEGAL = "is not an id: 1..128 of A-Z a-z 0-9 _ . : - without . or _ in front"
 
 

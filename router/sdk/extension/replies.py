@@ -2,7 +2,7 @@
 
 answer      the bytes that `function_runner` made
 refusal     {error{code, message, field?}}, with Nats-Service-Error-Code and Nats-Service-Error
-stream      pieces until the last one, or until the subscriber is gone (`delivery.calls.reply_streams`); a failure is its last piece
+stream      pieces until the last one, or until the subscriber is gone (`calls.reply_streams`); a failure is its last piece
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import orjson
 from msgspec import Struct
 
 from router.contracts.extension import SERVICE_ERROR, SERVICE_ERROR_CODE
+from router.delivery.calls.micro_endpoint import CountCallback
 from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import Headers
@@ -26,8 +27,6 @@ ERROR_LETTERS = 200  # of an error's text in a header
 MAX_UNSENT_BYTES = 1024 * 1024  # bytes of streams that wait for the broker
 DRAIN_CHECK_S = 0.005
 NO_HEADERS: Headers = {}
-
-CountCallback = Callable[[int, str | None], None]  # nanoseconds, the error's code
 
 
 class IncomingCall(Struct, frozen=True):
