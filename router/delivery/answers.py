@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from router.contracts.headers import find_silencing_header
+from router.contracts.headers import SILENCING_HEADERS, find_silencing_header
 from router.core.ids import is_literal_subject
 from router.core.message import Message, Reply
 from router.delivery.connection import Connection, head_of
@@ -205,7 +205,7 @@ class Answers:
             if reply:
                 self._refuse(reply)
             return None
-        if is_pub_ack_wanted(headers) and _find_silencing_header(headers) is None:
+        if (EXPECTED_STREAM in headers or CONFIRM in headers) and is_pub_ack_wanted(headers) and _find_silencing_header(headers) is None:
             self._on_publisher_request(reply, data, headers)
             return None
         inbox = headers.get(REPLY_TO) or reply
@@ -303,4 +303,4 @@ def _find_silencing_header(headers: Headers) -> str | None:
     """Why the stream drops a request in silence: a control header's name, or `headers` for a block that is too large."""
     if sum(map(len, headers.values())) > MANY and len(head_of(headers)) > LARGEST_HEAD:
         return "headers"
-    return find_silencing_header(headers)
+    return None if SILENCING_HEADERS.isdisjoint(headers) else find_silencing_header(headers)

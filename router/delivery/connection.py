@@ -37,6 +37,8 @@ OnMessage = Callable[[str, str, bytes, Headers | None], None]  # subject, reply,
 Take = Callable[[bytes, bytes, bytes | None], bool]  # reply, data, header block, as they came; whether it took the message
 
 LARGEST_READ = 256 * 1024  # bytes that asyncio's transports ask the socket for
+MOST_HEADS = 1024  # header blocks of requests that were heard and not pulled yet; a later one is parsed again
+LONGEST_HEAD = 1024  # bytes of one
 LEAVE_S = 2  # seconds that a server may take to confirm an unsubscription
 
 _LINE_BREAKS = re.compile(r"[\r\n]+")
@@ -59,6 +61,7 @@ class Connection(Client):
     def __init__(self) -> None:
         super().__init__()
         self._nuid: _InboxNames = _InboxNames()
+        self._heads: dict[bytes, Headers] = {}  # of requests heard lately, whose stored copies come with the same header block
         self.callbacks: dict[int, Callable[[bytes, bytes, bytes, bytes | None], None]] = {}  # by subscription, read by the parser
         self._ps = self._wire = FrameParser(self)
         self._flushed: asyncio.Future[None] | None = None
@@ -91,6 +94,12 @@ class Connection(Client):
         self.callbacks[subscription._id] = (
             partial(self._call_on_message, on_message) if take is None else partial(self._call_take, take, on_message)
         )
+        return subscription._id
+
+    async def listen_direct(self, subject: str, on_message: OnMessage) -> int:
+        """`subscribe_direct` to messages that a stream stores and this connection pulls: their headers are parsed once, not twice."""
+        subscription = await self.subscribe(subject, cb=_ignore_message)
+        self.callbacks[subscription._id] = partial(self._call_listener, on_message)
         return subscription._id
 
     async def subscribe_raw(self, subject: str, on_message: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
@@ -184,15 +193,27 @@ class Connection(Client):
         elif self._flush_queue is not None and self._flush_queue.empty():
             self._flush_queue.put_nowait(self._get_flushed_future())
 
-    def _call_on_message(self, on_message: OnMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
+    def _call_on_message(  # noqa: PLR0917 - once a message
+        self, on_message: OnMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None, headers: Headers | None = None
+    ) -> None:
         try:
             try:
                 name, inbox = subject.decode(), reply.decode()
             except UnicodeDecodeError:
                 name, inbox = subject.decode("utf-8", "replace"), ""
-            on_message(name, inbox, data, parse_head(head) if head is not None else None)
+            if headers is None and head is not None:
+                headers = (self._heads.pop(head, None) if self._heads else None) or parse_head(head)
+            on_message(name, inbox, data, headers)
         except (Exception, asyncio.CancelledError) as exc:
             self.on_fault(exc)  # the reader must live; a callback handles its own errors before this
+
+    def _call_listener(self, on_message: OnMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
+        headers = None
+        if head is not None and len(head) <= LONGEST_HEAD and (headers := parse_head(head)) is not None:
+            if len(self._heads) >= MOST_HEADS:
+                self._heads.clear()  # of requests that other instances pulled, most of them
+            self._heads[head] = headers
+        self._call_on_message(on_message, subject, reply, data, head, headers)
 
     def _call_take(  # noqa: PLR0917 - once a message
         self, take: Take, on_message: OnMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None

@@ -40,7 +40,7 @@ class Listener:
         others: list[int] = []
         ticks = 0
         try:
-            self._sids.append(await connection.subscribe_direct(self._subject, self._answers.on_request))
+            self._sids.append(await connection.listen_direct(self._subject, self._answers.on_request))
             on_answered = lambda _subject, _reply, data, _headers: self._answers.live.on_answered(data)  # noqa: E731
             others.append(await connection.subscribe_direct(LIVE_ANSWERS, on_answered))
             others.append(await connection.subscribe_direct(LIVE_ASKERS, self._answers.on_asker))
@@ -72,7 +72,7 @@ class Listener:
         if is_live:
             self._sids.append(await connection.subscribe_direct(self._subject, live.on_request, self._queue, live.take_at_once))
         else:
-            self._sids.append(await connection.subscribe_direct(self._subject, self._answers.on_request))
+            self._sids.append(await connection.listen_direct(self._subject, self._answers.on_request))
         self._is_live = is_live
         await connection.unsubscribe(old)
         self._sids.remove(old)

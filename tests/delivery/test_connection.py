@@ -7,8 +7,9 @@ import nats
 import pytest
 
 from router.core.errors import BrokerUnavailable
-from router.delivery.connection import Connection, connect
-from router.delivery.frame_parser import Headers
+from router.delivery import connection as wire
+from router.delivery.connection import Connection, connect, head_of
+from router.delivery.frame_parser import Headers, parse_head
 from tests.support.broker import Broker
 from tests.support.delivery import Ear, connected
 from tests.support.waiting import until
@@ -126,6 +127,32 @@ async def test_the_control_nats_pys_own_reader_dies_of_one(broker: Broker, poiso
 
 
 # -- in ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_headers_that_a_listener_heard_are_parsed_once_and_kept_within_a_bound(
+    connection: Connection, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stored copy of a request comes with the header block of the copy that was heard."""
+    parsed: list[bytes] = []
+    monkeypatch.setattr(wire, "MOST_HEADS", 3)
+    monkeypatch.setattr(wire, "parse_head", lambda head: parsed.append(head) or parse_head(head))
+    heard: list[Headers | None] = []
+    pulled: list[Headers | None] = []
+    await connection.listen_direct(f"{prefix}.asked", lambda *message: heard.append(message[3]))
+    await connection.subscribe_direct(f"{prefix}.stored", lambda *message: pulled.append(message[3]))
+    blocks = [{"Nats-Msg-Id": str(number)} for number in range(3)] + [{"Nats-Msg-Id": "x" * wire.LONGEST_HEAD}]
+    for headers in blocks:
+        connection.publish_nowait(f"{prefix}.asked", b"", "", head_of(headers))
+    for headers in blocks * 2:  # the second time it is another message
+        connection.publish_nowait(f"{prefix}.stored", b"", "", head_of(headers))
+    await until(lambda: len(pulled) == 8)
+
+    assert (heard, pulled) == (blocks, blocks * 2)
+    assert [parsed.count(head_of(headers)) for headers in blocks] == [2, 2, 2, 3]
+    for number in range(10):
+        connection.publish_nowait(f"{prefix}.asked", b"", "", head_of({"Nats-Msg-Id": f"more {number}"}))
+    await until(lambda: len(heard) == 14)
+    assert len(connection._heads) <= 3
 
 
 async def test_a_listener_that_raises_is_told_and_hears_on(broker: Broker, connection: Connection, prefix: str) -> None:

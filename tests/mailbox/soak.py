@@ -24,9 +24,9 @@ from router.mailbox.inbox.handling import HandlerResult
 from router.mailbox.postgres import Driver
 from tests.support.broker import Broker
 from tests.support.inbox_process import InboxProcess
-from tests.support.kills import publish
 from tests.support.postgres import Postgres, rows
 from tests.support.relay import Relay, names_for
+from tests.support.result_pages import write_page
 from tests.support.waiting import until
 
 KEEP_MS = 180_000
@@ -214,7 +214,7 @@ async def soak(minutes: float, rate: float | None, note: str) -> None:
         f"{BACKLOG} just before; the sender held back for {held:.0f} s. Of {ground.sent} events {handled} were handled. "
         f"Rows and events are kept for {KEEP_MS // 1000} s. PostgreSQL 16, fsync on. {note}"
     )
-    publish("mailbox_soak", "A relay and an inbox at a steady rate", text, facts.strip())
+    write_page("mailbox_soak", "A relay and an inbox at a steady rate", text, facts.strip())
     print(text, facts, sep="\n")
     assert handled == ground.sent, "an event was lost or handled twice"
 

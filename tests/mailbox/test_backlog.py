@@ -10,9 +10,9 @@ import pytest
 from router.mailbox.backlog import INBOX, OUTBOX, get_inbox_backlog, get_outbox_backlog
 from router.mailbox.entities import Backlog
 from router.mailbox.postgres import Database, DatabaseConfig, Session
-from tests.support.kills import publish
 from tests.support.mailbox import filled, unpublished
 from tests.support.postgres import Postgres, rows
+from tests.support.result_pages import write_page
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.both_majors
@@ -138,7 +138,7 @@ def _keep(major: int, found: dict[str, tuple[float, float]]) -> None:
     """As a page for readers."""
     head = "| asked | published | to publish | p50 ms | p99 ms |\n| --- | ---: | ---: | ---: | ---: |\n"
     lines = (f"| {what} | {PUBLISHED} | {WAITING} | {p50:.2f} | {p99:.2f} |\n" for what, (p50, p99) in found.items())
-    publish(f"outbox_backlog_{major}", "QRY-050 with a long past", head + "".join(lines), f"PostgreSQL {major}, {LOOKS} looks each.")
+    write_page(f"outbox_backlog_{major}", "QRY-050 with a long past", head + "".join(lines), f"PostgreSQL {major}, {LOOKS} looks each.")
 
 
 async def _is_waiting(dsn: str) -> bool:

@@ -9,8 +9,8 @@ import pytest
 from router.sdk.samples.service import SampleService
 from tests.support.broker import Broker
 from tests.support.inbox import Stamps, a_service, an_id, an_inbox, letters, nowhere, publish, row_of, says, stamps
-from tests.support.kills import publish as keep
 from tests.support.postgres import Postgres
+from tests.support.result_pages import write_page
 from tests.support.waiting import until
 
 ACK_WAIT_S = 1.0  # signals go out at a third of it
@@ -70,7 +70,7 @@ async def test_each_answer_is_told_to_the_server_as_the_policies_say(broker: Bro
 @pytest.mark.matrix
 @pytest.mark.slow  # as above
 async def test_the_table_is_kept(broker: Broker, postgres: Postgres) -> None:
-    keep("inbox_handler", "What the server is told, by the handler's answer", _table(await _all_seen(broker, postgres)), NOTE)
+    write_page("inbox_handler", "What the server is told, by the handler's answer", _table(await _all_seen(broker, postgres)), NOTE)
 
 
 async def _all_seen(broker: Broker, postgres: Postgres) -> list[Seen]:

@@ -33,8 +33,8 @@ from tests.support.inbox import (
     stamps,
     unprocessed,
 )
-from tests.support.kills import publish as keep
 from tests.support.postgres import Postgres, rows
+from tests.support.result_pages import write_page
 from tests.support.waiting import until
 
 DATABASE_NOTE = "From the database's being back to the next event; it is asked every 50 ms, each time for at most a second."
@@ -63,7 +63,7 @@ async def test_a_database_killed_twenty_times(broker: Broker, nc: Client, mortal
     seconds = sorted(await _killed_under_load(broker, nc, mortal, times=20, away_s=3.0, each=200))
     line = f"| 20 | 4000 | 0 | 0 | 0 | {median(seconds):.2f} | {seconds[-1]:.2f} |\n"
     heads = "| kills | events | lost | double | dead letters | resumed after, median s | longest s |\n" + "| ---: " * 7 + "|\n"
-    keep("inbox_database", "An inbox whose database is killed under load", heads + line, DATABASE_NOTE)
+    write_page("inbox_database", "An inbox whose database is killed under load", heads + line, DATABASE_NOTE)
 
 
 async def _killed_under_load(broker: Broker, nc: Client, mortal: Postgres, *, times: int, away_s: float, each: int) -> list[float]:

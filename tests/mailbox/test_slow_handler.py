@@ -22,8 +22,8 @@ from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.inbox import EVENTS, is_settled, nowhere, publish
 from tests.support.inbox_process import InboxProcess
-from tests.support.kills import publish as keep
 from tests.support.postgres import rows
+from tests.support.result_pages import write_page
 from tests.support.waiting import until
 
 BACKLOG = 10_000
@@ -79,7 +79,7 @@ async def test_ten_thousand_behind_a_service_that_takes_a_second(broker: Broker,
         f" a message each {BEATS_EVERY_S * 1000:.0f} ms, from its publication to its delivery. Broker, database, service, inbox and this"
         " measuring share the machine's cores."
     )
-    keep("inbox_slow_handler", "A backlog behind a slow handler", HEADS + "| ---: " * 9 + "|\n" + line, note)
+    write_page("inbox_slow_handler", "A backlog behind a slow handler", HEADS + "| ---: " * 9 + "|\n" + line, note)
     assert again == [(0, 0)]
     # The server redelivers to a process that stops longer than the signals leave of an ack wait: then this loop stopped, too.
     assert redelivered == 0, f"the longest this process stood still meanwhile: {max(pauses):.2f} s"

@@ -17,7 +17,7 @@ from router.runtime.envelope import Envelope
 from router.runtime.hashes import Hashes, hashes_of
 from router.runtime.replay import ReplayDiverged, replay
 from tests.support.agents import a_bench, a_message
-from tests.support.kills import publish
+from tests.support.result_pages import write_page
 from tests.support.witness import Witness
 
 ROOT = Path(__file__).parents[2]
@@ -121,7 +121,7 @@ def test_other_versions_of_python_replay_to_the_same_hash_a_hundred_times(tmp_pa
         lines += f"| {version} | {REPLAYS} | {EVENTS} | {len(hashes)} | {rate:,} |\n"
     head = "| Python | replays | events each | hashes | events/s |\n| --- | ---: | ---: | ---: | ---: |\n"
     note = f"One store, written by the first of them; `{OTHERS}` names the others. Hash seed, time zone and locale are not the writer's."
-    publish("replay_pythons", "A store replayed by other versions of Python", head + lines, note)
+    write_page("replay_pythons", "A store replayed by other versions of Python", head + lines, note)
 
 
 def test_an_agent_that_is_not_deterministic_is_found_out(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from tests.support.agents import a_command, an_agent, applied_in, is_empty, said
 from tests.support.broker import Broker
 from tests.support.bus import a_bus, an_envelope, consuming, settled
 from tests.support.delivery import connected
-from tests.support.kills import publish
+from tests.support.result_pages import write_page
 from tests.support.waiting import until
 from tests.support.witness import COUNTED, SUBJECT, Witness
 
@@ -88,7 +88,7 @@ async def test_copies_of_a_thousand_ids(tmp_path: Path) -> None:
             found += row if isinstance(row, list) else [row]
     heads = ("consumer", "stream", "window s", "ids", "published", "let through", "effects", "sent twice")
     lines = [heads, ("---", "---", *["---:"] * 6), *(tuple(str(cell) for cell in row) for row in found)]
-    publish("copies", "Copies have one effect", "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n", NOTE)
+    write_page("copies", "Copies have one effect", "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n", NOTE)
     assert all(row.effects == row.ids for row in found), found
     assert not any(row.sent_twice for row in found if row.window_s == LONG_S), found
 

@@ -19,7 +19,8 @@ from router.delivery.api import JetStream
 from tests.support.agents import AgentProcess, a_command, an_agent, applied_in, is_empty, said, stored
 from tests.support.broker import Broker
 from tests.support.delivery import connected
-from tests.support.kills import KILLED, publish
+from tests.support.kills import KILLED
+from tests.support.result_pages import write_page
 from tests.support.waiting import until
 from tests.support.witness import COUNTED
 
@@ -88,7 +89,7 @@ async def test_one_in_a_hundred_that_always_raises_does_not_slow_the_others_down
         f"{RATE} messages a second, rounds of {EACH} taking turns, from the publication to the message that the agent sends. Poison"
         " always raises: five attempts, with 1, 2, 4 and 4 s between them, overlap with the healthy ones of its round."
     )
-    publish("poison_agents", "Poison among the healthy messages of an agent", HEADS + lines, note)
+    write_page("poison_agents", "Poison among the healthy messages of an agent", HEADS + lines, note)
     assert cuts[True][98] <= 2 * cuts[False][98], lines
 
 

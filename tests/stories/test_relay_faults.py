@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from router.mailbox.outbox.repository import LANES, PostgresOutboxAdapter
 from router.mailbox.postgres import Database, DatabaseConfig
-from tests.support.kills import publish
 from tests.support.mailbox import Place, a_relay, all_published, filled, order_violations, unpublished
 from tests.support.postgres import Postgres, rows
 from tests.support.relay import AT_ONCE, Relay, a_ground, fed, names_for
+from tests.support.result_pages import write_page
 from tests.support.waiting import until
 
 
@@ -80,7 +80,7 @@ async def test_a_database_that_is_killed_twenty_times_loses_nothing(mortal: Post
     head = "| kills | rows | lost | double | parked | resumed after, p50 s | p99 s |\n" + "| ---: " * 7 + "|\n"
     line = f"| {found.kills} | {found.rows} | 0 | 0 | 0 | {cuts[49]:.2f} | {cuts[98]:.2f} |\n"
     note = "Killed by SIGQUIT at any moment of a round, down for 0 to 3 s; from when it accepts connections to the next row marked."
-    publish("relay_database_killed", "PostgreSQL killed under the relay", head + line, note)
+    write_page("relay_database_killed", "PostgreSQL killed under the relay", head + line, note)
 
 
 async def _database_killed(mortal: Postgres, *, kills: int, share: int, away_s: float) -> Resumed:
@@ -122,7 +122,7 @@ async def test_a_broker_that_is_away_for_ten_minutes_costs_no_row_an_attempt(pos
     for away_s in (5.0, 90.0, 600.0):
         rate = await _broker_away(postgres, away_s=away_s, count=5000)
         lines += f"| {away_s:.0f} | 5000 | 0 | 1 | 5000 | 0 | {rate:,.0f} |\n"
-    publish("relay_broker_away", "The broker away under the relay", head + lines, "From the broker's return to the last row marked.")
+    write_page("relay_broker_away", "The broker away under the relay", head + lines, "From the broker's return to the last row marked.")
 
 
 async def _broker_away(postgres: Postgres, *, away_s: float, count: int) -> float:
@@ -221,7 +221,7 @@ async def test_fifty_drains_under_load_publish_nothing_twice(postgres: Postgres)
     """T17."""
     slowest = await _drained(postgres, drains=50, share=300)
     head = "| drains | rows | lost | published twice | slowest exit s |\n" + "| ---: " * 5 + "|\n"
-    publish("relay_drains", "SIGTERM under load", f"{head}| 50 | {50 * 300} | 0 | 0 | {slowest:.2f} |\n", "Every exit status is 0.")
+    write_page("relay_drains", "SIGTERM under load", f"{head}| 50 | {50 * 300} | 0 | 0 | {slowest:.2f} |\n", "Every exit status is 0.")
 
 
 async def _drained(postgres: Postgres, *, drains: int, share: int) -> float:
@@ -266,7 +266,8 @@ async def test_a_broker_that_is_killed_twenty_times_under_load_loses_nothing(pos
     for sync_always in (False, True):
         count, taken_back = await _broker_killed(postgres, kills=20, sync_always=sync_always)
         head += f"| {'always' if sync_always else 'default'} | 20 | {count} | {taken_back} | 0 | 0 |\n"
-    publish("relay_broker_killed", "The broker killed under the relay", head, "SIGKILL at any moment, started again at once on its store.")
+    note = "SIGKILL at any moment, started again at once on its store."
+    write_page("relay_broker_killed", "The broker killed under the relay", head, note)
 
 
 async def _broker_killed(postgres: Postgres, *, kills: int, sync_always: bool) -> tuple[int, int]:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import random
 import sqlite3
 import tempfile
 from collections import Counter
@@ -24,12 +23,11 @@ from router.runtime.receipts import Receipts
 from router.runtime.store import Store
 from router.runtime.topology import AgentTopology
 from tests.support.delivery import connected
-from tests.support.kills import KILLED, Plan, Victim
+from tests.support.kills import KilledProcess
 from tests.support.witness import COUNTED, SUBJECT, Witness
 
 STORED_NS = 1_700_000_000_000_000_000
 BATCH_POINTS = ("agent_received", "agent_deduplicated", "agent_persisted", "agent_applying", "agent_applied")
-LARGE = "batch_open"  # passed once for many messages, and perhaps only once in a life
 
 
 def a_command(key: str = "k-1", **payload: object) -> bytes:
@@ -143,58 +141,22 @@ async def an_agent(url: str, store: Path, adapter: Any = None, **places: Any) ->
                 await work
 
 
-class AgentProcess(Victim):
+class AgentProcess(KilledProcess):
     """The witness as a child process that is told where to die."""
 
     command = ("tests.support.witness",)
+    announces = "agent.ready"
 
     def __init__(self, url: str) -> None:
         super().__init__({"nats.url": url})
         self.home = Path(tempfile.mkdtemp(prefix="router-agent-"))
         self.store = self.home / "witness.db"
 
-    def start(self) -> "AgentProcess":
-        self.spawn()
-        assert self._process is not None
-        line = self._process.stdout.readline()
-        assert json.loads(line or "{}").get("event") == "agent.ready", f"the agent did not start: {line!r}"
-        return self
-
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
     def _arguments(self) -> Sequence[str]:
         return (*self.command, "--store", str(self.store))
-
-
-async def killed_agent(agent: AgentProcess, plan: Plan, nc: Client) -> None:
-    """Each life is given a share of messages and dies; the last one has begun when this returns."""
-    ends = [*[plan.point] * plan.at_point, *[None] * plan.at_random]
-    random.shuffle(ends)
-    for life, point in enumerate(ends):
-        share = range(life * plan.share, (life + 1) * plan.share)
-        if point is None:
-            await _dies_at_random(agent, nc, share)
-        else:
-            agent.to_die_at(
-                point,
-                # A whole share may be one batch, or several.
-                1 if point == LARGE or point in BATCH_POINTS else random.randint(len(share) // 4, len(share)),
-            )
-            agent.spawn()  # what the last life left may kill it before it is ready
-            await feed(nc, share)
-            assert await asyncio.to_thread(agent.wait) == KILLED, f"it passed {point}"
-    agent.to_live()
-    await asyncio.to_thread(agent.start)
-
-
-async def _dies_at_random(agent: AgentProcess, nc: Client, share: range) -> None:
-    agent.to_live()
-    await asyncio.to_thread(agent.start)
-    feeding = asyncio.create_task(feed(nc, share))
-    await asyncio.sleep(random.uniform(0, 0.04))  # as long as a share takes to be stored and worked on
-    agent.kill()
-    await feeding
 
 
 async def feed(nc: Client, numbers: Iterable[int]) -> None:

@@ -17,13 +17,13 @@ from router.bus import BusHandler
 from router.bus.answers import BusAnswer
 from router.contracts.envelope import MessageEnvelope
 from tests.support.bus import MORTAL
-from tests.support.kills import Victim
+from tests.support.kills import KilledProcess
 
 NAME = "projector"
 INSERT = "INSERT INTO effects VALUES (?)"
 
 
-class Projector(Victim):
+class Projector(KilledProcess):
     """Its supervisor. `is_literal`: the control."""
 
     command = ("tests.support.bus_projector",)

@@ -18,13 +18,12 @@ UNITS = {
         "tests/lake/test_session.py",
         "tests/lake/stories/test_continuous.py",
         "tests/lake/stories/test_cut_short.py",
-        "tests/lake/stories/test_kills.py",
     ),
 }
 BY_TEST = ("tests/stories/", "tests/mailbox/")  # a server for each test
 TOGETHER = ("tests/stories/test_causes_by_name.py",)  # but these share theirs
 FIRST = (
-    "tests/stories/test_kill_",
+    "tests/stories/kills/",
     "tests/lake/",
     "tests/fleet/",
     "tests/neighbours/",

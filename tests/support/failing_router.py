@@ -21,12 +21,12 @@ from router.config import load
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
 from router.services.violations import Violations
-from tests.support.kills import Victim
+from tests.support.kills import KilledProcess
 
 BEGUN, VIOLATED = "begun", "violated"
 
 
-class FailingRouter(Victim):
+class FailingRouter(KilledProcess):
     """The process. `witness`: where it writes, together with all others."""
 
     command = ("tests.support.failing_router",)

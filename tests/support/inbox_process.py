@@ -17,7 +17,7 @@ from router.mailbox.inbox.event import InboxEvent, read_event
 from router.mailbox.inbox.handling import HandlerResult
 from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
 from router.mailbox.postgres import Database, DatabaseConfig, Driver
-from tests.support.kills import Victim
+from tests.support.kills import KilledProcess
 
 HANDLER = "tests.support.inbox_process:handle"
 INSERT = "INSERT INTO inbox_messages (message_id, subject, attempts) VALUES (%s, %s, 1) ON CONFLICT DO NOTHING"
@@ -31,8 +31,10 @@ async def handle(connection: Driver, event: InboxEvent) -> HandlerResult:
     return HandlerResult.PROCESSED
 
 
-class InboxProcess(Victim):
+class InboxProcess(KilledProcess):
     """`handler`: the options that name one. `settings`: more of them, by dotted name."""
+
+    announces = "inbox.ready"
 
     def __init__(
         self, nats_url: str, dsn: str, *handler: str, ack_wait_ms: int = 1000, settings: Mapping[str, object] = MappingProxyType({})
@@ -40,14 +42,6 @@ class InboxProcess(Victim):
         places = {"nats.url": nats_url, "mailbox.dsn": dsn, "http.port": 0}
         super().__init__({**places, "inbox.ack_wait_ms": ack_wait_ms, "log.level": "error", **settings})
         self._command: Sequence[str] = ("router", "inbox", "consume", *(handler or (HANDLER,)))
-
-    def start(self) -> "InboxProcess":
-        self.spawn()
-        assert self._process is not None
-        line = self._process.stdout.readline()
-        assert line, "the inbox did not start"
-        self.ready = json.loads(line)
-        return self
 
     def _arguments(self) -> Sequence[str]:
         return self._command
@@ -66,7 +60,7 @@ async def literally() -> None:
     assert settings.mailbox.dsn is not None
     connection = await connect({"servers": list(settings.nats.url)})
     consumer = NatsJetStreamConsumer(JetStream(connection), "VIBESPRO_EVENTS", "sea__from_vibespro")
-    print("{}", flush=True)
+    print(json.dumps({"event": InboxProcess.announces}), flush=True)
     async with Database(DatabaseConfig(settings.mailbox.dsn.get_secret_value())) as database:
         while True:
             for message in await consumer.fetch(10):

@@ -1,15 +1,14 @@
-"""A process that is killed again and again while it works, and the ledger of what became of its work (docs/durability.md#crash-matrix).
+"""A process that is killed again and again while it works, and a count of what became of its work (docs/durability.md#crash-matrix).
 
-Every life is given a share of new messages. It ends at a named point, somewhere inside that share, or by SIGKILL at
-any moment; the last one lives until nothing is left. Then the ledger counts ids: lost, double, unexpected.
+Every life is given a share of new messages. It ends at a crash point, somewhere inside that share, or by SIGKILL at
+any moment; the last one lives until nothing is left. Then ids are counted: lost, double, unexpected.
 """
 
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -20,25 +19,25 @@ from tests.support.broker import Broker
 from tests.support.service import RouterProcess
 
 KILLED = 137
-RESULTS = Path(__file__).parents[2] / "bench" / "results"
+AT_RANDOM_S = 0.04  # as long as a share takes to be stored and worked on
 
 Passes = tuple[int, int]  # at which pass of a point it dies, at least and at most: each new share must reach the most by itself
-Feed = Callable[[range], Coroutine[Any, Any, None]]  # stores the messages of these numbers
+Publish = Callable[[range], Coroutine[Any, Any, None]]  # stores the messages of these numbers
 
 
-class Plan(NamedTuple):
-    """How often it dies, at each of its points and at random, and what each life is given. `point` None: at random alone."""
+class KillPlan(NamedTuple):
+    """A process dies `at_point` times at each crash point and `at_random` times anywhere; each life is given `share` messages."""
 
-    point: str | tuple[str, ...] | None
+    points: tuple[str, ...]
     at_point: int
     at_random: int
     share: int
     passes: Mapping[str, Passes] = MappingProxyType({})  # of the points that are not passed once a message
+    label: str = ""
 
     @property
     def ends(self) -> list[str | None]:
-        points = (self.point,) if isinstance(self.point, str) else self.point or ()
-        return [*points * self.at_point, *[None] * self.at_random]
+        return [*self.points * self.at_point, *[None] * self.at_random]
 
     @property
     def messages(self) -> int:
@@ -47,86 +46,81 @@ class Plan(NamedTuple):
     def passes_of(self, point: str | None) -> Passes:
         return self.passes.get(point or "", (self.share // 4, self.share))
 
+    def __str__(self) -> str:
+        at_points = "everywhere" if len(self.points) > 1 else f"{self.points[0]} {self.at_point} ×" if self.points else ""
+        at_random = f"at random {self.at_random} ×" if self.at_random and len(self.points) <= 1 else ""
+        return self.label or ", ".join(filter(None, (at_points, at_random)))
 
-class Row(NamedTuple):
-    """One line of the table. `expected`: messages sent; `stored`: effects found of them."""
 
-    point: str
+class KillCount(NamedTuple):
+    """One line of a kill table: what was sent, and what came of it. `wrong` counts what must not be, beside lost and double."""
+
+    killed: str
     kills: int
-    expected: int
+    sent: int
     stored: int
     lost: int
     double: int
-    unexpected: int
-    letters: int
+    wrong: Mapping[str, int] = MappingProxyType({})
+    beside: Mapping[str, object] = MappingProxyType({})  # what is only shown
 
     @property
     def is_exact(self) -> bool:
-        return self.stored == self.expected and not (self.lost or self.double or self.unexpected or self.letters)
+        return not (self.lost or self.double or any(self.wrong.values()))
+
+    @property
+    def cells(self) -> tuple[object, ...]:
+        return (*self[:6], *self.wrong.values(), *self.beside.values())
 
 
-class Victim(RouterProcess):
-    """A router that is told where to die."""
+class KilledProcess(RouterProcess):
+    """A process that is told where to die: `router serve`, unless a subclass says which."""
 
-    def to_die_at(self, point: str, passes: int) -> None:
+    def crash_at(self, point: str, passes: int) -> None:
         self._environ["CRASHPOINT"] = f"{point}:{passes}"
 
-    def to_live(self) -> None:
+    def crash_nowhere(self) -> None:
         self._environ.pop("CRASHPOINT", None)
 
 
-async def killed(victim: Victim, plan: Plan, feed: Feed) -> None:
-    """All lives but the last, which has begun when this returns. Kills at the point and at random take turns."""
+async def kill_and_restart(process: KilledProcess, plan: KillPlan, publish: Publish) -> None:
+    """All lives but the last, which has begun when this returns. Kills at crash points and at random take turns."""
     ends = plan.ends
     random.shuffle(ends)
     for life, point in enumerate(ends):
         share = range(life * plan.share, (life + 1) * plan.share)
-        victim.to_die_at(point or "", random.randint(*plan.passes_of(point)))
-        await (_dies_at(victim, point, feed, share) if point is not None else _dies_at_random(victim, feed, share))
-    victim.to_live()
-    await asyncio.to_thread(victim.start)
+        if point is None:
+            await _kill_at_random(process, publish, share)
+        else:
+            process.crash_at(point, random.randint(*plan.passes_of(point)))
+            process.spawn()  # what the last life left may kill it before it is ready
+            await publish(share)
+            assert await asyncio.to_thread(process.wait) == KILLED, f"it passed {point}"
+    process.crash_nowhere()
+    await asyncio.to_thread(process.start)
 
 
-async def _dies_at(victim: Victim, point: str, feed: Feed, share: range) -> None:
-    victim.spawn()  # what the last life left may kill it before it is ready
-    await feed(share)
-    assert await asyncio.to_thread(victim.wait) == KILLED, f"it passed {point}"
+async def _kill_at_random(process: KilledProcess, publish: Publish, share: range) -> None:
+    process.crash_nowhere()
+    await asyncio.to_thread(process.start)
+    publishing = asyncio.create_task(publish(share))
+    await asyncio.sleep(random.uniform(0, AT_RANDOM_S))
+    process.kill()
+    await publishing
 
 
-async def _dies_at_random(victim: Victim, feed: Feed, share: range) -> None:
-    victim.to_live()
-    await asyncio.to_thread(victim.start)
-    feeding = asyncio.create_task(feed(share))
-    await asyncio.sleep(random.uniform(0, 0.04))  # as long as a share takes to be stored and worked on
-    victim.kill()
-    await feeding
-
-
-def counted(plan: Plan, label: str, expected: Iterable[str], found: Iterable[str], letters: int) -> Row:
-    """The ledger: what was sent against what is there, by id."""
-    sent, there = set(expected), Counter(found)
-    return Row(
-        label,
+def count_ids(plan: KillPlan, sent: Iterable[str], found: Iterable[str], wrong: Mapping[str, int] = MappingProxyType({})) -> KillCount:
+    """What was sent against what is there, by id."""
+    expected, there = set(sent), Counter(found)
+    return KillCount(
+        str(plan),
         kills=len(plan.ends),
-        expected=len(sent),
-        stored=sum(there.values()),
-        lost=len(sent - set(there)),
-        double=sum(times - 1 for times in there.values()),
-        unexpected=len(set(there) - sent),
-        letters=letters,
+        sent=len(expected),
+        stored=there.total(),
+        lost=len(expected - set(there)),
+        double=there.total() - len(there),
+        wrong={"unexpected": len(set(there) - expected), **wrong},
     )
-
-
-def table(rows: Sequence[Row], sent: str, stored: str) -> str:
-    """The rows as Markdown."""
-    heads = ("killed", "kills", sent, stored, "lost", "double", "unexpected", "dead letters")
-    lines = [heads, ("---", *["---:"] * (len(heads) - 1)), *(tuple(str(cell) for cell in row) for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
-def publish(name: str, title: str, text: str, note: str) -> None:
-    """Keep a table for readers, in the bench's results; `note` says under which settings it holds."""
-    (RESULTS / f"{name}.md").write_text(f"# {title}\n\n{text}\n{note}\n")
 
 
 @asynccontextmanager

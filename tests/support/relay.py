@@ -1,29 +1,23 @@
-"""`router outbox relay` as a process that can be killed, and the ledger of what it published (docs/durability.md#crash-matrix).
+"""`router outbox relay` as a process that can be killed, and rows for it in small transactions."""
 
-A life is given rows in small transactions. `passes` of a crash point are rounds here, not rows, so they are scaled down.
-"""
-
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from msgspec import Struct
-
 from tests.support.broker import Broker
-from tests.support.kills import Plan, Row, Victim, counted, killed
-from tests.support.mailbox import Place, a_place, all_published, filled, order_violations
-from tests.support.postgres import Postgres, rows
+from tests.support.kills import KilledProcess
+from tests.support.mailbox import Place, a_place, filled
+from tests.support.postgres import Postgres
 
 ROUND = 50  # rows that one transaction claims, so that a share takes several
 AT_ONCE = 25  # rows that a service commits together
 
 
-class Relay(Victim):
+class Relay(KilledProcess):
     command = ("router", "outbox", "relay")
     announces = "outbox.ready"
 
-    def to_die_at(self, point: str, passes: int) -> None:
-        super().to_die_at(point, max(1, passes // ROUND))
+    def crash_at(self, point: str, passes: int) -> None:
+        super().crash_at(point, max(1, passes // ROUND))  # it passes a point once a round, not once a row
 
 
 def names_for(url: str, dsn: str) -> dict[str, object]:
@@ -38,14 +32,6 @@ def names_for(url: str, dsn: str) -> dict[str, object]:
     }
 
 
-class Found(Struct):
-    """What a story came to."""
-
-    row: Row
-    order_violations: int
-    most_attempts: int
-
-
 @asynccontextmanager
 async def a_ground(postgres: Postgres, *, window: float = 3600.0, sync_always: bool = False) -> AsyncIterator[tuple[str, Place, Broker]]:
     """A database, a broker with the stream, and our connection to it."""
@@ -55,34 +41,6 @@ async def a_ground(postgres: Postgres, *, window: float = 3600.0, sync_always: b
             yield await postgres.database(), place, broker
     finally:
         broker.remove()
-
-
-async def story(
-    postgres: Postgres, plan: Plan, label: str, *, relay: type[Relay] = Relay, window: float = 3600.0, is_all: bool = True
-) -> Found:
-    """All the kills of a plan, then the ledger. `is_all` False: this relay is known to lose, so the run does not wait for the rest."""
-    async with a_ground(postgres, window=window) as (dsn, place, broker):
-        victim = relay({**names_for(broker.url, dsn), "mailbox.events.duplicate_window_ms": round(window * 1000)}, None)
-        try:
-            await killed(victim, plan, lambda share: fed(dsn, len(share)))
-            await all_published(dsn, within_s=60)
-            if is_all:
-                await asyncio.to_thread(victim.terminate)
-        finally:
-            victim.remove()
-        return await ledger(dsn, place, plan, label)
-
-
-async def ledger(dsn: str, place: Place, plan: Plan, label: str) -> Found:
-    """What was committed against what stands in the stream."""
-    committed = [str(one) for (one,) in await rows(dsn, "SELECT id FROM outbox_events")]
-    ((parked,),) = await rows(dsn, "SELECT count(*) FROM outbox_relay_state")
-    ((attempts,),) = await rows(dsn, "SELECT max(publish_attempts) FROM outbox_events")
-    events = await place.events()
-    assert isinstance(parked, int)
-    assert isinstance(attempts, int)
-    row = counted(plan, label, committed, [event.headers["Nats-Msg-Id"] for event in events], parked)
-    return Found(row, order_violations(events), attempts)
 
 
 async def fed(dsn: str, count: int) -> None:

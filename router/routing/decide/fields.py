@@ -130,13 +130,13 @@ def read_routing_context(body: Object, inner: Object) -> tuple[Object, Object, O
     constraints, metadata, context = body.get("constraints"), body.get("metadata"), body.get("context")
     own = inner.get("metadata")
     if type(constraints) is not dict:
-        constraints = read_object(constraints, "constraints")
+        constraints = NOTHING if constraints is None else read_object(constraints, "constraints")
     if type(metadata) is not dict:
-        metadata = read_object(metadata, "metadata")
+        metadata = NOTHING if metadata is None else read_object(metadata, "metadata")
     if type(own) is not dict:
-        own = read_object(own, "message.metadata")
+        own = NOTHING if own is None else read_object(own, "message.metadata")
     if type(context) is not dict:
-        context = read_object(context, "context")
+        context = NOTHING if context is None else read_object(context, "context")
     if own and own is not metadata:
         metadata = {**metadata, **own} if metadata else own
     if constraints:

@@ -16,8 +16,9 @@ from router.lake.jobs.compact import compact, sweep
 from router.lake.jobs.ingest import CHECKPOINT, IngestFailed
 from router.lake.warehouse import Warehouse
 from tests.support.broker import Broker
+from tests.support.kills import KillPlan
+from tests.support.lake_driver import POINTS, count_in_tables, filled, ingested
 from tests.support.lake_jobs import Lake, a_body
-from tests.support.lake_kills import POINTS, counted, filled, ingested
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # micro-batches of many small Spark jobs each
 
@@ -48,7 +49,7 @@ def test_whatever_a_batch_had_done_and_whatever_was_lost_the_next_run_completes_
 
     A power cut: Spark syncs no checkpoint to the disk; then it gives a batch the number of one that is in the log, and another range.
     """
-    truth, home = filled(broker, EVENTS), tmp_path / "warehouse"
+    truth, home, plan = filled(broker, EVENTS), tmp_path / "warehouse", KillPlan(("everywhere",), 1, 0, EVENTS)
 
     def dies_at(point: str) -> int:
         at_first(monkeypatch, point, die)
@@ -62,10 +63,10 @@ def test_whatever_a_batch_had_done_and_whatever_was_lost_the_next_run_completes_
         for file in (home / CHECKPOINT / written_down).iterdir():
             file.unlink()
     ingested(quiet_spark, broker, home)
-    assert (after_the_power_cut := counted("everywhere", 5, home, truth, EVENTS)).is_exact, after_the_power_cut
+    assert (after_the_power_cut := count_in_tables(plan, home, truth)).is_exact, after_the_power_cut
     shutil.rmtree(home / "_checkpoints")
     ingested(quiet_spark, broker, home)
-    assert counted("everywhere", 5, home, truth, EVENTS) == after_the_power_cut
+    assert count_in_tables(plan, home, truth) == after_the_power_cut
 
 
 def whole(home: Path) -> int:

@@ -1,4 +1,4 @@
-"""A relay that marks a row before it is published: `python -m tests.support.hasty_relay`. It loses what it dies on.
+"""A relay that marks a row before it is published: `python -m tests.support.mark_first_relay`. It loses what it dies on.
 
 The control of the kill table: the ledger must see it.
 """

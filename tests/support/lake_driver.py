@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
@@ -27,6 +26,7 @@ from router.lake.report import DIMENSIONS, UsageQuery, read_report
 from router.lake.warehouse import Warehouse
 from tests.support.broker import Broker
 from tests.support.delivery import connected
+from tests.support.kills import KillCount, KillPlan
 from tests.support.waiting import until
 
 STREAM = "ROUTER_USAGE"
@@ -109,30 +109,14 @@ def ingested(spark: SparkSession, broker: Broker, home: Path, rows: int = 500_00
         pass
 
 
-class Row(NamedTuple):
-    """One line of the table. `wrong`: lines of the report, and checks of the reconciliation, that are not the truth."""
-
-    killed: str
-    kills: int
-    messages: int
-    events: int
-    lost: int
-    double: int
-    wrong: int
-
-    @property
-    def is_exact(self) -> bool:
-        return not (self.lost or self.double or self.wrong)
-
-
-def counted(killed: str, kills: int, home: Path, truth: Truth, messages: int) -> Row:
-    """The ledger of a stream that is in: messages by sequence, events by identity, sums and percentiles by the report."""
+def count_in_tables(plan: KillPlan, home: Path, truth: Truth) -> KillCount:
+    """Of a stream that is in: messages by sequence, events by identity, sums and percentiles by the report."""
     warehouse = Warehouse(str(home))
     bronze, silver = Counter(_column(warehouse, "bronze", "seq")), Counter(_column(warehouse, "silver", "event_id"))
-    lost = len(set(range(1, messages + 1)) - set(bronze)) + max(0, truth.accepted - len(silver))
-    double = sum(bronze.values()) - len(bronze) + sum(silver.values()) - len(silver)
+    lost = len(set(range(1, plan.messages + 1)) - set(bronze)) + max(0, truth.accepted - len(silver))
+    double = bronze.total() - len(bronze) + silver.total() - len(silver)
     wrong = _unlike(warehouse, truth) + sum(check.is_right is False for check in reconcile(warehouse).checks)
-    return Row(killed, kills, messages, len(silver), lost, double, wrong)
+    return KillCount(str(plan), len(plan.ends), plan.messages, len(silver), lost, double, {"wrong": wrong})
 
 
 def _column(warehouse: Warehouse, table: str, name: str) -> Iterator[object]:
@@ -153,10 +137,3 @@ def _reported(warehouse: Warehouse) -> list[dict[str, object]]:
 
 def _is_off(found: object, wanted: object) -> bool:
     return abs(float(str(found)) - float(str(wanted))) > 0.010001 * float(str(wanted))
-
-
-def table(rows: list[Row]) -> str:
-    """The rows as Markdown."""
-    heads = ("killed", "kills", "messages", "events in silver", "lost", "double", "wrong")
-    lines = [heads, ("---", *["---:"] * (len(heads) - 1)), *(tuple(str(cell) for cell in row) for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

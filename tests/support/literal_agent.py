@@ -2,7 +2,7 @@
 
     receive -> found in the store? ack, stop -> append, commit -> apply -> publish -> ack
 
-`python -m tests.support.hasty_agent --store FILE`; the crash point `agent_persisted` lies between append and apply.
+`python -m tests.support.literal_agent --store FILE`; the crash point `agent_persisted` lies between append and apply.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The control of the kill tables, a consumer that does lose: it acks a result, and only then stores its effects.
 
-`python -m tests.support.hasty_lane`, settings from the environment; the crash point `before_store` lies between the two.
+`python -m tests.support.ack_first_consumer`, settings from the environment; the crash point `before_store` lies between the two.
 """
 
 import asyncio

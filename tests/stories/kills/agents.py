@@ -1,0 +1,45 @@
+"""An agent is killed between a message's delivery and its ack: how often do its effects happen?
+
+Local effects are counted in the agent's state, outgoing messages in their stream, each by the id of its input.
+"""
+
+import asyncio
+import shutil
+
+from router.delivery.api import JetStream
+from tests.support.agents import AgentProcess, applied_in, feed, is_empty, said, unsent_in
+from tests.support.delivery import connected
+from tests.support.kills import KillCount, KillPlan, a_server, count_ids, kill_and_restart
+from tests.support.waiting import until
+
+
+class LiteralAgent(AgentProcess):
+    command = ("tests.support.literal_agent",)
+
+
+async def count_effects(plan: KillPlan) -> list[KillCount]:
+    return await _count(plan, AgentProcess)
+
+
+async def count_effects_of_literal_order(plan: KillPlan) -> list[KillCount]:
+    """The control: the specification's literal order, persist and apply in two transactions."""
+    return await _count(plan, LiteralAgent)
+
+
+async def _count(plan: KillPlan, process: type[AgentProcess]) -> list[KillCount]:
+    async with a_server() as (url, nc), connected(url) as connection:
+        jetstream, agent = JetStream(connection), process(url)
+        try:
+            await kill_and_restart(agent, plan, lambda share: feed(nc, share))
+            await until(lambda: is_empty(jetstream), within_s=60)
+            if process is AgentProcess:
+                await until(lambda: unsent_in(agent.store) == 0)
+        finally:
+            await asyncio.to_thread(agent.remove)
+        local, outgoing = applied_in(agent.store).elements(), [str(one["payload"]["key"]) for one in await said(jetstream)]
+        failed = await jetstream.stream("MESHFORGE_FAILED")
+        wrong = {"dead letters": failed["state"]["messages"] if failed is not None else 0}
+        shutil.rmtree(agent.home)
+    sent = [f"k-{number}" for number in range(plan.messages)]
+    kinds = (("local effects", local), ("outgoing messages", outgoing))
+    return [count_ids(plan, sent, found, wrong)._replace(killed=f"{plan}: {kind}") for kind, found in kinds]

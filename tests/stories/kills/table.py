@@ -1,0 +1,267 @@
+"""Who is killed, at which crash point, how often, and what is counted: the one description of every kill story.
+
+`make test` takes the short cases: a kill at each point and one at random in one story, for a start is what costs. `make matrix`
+takes the long ones, and writes each story's table to bench/results/kill_{name}.md. A control is a process that is known to lose
+or to double: its cases show that the count would see it.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from tests.stories.kills import agents, assignments, attempts, bus, inbox, lake, relay, relay_to_inbox, results
+from tests.support.kills import KillCount, KillPlan
+from tests.support.lake_driver import POINTS as LAKE_POINTS
+from tests.support.postgres import Postgres
+
+Count = Callable[[KillPlan], Awaitable[list[KillCount]]]
+CountInPostgres = Callable[[Postgres, KillPlan], Awaitable[list[KillCount]]]
+Expectation = Callable[[KillCount], bool]
+
+
+def is_exact(row: KillCount) -> bool:
+    return row.is_exact
+
+
+def is_one_lost_for_each_kill(row: KillCount) -> bool:
+    return (row.lost, row.double) == (row.kills, 0)
+
+
+def is_doubled_and_none_lost(row: KillCount) -> bool:
+    return row.lost == 0 and row.double >= row.kills and not row.wrong["unexpected"]
+
+
+def is_double_and_none_lost(row: KillCount) -> bool:
+    return row.lost == 0 and row.double > 0 and not row.wrong["unexpected"]
+
+
+def is_exact_and_stored_once(row: KillCount) -> bool:
+    return row.is_exact and row.beside["there twice"] == 0
+
+
+def is_exact_though_stored_twice(row: KillCount) -> bool:
+    return row.is_exact and row.beside["there twice"] != 0
+
+
+class KillCase(NamedTuple):
+    """A process is killed by the plan; `expects` holds for each line that `count` returns."""
+
+    plan: KillPlan
+    count: Count | CountInPostgres
+    expects: Expectation = is_exact
+    needs_postgres: bool = False
+
+
+class KillStory(NamedTuple):
+    """`sent` and `stored` head the columns of what was sent and of what came of it."""
+
+    name: str
+    title: str
+    sent: str
+    stored: str
+    short: Sequence[KillCase]
+    long: Sequence[KillCase]
+    note: str
+
+
+def _plans(points: Sequence[str], share: int, at_random: int = 10) -> list[KillPlan]:
+    """The long ones: ten kills at and around each point, and kills at random alone."""
+    return [*(KillPlan((point,), 6, 4, share) for point in points), KillPlan((), 0, at_random, share)]
+
+
+def _in_postgres(count: CountInPostgres, *plans: KillPlan, expects: Expectation = is_exact) -> list[KillCase]:
+    return [KillCase(plan, count, expects, needs_postgres=True) for plan in plans]
+
+
+DEFAULTS = "All other settings are the defaults."
+
+# -- the router ------------------------------------------------------------------------------------------------------
+
+RESULT_POINTS = ("before_store", "after_store", "after_receipt", "after_stamp")
+ACK_FIRST = KillCase(
+    KillPlan(("before_store",), 2, 0, 10, label="control: acked before it is stored"),
+    results.count_metered_after_ack,
+    is_one_lost_for_each_kill,
+)
+RESULTS = KillStory(
+    "results",
+    "A result is metered once, whatever dies when",
+    "results",
+    "usage events",
+    short=[KillCase(KillPlan(RESULT_POINTS, 1, 1, 50), results.count_metered), ACK_FIRST],
+    long=[*(KillCase(plan, results.count_metered) for plan in _plans(RESULT_POINTS, 100)), ACK_FIRST],
+    note=f"Acks are waited for {results.ACK_WAIT_MS} ms. {DEFAULTS}",
+)
+
+REQUEST_POINTS = ("before_create", "after_create", *RESULT_POINTS)
+ASSIGNMENTS = KillStory(
+    "assignments",
+    "A pushed request is assigned once, whatever dies when",
+    "requests",
+    "assignments",
+    short=[KillCase(KillPlan(REQUEST_POINTS, 1, 1, 50), assignments.count_assigned)],
+    long=[KillCase(plan, assignments.count_assigned) for plan in _plans(REQUEST_POINTS, 100)],
+    note=f"""Every request is answered, and who is answered twice is told the same. Acks are waited for {assignments.ACK_WAIT_MS} ms, and a
+request may be started {assignments.ATTEMPTS} times: ten deaths are more than the default of three allows, and a message in flight at three
+of them would be given up with a dead letter and an answer `internal`.""",
+)
+
+ATTEMPTS = KillStory(
+    "attempts",
+    "A failing message has its attempts and no more, whatever is killed",
+    "messages",
+    "dead letters",
+    short=[KillCase(KillPlan((), 0, 1, 60, label="results, one of 3 routers"), partial(attempts.count_attempts, "results", 3))],
+    long=[
+        KillCase(KillPlan((), 0, 6, 167, label=f"{consumer}, one of {routers}"), partial(attempts.count_attempts, consumer, routers))
+        for routers in (3, 4)
+        for consumer in attempts.CONSUMERS
+    ],
+    note="""Every message fails. `begun less`: a router was killed between the counting of an attempt and its beginning; `of these
+unconfirmed`: or with a first delivery that it may never have begun, which the dead letter says (`attempts_unconfirmed`). A killed
+router takes along the violations and answers that it was about to send. Acks are waited for 500 ms, pauses are 50, 100 and 200 ms.""",
+)
+
+# -- the bus, agents -------------------------------------------------------------------------------------------------
+
+BUS_POINTS = ("bus_processed", "bus_marking", "bus_marked")
+BESIDE_THE_MARK = KillCase(
+    KillPlan(("bus_processed",), 2, 0, 20, label="control: the effect beside the mark"),
+    bus.count_effects_beside_the_mark,
+    is_doubled_and_none_lost,
+)
+BUS = KillStory(
+    "bus",
+    "An event has one effect, whatever dies when",
+    "events",
+    "effects",
+    short=[KillCase(KillPlan(BUS_POINTS, 1, 1, 60), bus.count_effects), BESIDE_THE_MARK],
+    long=[*(KillCase(plan, bus.count_effects) for plan in _plans(BUS_POINTS, 100, at_random=20)), BESIDE_THE_MARK],
+    note=f"The effect is a row in the SQLite file of the processed keys. Acks are waited for 0.5 s. {DEFAULTS}",
+)
+
+BATCH_POINTS = ("agent_received", "agent_deduplicated", "agent_persisted", "agent_applying", "agent_applied")
+AGENT_POINTS = (*BATCH_POINTS, *RESULT_POINTS)
+AT_FIRST_PASS = dict.fromkeys((*BATCH_POINTS, "batch_open"), (1, 1))  # a whole share may be one batch, or several
+LITERAL_AGENT = KillCase(
+    KillPlan(("agent_persisted",), 2, 0, 20, AT_FIRST_PASS, "control: the specification's literal order"),
+    agents.count_effects_of_literal_order,
+    is_one_lost_for_each_kill,
+)
+AGENTS = KillStory(
+    "agents",
+    "An agent's effects happen once, whatever dies when",
+    "messages",
+    "effects",
+    short=[
+        KillCase(KillPlan(AGENT_POINTS, 1, 1, 20, AT_FIRST_PASS), agents.count_effects),
+        KillCase(KillPlan(("batch_open",), 2, 0, 100, AT_FIRST_PASS), agents.count_effects),
+        LITERAL_AGENT,
+    ],
+    long=[
+        *(KillCase(plan._replace(passes=AT_FIRST_PASS), agents.count_effects) for plan in _plans(AGENT_POINTS, 20, at_random=50)),
+        KillCase(KillPlan(("batch_open",), 6, 4, 100, AT_FIRST_PASS), agents.count_effects),  # so many that some are sent as one
+        LITERAL_AGENT,
+    ],
+    note=f"""Local effects are counted in the agent's state, outgoing messages in their stream, each by the id of its input. Acks are waited
+for 500 ms. {DEFAULTS} Five deliveries are among them: what the server gave up between the kills came back through the safety net.""",
+)
+
+# -- the mailbox -----------------------------------------------------------------------------------------------------
+
+RELAY_POINTS = ("outbox_claimed", "batch_open", "outbox_stored", "outbox_marked", "outbox_committed")
+FORGETFUL_STREAM = _in_postgres(
+    partial(relay.count_published_within, 0.1),
+    KillPlan(("outbox_stored",), 3, 0, 200, label="outbox_stored, duplicate window 0.1 s"),
+    expects=is_double_and_none_lost,
+)
+MARK_FIRST = _in_postgres(
+    relay.count_published_after_mark,
+    KillPlan(("outbox_marked",), 2, 0, 50, label="control: marked before it is published"),
+    expects=is_one_lost_for_each_kill,
+)
+RELAY = KillStory(
+    "relay",
+    "A committed row is published once, whatever dies when",
+    "rows",
+    "in the stream",
+    short=[*_in_postgres(relay.count_published, KillPlan(RELAY_POINTS, 1, 1, 150)), *FORGETFUL_STREAM, *MARK_FIRST],
+    long=[*_in_postgres(relay.count_published, *_plans(RELAY_POINTS, 1_000)), *FORGETFUL_STREAM, *MARK_FIRST],
+    note=f"PostgreSQL 16, fsync on; rounds of 50 rows, committed 25 at a time. {DEFAULTS}",
+)
+
+INBOX_POINTS = ("inbox_received", "inbox_handling", "inbox_handled", "inbox_marked", "inbox_letter_stored", "after_receipt", "after_stamp")
+HTTP_POINTS = ("inbox_handled", "inbox_marked")
+
+
+def _inbox_plan(points: tuple[str, ...], at_point: int, at_random: int, share: int) -> KillPlan:
+    """A share of new events reaches each pass that is asked for, whatever the life before left."""
+    batches = {"inbox_received": (1, 1), "inbox_handled": (1, 3), "inbox_marked": (1, 3)}  # a share at once; batches of 1, 2, 4 …
+    dead_letters = dict.fromkeys(("inbox_letter_stored", "after_receipt"), (1, share // inbox.POISON))
+    return KillPlan(points, at_point, at_random, share, {**batches, **dead_letters})
+
+
+OVER_HTTP = dict.fromkeys(HTTP_POINTS, (1, 20))
+LITERAL_INBOX = _in_postgres(
+    inbox.count_in_literal_order,
+    KillPlan(("inbox_received",), 2, 0, 20, {"inbox_received": (1, 15)}, "control: inbox_received 2 ×"),
+    expects=is_one_lost_for_each_kill,
+)
+INBOX = KillStory(
+    "inbox",
+    "An event has one effect, and poison one dead letter, whatever dies when",
+    "events",
+    "effects and dead letters",
+    short=[
+        *_in_postgres(inbox.count_in_transaction, _inbox_plan(INBOX_POINTS, 1, 1, 20)),
+        *_in_postgres(inbox.count_over_http, KillPlan(HTTP_POINTS, 1, 0, 30, OVER_HTTP, "over HTTP")),
+        *LITERAL_INBOX,
+    ],
+    long=[
+        *_in_postgres(inbox.count_in_transaction, *(_inbox_plan((point,), 10, 0, 125) for point in INBOX_POINTS)),
+        *_in_postgres(inbox.count_in_transaction, _inbox_plan((), 0, 10, 125)),
+        *_in_postgres(inbox.count_over_http, *(KillPlan((point,), 5, 0, 40, OVER_HTTP) for point in HTTP_POINTS)),
+        *LITERAL_INBOX,
+    ],
+    note=f"""One event in {inbox.POISON} is poison. Acks are waited for {inbox.ACK_WAIT_S:g} s. {DEFAULTS} PostgreSQL with fsync on; a kill
+at random is a SIGKILL within the first 40 ms of a life's work. Calls beyond one for each event are what the handler's own memory (409) is
+for; in the row's transaction they have no effect.""",
+)
+
+RELAY_TO_INBOX = KillStory(
+    "relay_to_inbox",
+    "A committed row has one effect at the other end, wherever the relay dies",
+    "rows",
+    "effects",
+    short=_in_postgres(relay_to_inbox.count_effects, KillPlan(("outbox_stored",), 1, 1, 150), expects=is_exact_and_stored_once),
+    long=[
+        *_in_postgres(relay_to_inbox.count_effects, *(KillPlan((point,), 6, 4, 200) for point in RELAY_POINTS)),
+        *_in_postgres(
+            partial(relay_to_inbox.count_effects, window_s=0.1),
+            KillPlan(("outbox_stored",), 5, 0, 200, label="outbox_stored, duplicate window 0.1 s"),
+            expects=is_exact_though_stored_twice,
+        ),
+    ],
+    note="""Two databases, PostgreSQL 16 with fsync on, one inbox process at work all the time; rounds of 50 rows, committed 25 at a time.
+What stands in the stream twice has one effect.""",
+)
+
+# -- the lake --------------------------------------------------------------------------------------------------------
+
+LAKE = KillStory(
+    "lake",
+    "Tables are the truth, whatever dies when",
+    "messages",
+    "events in silver",
+    short=[],  # each life costs the start of a JVM
+    long=[
+        *(KillCase(KillPlan((point,), 1, 0, 3_000, label=f"driver, {point}"), lake.count_after_driver) for point in LAKE_POINTS),
+        KillCase(KillPlan((), 0, 20, 7_500, label="driver, at random"), lake.count_after_driver),  # so that each life has something to do
+        KillCase(KillPlan((), 0, 5, 600, label="broker, while a batch is read"), lake.count_after_broker),
+    ],
+    note="""`wrong` counts lines of the report that are not the generator's truth (counts, exact costs, latency sums, percentiles within
+1 %) and checks of `router usage reconcile` that differ. Lives: `router usage ingest --master 'local[2]'`, its process group killed
+by SIGKILL; the broker: nats-server, killed by SIGKILL and started again on its store while a driver reads.""",
+)
+
+STORIES = (RESULTS, ASSIGNMENTS, ATTEMPTS, BUS, AGENTS, RELAY, INBOX, RELAY_TO_INBOX, LAKE)
