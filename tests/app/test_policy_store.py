@@ -10,22 +10,22 @@ from router.core.errors import BrokerUnavailable, Conflict
 from router.core.ids import key
 from router.routing.policy import PolicyError
 from router.services.policy_store import PolicyNotFound
-from tests.support.policies_at_run_time import Place, a_place, a_policy_of
+from tests.support.policy_buckets import PolicyBucket, a_policy_bucket, a_policy_of
 
 ACME = ("acme", "default")
 
 
 @pytest.fixture
-async def store(nats_url: str, prefix: str) -> AsyncIterator[Place]:
-    async with a_place(nats_url, prefix) as place:
+async def store(nats_url: str, prefix: str) -> AsyncIterator[PolicyBucket]:
+    async with a_policy_bucket(nats_url, prefix) as place:
         yield place
 
 
-async def _put(store: Place, provider: str, replaces: int | None = None, author: str = "ann") -> int:
+async def _put(store: PolicyBucket, provider: str, replaces: int | None = None, author: str = "ann") -> int:
     return await store.put(*ACME, a_policy_of(provider), replaces=replaces, author=author)
 
 
-async def test_every_write_is_a_version_with_its_author_and_hash(store: Place) -> None:
+async def test_every_write_is_a_version_with_its_author_and_hash(store: PolicyBucket) -> None:
     assert await _put(store, "a") == 1
     assert await _put(store, "b", 1, "bob") == 2
     first, second = [change.record for change in await store.history(*ACME)]
@@ -37,7 +37,7 @@ async def test_every_write_is_a_version_with_its_author_and_hash(store: Place) -
     assert (await store.get(*ACME, 1)) == first
 
 
-async def test_the_hash_is_of_what_a_document_says_and_not_of_how(store: Place) -> None:
+async def test_the_hash_is_of_what_a_document_says_and_not_of_how(store: PolicyBucket) -> None:
     one = {"version": "1.0", "providers": [{"name": "a", "weight": 70}, {"name": "b", "weight": 30}]}
     other = {"weights": {"b": 30, "a": 70}, "providers": ["a", "b"], "version": "1.0"}
     for name, document in (("one", one), ("other", other)):
@@ -57,7 +57,7 @@ async def test_the_hash_is_of_what_a_document_says_and_not_of_how(store: Place) 
         (a_policy_of("a", pre=[{"id": f"e-{n}"} for n in range(6)]), "pipeline"),  # legal to read, and refuses every request
     ],
 )
-async def test_a_bad_document_is_refused_with_its_path_and_nothing_changes(store: Place, document: bytes, path: str) -> None:
+async def test_a_bad_document_is_refused_with_its_path_and_nothing_changes(store: PolicyBucket, document: bytes, path: str) -> None:
     await _put(store, "a")
     with pytest.raises(PolicyError) as refused:
         await store.put(*ACME, document, replaces=1, author="bob")
@@ -66,7 +66,7 @@ async def test_a_bad_document_is_refused_with_its_path_and_nothing_changes(store
 
 
 @pytest.mark.parametrize(("tenant", "name"), [("", "a"), ("..", "a"), ("a", "*"), ("a", "_shared"), ("_other", "a"), ("a b", "c")])
-async def test_a_name_that_is_no_id_reaches_nothing(store: Place, tenant: str, name: str) -> None:
+async def test_a_name_that_is_no_id_reaches_nothing(store: PolicyBucket, tenant: str, name: str) -> None:
     put = store.put(tenant, name, a_policy_of("a"), replaces=None, author="ann")
     for work in (put, store.get(tenant, name), store.delete(tenant, name)):
         with pytest.raises(PolicyError):
@@ -74,12 +74,12 @@ async def test_a_name_that_is_no_id_reaches_nothing(store: Place, tenant: str, n
 
 
 @pytest.mark.parametrize("author", ["", "a\nb", "x" * 129])
-async def test_an_author_is_printable(store: Place, author: str) -> None:
+async def test_an_author_is_printable(store: PolicyBucket, author: str) -> None:
     with pytest.raises(PolicyError, match="author"):
         await _put(store, "a", author=author)
 
 
-async def test_who_has_not_seen_the_present_version_is_told_what_it_is(store: Place) -> None:
+async def test_who_has_not_seen_the_present_version_is_told_what_it_is(store: PolicyBucket) -> None:
     with pytest.raises(Conflict, match="there is no policy acme/default"):
         await _put(store, "a", 1)
     await _put(store, "a")
@@ -90,7 +90,7 @@ async def test_who_has_not_seen_the_present_version_is_told_what_it_is(store: Pl
     assert (await store.get(*ACME)).version == 2
 
 
-async def test_of_two_writers_at_once_one_wins_and_the_other_is_told(store: Place) -> None:
+async def test_of_two_writers_at_once_one_wins_and_the_other_is_told(store: PolicyBucket) -> None:
     await _put(store, "a")
     said = await asyncio.gather(*(_put(store, f"p-{n}", 1, f"w-{n}") for n in range(5)), return_exceptions=True)
     winner = said.index(2)
@@ -99,7 +99,7 @@ async def test_of_two_writers_at_once_one_wins_and_the_other_is_told(store: Plac
     ] * 4
 
 
-async def test_a_deletion_does_not_reset_the_count_and_its_history_stays(store: Place) -> None:
+async def test_a_deletion_does_not_reset_the_count_and_its_history_stays(store: PolicyBucket) -> None:
     await _put(store, "a")
     assert await store.delete(*ACME, replaces=1) == 1
     with pytest.raises(PolicyNotFound):
@@ -109,14 +109,14 @@ async def test_a_deletion_does_not_reset_the_count_and_its_history_stays(store: 
     assert [change.record.version if change.record else None for change in await store.history(*ACME)] == [1, None, 2]
 
 
-async def test_a_deletion_of_another_version_is_refused(store: Place) -> None:
+async def test_a_deletion_of_another_version_is_refused(store: PolicyBucket) -> None:
     await _put(store, "a")
     await _put(store, "b", 1)
     with pytest.raises(Conflict, match="version 2"):
         await store.delete(*ACME, replaces=1)
 
 
-async def test_rollback_writes_what_was_as_a_new_version_after_a_deletion_too(store: Place) -> None:
+async def test_rollback_writes_what_was_as_a_new_version_after_a_deletion_too(store: PolicyBucket) -> None:
     await _put(store, "a")
     await _put(store, "b", 1)
     assert await store.rollback(*ACME, 1, author="bob") == 3
@@ -126,7 +126,7 @@ async def test_rollback_writes_what_was_as_a_new_version_after_a_deletion_too(st
     assert documents[:2] == documents[2:]
 
 
-async def test_only_the_last_64_writes_are_kept_and_who_asks_for_more_is_told(store: Place) -> None:
+async def test_only_the_last_64_writes_are_kept_and_who_asks_for_more_is_told(store: PolicyBucket) -> None:
     for version in range(1, 67):
         await _put(store, f"p-{version}", version - 1 or None)
     assert len(await store.history(*ACME)) == 64
@@ -134,7 +134,7 @@ async def test_only_the_last_64_writes_are_kept_and_who_asks_for_more_is_told(st
         await store.rollback(*ACME, 2, author="ann")
 
 
-async def test_tenants_are_listed_apart(store: Place) -> None:
+async def test_tenants_are_listed_apart(store: PolicyBucket) -> None:
     """Story 9. Names with dots are not taken for each other."""
     for tenant, name in (("a.b", "c"), ("a", "b.c"), ("_shared", "c")):
         await store.put(tenant, name, a_policy_of("x"), replaces=None, author="ann")
@@ -144,7 +144,7 @@ async def test_tenants_are_listed_apart(store: Place) -> None:
         await store.history("a", "c")
 
 
-async def test_what_a_stranger_wrote_is_no_policy_and_can_be_deleted(store: Place) -> None:
+async def test_what_a_stranger_wrote_is_no_policy_and_can_be_deleted(store: PolicyBucket) -> None:
     await store.bucket.write(key(*ACME), b'{"providers": []}')
     await store.bucket.write("what.ever.this.is", b"x")
     assert await store.list() == []
@@ -154,7 +154,7 @@ async def test_what_a_stranger_wrote_is_no_policy_and_can_be_deleted(store: Plac
     assert await _put(store, "a") == 1
 
 
-async def test_a_bucket_that_is_away_is_not_an_empty_one(store: Place) -> None:
+async def test_a_bucket_that_is_away_is_not_an_empty_one(store: PolicyBucket) -> None:
     await store.bucket.unmake()
     for work in (store.list(), store.get(*ACME), _put(store, "a"), store.history(*ACME), store.delete(*ACME)):
         with pytest.raises(BrokerUnavailable):

@@ -13,7 +13,7 @@ from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.refused_storage import RefusedStorage
 from router.delivery.settlement import PendingSettlement, decide_settlement, decide_without_storage
 from router.delivery.subscription import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK
-from tests.support.delivery import Watcher, a_delivery, a_subscription, receipts_for
+from tests.support.delivery import RecordingObserver, a_delivery, a_subscription, publish_acks_for
 from tests.support.waiting import until
 
 FULL = NotPublished("effects", 10077, "maximum bytes exceeded")
@@ -28,14 +28,14 @@ class RoomPublisher:
 
     async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
         self.tried.append(effects[0].id)
-        return receipts_for(effects) if len(effects[0].data) <= self.room else FULL
+        return publish_acks_for(effects) if len(effects[0].data) <= self.room else FULL
 
     def publish(self, effects: Sequence[Effect], callback: object) -> None: ...
 
 
 class Waits:
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
-        self.publisher, self.watcher = RoomPublisher(), Watcher()
+        self.publisher, self.watcher = RoomPublisher(), RecordingObserver()
         self.stored: list[int] = []
         self.again: list[int] = []
         self.subscription = a_subscription(store_retry=0.001, max_waiting=8, observer=self.watcher, full_retry=5.0)

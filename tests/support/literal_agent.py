@@ -18,7 +18,7 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import FetchTimeoutError
 
 from router.core.crashpoints import crashpoint
-from tests.support.witness import COUNTED, SUBJECT
+from tests.support.counting_agent import COUNTED, SUBJECT
 
 ACK_WAIT_S = 0.5
 

@@ -107,7 +107,7 @@ class Streaming:
 
 
 @asynccontextmanager
-async def serving(nc: Client, answer: Answer, subject: str = SUBJECT) -> AsyncIterator[list[Msg]]:
+async def serve_provider(nc: Client, answer: Answer, subject: str = SUBJECT) -> AsyncIterator[list[Msg]]:
     """A provider; what it was asked is kept."""
     asked: list[Msg] = []
 
