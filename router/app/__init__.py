@@ -3,7 +3,7 @@
 connect, connections           settings -> connections
 declared_topology              settings -> streams, consumers, buckets
 app_context                    the objects that all consumers of a process share
-*_subscription                 one consumer's handler, dead letters and options
+subscriptions                  every subscription of the router, joined with its handler (`joined_subscription`, `decide_subscription`)
 consumer_child                 a consumer as a child of the tree
 admin, admin_stores, admin_views, decision_lookup    the operators' services, and what they read
 ingress_server, ingress_handler    messages of `beamline.ingress.v1.message`, and their receipts

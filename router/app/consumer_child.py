@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from router.app.app_context import AppContext
-from router.config import ConsumerConfig, DrainConfig
+from router.app.joined_subscription import JoinedSubscription, build_subscription
+from router.config import DrainConfig, Settings
 from router.core.clock import Clock, steady
 from router.delivery.consumer import Consumer
 from router.delivery.settle import Answer
-from router.delivery.subscription import Subscription
 from router.operations.observability import Metrics, ReadinessCheck
+from router.services.alerts import Alerts
 from router.services.consumer_metrics import ConsumerMetrics
 from router.services.topology_monitor import TopologyMonitor
 
@@ -48,17 +47,11 @@ class DrainDeadline:
 class ConsumerChild:
     """A durable with its observer and consumer. Each start creates a new consumer; the observer keeps its counts."""
 
-    def __init__(
-        self,
-        stream: str,
-        config: ConsumerConfig,
-        observer: ConsumerMetrics,
-        build_subscription: Callable[[AppContext, ConsumerMetrics], Subscription],
-    ) -> None:
-        self.durable = config.durable
-        self.observer = observer
-        self._stream = stream
-        self._build_subscription = build_subscription
+    def __init__(self, joined: JoinedSubscription, settings: Settings, metrics: Metrics, alerts: Alerts) -> None:
+        self.joined = joined
+        self.durable = joined.spec.read_section(settings).durable
+        self.observer = ConsumerMetrics(metrics, alerts, self.durable, settings, answers=joined.spec.is_answered)
+        self._stream = joined.spec.read_stream(settings).name
         self._consumer: Consumer | None = None
 
     @property
@@ -79,7 +72,7 @@ class ConsumerChild:
         drain_deadline.reset()
         self.observer.violations = context.violations
         consumer = self._consumer = Consumer(
-            self._build_subscription(context, self.observer),
+            build_subscription(self.joined, context, self.observer),
             context.jetstream,
             attempts_bucket=context.settings.buckets.attempts.name,
             answer=answer,

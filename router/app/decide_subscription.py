@@ -1,4 +1,4 @@
-"""The subscription for decide requests: its handler, dead letters, failure replies, and where its answers go."""
+"""The handler of decide requests, its failure replies, and where its answers go."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from router.app.app_context import AppContext
-from router.app.consumer_options import allow_list, build_consumer_options
-from router.app.dead_letter_writer import build_dead_letter_writer
-from router.config import Settings
+from router.app.joined_subscription import SubscriptionHandler
+from router.config import DECIDE, Settings
 from router.contracts.answer import failure
 from router.contracts.content import is_same
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
@@ -19,38 +18,27 @@ from router.core.outcome import Fault
 from router.delivery.answers import Answers, ReplyRules
 from router.delivery.connection import Connection
 from router.delivery.settlement import NO_ROOM
-from router.delivery.subscription import Subscription
 from router.operations.observability import Metrics
-from router.operations.observability.tracing_messages import trace_dead_letter, trace_handler
 from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules, RequestLimits
 from router.routing.policy import RateLimits, Sessions, evaluate
 from router.services.answer_counts import count_answer
-from router.services.consumer_metrics import ConsumerMetrics
 from router.services.handler_metrics import DecideMetrics
 from router.services.own_inboxes import own_inboxes
-from router.services.partition import taken_stream
 from router.services.refused_addresses import note_refused
 
 BEFORE_PIPELINE_S = 5.0  # a request waits about so long at most until its pipeline begins
 
 
-def build_decide_subscription(context: AppContext, observer: ConsumerMetrics) -> Subscription:
-    """Everything that the consumer needs to handle decide requests."""
+def join_decide(context: AppContext) -> SubscriptionHandler:
+    """The handler, and what its requesters hear where it gives up or finds no room."""
     settings = context.settings
-    return Subscription(
-        stream=taken_stream(settings).name,
-        durable=settings.decide.durable,
-        subject=settings.decide.subject,
-        options=build_consumer_options(settings.decide, settings),
-        handle=trace_handler(build_decide_handler(context)),
-        dead_letter=trace_dead_letter(build_dead_letter_writer(context, given_up=observer.on_dead_letter_given_up)),
-        failure_reply=_build_failure_reply,
-        is_allowed=allow_list(settings),
-        observer=observer,
+    return SubscriptionHandler(
+        handle=build_decide_handler(context),
         receipts_kept=settings.streams.assignments.duplicate_window_ms / 1000,
-        live_marks=context.live_marks,
-        tenant_of=tenant_of,
+        subject=settings.decide.subject,
+        failure_reply=_build_failure_reply,
         overloaded=_build_overload_reply,
+        live_marks=context.live_marks,
     )
 
 
@@ -103,7 +91,7 @@ def build_answers(settings: Settings, connection: Connection, metrics: Metrics) 
         reply_subject=settings.reply.subject or "{subject}.reply",
         prefixes=settings.reply.prefixes,
         own=own_inboxes(settings, connection),
-        stream=taken_stream(settings).name,
+        stream=DECIDE.read_stream(settings).name,
         dedupe_window=settings.streams.decide.duplicate_window_ms / 1000,
         inbox_wait=settings.reply.inbox_wait_ms / 1000,
         keep=settings.decide.pipeline_timeout_ms / 1000 + BEFORE_PIPELINE_S,
@@ -116,11 +104,6 @@ def build_answers(settings: Settings, connection: Connection, metrics: Metrics) 
         is_same=is_same,
         on_refused=note_refused(metrics, "decide"),
     )
-
-
-def tenant_of(message: Message) -> str:
-    """The tenant that the message names; all messages that cannot be read share the empty name."""
-    return extract_ids(message).get("tenant_id", "")
 
 
 def _build_failure_reply(message: Message, fault: Fault) -> Reply:

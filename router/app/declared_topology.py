@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from router.config import BucketConfig, ConsumerConfig, Settings, StreamConfig
+from router.config import SUBSCRIPTIONS, BucketConfig, ConsumerConfig, Settings, StreamConfig, SubscriptionSpec
 from router.contracts import usage
 from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS, dead_letter_subject
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
-from router.services.partition import taken_stream, taken_subject
+
+Specs = Sequence[SubscriptionSpec[ConsumerConfig]]
 
 
-def declare_topology(settings: Settings) -> Topology:
+def declare_topology(settings: Settings, specs: Specs = SUBSCRIPTIONS) -> Topology:
     """Every stream, bucket and consumer that this router needs."""
-    streams = (*_requests(settings), *_effect_streams(settings), *_buckets(settings))
-    return Topology(streams=streams, consumers=tuple(_consumers(settings)))
+    enabled = [spec for spec in specs if spec.read_section(settings).is_enabled]
+    messages = (_message_stream(spec, settings) for spec in enabled)
+    streams = (*messages, *_effect_streams(settings, specs), *_buckets(settings))
+    return Topology(streams=streams, consumers=tuple(_consumer(spec, settings) for spec in enabled))
 
 
-def _requests(settings: Settings) -> Iterator[StreamSpec]:
-    """Streams of incoming messages: a full one drops its oldest message."""
-    streams = settings.streams
+def _message_stream(spec: SubscriptionSpec[ConsumerConfig], settings: Settings) -> StreamSpec:
+    """The stream of a subscription's messages: a full one drops its oldest message."""
     # In confirm mode "decision" JetStream must not answer a request with a PubAck before we do.
-    yield _stream(taken_stream(settings), taken_subject(settings), no_ack=settings.reply.confirm == "decision")
-    yield _stream(streams.results, settings.results.subject)
-    if settings.acks.enabled:
-        yield _stream(streams.acks, settings.acks.subject)
+    no_ack = spec.is_answered and settings.reply.confirm == "decision"
+    return _stream(spec.read_stream(settings), spec.read_section(settings).taken_subject, no_ack=no_ack)
 
 
-def _effect_streams(settings: Settings) -> Iterator[StreamSpec]:
+def _effect_streams(settings: Settings, specs: Specs) -> Iterator[StreamSpec]:
     """Streams that the router publishes to before it acks: a full one refuses messages, and those that need it wait."""
     streams = settings.streams
     yield _stream(streams.assignments, *settings.assignment.subjects, discard="new")
     yield _stream(streams.usage, usage.SUBJECT, discard="new")
-    yield _stream(streams.dlq, *_dead_letter_subjects(settings), discard="new")
-
-
-def _consumers(settings: Settings) -> Iterator[ConsumerSpec]:
-    streams = settings.streams
-    yield _consumer(taken_stream(settings).name, settings.decide, taken_subject(settings))
-    yield _consumer(streams.results.name, settings.results, settings.results.subject)
-    if settings.acks.enabled:
-        yield _consumer(streams.acks.name, settings.acks, settings.acks.subject)
+    yield _stream(streams.dlq, *_dead_letter_subjects(settings, specs), discard="new")
 
 
 def _buckets(settings: Settings) -> Iterator[StreamSpec]:
@@ -49,11 +41,10 @@ def _buckets(settings: Settings) -> Iterator[StreamSpec]:
     yield from map(_bucket, (buckets.attempts, buckets.assignments_known, buckets.policies, buckets.extensions, buckets.breakers))
 
 
-def _dead_letter_subjects(settings: Settings) -> tuple[str, ...]:
+def _dead_letter_subjects(settings: Settings, specs: Specs) -> tuple[str, ...]:
     """All dead letter subjects in use. No other stream binds them, and a publish to an unbound subject is lost."""
-    pattern = settings.dlq.subject_pattern
-    subjects = (settings.decide.subject, settings.results.subject, settings.acks.subject)
-    return tuple(dict.fromkeys((*(dead_letter_subject(subject, pattern) for subject in subjects), *WORKER_DEAD_LETTER_SUBJECTS)))
+    subjects = (dead_letter_subject(spec.read_section(settings).subject, settings.dlq.subject_pattern) for spec in specs)
+    return tuple(dict.fromkeys((*subjects, *WORKER_DEAD_LETTER_SUBJECTS)))
 
 
 def _stream(config: StreamConfig, *subjects: str, discard: str = "old", no_ack: bool = False) -> StreamSpec:
@@ -69,14 +60,15 @@ def _stream(config: StreamConfig, *subjects: str, discard: str = "old", no_ack: 
     )
 
 
-def _consumer(stream: str, config: ConsumerConfig, subject: str) -> ConsumerSpec:
+def _consumer(spec: SubscriptionSpec[ConsumerConfig], settings: Settings) -> ConsumerSpec:
+    section = spec.read_section(settings)
     return ConsumerSpec(
-        stream=stream,
-        durable=config.durable,
-        filter_subject=subject,
-        ack_wait=config.ack_wait_ms / 1000,
-        max_ack_pending=config.max_ack_pending,
-        metadata={"deliver_group": config.deliver_group},
+        stream=spec.read_stream(settings).name,
+        durable=section.durable,
+        filter_subject=section.taken_subject,
+        ack_wait=section.ack_wait_ms / 1000,
+        max_ack_pending=section.max_ack_pending,
+        metadata={"deliver_group": section.deliver_group},
     )
 
 

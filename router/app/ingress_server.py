@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from router.app.admin import build_request_guard
 from router.app.app_context import AppContext
 from router.app.decide_subscription import build_decide_rules
-from router.config import Settings
+from router.config import DECIDE, Settings
 from router.contracts.decision import INTERNAL
 from router.contracts.ingress import SUBJECT, IngressAck, ack_bytes, ack_protobuf
 from router.core.errors import BrokerRefused, BrokerUnavailable
@@ -24,7 +24,6 @@ from router.delivery.readback import ConfirmByReadback
 from router.operations.admin.service_error import OVERLOADED
 from router.operations.observability import ReadinessCheck, events, logs
 from router.services.ingress_handler import IngressHandler, Store
-from router.services.partition import taken_stream, taken_subject
 
 log = logs.logger(__name__)
 
@@ -38,7 +37,7 @@ class IngressServer:
         self._connection = context.connection
         self._config = context.settings.ingress
         self._door = build_request_guard(context)
-        subject = taken_subject(context.settings)
+        subject = context.settings.decide.taken_subject
         self._readback = _readback(context.settings, context.jetstream)
         store = self._readback.store if self._readback is not None else _build_publish(context.jetstream, subject)
         self._handler = IngressHandler(build_decide_rules(context.settings), context.settings.decide.subject, store)
@@ -96,8 +95,10 @@ def _readback(settings: Settings, jetstream: JetStream) -> ConfirmByReadback | N
     """None where the decide stream sends publish acks itself."""
     if settings.reply.confirm == "stored":
         return None
-    stream, within_s = taken_stream(settings), settings.ingress.confirm_ms / 1000
-    return ConfirmByReadback(jetstream, stream.name, taken_subject(settings), window_s=stream.duplicate_window_ms / 1000, within_s=within_s)
+    stream, within_s = DECIDE.read_stream(settings), settings.ingress.confirm_ms / 1000
+    return ConfirmByReadback(
+        jetstream, stream.name, settings.decide.taken_subject, window_s=stream.duplicate_window_ms / 1000, within_s=within_s
+    )
 
 
 def _build_publish(jetstream: JetStream, subject: str) -> Store:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,6 +19,8 @@ from router.app.connect import connect_by
 from router.app.connections import ConnectionOpener, Connections
 from router.app.declared_topology import declare_topology
 from router.app.garbage_collection import calm_collector, collections
+from router.app.joined_subscription import JoinedSubscription
+from router.app.subscriptions import JOINED
 from router.app.supervision_tree import ConsumerChildren, SupervisionTree
 from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
@@ -43,13 +45,21 @@ class Ready(Struct, frozen=True):
 class RouterService:
     """One router process. `run` serves until it is cancelled. `http` False: a parent serves its pages."""
 
-    def __init__(self, settings: Settings, *, policies_dir: Path | None = None, http: bool = True) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        policies_dir: Path | None = None,
+        http: bool = True,
+        subscriptions: Sequence[JoinedSubscription] = JOINED,
+    ) -> None:
         self.settings = settings
         self.metrics = Metrics(settings.metrics.tenant_label_allowlist, settings.metrics.label_limit)
         self.policy_table = PolicyTable()
         self._seed = policies_dir or settings.policies.dir
         self._alerts = Alerts(settings.node_id, settings.alerts.every_ms / 1000)
-        self._consumers = ConsumerChildren(settings, self.metrics, self._alerts)
+        self._consumers = ConsumerChildren(settings, self.metrics, self._alerts, subscriptions)
+        self._topology = declare_topology(settings, [one.spec for one in subscriptions])
         self._monitor: TopologyMonitor | None = None
         self._context: AppContext | None = None
         self._connection: Connection | None = None
@@ -100,7 +110,7 @@ class RouterService:
     def _build_monitor(self, jetstream: JetStream) -> TopologyMonitor:
         return TopologyMonitor(
             jetstream,
-            declare_topology(self.settings),
+            self._topology,
             self.metrics,
             self._alerts,
             self._consumers.find_newest_ns,
@@ -125,7 +135,7 @@ class RouterService:
             "broker": self._connected,
             "topology": ReadinessCheck(not drift, "; ".join(str(one) for one in drift) or "as declared"),
             **{name: check() for name, check in (self._context.checks if self._context is not None else {}).items()},
-            **{station.durable: station.check for station in self._consumers.get_all()},
+            **{child.durable: child.check for child in self._consumers.children},
         }
 
     async def _announce(self, on_ready: Callable[[Ready], None]) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
-from router.app.acks_subscription import build_acks_subscription
 from router.app.admin import build_admin_station
 from router.app.app_context import AppContext
 from router.app.consumer_child import ConsumerChild, DrainDeadline
-from router.app.decide_subscription import build_answers, build_decide_rules, build_decide_subscription
+from router.app.decide_subscription import build_answers, build_decide_rules
 from router.app.ingress_server import build_ingress_server
+from router.app.joined_subscription import JoinedSubscription
 from router.app.live_requests import build_live_requests
 from router.app.provider_server import ProviderServer
-from router.app.results_subscription import build_results_subscription
-from router.config import Settings
+from router.config import DECIDE, Settings
 from router.core.message import Message, Reply
 from router.delivery.answers import Answers
 from router.delivery.listen import Listener
@@ -22,8 +22,6 @@ from router.operations.deadletters.depth import DepthGauge
 from router.operations.observability import Metrics, ReadinessCheck
 from router.operations.supervision import Child, Helper, Intensity, Strategy, Supervisor, helper_states
 from router.services.alerts import Alerts
-from router.services.consumer_metrics import ConsumerMetrics
-from router.services.partition import taken_stream, taken_subject
 from router.services.topology_monitor import TopologyMonitor
 from router.services.workers import Workers
 
@@ -35,27 +33,15 @@ def _drop_answer(_: Message, __: Reply) -> None:
 
 
 class ConsumerChildren:
-    """The consumers of this process. There is one for acks only where the settings enable it."""
+    """The consumers of this process: one for each subscription that the settings enable."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, alerts: Alerts) -> None:
-        streams = settings.streams
-
-        def observer(durable: str, *, answers: bool = False) -> ConsumerMetrics:
-            return ConsumerMetrics(metrics, alerts, durable, settings, answers=answers)
-
-        decide, results, acks = (config.durable for config in (settings.decide, settings.results, settings.acks))
-        self.decide = ConsumerChild(taken_stream(settings).name, settings.decide, observer(decide, answers=True), build_decide_subscription)
-        self.results = ConsumerChild(streams.results.name, settings.results, observer(results), build_results_subscription)
-        self.acks = (
-            ConsumerChild(streams.acks.name, settings.acks, observer(acks), build_acks_subscription) if settings.acks.enabled else None
-        )
-
-    def get_all(self) -> tuple[ConsumerChild, ...]:
-        return (self.decide, self.results) if self.acks is None else (self.decide, self.results, self.acks)
+    def __init__(self, settings: Settings, metrics: Metrics, alerts: Alerts, joined: Sequence[JoinedSubscription]) -> None:
+        enabled = (one for one in joined if one.spec.read_section(settings).is_enabled)
+        self.children = tuple(ConsumerChild(one, settings, metrics, alerts) for one in enabled)
 
     def find_newest_ns(self, durable: str) -> int:
         """Stream time (ns) of the message that a durable settled last."""
-        return next((child.observer.newest_ns for child in self.get_all() if child.durable == durable), 0)
+        return next((child.observer.newest_ns for child in self.children if child.durable == durable), 0)
 
 
 class SupervisionTree:
@@ -88,10 +74,7 @@ class SupervisionTree:
         if self._context.settings.admin.enabled:
             children.append(Child("admin", build_admin_station(self._context).run))
         children.append(self._breaker_branch())
-        children.append(self._decide_branch())
-        children.append(self._family("results", self._consumer(self._consumers.results)))
-        if self._consumers.acks is not None:
-            children.append(self._family("acks", self._consumer(self._consumers.acks)))
+        children += map(self._consumer_branch, self._consumers.children)
         children.append(self._worker_listeners())
         if self._context.settings.providers.enabled:
             children.append(Child("providers", ProviderServer(self._context).run, shutdown_s=10.0))
@@ -105,23 +88,23 @@ class SupervisionTree:
         letters, dlq = context.metrics.dead_letters_stored, context.settings.dlq
         return DepthGauge(context.jetstream, context.settings.streams.dlq.name, letters, context.metrics.subject, dlq.subject_pattern)
 
-    def _decide_branch(self) -> Supervisor:
-        reply = self._context.settings.reply
-        consumer = self._consumer(self._consumers.decide, self._answer)
-        if not (reply.listener and reply.confirm == "decision"):
-            return self._family("decide", consumer)
-        return Supervisor("decide", (Child("listener", self._run_listener), consumer), Strategy.REST_FOR_ONE, OFTEN)
+    def _consumer_branch(self, child: ConsumerChild) -> Supervisor:
+        spec, reply = child.joined.spec, self._context.settings.reply
+        consumer = self._consumer(child, self._answer if spec.is_answered else _drop_answer)
+        if not (spec.is_answered and reply.listener and reply.confirm == "decision"):
+            return self._family(spec.name, consumer)
+        listener = Child("listener", lambda: self._run_listener(child))
+        return Supervisor(spec.name, (listener, consumer), Strategy.REST_FOR_ONE, OFTEN)
 
     def _answer(self, message: Message, reply: Reply) -> None:
         self._answers.answer(message, reply)  # created at the first answer: `router tree` draws the tree without an event loop
 
-    async def _run_listener(self) -> None:
-        settings, child = self._context.settings, self._consumers.decide
+    async def _run_listener(self, child: ConsumerChild) -> None:
+        settings = self._context.settings
         self._context.checks["listener"] = self._check_listener
         live = build_live_requests(self._context, self._answers, lambda: child.consumer, build_decide_rules(settings).limits)
-        group = settings.decide.deliver_group
-        stream, subject = taken_stream(settings).name, taken_subject(settings)
-        await Listener(self._context.jetstream, stream, subject, self._answers, live=live, queue=group).run()
+        stream, decide = DECIDE.read_stream(settings).name, settings.decide
+        await Listener(self._context.jetstream, stream, decide.taken_subject, self._answers, live=live, queue=decide.deliver_group).run()
 
     def _check_listener(self) -> ReadinessCheck:
         """Before the listener hears every inbox, the answer to a request may go to the reply subject alone."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from router.contracts import ack, result
 from router.contracts import headers as contract
 from router.contracts.flow import read_body
 from router.contracts.malformed import Malformed
@@ -28,20 +27,13 @@ _FIELDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("assignment_id", ids.is_opaque),
     ("run_id", ids.is_opaque),
 )
-# Bytes do not tell which protobuf they are; the subject does. `caf.exec.dlq.v1` holds results that workers gave up, and
-# `caf.deadletter.v1` envelopes about what they could not read.
-_KINDS: dict[str, MessageType] = {
-    **{result.SUBJECT: result.RESULT, "caf.exec.dlq.v1": result.RESULT, "caf.deadletter.v1": result.RESULT},
-    ack.SUBJECT: ack.ACK,
-}
 
 
 def extract_ids(message: Message, kind: MessageType | None = None) -> dict[str, str]:
     """Ids found in headers and payload, by name: tenant_id, trace_id, request_id, message_id, msg_id, assignment_id, run_id.
 
-    `kind` is what a subscription takes; without it the subject's standard name says, and any other subject carries decide requests.
+    `kind` is what the subscription takes, for bytes do not tell which protobuf they are; None: decide requests.
     """
-    kind = kind or _KINDS.get(message.subject)
     try:
         body = read_body(message.data, message.headers) if kind is None else read_worker_body(message.data, kind)
     except Malformed:

@@ -14,6 +14,7 @@ from router.contracts.alert import WARNING, Alert
 from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS
 from router.contracts.extract import extract_ids
 from router.contracts.heartbeat import SUBJECTS, Heartbeat, read_claimed_id, read_heartbeat
+from router.contracts.result import RESULT
 from router.core.clock import Clock, now_ms, steady
 from router.core.message import NO_HEADERS, Message
 from router.core.outcome import Fault
@@ -99,7 +100,7 @@ class Workers:
             self._alerts.raise_alert(_build_many_silent_alert(len(fallen)))
 
     def on_dead_letter(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
-        seen = extract_ids(Message(subject, data, headers or NO_HEADERS, "", "", 0, time.time_ns(), 1, ""))
+        seen = extract_ids(Message(subject, data, headers or NO_HEADERS, "", "", 0, time.time_ns(), 1, ""), RESULT)
         if self._dead_letter_lines.allow(events.WORKER_DEAD_LETTER):
             log.warning(events.WORKER_DEAD_LETTER, subject=subject, **seen)
         self._alerts.raise_alert(

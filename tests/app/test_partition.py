@@ -3,20 +3,19 @@
 import pytest
 
 from router.app import declare_topology
-from router.config import Settings
+from router.config import DECIDE, Settings
 from router.config.consumers import DecideConfig
-from router.services.partition import taken_stream, taken_subject
 from tests.support.config import load_settings, read_refusal
 
 PART = Settings(decide=DecideConfig(partition="1"))
 
 
 def test_without_a_partition_all_is_as_ever() -> None:
-    assert (taken_subject(Settings()), taken_stream(Settings())) == ("beamline.router.v1.decide", Settings().streams.decide)
+    assert (Settings().decide.taken_subject, DECIDE.read_stream(Settings())) == ("beamline.router.v1.decide", Settings().streams.decide)
 
 
 def test_a_partition_has_a_subject_and_a_stream_of_its_own() -> None:
-    assert (taken_subject(PART), taken_stream(PART).name) == ("beamline.router.v1.decide.p.1", "ROUTER_DECIDE_P1")
+    assert (PART.decide.taken_subject, DECIDE.read_stream(PART).name) == ("beamline.router.v1.decide.p.1", "ROUTER_DECIDE_P1")
 
 
 def test_everything_else_is_shared() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.app.consumer_options import worker_limits
+from router.app.subscriptions import worker_limits
 from router.cli.usage.source import make_bounds
 from router.config import Settings, describe
 from router.config.describe import is_secret

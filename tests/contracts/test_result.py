@@ -3,10 +3,11 @@
 import orjson
 import pytest
 
+from router.contracts.ack import ACK
 from router.contracts.extract import extract_ids
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.pb.beamline.worker.v1 import result_pb2
-from router.contracts.result import MAX_LATENCY_MS, ExecResult, read_result
+from router.contracts.result import MAX_LATENCY_MS, RESULT, ExecResult, read_result
 from router.contracts.worker import DAY_MS, WorkerMessageLimits
 from router.core.message import Message
 from router.core.outcome import Fault
@@ -222,10 +223,10 @@ def test_size_and_depth_are_refused_in_either_encoding() -> None:
 
 @pytest.mark.parametrize("form", ["json", "protobuf", "envelope"])
 def test_a_letter_is_told_the_ids_of_any_form(form: str) -> None:
-    seen = extract_ids(in_every_form()[form])
+    seen = extract_ids(in_every_form()[form], RESULT)
     assert seen == {"assignment_id": ASSIGNED, "request_id": "r-1", "tenant_id": "acme", "trace_id": "t-1"}
 
 
 def test_a_letter_is_told_the_ids_of_an_ack_and_of_a_decide_request_as_before() -> None:
-    assert extract_ids(an_ack())["assignment_id"] == ASSIGNED
+    assert extract_ids(an_ack(), ACK)["assignment_id"] == ASSIGNED
     assert extract_ids(a_message(a_protobuf()))["message_id"] == "m-1"

@@ -4,10 +4,10 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.contracts.ack import ExecAssignmentAck, read_ack
+from router.contracts.ack import ACK, ExecAssignmentAck, read_ack
 from router.contracts.extract import extract_ids
 from router.contracts.heartbeat import Heartbeat, read_heartbeat
-from router.contracts.result import ExecResult, read_result
+from router.contracts.result import RESULT, ExecResult, read_result
 from router.contracts.worker import WorkerMessageLimits
 from router.core.message import Message
 from router.core.outcome import Fault
@@ -30,7 +30,8 @@ def is_sound(message: Message, *, strict: bool = False) -> None:
     assert isinstance(result, ExecResult | Fault)
     assert isinstance(read_ack(message).found, ExecAssignmentAck | Fault)
     assert isinstance(read_heartbeat(message.data, 1), Heartbeat | Fault)
-    extract_ids(message)
+    extract_ids(message, RESULT)
+    extract_ids(message, ACK)
     if isinstance(result, ExecResult) and not isinstance(event := make_usage_event(result, None), Fault):
         orjson.loads(make_usage_effect(event).data)
 

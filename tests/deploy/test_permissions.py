@@ -2,10 +2,12 @@
 
 import asyncio
 import re
+import runpy
 
 import pytest
 
 from router.app import declare_topology
+from router.config import Settings
 from tests.support.client_actions import DEEDS, ClientAction
 from tests.support.deployed import DEPLOY, ROLES, Deployed
 from tests.support.permissions import Came, expected, measured, page
@@ -39,6 +41,12 @@ def test_the_router_may_reach_every_stream_and_durable_that_it_declares(deployed
     wanted = {f"STREAM.INFO.{stream.name}" for stream in topology.streams}
     wanted |= {f"CONSUMER.MSG.NEXT.{one.stream}.{one.durable}" for one in topology.consumers}
     assert wanted <= set(re.findall(r'"\$JS\.API\.([^"]+)"', router))
+
+
+def test_what_follows_from_the_subscriptions_is_written_as_they_are_declared() -> None:
+    text = (DEPLOY / "nats" / "accounts.conf").read_text()
+    made = runpy.run_path(str(DEPLOY / "nats" / "permissions.py"))["write"](text, Settings())
+    assert text == made, "run `python deploy/nats/permissions.py`"
 
 
 def test_no_key_lies_in_the_repository() -> None:

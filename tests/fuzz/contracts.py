@@ -14,11 +14,11 @@ import orjson
 from google.protobuf.message import Message as Protobuf
 from msgspec.structs import replace
 
-from router.app.acks_subscription import build_acks_handler
 from router.app.app_context import AppContext
-from router.app.decide_subscription import build_decide_handler, build_decide_rules, tenant_of
-from router.app.results_subscription import build_results_handler
+from router.app.decide_subscription import build_decide_handler, build_decide_rules
+from router.app.subscriptions import build_acks_handler, build_results_handler
 from router.config import Settings
+from router.contracts import ack, result
 from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import record_bytes
 from router.contracts.dead_letter import build_dead_letter
@@ -30,6 +30,7 @@ from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.contracts.provider_request import read_request as read_invocation
+from router.contracts.worker import MessageType
 from router.core.deferred import Deferred
 from router.core.message import NO_HEADERS, Message
 from router.core.outcome import Dead, Done
@@ -137,29 +138,29 @@ class Caller:
 
 def _decide() -> tuple[Serve, Callable[[], None]]:
     instance = Instance()
-    return _serve(build_decide_handler(instance.context), tenant_of, "beamline.router.v1.decide", "ROUTER_DECIDE"), instance.check
+    return _serve(build_decide_handler(instance.context), None, "beamline.router.v1.decide", "ROUTER_DECIDE"), instance.check
 
 
 def _results() -> tuple[Serve, Callable[[], None]]:
     instance = Instance()
-    return _serve(build_results_handler(instance.context), tenant_of, RESULTS, "ROUTER_RESULTS"), instance.check
+    return _serve(build_results_handler(instance.context), result.RESULT, RESULTS, "ROUTER_RESULTS"), instance.check
 
 
 def _acks() -> tuple[Serve, Callable[[], None]]:
     instance = Instance()
-    return _serve(build_acks_handler(instance.context), tenant_of, ACKS, "ROUTER_ACKS"), instance.check
+    return _serve(build_acks_handler(instance.context), ack.ACK, ACKS, "ROUTER_ACKS"), instance.check
 
 
-def _serve(handler: Callable[[Message], Any], tenant: Callable[[Message], str], subject: str, stream: str) -> Serve:
+def _serve(handler: Callable[[Message], Any], kind: MessageType | None, subject: str, stream: str) -> Serve:
     loop, sequences = asyncio.new_event_loop(), itertools.count(1)
 
     def serve(data: bytes, headers: Headers) -> bool:
         message = a_message(data, headers, subject=subject, stream=stream, sequence=next(sequences), stored_ns=time.time_ns())
-        assert len(tenant(message)) <= 128
+        assert len(extract_ids(message, kind).get("tenant_id", "")) <= 128
         outcome = handler(message)
         if isinstance(outcome, Deferred | Awaitable):
             outcome = loop.run_until_complete(_awaited(outcome))
-        return _look_at(message, outcome)
+        return _look_at(message, outcome, kind)
 
     return serve
 
@@ -168,11 +169,11 @@ async def _awaited(outcome: Any) -> Any:
     return await outcome
 
 
-def _look_at(message: Message, outcome: Any) -> bool:
+def _look_at(message: Message, outcome: Any, kind: MessageType | None) -> bool:
     """All that would be sent can be read; whether it was refused."""
     if isinstance(outcome, Dead):
         letter = build_dead_letter(
-            message, outcome.reason, outcome.fault, node_id="n", now_ms=1, max_bytes=1 << 20, seen=extract_ids(message)
+            message, outcome.reason, outcome.fault, node_id="n", now_ms=1, max_bytes=1 << 20, seen=extract_ids(message, kind)
         )
         orjson.loads(letter.data)
         return True

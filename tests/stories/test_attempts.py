@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from router.app import acks_subscription, decide_subscription, results_subscription
+from router.app import decide_subscription, subscriptions
 from router.config import Settings
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
@@ -18,7 +18,7 @@ from tests.support.stories import Inboxes, a_request, read_dead_letters, read_me
 from tests.support.waiting import until
 
 MESSAGES, FEW = 40, 4
-LANES = {"decide": decide_subscription, "results": results_subscription, "acks": acks_subscription}
+LANES = {"decide": decide_subscription, "results": subscriptions, "acks": subscriptions}
 
 
 class Begun(Counter[int]):

@@ -3,6 +3,7 @@
 import runpy
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +43,21 @@ def _with_user(accounts: str, user: str) -> str:
 
 
 class Deployed:
-    """`start` it, `remove` it. `is_partitioned`: with partitions.conf; `users`: more than one of a role."""
+    """`start` it, `remove` it. `is_partitioned`: with partitions.conf; `users`: more than one of a role; `change`: accounts.conf."""
 
-    def __init__(self, *, is_partitioned: bool = False, users: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, *, is_partitioned: bool = False, users: tuple[str, ...] = (), change: Callable[[str], str] = lambda accounts: accounts
+    ) -> None:
         self.keys = Path(tempfile.mkdtemp(prefix="router-test-keys-"))
         self._users = users
+        self._change = change
         write_keys(self.keys, *users)
         (self.keys / "witness.nk").write_bytes((self.keys / "system.nk").read_bytes())
         self.broker = Broker(self._accounts(is_partitioned))
 
     def _accounts(self, is_partitioned: bool) -> str:
         """accounts.conf as it stands, but that the system account's user is a witness among the roles."""
-        text = (DEPLOY / "nats" / "accounts.conf").read_text()
+        text = self._change((DEPLOY / "nats" / "accounts.conf").read_text())
         for user in self._users:
             text = _with_user(text, user)
         text = text.replace("include 'keys.conf'", (self.keys / "keys.conf").read_text())

@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from router.app import RouterService, acks_subscription, decide_subscription, results_subscription
+from router.app import RouterService, decide_subscription, subscriptions
 from router.config import load
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
@@ -65,8 +65,8 @@ def _watched(make: Callable[[Any], Handler], *, raises: bool = False) -> Callabl
 if __name__ == "__main__":
     _FILE = os.open(os.environ["WITNESS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     decide_subscription.build_decide_handler = _watched(decide_subscription.build_decide_handler, raises=True)  # type: ignore[assignment]
-    results_subscription.build_results_handler = _watched(results_subscription.build_results_handler)  # type: ignore[assignment]
-    acks_subscription.build_acks_handler = _watched(acks_subscription.build_acks_handler)  # type: ignore[assignment]
+    subscriptions.build_results_handler = _watched(subscriptions.build_results_handler)  # type: ignore[assignment]
+    subscriptions.build_acks_handler = _watched(subscriptions.build_acks_handler)  # type: ignore[assignment]
     note = Violations.note
 
     def note_and_write(self: Violations, message: Message, violations: Any) -> None:

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from router.app import Ready, RouterService
+from router.app.joined_subscription import JoinedSubscription
+from router.app.subscriptions import JOINED
 from router.config import Settings, load
 from tests.support.forking import ForkedProgram, fork_server
 
@@ -61,8 +63,10 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def a_router(settings: Settings, policies: Path = POLICIES) -> AsyncIterator[Running]:
-    service = RouterService(settings, policies_dir=policies)
+async def a_router(
+    settings: Settings, policies: Path = POLICIES, subscriptions: Sequence[JoinedSubscription] = JOINED
+) -> AsyncIterator[Running]:
+    service = RouterService(settings, policies_dir=policies, subscriptions=subscriptions)
     ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(service.run(lambda value: None if ready.done() else ready.set_result(value)))
     try:

@@ -1,0 +1,74 @@
+"""The router's subscriptions: each spec with its handler. A new one is an entry in JOINED and a function that builds its handler."""
+
+from __future__ import annotations
+
+from router.app.app_context import AppContext
+from router.app.decide_subscription import join_decide
+from router.app.joined_subscription import JoinedSubscription, SubscriptionHandler
+from router.config import ACKS, DECIDE, RESULTS, Settings
+from router.contracts.ack import ACK
+from router.contracts.result import RESULT
+from router.contracts.usage import SUBJECT
+from router.contracts.worker import WorkerMessageLimits
+from router.routing.reports import AckRules, AcksHandler, RecentOutcomes, ResultRules, ResultsHandler
+from router.routing.reports.first_results import DAY_S
+from router.services.handler_metrics import AcksMetrics, ResultsMetrics
+from router.services.known_assignments import AckStore
+
+
+def build_results_handler(context: AppContext) -> ResultsHandler:
+    """Workers report results, and the router meters each once. The handler has a new memory of duplicates."""
+    settings = context.settings
+    return ResultsHandler(
+        context.assignments,
+        ResultsMetrics(context.metrics, context.violations, is_stored=settings.usage.enabled),
+        context.providers,
+        rules=ResultRules(
+            limits=worker_limits(settings),
+            tenants_allowed=frozenset(settings.tenants_allowed),
+            usage_subject=SUBJECT if settings.usage.enabled else None,
+            uncorrelated=settings.usage.uncorrelated,
+        ),
+        recent=RecentOutcomes(keep_s=settings.streams.usage.duplicate_window_ms / 1000),  # the duplicate window of the stream
+        on_finished=context.finished.finish,
+    )
+
+
+def build_acks_handler(context: AppContext) -> AcksHandler:
+    """Workers report that they accepted or refused an assignment, and the router makes it visible."""
+    settings = context.settings
+    return AcksHandler(
+        context.assignments,
+        AcksMetrics(context.metrics, context.violations),
+        AckStore(context.connection, settings.buckets.assignments_known.name),
+        context.alerts,
+        rules=AckRules(limits=worker_limits(settings), tenants_allowed=frozenset(settings.tenants_allowed)),
+    )
+
+
+def worker_limits(settings: Settings) -> WorkerMessageLimits:
+    """The limits of a message from a worker."""
+    return WorkerMessageLimits(
+        max_payload_bytes=settings.max_payload_bytes,
+        max_depth=settings.max_depth,
+        strict=settings.contract.mode == "strict",
+        max_cost=settings.results.max_cost,
+        max_timestamp_age_ms=settings.results.max_timestamp_age_ms,
+        max_timestamp_ahead_ms=settings.results.max_timestamp_ahead_ms,
+    )
+
+
+def _join_results(context: AppContext) -> SubscriptionHandler:
+    # A worker may send a result again after the duplicate window of the stream.
+    return SubscriptionHandler(handle=build_results_handler(context), receipts_kept=DAY_S)
+
+
+def _join_acks(context: AppContext) -> SubscriptionHandler:
+    return SubscriptionHandler(handle=build_acks_handler(context))
+
+
+JOINED = (  # in the order in which they start
+    JoinedSubscription(DECIDE, join_decide),
+    JoinedSubscription(RESULTS, _join_results, RESULT),
+    JoinedSubscription(ACKS, _join_acks, ACK),
+)
