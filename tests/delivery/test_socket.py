@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import closing
 
 import pytest
 
@@ -198,14 +199,15 @@ async def test_what_an_error_left_in_the_buffer_is_not_joined_to_the_next_connec
         lives += 1
         writer.write(b'INFO {"server_id":"x","version":"2.11.0","max_payload":1048576,"headers":true}\r\n')
         life, sid = lives, b""
-        while line := await reader.readline():
-            if line.startswith(b"PING"):
-                writer.write(b"PONG\r\n")
-            elif line.startswith(b"SUB"):
-                sid = line.split()[-1]
-            elif line.startswith(b"PUB go"):
-                broken = b"-ERR 'Invalid Subject'\r\nMSG x %b 60\r\nSECRET-OF-THE-FIRST" % sid
-                writer.write(broken if life == 1 else b"MSG x %b 2\r\nok\r\n" % sid)
+        with closing(writer):  # from Python 3.12.1 on the server's end waits until each connection is closed
+            while line := await reader.readline():
+                if line.startswith(b"PING"):
+                    writer.write(b"PONG\r\n")
+                elif line.startswith(b"SUB"):
+                    sid = line.split()[-1]
+                elif line.startswith(b"PUB go"):
+                    broken = b"-ERR 'Invalid Subject'\r\nMSG x %b 60\r\nSECRET-OF-THE-FIRST" % sid
+                    writer.write(broken if life == 1 else b"MSG x %b 2\r\nok\r\n" % sid)
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         connection, ear = Connection(), CallRecorder()

@@ -82,10 +82,10 @@ SCRIPT = """
 import sys, time
 from pathlib import Path
 from router.runtime.replay import replay
-from tests.support.counting_agent import Witness
+from tests.support.counting_agent import CountingAgent
 source, fresh, times = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 since = time.perf_counter()
-found = [replay(Witness(), source, fresh / f"{number}.db").replayed for number in range(times)]
+found = [replay(CountingAgent(), source, fresh / f"{number}.db").replayed for number in range(times)]
 rate = sum(one.events for one in found) / (time.perf_counter() - since)
 print(".".join(map(str, sys.version_info[:3])), round(rate), *{f"{one.state}-{one.log}-{one.effects}" for one in found})
 """
