@@ -1,4 +1,4 @@
-"""Agents for tests: at work on a bare store, in this process, or in one that is killed; and the ledger of what they did."""
+"""Agents at work: on a bare store, in this process, or in one that is killed; and what they applied and sent."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Builders for the app's own parts: a connection that remembers, alerts on it, and a clock that stands still."""
+"""A connection that remembers alerts, and a clock that a test moves."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Breakers on clocks that stand still: gates, books, providers with results, and what was heard of their changes."""
+"""Circuit breakers on clocks that stand still, and a record of their changes."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Builders for the bus: the specification's own example, and envelopes that say only what matters."""
+"""A bus of a test's own, its consumers at work, and envelopes."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The real command, as a process of its own."""
+"""The `router` command: to its end, in this process, or serving as a process of its own."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The commands that a text names, held against those that there are: `router dlq replay 7 --edit` needs a command and an option."""
+"""The commands that a text names, held against those that there are."""
 
 import re
 from collections.abc import Iterator

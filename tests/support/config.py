@@ -1,4 +1,4 @@
-"""Builders for the configuration's tests: an environment is a dict, a file is its text."""
+"""Settings from an environment that is a dict and a file that is its text."""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""One driver for each thing a subscription can run on: the twin, and a Consumer on a real server. Scenarios cannot tell them apart."""
+"""One driver for each thing that a subscription can run on: the in-memory consumer, and a Consumer on a real server.
+
+Scenarios cannot tell them apart.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

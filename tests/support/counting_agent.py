@@ -1,4 +1,6 @@
-"""The agent that tells on itself: `python -m tests.support.counting_agent --store FILE`, the server's URL in ROUTER_NATS__URL.
+"""The agent that counts how often each message was applied, in its state and in its messages.
+
+`python -m tests.support.counting_agent --store FILE`, the server's URL in ROUTER_NATS__URL.
 
 It imports little, for kill tables start it hundreds of times.
 """

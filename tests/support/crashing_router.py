@@ -1,4 +1,6 @@
-"""A router that a marked request kills: `python -m tests.support.crashing_router --policies DIR`, settings from the environment.
+"""A router that a marked request kills, and its supervisor.
+
+`python -m tests.support.crashing_router --policies DIR`; its settings come from the environment.
 
 The whole router, but for its decide handler: that ends the process, as the kernel would, on a request whose type is
 FATAL. `MortalRouter` starts it, and starts it again whenever it dies of that.

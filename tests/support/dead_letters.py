@@ -1,4 +1,4 @@
-"""Builders of dead letters, as they are stored, and a house on a real server that they are sent back to."""
+"""Dead letters as they are stored, and streams on a real server that they are sent back to."""
 
 from collections.abc import Callable
 from typing import Any

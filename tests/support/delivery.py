@@ -1,4 +1,4 @@
-"""Builders for delivery: a connection that only remembers, evidence that answers when told to, and a desk with nothing real around it."""
+"""Connection, publisher and attempt counter that only remember, a processor around them, and streams on a real server."""
 
 import asyncio
 import itertools

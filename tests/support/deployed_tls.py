@@ -1,4 +1,4 @@
-"""deploy/nats as it is shipped, TLS and all: its own configuration file, with certificates made by its own script."""
+"""deploy/nats as it is shipped, TLS and all, with certificates made by its own script."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Extensions served on a real server, and asked as a router asks."""
+"""Extensions of the SDK, served on a real server, and a client that calls them as a router does."""
 
 import asyncio
 import json

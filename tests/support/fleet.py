@@ -1,4 +1,4 @@
-"""`router serve --processes 2` for a story, and requests that go on meanwhile."""
+"""A fleet of router processes under one parent, and live traffic to it."""
 
 import asyncio
 import contextlib

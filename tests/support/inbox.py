@@ -1,4 +1,4 @@
-"""An inbox for tests: its stream of events, its rows, its handler, on a real nats-server and a real PostgreSQL."""
+"""An inbox at work in this process, its stream, its handler's service, and what both sides hold."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""An ingest that dies, and the ledger of its tables: what was sent, what counts, what of it is lost, double or not the truth.
+"""`router usage ingest` as a driver that is killed with its JVM, and a count of what its tables hold.
 
 The driver is a process group of its own, so that a SIGKILL takes the JVM and its Python workers, too. In how many lives the
 stream was read makes no difference to the ledger: it knows the generator's truth and the files that the log names.

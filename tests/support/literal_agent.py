@@ -1,4 +1,4 @@
-"""The control of the agents' kill table: the specification's steps in their literal order, which do lose.
+"""The control of the agents' kill story: the specification's steps in their literal order, which do lose.
 
     receive -> found in the store? ack, stop -> append, commit -> apply -> publish -> ack
 

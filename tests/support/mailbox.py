@@ -1,4 +1,4 @@
-"""Builders of the outbox: events that show only what matters, a relay on a real broker, and what both sides of it hold."""
+"""Events in an outbox, a relay at work on a real broker, and what both sides hold."""
 
 import asyncio
 import contextlib

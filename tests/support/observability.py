@@ -1,4 +1,4 @@
-"""Builders for what an operator sees: captured log lines, parsed scrapes, a server that is asked over TCP."""
+"""Captured log lines, parsed scrapes, a server that is asked over HTTP."""
 
 import asyncio
 import io

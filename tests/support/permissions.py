@@ -1,4 +1,4 @@
-"""What each role may do on a server as deploy/nats configures it: a table of things done, and what came of them.
+"""What each role may do on a server as deploy/nats configures it: every action tried by every role.
 
 Each thing is really done by a NATS client with the role's key. Allowed means that it happened: the answer came, the
 message was heard. Refused means that the server said so. Anything else is neither, and fails its test.

@@ -1,4 +1,4 @@
-"""Builders for pipelines: extensions that are plain functions, a clock that only calls and pauses move, and a meter that remembers."""
+"""Pipelines of extensions that are plain functions, on a clock that only calls and pauses move."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any

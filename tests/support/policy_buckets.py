@@ -1,4 +1,4 @@
-"""A store of policies in a bucket of the test's own, documents for it, and a plain client that writes past the store."""
+"""A store of policies in a bucket of a test's own, and a plain client that writes past the store."""
 
 import contextlib
 import itertools

@@ -1,4 +1,4 @@
-"""What a PromQL expression asks for: the metrics it names, with the labels that it matches, groups by and joins on."""
+"""What a PromQL expression reads: its metrics, with the labels that it matches, groups by and joins on."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Providers on plain nats-py, without the SDK; and how they are registered."""
+"""Providers on plain nats-py, without the SDK, and their entries in a router's registry."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Builders for recorded decisions: a recorder at a fixed hour, and what it keeps of one request."""
+"""Recorded decisions: a recorder at a fixed hour, and what it keeps of one request."""
 
 from collections.abc import Mapping
 

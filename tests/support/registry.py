@@ -1,4 +1,4 @@
-"""Builders for registry entries, and of what is wrong with one."""
+"""Registry entries, and what is wrong with one."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The circle as stories see it: results sent, usage events stored, assignments stored, alerts heard."""
+"""A router's streams, written and read: results, usage events, assignments, alerts."""
 
 import json
 from typing import Any

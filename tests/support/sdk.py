@@ -1,4 +1,4 @@
-"""A place for workers on a real server: streams of its own, assignments pushed by hand, and everything that was said of them."""
+"""Workers of the SDK on streams of their own, and everything that they send."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""What a NATS client of this process writes to its socket: writes, bytes, and each message that it publishes, by subject.
+"""What the NATS clients of this process write to their sockets: writes, bytes, and each message by subject.
 
 Counted, so the same on every machine: a guard where time cannot be one.
 """

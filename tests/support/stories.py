@@ -1,4 +1,4 @@
-"""What the stories share: requests, ears that keep every answer, and the broker's, the dead letters' and the operator's view of it."""
+"""What the stories share: requests, recorders of every answer, and the broker's, the dead letters' and the operator's view."""
 
 import asyncio
 import json

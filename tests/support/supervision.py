@@ -1,4 +1,4 @@
-"""Builders for supervision: children that write down what happens to them, and a tree that runs beside the test."""
+"""A supervision tree beside a test, whose children write down what happens to them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

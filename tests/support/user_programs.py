@@ -1,4 +1,4 @@
-"""Programs of a user's own, which import the package and configure nothing: run as processes, heard, told to stop."""
+"""Programs of a user's own that import the package and configure nothing: run as processes, read, told to stop."""
 
 import asyncio
 import contextlib

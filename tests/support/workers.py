@@ -1,4 +1,4 @@
-"""Builders of what workers send, in every form, and of the assignment that it is about; twins of the ports that hear of it."""
+"""What workers send, in every form, the assignment that it is about, and in-memory ports that record it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
