@@ -22,7 +22,7 @@ from router.operations.admin.service import Answer, drop_absent
 from router.operations.admin.service_error import POLICY_NOT_FOUND
 from router.routing.breakers import CLOSED
 from router.routing.extensions import ExtensionRegistry, HealthTracker, measure_complexity
-from router.routing.extensions.executed import executed_fields
+from router.routing.extensions.modes import executed_fields
 from router.routing.policy import Policy, TraceStep, evaluate
 from router.services.breakers import Breakers, build_closed_state
 

@@ -8,8 +8,7 @@ from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
 from router.delivery.topology import NANOS
 from router.operations.doctor import Finding
-from router.operations.doctor.finding import ok, warn
-from router.operations.doctor.words import span
+from router.operations.doctor.finding import ok, span, warn
 
 LONG_S = 30.0
 REMEDY = "set inbox.ack_wait_ms to 15000 and delete the durable: rows record what was processed, in-progress signals keep what is in flight"

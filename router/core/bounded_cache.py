@@ -25,7 +25,7 @@ from msgspec import Struct
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-AT_ONCE = 16  # removed, or examined to make room, by one call; a thousand would block the loop noticeably
+MAX_REMOVED_PER_CALL = 16  # removed, or examined to make room, by one call; a thousand would block the loop noticeably
 CLEANUP_INTERVAL_S = 1.0
 SHARES = 64  # values of an owner below this part of the limit are not removed while another owner holds more
 _SLACK = 8  # an eighth above the limit, any owner's values are removed
@@ -64,9 +64,8 @@ class BoundedCache(Generic[K, V]):
         return entry.value
 
     def put(self, key: K, value: V, until: float, now: float, *, owner: str = "", weight: int = 1) -> None:
-        before = self._entries.pop(key, None)
-        if before is not None:
-            self._weigh(before.owner, -before.weight)
+        if key in self._entries:  # seldom
+            self.remove(key)
         self._entries[key] = CacheEntry(value, until, owner, weight)
         self._weight += weight  # `_weigh` in place: this is called once a message
         held = self._of_owner.get(owner, 0)
@@ -105,7 +104,7 @@ class BoundedCache(Generic[K, V]):
         self._heavy += (after > self._share) - (before > self._share)
 
     def _make_room(self, now: float) -> None:
-        for _ in range(AT_ONCE):
+        for _ in range(MAX_REMOVED_PER_CALL):
             if self._weight <= self._limit:
                 return
             key = next(iter(self._entries))
@@ -124,7 +123,7 @@ class BoundedCache(Generic[K, V]):
 
     def _remove_expired(self, now: float) -> None:
         entries = self._entries
-        for _ in range(AT_ONCE):
+        for _ in range(MAX_REMOVED_PER_CALL):
             if not entries or entries[key := next(iter(entries))].until > now:
                 self._next_cleanup_at = now + CLEANUP_INTERVAL_S
                 return

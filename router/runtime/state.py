@@ -2,22 +2,26 @@
 
     get ──> this message's changes ──> the batch's changes so far ──> the store
 
-A message that fails leaves no trace, and costs no savepoint in SQLite: its changes were never written.
+A message that fails leaves no trace, and costs no savepoint in SQLite: its changes were never written. `list_state_entries` lists a
+state for people, also while the agent works.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from router.contracts.codec import write_value
 from router.core.errors import Poison
+from router.runtime.database import open_read_only
 from router.runtime.rows import Memory
 
-MOST_OF_A_NAME = 512  # characters
-MOST_OF_A_VALUE = 64 * 1024 * 1024  # bytes of JSON; SQLite refuses a gigabyte, and would end the agent with it
+MAX_STATE_NAME = 512  # characters
+MAX_STATE_VALUE_BYTES = 64 * 1024 * 1024  # bytes of JSON; SQLite refuses a gigabyte, and would end the agent with it
 
 
 class StateTooLarge(Poison):
@@ -45,8 +49,8 @@ class StateTransaction:
 
     def put(self, name: str, value: Any) -> None:
         data = write_value(value, orjson.OPT_SORT_KEYS)
-        if not 0 < len(name) <= MOST_OF_A_NAME or len(data) > MOST_OF_A_VALUE:
-            raise StateTooLarge(f"a state's name has 1 to {MOST_OF_A_NAME} characters, its value at most {MOST_OF_A_VALUE} bytes")
+        if not 0 < len(name) <= MAX_STATE_NAME or len(data) > MAX_STATE_VALUE_BYTES:
+            raise StateTooLarge(f"a state's name has 1 to {MAX_STATE_NAME} characters, its value at most {MAX_STATE_VALUE_BYTES} bytes")
         self._draft[name] = data
 
     def delete(self, name: str) -> None:
@@ -63,3 +67,23 @@ class StateTransaction:
     def rows(self) -> list[Memory]:
         """The changes of the batch, each name once."""
         return list(self._kept.items())
+
+
+_QUERY = (
+    "SELECT agent, name, value FROM memory WHERE (?1 IS NULL OR name = ?1) AND (?2 IS NULL OR substr(name, 1, length(?2)) = ?2)"
+    " ORDER BY agent, name LIMIT ?3"
+)
+
+
+class StateEntry(Struct, frozen=True):
+    """One value of an agent's state."""
+
+    agent: str
+    name: str
+    value: Any
+
+
+def list_state_entries(path: Path, *, name: str | None = None, prefix: str | None = None, limit: int) -> list[StateEntry]:
+    """Sorted by name; None: any. Raises Misconfigured, StoreFailed."""
+    with open_read_only(path) as db:
+        return [StateEntry(agent, key, orjson.loads(value)) for agent, key, value in db.execute(_QUERY, (name, prefix, limit))]

@@ -1,8 +1,9 @@
-"""Log a worker's consumer: only what a person should know. The router counts assignments that succeed."""
+"""What a worker and a consumer of the bus log: the observers of their consumers."""
 
 from __future__ import annotations
 
 from router.core.message import Message
+from router.core.outcome import Dead, Outcome, Retry
 from router.delivery.subscription import NullObserver
 from router.operations.observability import LogRateLimit, events, logs
 
@@ -40,3 +41,12 @@ class ConsumerLogger(NullObserver):
         """The durable can be neither found nor made now; the worker tries again."""
         if self._once.allow(str(exc)[:256]):
             log.warning(events.BROKER_ERROR, consumer=self._durable, error=str(exc)[:1024])
+
+
+class BusConsumerLogger(ConsumerLogger):
+    """The observer of a bus consumer."""
+
+    def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+        if is_final and isinstance(outcome, Dead | Retry):
+            stands_at = {"stream": message.stream, "consumer": message.consumer, "sequence": message.sequence}
+            log.warning(events.DEAD_LETTER_STORED, **stands_at, subject=message.subject, code=outcome.fault.code, attempts=message.attempts)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.routing.breakers import Window
-from router.routing.breakers.window import SLICES
+from router.routing.breakers.counts import SLICES
 
 SPAN = 60.0
 

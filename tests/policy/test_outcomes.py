@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.routing.policy.outcomes import ProviderOutcome, classify_outcome
+from router.routing.policy.breaker_rules import ProviderOutcome, classify_outcome
 
 
 @pytest.mark.parametrize(

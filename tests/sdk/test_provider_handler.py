@@ -8,7 +8,7 @@ import pytest
 from router.contracts.exec_assignment import ExecAssignment, read_exec_assignment
 from router.contracts.provider import ProviderResponse, refuse
 from router.core.errors import Unanswered
-from router.routing.policy.outcomes import ProviderOutcome, classify_outcome
+from router.routing.policy.breaker_rules import ProviderOutcome, classify_outcome
 from router.sdk.provider_handler import ProviderHandler, step_of
 from router.sdk.step import RESULT_STATUS
 from tests.support.sdk import a_body

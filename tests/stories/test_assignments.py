@@ -22,7 +22,7 @@ from tests.support.stories import (
 )
 from tests.support.waiting import until
 
-FAST = {"evidence__timeout_ms": 300, "evidence__retry_ms": 50, "decide__ack_wait_ms": 400}
+FAST = {"effects__publish_timeout_ms": 300, "effects__retry_ms": 50, "decide__ack_wait_ms": 400}
 
 
 def _settings(nats_url: str, prefix: str, **more: object) -> Settings:

@@ -70,6 +70,6 @@ def _print_streams(streams: tuple[StreamSpec, ...], found: list[Difference], *, 
 
 
 def _build_row(stream: StreamSpec, state: str) -> tuple[object, ...]:
-    from router.operations.doctor.words import span
+    from router.operations.doctor.finding import span
 
     return (stream.name, ", ".join(stream.subjects), span(stream.max_age), span(stream.duplicate_window), state)

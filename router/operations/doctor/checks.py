@@ -8,8 +8,7 @@ from router.delivery.topology import MISSING
 from router.operations.doctor.backlog import consumer_distance, consumer_lag
 from router.operations.doctor.capacity import hours_until_full
 from router.operations.doctor.facts import Facts, StreamFacts
-from router.operations.doctor.finding import Finding, fail, ok, warn
-from router.operations.doctor.words import span
+from router.operations.doctor.finding import Finding, fail, ok, span, warn
 
 _TURN_ON = "add `jetstream {}` to the server's configuration, or enable the account"
 OLDEST_SERVER = (2, 11, 0)

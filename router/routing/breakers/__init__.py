@@ -10,10 +10,9 @@ Other rooms feed them with outcomes, share openings among instances and report t
 """
 
 from router.routing.breakers.breaker import CircuitBreaker
+from router.routing.breakers.counts import Window
 from router.routing.breakers.registry import BreakerRegistry
-from router.routing.breakers.rules import BreakerRules
-from router.routing.breakers.snapshot import CLOSED, HALF_OPEN, OPEN, BreakerSnapshot, BreakerTransition, CallPermit
-from router.routing.breakers.window import Window
+from router.routing.breakers.values import CLOSED, HALF_OPEN, OPEN, BreakerRules, BreakerSnapshot, BreakerTransition, CallPermit
 
 __all__ = [
     "CLOSED",

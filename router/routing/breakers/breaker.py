@@ -16,11 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from router.core.clock import Clock, steady, wall
-from router.routing.breakers.probes import Probes
-from router.routing.breakers.rules import BreakerRules
-from router.routing.breakers.snapshot import CLOSED, HALF_OPEN, OPEN, BreakerSnapshot, BreakerTransition, CallPermit
+from router.routing.breakers.counts import Probes, Window
 from router.routing.breakers.states import States
-from router.routing.breakers.window import Window
+from router.routing.breakers.values import CLOSED, HALF_OPEN, OPEN, BreakerRules, BreakerSnapshot, BreakerTransition, CallPermit
 
 ORPHAN_PERMIT_S = 1.0  # for an outcome that is there already
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from router.core.clock import Clock, steady, wall
 from router.routing.breakers.breaker import CircuitBreaker, OnTransition
-from router.routing.breakers.rules import BreakerRules
-from router.routing.breakers.snapshot import BreakerSnapshot
+from router.routing.breakers.values import BreakerRules, BreakerSnapshot
 
 
 class BreakerRegistry:

@@ -11,8 +11,7 @@ from contextlib import suppress
 
 from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN, CircuitBreaker, CircuitBreakerListener, CircuitBreakerState
 
-from router.routing.breakers.rules import BreakerRules
-from router.routing.breakers.snapshot import CLOSED, HALF_OPEN, OPEN
+from router.routing.breakers.values import CLOSED, HALF_OPEN, OPEN, BreakerRules
 
 _NAMES = {STATE_CLOSED: CLOSED, STATE_OPEN: OPEN, STATE_HALF_OPEN: HALF_OPEN}
 

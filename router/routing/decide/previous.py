@@ -9,7 +9,7 @@ from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.request import RouteRequest
 from router.core import ids
 from router.routing.policy import ATTEMPTS, PreviousAttempt
-from router.routing.reports.assignment_lookup import AssignmentLookup
+from router.routing.reports.assignments import AssignmentLookup
 
 _DIGITS = 4  # more attempts than any rule allows, and a number that is read at once
 PREVIOUS_REQUEST = "previous_request_id"

@@ -10,9 +10,9 @@ Calling a service, storing entries and watching their bucket belong to motion; `
 
 from router.routing.extensions.complexity import Complexity, measure_complexity
 from router.routing.extensions.entry import KINDS, ExtensionEntry, ExtensionInstance, ExtensionVersion, VersionRules, subject_of
-from router.routing.extensions.executed import ExecutedExtension, executed_fields
 from router.routing.extensions.health import HealthFigures, HealthTracker
 from router.routing.extensions.invoke import Invoker
+from router.routing.extensions.modes import ExecutedExtension, executed_fields
 from router.routing.extensions.parse import EntryError, load_entry, parse_entry
 from router.routing.extensions.pipeline import PipelineResult, PipelineRunner
 from router.routing.extensions.ports import ExtensionCaller, ExtensionMeter, ExtensionReply, NullCaller

@@ -14,13 +14,12 @@ from router.routing.policy.fields import PolicyError
 from router.routing.policy.lint import lint
 from router.routing.policy.model import PolicyFinding, StickySessions
 from router.routing.policy.parse import ParsedPolicy, load_policy, parse_policy
-from router.routing.policy.policy import SHARED, Policy, PolicyFinder
+from router.routing.policy.policy import SHARED, Policy, PolicyFinder, PolicyTable
 from router.routing.policy.providers import ProviderTracker
 from router.routing.policy.rate_limits import RateLimits
 from router.routing.policy.reevaluation import RecordedDecision, Reevaluation, is_same_choice, reevaluate
 from router.routing.policy.sessions import Sessions
 from router.routing.policy.states import ATTEMPTS, NO_STATES, PreviousAttempt, ProviderState, ProviderStates, TraceStep
-from router.routing.policy.table import PolicyTable
 
 __all__ = [
     "ATTEMPTS",

@@ -22,8 +22,7 @@ from router.contracts.malformed import STAGE_TENANT
 from router.contracts.worker import DEFAULT_LIMITS, WorkerMessageLimits
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
-from router.routing.reports.assignment_lookup import AssignmentLookup
-from router.routing.reports.correlate import correlate, find_contradiction
+from router.routing.reports.assignments import AssignmentLookup, correlate, find_contradiction
 
 FOREIGN_TENANT = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
 HANDLED = Done()

@@ -23,11 +23,9 @@ from router.contracts.usage import SUBJECT, UsageEvent, identity
 from router.contracts.worker import DEFAULT_LIMITS, WorkerMessageLimits
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
-from router.routing.reports.assignment_lookup import AssignmentLookup
-from router.routing.reports.correlate import correlate, find_contradiction
-from router.routing.reports.duplicates import RecentOutcomes, Repetition
-from router.routing.reports.first_results import FirstResults, ProviderFigures
+from router.routing.reports.assignments import AssignmentLookup, correlate, find_contradiction
 from router.routing.reports.metering import make_usage_effect, make_usage_event
+from router.routing.reports.result_memory import FirstResults, ProviderFigures, RecentOutcomes, Repetition
 
 FOREIGN_TENANT = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
 UNKNOWN = Fault(CORRELATION_FIELDS_INVALID, "The assignment is not known here", "assignment_id", STAGE_CORRELATION)
