@@ -29,7 +29,7 @@ def test_whatever_is_not_ok_says_what_to_do() -> None:
 
 
 def test_a_bucket_that_is_no_longer_read_is_named_with_the_command_that_deletes_it() -> None:
-    finding = told("left over", left_over=("ROUTER_STARTS",))
+    finding = find_finding("left over", left_over=("ROUTER_STARTS",))
     assert finding.verdict is Verdict.WARN
     assert "ROUTER_STARTS" in finding.found
     assert "nats stream rm KV_ROUTER_STARTS" in finding.remedy
