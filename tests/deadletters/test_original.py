@@ -96,7 +96,7 @@ async def test_a_letter_cannot_send_anything_to_another_subject_than_its_own(cla
 
 
 async def test_what_is_no_letter_stays() -> None:
-    assert await _cause(stored(b"\xff")) == "it is no letter of ours"
+    assert await _cause(stored(b"\xff")) == "it is no dead letter of ours"
 
 
 @pytest.mark.parametrize(
