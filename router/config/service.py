@@ -81,7 +81,7 @@ class DeadLetterConfig(Group):
     max_payload_bytes: int = Field(
         default=64 * 1024,
         ge=0,
-        description="a payload of more bytes is left out of its dead letter, which says its hash and its place in the stream that it came from",
+        description="a larger payload is left out of its dead letter, which has its hash and its place in its stream; bytes",
     )
 
 

@@ -15,8 +15,6 @@ from router.delivery.subscription import ConsumerOptions
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology
 from router.mailbox.inbox.dead_letters import letters_stream
 
-SHORTEST_SIGNAL_S = 1.0
-
 
 class InboxRules(Struct, frozen=True, kw_only=True):
     """Durations are seconds. `max_ack_pending` is also how many messages are in flight at once."""
