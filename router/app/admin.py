@@ -22,9 +22,8 @@ from router.operations.observability import LogRateLimit, events, logs
 from router.services.admin_stores import AdminExtensions, AdminPolicies
 from router.services.decision_lookup import DecisionLookup
 from router.services.extension_store import ExtensionStore
-from router.services.own_inboxes import own_inboxes
 from router.services.recorded_decisions import RecordedDecisions, version_finder
-from router.services.refused_addresses import note_refused
+from router.services.reply_addresses import build_reply_addresses
 
 log = logs.logger(__name__)
 
@@ -44,11 +43,9 @@ def build_request_guard(context: AppContext) -> RequestGuard:
     settings = context.settings
     return RequestGuard(
         _read_api_key(settings),
-        prefixes=settings.reply.prefixes,
-        own=own_inboxes(settings, context.connection),
+        addresses=build_reply_addresses(context, "services"),
         max_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
-        refused=note_refused(context.metrics, "services"),
         key_refused=_build_key_counter(context),
     )
 

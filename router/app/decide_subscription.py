@@ -23,8 +23,7 @@ from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, 
 from router.routing.policy import RateLimits, Sessions, evaluate
 from router.services.answer_counts import count_answer
 from router.services.handler_metrics import DecideMetrics
-from router.services.own_inboxes import own_inboxes
-from router.services.refused_addresses import note_refused
+from router.services.reply_addresses import note_refused, own_inboxes
 
 BEFORE_PIPELINE_S = 5.0  # a request waits about so long at most until its pipeline begins
 

@@ -26,6 +26,7 @@ STREAM_NOT_FOUND = 10059
 CONSUMER_NOT_FOUND = 10014
 CONSUMER_EXISTS = 10148  # created with other settings than these
 MESSAGE_NOT_FOUND = 10037
+WRONG_LAST_SEQUENCE = frozenset({10071, 10164})  # the second is said while another write to the key is still under way
 # No room in the account, in memory, on the disk; the message is too large for the stream; the stream is full.
 NO_ROOM = frozenset({10002, 10028, 10047, 10054, 10077})
 

@@ -23,11 +23,10 @@ from router.core.errors import BrokerUnavailable
 from router.core.ids import key, random_tokens
 from router.core.message import Effect, Message
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
-from router.delivery.api import JetStream, StoredMessage
+from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream, StoredMessage
 from router.delivery.connection import head_of
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
-WRONG_LAST_SEQUENCE = frozenset({10071, 10164})  # another process wrote first
 
 
 class AttemptRecord(Struct, frozen=True):

@@ -145,17 +145,12 @@ class MessageProcessor:
 
     def _take_again(self, message: Message) -> bool:
         if (held := self.in_flight.find(message)) is not None:  # the server gave up waiting for us: one copy is enough
-            held.token = message.token
+            self.in_flight.renew(held, message.token)
             return True
-        if (ack := self._redeliveries.find_last_ack(message)) is not None:
+        ack = self._redeliveries.find_last_ack(message) or (nak(AT_ONCE) if self._is_draining else None)
+        if ack is not None:
             self._connection.publish_nowait(message.token, ack)
             return True
-        if self._is_draining:
-            self._connection.publish_nowait(message.token, nak(AT_ONCE))
-            return True
-        return self._take_redelivery(message)
-
-    def _take_redelivery(self, message: Message) -> bool:
         if (sent_back := self._redeliveries.pop_sent_back(message)) is not None:
             held = self.in_flight.enter(message, MessageState.COUNTING)
             self._background_tasks.start(self._count_and_begin(held, sent_back.record))
@@ -340,7 +335,10 @@ class MessageProcessor:
                 held.call.cancel()
 
     def _send_back(self, message: Message) -> None:
-        if message in self.in_flight:
+        """NAK it, unless another process may have it by now."""
+        if self.in_flight.is_overdue(message):
+            self.in_flight.pop(message)
+        elif message in self.in_flight:
             self._connection.publish_nowait(self.in_flight.pop(message), nak(AT_ONCE))
 
 

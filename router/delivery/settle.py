@@ -78,7 +78,10 @@ class Settler:
             self.settle(PendingSettlement(message, outcome, self._decide(message, outcome)))
 
     async def _count_failure(self, message: Message, outcome: Retry) -> None:
-        self.conclude(await self._redeliveries.count_failure(message), outcome)
+        counted = await self._redeliveries.count_failure(message)
+        if counted.attempts == 1 and counted.is_recorded and (held := self._in_flight.find(message)) is not None:
+            held.is_overdue = True  # it was counted as the first attempt already, by the process that has the redelivery
+        self.conclude(counted, outcome)
 
     def _decide(self, message: Message, outcome: Outcome) -> Settlement:
         try:
@@ -123,16 +126,17 @@ class Settler:
 
     def _finish(self, pending: PendingSettlement) -> None:
         message, outcome, settlement = pending.message, pending.outcome, pending.settlement
+        is_left = not settlement.is_final and self._in_flight.is_overdue(message)  # to the process that may have it by now
         token = self._in_flight.pop(message)
         crashpoint("after_receipt")
         if settlement.reply is not None:
             self._answer(message, settlement.reply)
-        if settlement.ack is not None:
+        if settlement.ack is not None and not is_left:
             self._connection.publish_nowait(token, settlement.ack)
         crashpoint("after_stamp")
         if settlement.is_final:
             self._redeliveries.on_settled(message, settlement.ack, is_exhausted=isinstance(outcome, Retry))
-        elif isinstance(outcome, Retry):
+        elif isinstance(outcome, Retry) and not is_left:
             self._redeliveries.on_sent_back(message, outcome)
         self.on_capacity()
         self._observer.on_settled(message, outcome, settlement.is_final)

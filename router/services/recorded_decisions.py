@@ -37,7 +37,7 @@ def version_finder(policies: PolicyFinder, store: PolicyStore) -> FindVersion:
         if present is not None and (present.tenant_id, present.version) == (tenant_id, version):
             return present
         with suppress(PolicyNotFound, PolicyError):
-            record = await store.get(tenant_id, policy_id, version)
+            record = (await store.get(tenant_id, policy_id, version=version)).record
             return (await asyncio.to_thread(parse_policy, record.document, tenant_id, policy_id, version)).policy
         return None
 

@@ -24,12 +24,11 @@ from msgspec import Struct
 from router.core.errors import BrokerUnavailable, RouterError
 from router.core.message import Effect
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
-from router.delivery.api import JetStream
+from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream
 from router.delivery.frame_parser import Headers
 from router.delivery.topology import Topology, bucket, create
 
 KEY = "run"
-WRONG_LAST_SEQUENCE = (10071, 10164)  # another client wrote the key since it was read
 PATIENCE_S = 2.0
 
 

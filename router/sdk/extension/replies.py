@@ -16,6 +16,7 @@ import orjson
 from msgspec import Struct
 
 from router.contracts.extension import ERROR, ERROR_CODE
+from router.delivery.calls.micro_endpoint import CountCallback
 from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import Headers
@@ -26,8 +27,6 @@ ERROR_LETTERS = 200  # of an error's text in a header
 MOST_UNSENT = 1024 * 1024  # bytes of streams that wait for the broker
 LOOK_S = 0.005
 NO_HEADERS: Headers = {}
-
-CountCallback = Callable[[int, str | None], None]  # nanoseconds, the error's code
 
 
 class IncomingCall(Struct, frozen=True):
