@@ -43,7 +43,7 @@ def build_request_guard(context: AppContext) -> RequestGuard:
     settings = context.settings
     return RequestGuard(
         _read_api_key(settings),
-        addresses=build_reply_addresses(context, "services"),
+        addresses=build_reply_addresses(context.settings, context.connection, context.metrics, "services"),
         max_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
         key_refused=_build_key_counter(context),

@@ -51,7 +51,7 @@ class IngressServer(RequestServer[IngressMessage]):
     def __init__(self, context: AppContext) -> None:
         self._config = context.settings.ingress
         super().__init__(context.connection, "ingress", at_once=self._config.at_once)
-        self._addresses = build_reply_addresses(context, "ingress")
+        self._addresses = build_reply_addresses(context.settings, context.connection, context.metrics, "ingress")
         subject = context.settings.decide.taken_subject
         self._readback = _readback(context.settings, context.jetstream)
         store = self._readback.store if self._readback is not None else _build_publish(context.jetstream, subject)

@@ -74,7 +74,7 @@ class ProviderServer(RequestServer[ProviderInvocation]):
         super().__init__(context.connections.providers, "providers", at_once=self._config.at_once, drain_s=DRAIN_S)
         self._limits = (settings.max_payload_bytes, settings.max_depth)
         self._tenants = frozenset(settings.tenants_allowed)
-        self._addresses = build_reply_addresses(context, "providers")
+        self._addresses = build_reply_addresses(context.settings, context.connection, context.metrics, "providers")
         self._streams = ReplyStreams(self._connection)
         self._providers = build_provider_invoker(context)
         self._shares = FairSlots(self._config.at_once)
