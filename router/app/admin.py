@@ -28,14 +28,14 @@ from router.services.reply_addresses import build_reply_addresses
 log = logs.logger(__name__)
 
 
-def build_admin_station(context: AppContext) -> AdminServer:
+def build_admin_server(context: AppContext) -> AdminServer:
     """The child "admin": every service of docs/operators.md#admin-services."""
     admin = context.settings.admin
     rules = AdminRules(queue_group=admin.queue_group, at_once=admin.at_once, node_id=context.settings.node_id)
     guard = build_request_guard(context)
-    station = AdminServer(context.connection, guard, build_services(context, guard.proofs), rules)
-    context.checks["admin"] = lambda: station.check
-    return station
+    server = AdminServer(context.connection, guard, build_services(context, guard.proofs), rules)
+    context.checks["admin"] = lambda: server.check
+    return server
 
 
 def build_request_guard(context: AppContext) -> RequestGuard:

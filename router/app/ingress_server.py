@@ -105,6 +105,6 @@ def _build_publish(jetstream: JetStream, subject: str) -> Store:
 
 
 def build_ingress_server(context: AppContext) -> IngressServer:
-    station = IngressServer(context)
-    context.checks["ingress"] = lambda: station.check
-    return station
+    server = IngressServer(context)
+    context.checks["ingress"] = lambda: server.check
+    return server

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from router.cli.session import CommandSession
 
 PING = "$SRV.PING.router-admin"
-QUIET_S = 0.3  # without a new answer for this long, all instances are known
-TICK_S = 0.01
+LAST_ANSWER_S = 0.3  # without a new answer for this long, all instances are known
+POLL_S = 0.01
 
 
 class InstanceAnswers:
@@ -102,8 +102,8 @@ async def _wait(answers: InstanceAnswers, timeout_s: float) -> None:
     now = asyncio.get_running_loop().time
     until, quiet_from, before = now() + timeout_s, now(), (0, 0)
     while now() < until:
-        await asyncio.sleep(TICK_S)
+        await asyncio.sleep(POLL_S)
         if (counts := (len(answers.answers), answers.instances)) != before:
             before, quiet_from = counts, now()
-        if now() - quiet_from >= QUIET_S and not answers.missing:
+        if now() - quiet_from >= LAST_ANSWER_S and not answers.missing:
             return

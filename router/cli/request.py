@@ -14,7 +14,7 @@ from router.cli.output import print_table
 if TYPE_CHECKING:
     from router.services.request_steps import RequestSteps
 
-MOST = 1_000_000
+MAX_READ = 1_000_000
 COLUMNS = ("at", "what", "where", "facts")
 
 
@@ -24,7 +24,7 @@ async def request(
     request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="The `request_id` in the context of the answer.")],
     *,
     tenant: Annotated[str, typer.Option(help="The tenant of the request.")],
-    look: Annotated[int, typer.Option(metavar="N", help="Read the newest N messages of each stream.", min=1, max=MOST)] = 10_000,
+    look: Annotated[int, typer.Option(metavar="N", help="Read the newest N messages of each stream.", min=1, max=MAX_READ)] = 10_000,
 ) -> int:
     """Show one request's steps in order, with times: request, decision, assignment, acknowledgements, result, usage, dead letters.
 

@@ -31,7 +31,7 @@ from router.delivery.connection import Connection
 from router.delivery.settlement import PendingSettlement
 from router.delivery.subscription import IN_PROGRESS
 
-SIGNALS = 4  # in one ack wait: a process, a broker or a machine that stands still for most of the rest costs no delivery
+SIGNALS_PER_ACK_WAIT = 4  # in one ack wait: a process, a broker or a machine that stands still for most of the rest costs no delivery
 
 
 class MessageState(Enum):
@@ -73,7 +73,7 @@ class InFlight:
 
     def __init__(self, connection: Connection, ack_wait_s: float) -> None:
         self._connection = connection
-        self._signal_s = ack_wait_s / SIGNALS
+        self._signal_s = ack_wait_s / SIGNALS_PER_ACK_WAIT
         self._late_s = ack_wait_s - self._signal_s  # a signal that is so late comes after the ack wait
         self._held: dict[tuple[int, int], InFlightMessage] = {}
         self._now = asyncio.get_running_loop().time

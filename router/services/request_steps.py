@@ -27,7 +27,7 @@ from router.delivery.buckets.assignments import StoredAssignment, find_assignmen
 from router.delivery.stream_reader import StreamReader, open_reader
 from router.operations.deadletters.parse import parse
 
-AT_ONCE = 500
+MAX_STEPS_READ = 500
 MOST_OF_A_FACT = 200  # characters
 FACTS = (
     "message_type",
@@ -169,7 +169,7 @@ class _Steps:
 async def _read_matching(reader: StreamReader, look: int, matches: Callable[[StoredMessage], bool]) -> list[StoredMessage]:
     """Read the messages that were there at the start, and keep the matching ones."""
     taken, left = list[StoredMessage](), min(look, reader.total)
-    while left > 0 and (batch := await reader.read(min(AT_ONCE, left))):
+    while left > 0 and (batch := await reader.read(min(MAX_STEPS_READ, left))):
         left -= len(batch)
         taken += filter(matches, batch)
     return taken

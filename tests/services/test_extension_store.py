@@ -9,7 +9,7 @@ import pytest
 
 from router.core.errors import Conflict
 from router.routing.extensions import EntryError
-from router.routing.extensions.parse import LARGEST
+from router.routing.extensions.parse import MAX_ENTRY_BYTES
 from router.services.extension_store import ExtensionNotFound, ExtensionStore, WrittenExtension
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.registry import a_version, an_entry
@@ -52,7 +52,7 @@ async def test_a_wrong_entry_is_refused_and_the_old_one_stands(store: ExtensionS
 async def test_the_largest_entry_that_can_be_written_can_be_read(store: ExtensionStore) -> None:
     versions = [a_version(f"v{n}", rules={"tenant_id": [f"{t:03}-" + "x" * 50 for t in range(62)]}) for n in range(64)]
     whole = an_entry(versions=versions, metadata={"x": ""})
-    whole["metadata"]["x"] = "y" * (LARGEST - len(orjson.dumps(whole)))
+    whole["metadata"]["x"] = "y" * (MAX_ENTRY_BYTES - len(orjson.dumps(whole)))
     await store.put(whole, author="\x01" * 5000)
     assert len((await store.get("guard")).entry.versions) == 64
     whole["metadata"]["x"] += "y"

@@ -7,7 +7,7 @@ Every write names the revision that it replaces, and the server compares. A buck
 from __future__ import annotations
 
 from router.core.errors import BrokerRefused, Conflict, Poison, StorageFull
-from router.delivery.api import NO_ROOM, WRONG_LAST_SEQUENCE, JetStream, nanos
+from router.delivery.api import STORAGE_FULL_CODES, WRONG_LAST_SEQUENCE, JetStream, nanos
 from router.delivery.buckets.entries import BucketEntry, DeletedKey, read_entry
 from router.delivery.buckets.unavailable import unavailable_bucket
 from router.delivery.buckets.watcher import KvWatcher
@@ -86,7 +86,7 @@ class DocumentBucket:
                 raise Conflict(f"{key} was written by another client") from exc
             if exc.err_code == TOO_LARGE:
                 raise Poison("the document is larger than its bucket allows") from exc
-            if exc.err_code in NO_ROOM:
+            if exc.err_code in STORAGE_FULL_CODES:
                 raise StorageFull(f"bucket {self.bucket} is full") from exc
             raise unavailable_bucket(self.bucket, exc) from None
         return int(answer["seq"])

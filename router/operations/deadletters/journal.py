@@ -29,7 +29,7 @@ from router.delivery.frame_parser import Headers
 from router.delivery.topology import Topology, bucket, create
 
 KEY = "run"
-PATIENCE_S = 2.0
+JOURNAL_TIMEOUT_S = 2.0
 
 
 class ReplayRunning(RouterError):
@@ -125,7 +125,7 @@ class ReplayJournal:
         sid = await self._connection.subscribe_direct(ear, hear)
         self._connection.publish_nowait(voice, b"", ear)
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(JOURNAL_TIMEOUT_S):
                 return await heard
         except TimeoutError:
             return True
