@@ -61,8 +61,8 @@ async def test_what_cannot_be_sent_is_told_with_its_cause_and_status_1(house: De
     told = _dlq(house, nats_url, "replay", "--all", "--max-replays", "1", "--json")
     assert told.status == 1
     causes = [(kept["cause"], kept["sequences"]) for kept in told.json["kept"]]
-    assert causes == [("it is no letter of ours", [1]), ("it was replayed 1 times already", [2])]
-    assert "no letter of ours" in _dlq(house, nats_url, "replay", "1", "9").out
+    assert causes == [("it is no dead letter of ours", [1]), ("it was replayed 1 times already", [2])]
+    assert "no dead letter of ours" in _dlq(house, nats_url, "replay", "1", "9").out
 
 
 async def test_one_payload_is_mended_in_an_editor_and_sent(house: DeadLetterStreams, nats_url: str, tmp_path: Path) -> None:

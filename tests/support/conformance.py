@@ -16,9 +16,9 @@ from router.core.message import Effect, Message, Reply
 from router.core.outcome import Fault, Handler, Hold, Outcome
 from router.delivery.connection import Connection
 from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.in_memory_consumer import InMemoryConsumer, InMemoryStep
 from router.delivery.subscription import ConsumerOptions, Subscription
 from tests.support.delivery import SORRY, WorkStreams, connected
+from tests.support.in_memory_consumer import InMemoryConsumer, InMemoryStep
 from tests.support.waiting import until
 
 STARTED, STORED, REPLIED, ACKED = "started", "stored", "replied", "acked"

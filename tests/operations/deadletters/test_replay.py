@@ -60,7 +60,7 @@ async def test_only_what_is_chosen_is_sent(house: DeadLetterStreams) -> None:
     await house.store(4)
     report = await house.replay(2, 3, 99)
     assert report.sent == 2
-    assert [(kept.sequence, kept.cause) for kept in report.kept] == [(99, "there is no such letter")]
+    assert [(kept.sequence, kept.cause) for kept in report.kept] == [(99, "there is no such dead letter")]
     assert await house.left() == [1, 4]
 
 

@@ -2,8 +2,8 @@
 
 from router.core.message import Message, Reply
 from router.core.outcome import Done, Fault, Retry
-from router.delivery.in_memory_consumer import InMemoryConsumer
 from tests.support.delivery import RecordingObserver, a_subscription
+from tests.support.in_memory_consumer import InMemoryConsumer
 
 FAULT = Fault("busy", "not now")
 

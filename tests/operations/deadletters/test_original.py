@@ -86,7 +86,7 @@ async def test_a_payload_that_is_not_in_the_letter_is_taken_from_its_stream() ->
 
 async def test_a_payload_that_its_stream_no_longer_holds_is_said_to_be_gone() -> None:
     letter = a_dead_letter(a_failed_message(b"x" * 5000), max_bytes=2000)
-    assert await _cause(letter) == "its message is in neither the letter nor ROUTER_DECIDE 7"
+    assert await _cause(letter) == "its message is in neither the dead letter nor ROUTER_DECIDE 7"
     other = StoredMessage("beamline.router.v1.decide", 7, b"another", {}, "")
     assert "another message stands in ROUTER_DECIDE 7" in await _cause(letter, other)
 
@@ -100,7 +100,7 @@ async def test_a_letter_cannot_send_anything_to_another_subject_than_its_own(cla
 
 
 async def test_what_is_no_letter_stays() -> None:
-    assert await _cause(a_stored_dead_letter(b"\xff")) == "it is no letter of ours"
+    assert await _cause(a_stored_dead_letter(b"\xff")) == "it is no dead letter of ours"
 
 
 @pytest.mark.parametrize(
