@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from router.cli import exit_codes
+from router.core.errors import NoRouter
 
 if TYPE_CHECKING:
     from router.cli.session import CommandSession
@@ -81,10 +82,9 @@ async def ask_all_instances(session: CommandSession, subject: str, asked: Mappin
 
 
 def report_failure(answers: InstanceAnswers) -> int:
-    """Print on standard error why there is nothing to show, and return the exit status."""
+    """Print on standard error why there is nothing to show, and return the exit status. Raises NoRouter if no instance answered."""
     if not answers.answers:
-        exit_codes.complain("no router answered: is one running here, with admin.enabled?")
-        return exit_codes.NO_ANSWER
+        raise NoRouter("no router answered: is one running here, with admin.enabled?")
     for text in dict.fromkeys(map(describe_error, answers.errors)):
         exit_codes.complain(text)
     if answers.missing:

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from router.core.errors import BrokerRefused
+from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream, Json
 
 NANOS = 1_000_000_000
@@ -110,7 +111,7 @@ def bucket(name: str, *, ttl: float = 0.0, history: int = 1, replicas: int = 1, 
     """A key-value bucket is a stream of a known shape."""
     return StreamSpec(
         name=f"KV_{name}",
-        subjects=(f"$KV.{name}.>",),
+        subjects=(bucket_prefix(name) + ">",),
         max_age=ttl,
         max_bytes=max_bytes,
         discard="new",

@@ -61,8 +61,8 @@ from router.runtime.envelope import read_envelope as read_agent_envelope
 from router.sdk.answer import read_answer
 from router.services.extension_store import read_registered
 from router.services.policy_check import check_policy
-from tests.decide.test_push import Book, a_handler
 from tests.fuzz.feeding import Decoder, Seed
+from tests.routing.decide.test_push import Book, a_handler
 from tests.support.agents import a_command
 from tests.support.bus import an_envelope
 from tests.support.deadletters import a_failed_message, a_letter, stored

@@ -6,10 +6,9 @@ import orjson
 import pytest
 from nats.aio.client import Client
 
-from router.app import reply_addresses
 from router.core.message import Message
 from router.core.outcome import Outcome
-from router.services import consumer_metrics
+from router.services import consumer_metrics, reply_addresses
 from tests.support.service import a_router, settings_for
 from tests.support.stories import Inboxes, a_request, ask, decide_through, is_settled, letters, metric
 from tests.support.waiting import until

@@ -17,6 +17,7 @@ import orjson
 
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
+from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream
 from router.delivery.frame_parser import Headers
 
@@ -35,7 +36,7 @@ class BatchedKvReader:
     def __init__(self, jetstream: JetStream, bucket: str, timeout_s: float = 5.0) -> None:
         self._connection = jetstream.connection
         self._api = f"{jetstream.prefix}.DIRECT.GET.KV_{bucket}"
-        self._prefix = f"$KV.{bucket}."
+        self._prefix = bucket_prefix(bucket)
         self._timeout_s = timeout_s
         self._wanted: defaultdict[str, list[_Found]] = defaultdict(list)  # not asked for yet
         self._requested: dict[str, _Waiting] = {}  # by inbox

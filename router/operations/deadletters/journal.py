@@ -22,6 +22,7 @@ import orjson
 from msgspec import Struct
 
 from router.core.errors import BrokerUnavailable, RouterError
+from router.core.ids import bucket_prefix
 from router.core.message import Effect
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream
@@ -59,7 +60,7 @@ class ReplayJournal:
         self._letters = letters
         self._since = ""
         self._bucket = f"{letters}_REPLAYS"
-        self._subject = f"$KV.{self._bucket}.{KEY}"
+        self._subject = bucket_prefix(self._bucket) + KEY
         self._voice = self._connection.new_inbox()
         self._revision = 0
         self._sid = 0
@@ -106,7 +107,7 @@ class ReplayJournal:
         if entry is None:
             headers["KV-Operation"] = "DEL"
         data = orjson.dumps(msgspec.to_builtins(entry)) if entry is not None else b""
-        told = await self._publisher.publish_and_wait([Effect(self._subject, data, token_hex(12), headers)])
+        told = await self._publisher.publish_and_wait([Effect(self._jetstream.write_subject(self._subject), data, token_hex(12), headers)])
         if isinstance(told, NotPublished):
             if told.err_code in WRONG_LAST_SEQUENCE:
                 raise ReplayRunning("another replay of these letters has begun")

@@ -128,7 +128,7 @@ def _add_first_stored(letter: DeadLetter, headers: Mapping[str, str]) -> Mapping
 async def _assignment(jetstream: JetStream, letter: DeadLetter, how: ReplayOptions) -> _Original:
     if letter.assignment_id is None:
         raise _MessageLostError("it names no assignment")
-    stored = await jetstream.get_last(f"KV_{how.assignments}", f"$KV.{how.assignments}.{ids.key(letter.assignment_id)}")
+    stored = await jetstream.get_last(f"KV_{how.assignments}", ids.bucket_prefix(how.assignments) + ids.key(letter.assignment_id))
     if stored is None or not stored.data:
         raise _MessageLostError("its assignment is gone")
     try:

@@ -27,7 +27,7 @@ from router.operations.observability.tracing import find_tracing, trace_request
 from router.operations.observability.tracing_messages import trace_dead_letter, trace_handler, trace_replay
 from router.sdk import WorkerTopology
 from router.sdk.extension import post, pre, validator
-from tests.decide.test_push import Book, a_handler
+from tests.routing.decide.test_push import Book, a_handler
 from tests.support.answering import At, a_pipeline
 from tests.support.broker import Broker
 from tests.support.circle import usage

@@ -9,7 +9,7 @@ import pytest
 from router.cli.import_target import import_extensions
 from router.sdk.extension import Request
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "router" / "sdk" / "samples" / "extensions" / "README.md"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from router.app.app_context import AppContext
 from router.config import Settings
 from router.delivery.connection import Connection
 from router.delivery.request_server import ReplyAddresses
@@ -16,10 +15,9 @@ SHARED = "_INBOX"  # every client's, where no role has a prefix of its own
 MAX_ADDRESS = 128  # characters of an address in the log: clients choose it
 
 
-def build_reply_addresses(context: AppContext, place: str) -> ReplyAddresses:
+def build_reply_addresses(settings: Settings, connection: Connection, metrics: Metrics, place: str) -> ReplyAddresses:
     """`place`: the part that answers, for the log."""
-    own = own_inboxes(context.settings, context.connection)
-    return ReplyAddresses(context.settings.reply.prefixes, own, note_refused(context.metrics, place))
+    return ReplyAddresses(settings.reply.prefixes, own_inboxes(settings, connection), note_refused(metrics, place))
 
 
 def own_inboxes(settings: Settings, connection: Connection) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import yaml
 from tests.support.promql import asked, histogram_of
 from tests.support.scraping import Series
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+DEPLOY = Path(__file__).parents[3] / "deploy"
 DASHBOARDS = sorted((DEPLOY / "grafana" / "dashboards").glob("*.json"))
 RULES = sorted((DEPLOY / "prometheus" / "rules").glob("*.yml"))
 PROMETHEUS_ADDS = {"instance", "job", "le"}

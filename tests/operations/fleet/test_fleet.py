@@ -20,7 +20,7 @@ from tests.support.fleet import is_there
 from tests.support.observability import captured
 from tests.support.waiting import slack, until
 
-FAKE = str(Path(__file__).parents[1] / "support" / "fake_child.py")
+FAKE = str(Path(__file__).parents[2] / "support" / "fake_child.py")
 
 
 def two_processes() -> Settings:

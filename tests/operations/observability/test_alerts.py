@@ -11,7 +11,7 @@ import yaml
 
 from tests.support.commands import wrong_in
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+DEPLOY = Path(__file__).parents[3] / "deploy"
 HOME = DEPLOY / "prometheus"
 RULES, TESTS = sorted((HOME / "rules").glob("*.yml")), sorted((HOME / "tests").glob("*.yml"))
 RUNBOOK = (DEPLOY / "RUNBOOK.md").read_text()
