@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from router.app.admin_views import BreakerStates, ExtensionHealth, LivePipelines
 from router.app.app_context import AppContext
-from router.app.reply_addresses import build_reply_addresses
 from router.config import Settings
 from router.delivery.buckets.documents import DocumentBucket
 from router.operations.admin import AdminRules, AdminServer, RequestGuard, Service
@@ -24,6 +23,7 @@ from router.services.admin_stores import AdminExtensions, AdminPolicies
 from router.services.decision_lookup import DecisionLookup
 from router.services.extension_store import ExtensionStore
 from router.services.recorded_decisions import RecordedDecisions, version_finder
+from router.services.reply_addresses import build_reply_addresses
 
 log = logs.logger(__name__)
 
@@ -43,7 +43,7 @@ def build_request_guard(context: AppContext) -> RequestGuard:
     settings = context.settings
     return RequestGuard(
         _read_api_key(settings),
-        addresses=build_reply_addresses(context, "services"),
+        addresses=build_reply_addresses(context.settings, context.connection, context.metrics, "services"),
         max_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
         key_refused=_build_key_counter(context),

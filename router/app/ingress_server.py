@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from router.app.app_context import AppContext
 from router.app.decide_subscription import build_decide_rules
-from router.app.reply_addresses import build_reply_addresses
 from router.config import DECIDE, Settings
 from router.contracts.decision import INTERNAL
 from router.contracts.ingress import SUBJECT, IngressAck, ack_bytes, ack_protobuf
@@ -28,6 +27,7 @@ from router.delivery.request_server import RequestServer
 from router.operations.admin.service_error import OVERLOADED
 from router.operations.observability import ReadinessCheck
 from router.services.ingress_handler import IngressHandler, Store
+from router.services.reply_addresses import build_reply_addresses
 
 PROTOBUF = "application/x-protobuf"
 REFUSALS: Mapping[str, tuple[str, str]] = {
@@ -51,7 +51,7 @@ class IngressServer(RequestServer[IngressMessage]):
     def __init__(self, context: AppContext) -> None:
         self._config = context.settings.ingress
         super().__init__(context.connection, "ingress", at_once=self._config.at_once)
-        self._addresses = build_reply_addresses(context, "ingress")
+        self._addresses = build_reply_addresses(context.settings, context.connection, context.metrics, "ingress")
         subject = context.settings.decide.taken_subject
         self._readback = _readback(context.settings, context.jetstream)
         store = self._readback.store if self._readback is not None else _build_publish(context.jetstream, subject)

@@ -5,7 +5,7 @@
 
 One instance of the queue group handles each request, in its own task. Every error is answered. Tenants share the slots
 for requests in flight (`router.core.fair_slots`): one that opens as many streams as it can leaves as many slots free. When the client stops
-listening to a stream (`calls.reply_streams`), the router cancels it, and its provider stops the same way.
+listening to a stream (`delivery.calls.reply_streams`), the router cancels it, and its provider stops the same way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from router.app.app_context import AppContext
 from router.app.provider_invoker import build_provider_invoker
-from router.app.reply_addresses import build_reply_addresses
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
 from router.contracts.extract import extract_request_ids
 from router.contracts.headers import message_id_in
@@ -41,6 +40,7 @@ from router.delivery.connection import head_of
 from router.delivery.frame_parser import Headers
 from router.delivery.request_server import RequestServer
 from router.operations.observability import events, logs
+from router.services.reply_addresses import build_reply_addresses
 
 log = logs.logger(__name__)
 
@@ -74,7 +74,7 @@ class ProviderServer(RequestServer[ProviderInvocation]):
         super().__init__(context.connections.providers, "providers", at_once=self._config.at_once, drain_s=DRAIN_S)
         self._limits = (settings.max_payload_bytes, settings.max_depth)
         self._tenants = frozenset(settings.tenants_allowed)
-        self._addresses = build_reply_addresses(context, "providers")
+        self._addresses = build_reply_addresses(context.settings, context.connection, context.metrics, "providers")
         self._streams = ReplyStreams(self._connection)
         self._providers = build_provider_invoker(context)
         self._shares = FairSlots(self._config.at_once)
