@@ -1,6 +1,6 @@
-"""Services of one domain each, which need both meaning and motion: they may import both. `app` makes them and connects them.
+"""Services of one domain each, which may import deciding and moving rooms. `app` makes them and connects them.
 
-A policy, an extension or the state of a breaker lives in a bucket (motion), and rules read it (meaning): its store and its live copy
+A policy, an extension or the state of a breaker lives in a bucket (moving), and rules read it (deciding): its store and its live copy
 are here.
 
 policy_*, live_policies                    write, check, seed and synchronise policies; the copy that requests are decided by

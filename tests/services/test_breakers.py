@@ -6,9 +6,9 @@ from router.operations.observability import Metrics
 from router.routing.breakers import BreakerRules, BreakerTransition
 from router.routing.policy import PolicyTable, RemoteTransition
 from router.services.breakers import Breakers
-from tests.support.app import Told as Heard
+from tests.support.app import RecordedAlerts as Heard
 from tests.support.breakers import a_guarded_policy
-from tests.support.observability import scraped
+from tests.support.observability import parse_scrape
 
 
 class Shared:
@@ -53,7 +53,7 @@ class Board:
         gate.record_failure(lease)
 
     def series(self, name: str) -> dict[tuple[str, ...], float]:
-        found = scraped(self.metrics.registry).get(name, {})
+        found = parse_scrape(self.metrics.registry).get(name, {})
         return {tuple(dict(labels)[key] for key in ("kind", "name", *_rest(labels))): value for labels, value in found.items()}
 
 

@@ -15,7 +15,7 @@ from router.routing.extensions import ExtensionRegistry, HealthTracker
 from router.services.extension_store import ExtensionStore
 from router.services.live_extensions import LiveExtensions
 from tests.support.buckets import Bucket, a_bucket
-from tests.support.observability import captured
+from tests.support.observability import capture_log
 from tests.support.registry import Document, an_entry
 
 
@@ -66,7 +66,7 @@ DEEP = json.dumps(an_entry()).encode()[:-1] + b',"config":{"a":' + b"[" * 400 + 
 def test_what_a_stranger_wrote_leaves_the_last_good_entry_and_is_told_once(rubbish: bytes) -> None:
     in_force = InForce()
     in_force.told(guard=written(an_entry(retry=1)))
-    with captured("error") as lines:
+    with capture_log("error") as lines:
         for _ in range(3):
             in_force.told(guard=rubbish)
     assert (in_force.ids, in_force.retry_of("guard")) == ({"guard"}, 1)
@@ -127,7 +127,7 @@ async def test_a_seed_that_is_wrong_is_told_by_its_file_and_the_others_count(buc
     (tmp_path / "b.json").write_text("{")
     (tmp_path / "c.json").write_text(json.dumps(an_entry("good")))
     in_force = InForce(tmp_path, bucket)
-    with captured("error") as lines:
+    with capture_log("error") as lines:
         await in_force.load()
     assert in_force.ids == {"good"}
     errors = {str(line["path"]): str(line["error"]) for line in lines.all()}

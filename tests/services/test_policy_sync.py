@@ -8,12 +8,12 @@ import pytest
 from router.core.errors import Conflict
 from router.services.policy_files import read_policies
 from router.services.policy_sync import apply_step, plan
-from tests.support.policies_at_run_time import Place, a_place, a_policy_of
+from tests.support.policy_buckets import PolicyBucket, a_policy_bucket, a_policy_of
 
 
 @pytest.fixture
-async def store(nats_url: str, prefix: str) -> AsyncIterator[Place]:
-    async with a_place(nats_url, prefix) as place:
+async def store(nats_url: str, prefix: str) -> AsyncIterator[PolicyBucket]:
+    async with a_policy_bucket(nats_url, prefix) as place:
         for name in ("same", "other", "gone"):
             await place.put("acme", name, a_policy_of("a"), replaces=0, author="ann")
         yield place
@@ -28,7 +28,7 @@ def wanted(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_what_differs_is_put_and_what_is_not_there_is_deleted(store: Place, wanted: Path) -> None:
+async def test_what_differs_is_put_and_what_is_not_there_is_deleted(store: PolicyBucket, wanted: Path) -> None:
     steps = plan(read_policies(wanted).policies, await store.list())
     assert [(step.action, step.key, step.replaces, [change.path for change in step.changes]) for step in steps] == [
         ("put", ("_shared", "new"), None, []),
@@ -45,12 +45,12 @@ async def test_what_differs_is_put_and_what_is_not_there_is_deleted(store: Place
     }
 
 
-async def test_a_number_written_otherwise_is_no_difference(store: Place, wanted: Path) -> None:
+async def test_a_number_written_otherwise_is_no_difference(store: PolicyBucket, wanted: Path) -> None:
     (wanted / "acme" / "same.json").write_bytes(a_policy_of("a").replace(b'"weight": 1', b'"weight": 1.0'))
     assert ("acme", "same") not in [step.key for step in plan(read_policies(wanted).policies, await store.list())]
 
 
-async def test_what_somebody_else_wrote_after_the_plan_is_not_overwritten(store: Place, wanted: Path) -> None:
+async def test_what_somebody_else_wrote_after_the_plan_is_not_overwritten(store: PolicyBucket, wanted: Path) -> None:
     steps = plan(read_policies(wanted).policies, await store.list())
     for name in ("gone", "other"):
         await store.put("acme", name, a_policy_of("mine"), replaces=1, author="ann")

@@ -5,13 +5,13 @@ from msgspec.structs import replace
 from router.core.message import Message
 from router.operations.observability import Metrics
 from router.services.violations import MOST_UNSETTLED, VIOLATIONS_LIMIT, WITHIN_S, Violations
-from tests.support.app import Told
+from tests.support.app import RecordedAlerts
 from tests.support.delivery import a_delivery
 
 BROKEN = (("trace_id", "empty"),)
 
 
-def violated(told: Told, times: int, every_s: float) -> Metrics:
+def violated(told: RecordedAlerts, times: int, every_s: float) -> Metrics:
     metrics = Metrics()
     violations = Violations(metrics, told.alerts, told.clock)
     for _ in range(times):
@@ -21,18 +21,18 @@ def violated(told: Told, times: int, every_s: float) -> Metrics:
 
 
 def test_each_is_counted_under_its_rule() -> None:
-    metrics = violated(Told(), 3, 0.0)
+    metrics = violated(RecordedAlerts(), 3, 0.0)
     assert metrics.violations["work", "trace_id", "empty"] == 3
 
 
 def test_ten_within_a_minute_are_one_alert() -> None:
-    told = Told()
+    told = RecordedAlerts()
     violated(told, VIOLATIONS_LIMIT + 5, WITHIN_S / VIOLATIONS_LIMIT)
     assert told.causes == ["contract_violations:work"]
 
 
 def test_nine_and_slow_ones_are_none() -> None:
-    few, slow = Told(), Told()
+    few, slow = RecordedAlerts(), RecordedAlerts()
     violated(few, VIOLATIONS_LIMIT - 1, 0.0)
     violated(slow, 3 * VIOLATIONS_LIMIT, WITHIN_S / (VIOLATIONS_LIMIT - 2))
     assert (few.causes, slow.causes) == ([], [])
@@ -45,7 +45,7 @@ class Counting:
     """Violations and their count. A live copy has no place in the stream."""
 
     def __init__(self) -> None:
-        told = Told()
+        told = RecordedAlerts()
         self._metrics = Metrics()
         self.violations = Violations(self._metrics, told.alerts, told.clock)
 

@@ -4,13 +4,13 @@ import json
 
 from router.operations.observability import Metrics
 from router.services.workers import MAX_NAMED_WORKERS, Workers
-from tests.support.app import Told
-from tests.support.observability import captured
+from tests.support.app import RecordedAlerts
+from tests.support.observability import capture_log
 
 BEATS = "caf.worker.heartbeat.v1"
 
 
-class Heard(Told):
+class Heard(RecordedAlerts):
     """Workers over told alerts."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ def test_what_is_no_heartbeat_is_counted() -> None:
 
 def test_a_worker_whose_id_has_a_blank_is_logged_with_its_field_and_the_bytes_are_not() -> None:
     heard = Heard()
-    with captured("warning") as lines:
+    with capture_log("warning") as lines:
         for _ in range(3):
             heard.beat("gpu one", secret="hunter2")
         heard.beat("w" * 500 + "\n")
@@ -77,7 +77,7 @@ def test_a_worker_whose_id_has_a_blank_is_logged_with_its_field_and_the_bytes_ar
 
 def test_what_is_told_of_a_refused_heartbeat_is_short_and_printable() -> None:
     heard = Heard()
-    with captured("warning") as lines:
+    with capture_log("warning") as lines:
         heard.beat("w" * 500)
         heard.clock.now += 1
         heard.beat("a\x1b[31m b")

@@ -15,7 +15,7 @@ from router.delivery.buckets.live_bucket import MAX_SHOWN, SMALL, LiveBucket
 from router.delivery.connection import Connection
 from router.operations.observability import events
 from tests.support.buckets import Bucket, a_bucket
-from tests.support.observability import captured
+from tests.support.observability import capture_log
 from tests.support.waiting import until
 
 NUMBERS = itertools.count(1)
@@ -72,7 +72,7 @@ def test_the_values_are_those_of_the_bucket_and_only_a_changed_one_is_read_again
 def test_an_entry_that_cannot_be_read_leaves_the_last_good_value_and_is_logged_once() -> None:
     live = LiveTexts()
     live.show(a=b"1")
-    with captured("error") as lines:
+    with capture_log("error") as lines:
         live.show(a=b"!", b=b"!")
         live.show(a=b"!", b=b"!")
     assert [(line["event"], line["key"], line["error"]) for line in lines.all()] == [

@@ -13,7 +13,7 @@ from router.operations.admin import AdminRules, AdminServer, RequestGuard, Servi
 from router.operations.admin.request_fields import RequestFields
 from router.operations.admin.service import Answer
 from tests.support.admin import Json, call, code
-from tests.support.observability import captured
+from tests.support.observability import capture_log
 from tests.support.waiting import until
 
 NUMBERS = count(1)
@@ -84,7 +84,7 @@ async def test_a_declined_request_is_told_why_in_the_body_and_in_the_protocols_h
 
 
 async def test_an_unexpected_exception_is_internal_and_logged_and_shows_no_secret(nc: Client, nats_url: str) -> None:
-    with captured("info") as lines:
+    with capture_log("info") as lines:
         async with serving(nats_url) as bench:
             answer = await bench.ask(nc, "fail")
             assert (await bench.ask(nc, "echo"))["ok"] is True

@@ -6,7 +6,7 @@ import pytest
 
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
-from tests.support.deadletters import House
+from tests.support.dead_letters import DeadLetterStreams
 
 
 @pytest.fixture
@@ -17,5 +17,5 @@ async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
 
 
 @pytest.fixture
-async def house(jetstream: JetStream, prefix: str) -> House:
-    return await House(jetstream, prefix).build()
+async def house(jetstream: JetStream, prefix: str) -> DeadLetterStreams:
+    return await DeadLetterStreams(jetstream, prefix).build()

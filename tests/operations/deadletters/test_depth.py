@@ -5,18 +5,18 @@ import pytest
 from router.delivery.api import JetStream
 from router.operations.deadletters import DepthGauge, depth
 from router.operations.observability import Metrics
-from tests.support.deadletters import House, a_letter, stored
+from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
 
 
-def _depth(house: House, metrics: Metrics | None = None) -> DepthGauge:
+def _depth(house: DeadLetterStreams, metrics: Metrics | None = None) -> DepthGauge:
     metrics = metrics or Metrics()
     return DepthGauge(house.jetstream, house.letters, metrics.dead_letters_stored, metrics.subject)
 
 
-async def test_letters_are_counted_by_what_failed_and_why(house: House) -> None:
+async def test_letters_are_counted_by_what_failed_and_why(house: DeadLetterStreams) -> None:
     await house.store(3)
-    await house.store(2, make=lambda message: a_letter(message, reason="maxdeliver_exhausted"))
-    await house.store(1, make=lambda _: stored(b"?", f"{house.subject}.dlq", **{"x-dlq-reason": "a stranger's word"}))
+    await house.store(2, make=lambda message: a_dead_letter(message, reason="maxdeliver_exhausted"))
+    await house.store(1, make=lambda _: a_stored_dead_letter(b"?", f"{house.subject}.dlq", **{"x-dlq-reason": "a stranger's word"}))
     metrics = Metrics()
     await _depth(house, metrics).look()
     assert dict(metrics.dead_letters_stored.family().series) == {
@@ -26,7 +26,7 @@ async def test_letters_are_counted_by_what_failed_and_why(house: House) -> None:
     }
 
 
-async def test_new_letters_are_added_to_what_was_counted(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_new_letters_are_added_to_what_was_counted(house: DeadLetterStreams, monkeypatch: pytest.MonkeyPatch) -> None:
     await house.store(2)
     counted = _depth(house)
     await counted.look()
@@ -36,7 +36,7 @@ async def test_new_letters_are_added_to_what_was_counted(house: House, monkeypat
     assert counted.counts == {(house.subject, "validation_failed"): 5}
 
 
-async def test_letters_that_were_removed_are_no_longer_counted(house: House) -> None:
+async def test_letters_that_were_removed_are_no_longer_counted(house: DeadLetterStreams) -> None:
     await house.store(3)
     metrics = Metrics()
     counted = _depth(house, metrics)
@@ -49,7 +49,9 @@ async def test_letters_that_were_removed_are_no_longer_counted(house: House) -> 
     assert metrics.dead_letters_stored.family().series == {(house.subject, "validation_failed"): 0}
 
 
-async def test_one_look_reads_no_more_than_its_share_and_shows_whole_counts_only(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_look_reads_no_more_than_its_share_and_shows_whole_counts_only(
+    house: DeadLetterStreams, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(depth, "MAX_READ", 2)
     await house.store(5)
     counted = _depth(house)
@@ -60,7 +62,7 @@ async def test_one_look_reads_no_more_than_its_share_and_shows_whole_counts_only
     assert seen == [0, 0, 5]
 
 
-async def test_a_stream_that_was_made_anew_is_counted_anew(house: House) -> None:
+async def test_a_stream_that_was_made_anew_is_counted_anew(house: DeadLetterStreams) -> None:
     await house.store(3)
     counted = _depth(house)
     await counted.look()

@@ -8,7 +8,7 @@ import pytest
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.operations.deadletters import DeadLetterFilter, list_newest_first, show
-from tests.support.deadletters import a_failed_message, a_letter, stored
+from tests.support.dead_letters import a_dead_letter, a_failed_message, a_stored_dead_letter
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ async def stream(jetstream: JetStream, prefix: str) -> str:
 
 async def _send(jetstream: JetStream, stream: str, count: int, subject: str = "s", tenant: str = "acme") -> None:
     original = a_failed_message(subject=subject)
-    data = a_letter(original, seen={"tenant_id": tenant}).data
+    data = a_dead_letter(original, seen={"tenant_id": tenant}).data
     for _ in range(count):
         await jetstream.connection.request(f"{stream}.{subject}.dlq", data)
 
@@ -57,7 +57,7 @@ async def test_letters_that_are_gone_are_stepped_over(jetstream: JetStream, stre
 async def test_letters_are_filtered(jetstream: JetStream, stream: str) -> None:
     await _send(jetstream, stream, 1, subject="a.b", tenant="acme")
     await _send(jetstream, stream, 1, subject="a.c", tenant="globex")
-    await jetstream.connection.request(f"{stream}.x.dlq", stored(b"\xff").data)
+    await jetstream.connection.request(f"{stream}.x.dlq", a_stored_dead_letter(b"\xff").data)
     assert await _sequences(jetstream, stream, DeadLetterFilter(tenant="acme")) == [1]
     assert await _sequences(jetstream, stream, DeadLetterFilter(subject="a.*")) == [2, 1]
     assert await _sequences(jetstream, stream, DeadLetterFilter(subject=f"{stream}.x.dlq")) == [3]

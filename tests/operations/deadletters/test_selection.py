@@ -4,17 +4,17 @@ import orjson
 
 from router.delivery.stream_reader import open_reader
 from router.operations.deadletters import DeadLetterFilter, discard, export, group_by, read_by_filter, read_by_sequence, reason_and_error
-from tests.support.deadletters import House, a_letter, stored
+from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
 
 
-async def test_letters_come_oldest_first_in_handfuls(house: House) -> None:
+async def test_letters_come_oldest_first_in_handfuls(house: DeadLetterStreams) -> None:
     await house.store(7)
     handfuls = [handful async for handful in read_by_filter(house.jetstream, house.letters, at_once=3)]
     assert [[letter.sequence for letter in handful.letters] for handful in handfuls] == [[1, 2, 3], [4, 5, 6], [7]]
     assert [(handful.looked, handful.total) for handful in handfuls] == [(3, 7), (6, 7), (7, 7)]
 
 
-async def test_letters_that_arrive_meanwhile_are_not_chosen(house: House) -> None:
+async def test_letters_that_arrive_meanwhile_are_not_chosen(house: DeadLetterStreams) -> None:
     await house.store(2)
     seen = []
     async for handful in read_by_filter(house.jetstream, house.letters, at_once=1):
@@ -23,26 +23,26 @@ async def test_letters_that_arrive_meanwhile_are_not_chosen(house: House) -> Non
     assert seen == [1, 2]
 
 
-async def test_a_filter_leaves_the_others_out(house: House) -> None:
+async def test_a_filter_leaves_the_others_out(house: DeadLetterStreams) -> None:
     await house.store(2)
-    await house.store(1, make=lambda message: a_letter(message, seen={"tenant_id": "acme"}))
+    await house.store(1, make=lambda message: a_dead_letter(message, seen={"tenant_id": "acme"}))
     handfuls = [handful async for handful in read_by_filter(house.jetstream, house.letters, DeadLetterFilter(tenant="acme"))]
     assert [letter.sequence for handful in handfuls for letter in handful.letters] == [3]
 
 
-async def test_numbers_are_taken_once_each_and_the_absent_are_named(house: House) -> None:
+async def test_numbers_are_taken_once_each_and_the_absent_are_named(house: DeadLetterStreams) -> None:
     await house.store(3)
     (handful,) = [handful async for handful in read_by_sequence(house.jetstream, house.letters, [3, 1, 9, 3])]
     assert ([letter.sequence for letter in handful.letters], handful.absent) == ([1, 3], [9])
 
 
-async def test_no_stream_has_no_letters(house: House) -> None:
+async def test_no_stream_has_no_letters(house: DeadLetterStreams) -> None:
     assert [handful async for handful in read_by_filter(house.jetstream, "NOWHERE")] == []
 
 
-async def test_letters_of_one_cause_are_one_group(house: House) -> None:
+async def test_letters_of_one_cause_are_one_group(house: DeadLetterStreams) -> None:
     await house.store(2)
-    await house.store(3, make=lambda message: a_letter(message, reason="maxdeliver_exhausted"))
+    await house.store(3, make=lambda message: a_dead_letter(message, reason="maxdeliver_exhausted"))
     groups = await group_by(read_by_filter(house.jetstream, house.letters), reason_and_error)
     assert [(group.kind[0], group.count, group.first_sequence, group.last_sequence) for group in groups] == [
         ("maxdeliver_exhausted", 3, 3, 5),
@@ -50,7 +50,7 @@ async def test_letters_of_one_cause_are_one_group(house: House) -> None:
     ]
 
 
-async def test_what_is_discarded_is_gone_and_what_was_gone_is_no_error(house: House) -> None:
+async def test_what_is_discarded_is_gone_and_what_was_gone_is_no_error(house: DeadLetterStreams) -> None:
     await house.store(4)
     progress: list[tuple[int, int]] = []
     chosen = read_by_sequence(house.jetstream, house.letters, [1, 3])
@@ -59,9 +59,9 @@ async def test_what_is_discarded_is_gone_and_what_was_gone_is_no_error(house: Ho
     assert await discard(house.jetstream, house.letters, read_by_sequence(house.jetstream, house.letters, [2]), erase=True) == 1
 
 
-async def test_an_exported_letter_is_whole_whatever_its_bytes(house: House) -> None:
+async def test_an_exported_letter_is_whole_whatever_its_bytes(house: DeadLetterStreams) -> None:
     await house.store(1, data=b"\x00\xff")
-    await house.store(1, make=lambda _: stored(b"\xff\xfe", f"{house.subject}.dlq"))
+    await house.store(1, make=lambda _: a_stored_dead_letter(b"\xff\xfe", f"{house.subject}.dlq"))
     lines: list[bytes] = []
     assert await export(read_by_filter(house.jetstream, house.letters), lines.append) == 2
     first, second = map(orjson.loads, lines)
@@ -69,8 +69,10 @@ async def test_an_exported_letter_is_whole_whatever_its_bytes(house: House) -> N
     assert (second["reason"], second["letter"]) == ("unreadable", None)
 
 
-async def test_a_sender_s_headers_do_not_move_a_message(house: House) -> None:
-    await house.store(1, make=lambda message: stored(b"x", f"{house.subject}.dlq", **{"Nats-Sequence": "99", "Status": "404"}))
+async def test_a_sender_s_headers_do_not_move_a_message(house: DeadLetterStreams) -> None:
+    await house.store(
+        1, make=lambda message: a_stored_dead_letter(b"x", f"{house.subject}.dlq", **{"Nats-Sequence": "99", "Status": "404"})
+    )
     async with open_reader(house.jetstream, house.letters) as reader:
         (found,) = await reader.read(10)
     assert (found.sequence, found.headers["Status"]) == (1, "404")

@@ -17,7 +17,7 @@ from router.core.errors import Misconfigured, describe_causes
 from router.operations.fleet import Fleet, process, process_slot
 from router.operations.supervision import Intensity, SupervisionFailed
 from tests.support.fleet import is_there
-from tests.support.observability import captured
+from tests.support.observability import capture_log
 from tests.support.waiting import slack, until
 
 FAKE = str(Path(__file__).parents[2] / "support" / "fake_child.py")
@@ -75,7 +75,7 @@ async def scraped(fleet: Fleet) -> dict[str, float]:
 
 
 async def test_a_process_that_is_killed_is_restarted_and_no_counter_falls(ways: Ways) -> None:
-    with captured() as lines:
+    with capture_log() as lines:
         async with a_fleet() as (fleet, _):
             first, second = pids(fleet)
             before = await scraped(fleet)
@@ -119,7 +119,7 @@ async def test_gauges_are_those_of_the_current_process_while_the_old_one_drains(
 
 
 async def test_a_replacement_that_does_not_get_ready_leaves_the_old_one_in_its_slot(ways: Ways) -> None:
-    with captured() as lines:
+    with capture_log() as lines:
         async with a_fleet() as (fleet, task):
             old = pids(fleet)
             ways.are("misconfigured")
@@ -134,7 +134,7 @@ async def test_a_process_that_hangs_is_killed_after_its_deadlines_and_the_reload
     ways: Ways, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "stop_timeout_s", lambda settings: 0.3)
-    with captured() as lines:
+    with capture_log() as lines:
         async with a_fleet() as (fleet, _):
             hung = pids(fleet)[0]
             os.kill(hung, signal.SIGSTOP)
@@ -150,7 +150,7 @@ async def test_a_replacement_that_hangs_before_it_is_ready_refuses_the_reload_an
 ) -> None:
     monkeypatch.setattr(process_slot, "READY_TIMEOUT_S", 0.25)
     monkeypatch.setattr(process, "stop_timeout_s", lambda settings: 0.1)
-    with captured() as lines:
+    with capture_log() as lines:
         async with a_fleet() as (fleet, _):
             old = pids(fleet)
             ways.are("mute")
@@ -164,7 +164,7 @@ async def test_a_reload_for_which_no_process_can_be_started_is_refused_and_forgo
     async def none_left(*_: object, **__: object) -> None:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    with captured() as lines:
+    with capture_log() as lines:
         async with a_fleet() as (fleet, _):
             old = pids(fleet)
             with monkeypatch.context() as full:
@@ -202,7 +202,7 @@ async def test_a_setting_that_one_process_refuses_ends_all_with_its_message(ways
 async def test_a_storm_of_crashes_ends_everything_and_says_how_they_ended(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("router.operations.fleet.fleet.RESTARTS_PER_PROCESS", Intensity(2, 30))
     ways.are("crashes")
-    with captured(), pytest.raises(SupervisionFailed) as failed:
+    with capture_log(), pytest.raises(SupervisionFailed) as failed:
         await Fleet(two_processes).run()
     assert "fleet gave up" in describe_causes(failed.value)
     assert "ended with status 3" in describe_causes(failed.value)

@@ -9,7 +9,7 @@ from router.config import Settings
 from router.core.errors import Misconfigured
 from router.operations.fleet.process_slot import ProcessSlot
 from router.operations.fleet.reload import Reload
-from tests.support.observability import Lines, captured
+from tests.support.observability import LogLines, capture_log
 from tests.support.waiting import until
 
 
@@ -76,7 +76,7 @@ async def test_illegal_settings_are_logged_and_no_process_is_replaced() -> None:
         diary.append("read")
         raise Misconfigured("decide.prefetch", "0 is not legal")
 
-    with captured() as lines:
+    with capture_log() as lines:
         async with reloading([FakeSlot("a", diary)], read) as requested:
             requested.set()
             await until(lambda: diary)
@@ -85,13 +85,13 @@ async def test_illegal_settings_are_logged_and_no_process_is_replaced() -> None:
             assert [(line["event"], line["error"]) for line in lines.all()] == [("reload.refused", "decide.prefetch: 0 is not legal")] * 2
 
 
-def said(lines: Lines) -> int:
+def said(lines: LogLines) -> int:
     """Refusals that were logged; what another test left behind may log too, in this process."""
     return sum(line["event"] == "reload.refused" for line in lines.all())
 
 
 async def test_settings_that_cannot_be_read_at_all_refuse_the_reload_and_do_not_end_it() -> None:
-    with captured() as lines:
+    with capture_log() as lines:
         async with reloading([FakeSlot("a", [])], lambda: Settings(node_id=b"\xff".decode())) as requested:
             for times in (1, 2):
                 requested.set()
@@ -101,7 +101,7 @@ async def test_settings_that_cannot_be_read_at_all_refuse_the_reload_and_do_not_
 
 async def test_a_process_that_does_not_get_ready_keeps_the_slots_after_it_as_they_are() -> None:
     diary: list[str] = []
-    with captured() as lines:
+    with capture_log() as lines:
         async with reloading([FakeSlot("a", diary, "it says no"), FakeSlot("b", diary)]) as requested:
             requested.set()
             await until(lambda: "a ends" in diary)

@@ -13,7 +13,7 @@ from router.config import Settings
 from tests.support.broker import Broker
 from tests.support.fleet import FleetProcess, is_there, live_traffic
 from tests.support.service import settings_for
-from tests.support.stories import SILENCE_S, Ears, Inboxes, is_settled, letters, metric
+from tests.support.stories import SILENCE_S, Inboxes, MessageRecorder, is_settled, read_dead_letters, read_metric
 from tests.support.waiting import until
 
 PREFIX = "fleet"
@@ -39,7 +39,7 @@ def settings(nats_url: str) -> Settings:
 async def test_a_reload_under_traffic_answers_every_request_once(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
     """Story: SIGHUP replaces both processes, plain inboxes, one answer each, and no counter is lost with those that left."""
     assert fleet.ready["processes"] == 2
-    http, before, counted = fleet.ready["http"], await fleet.pids(), await metric(fleet.ready["http"], ACKED)
+    http, before, counted = fleet.ready["http"], await fleet.pids(), await read_metric(fleet.ready["http"], ACKED)
     inboxes = await Inboxes.under(nc, "reload")
     async with live_traffic(nc, settings, inboxes) as asked:
         await until(lambda: len(inboxes) > 50, within_s=PATIENCE_S)
@@ -64,7 +64,7 @@ async def test_a_killed_process_costs_no_answer_and_no_counter_falls(nc: Client,
     subject (docs/contracts.md#matching).
     """
     http, before = fleet.ready["http"], await fleet.pids()
-    inboxes, elsewhere = await Inboxes.under(nc, "killed"), await Ears.on(nc, f"{settings.decide.subject}.reply")
+    inboxes, elsewhere = await Inboxes.under(nc, "killed"), await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
 
     def missing() -> set[str]:
         answers = [orjson.loads(answer) for heard in elsewhere.heard.values() for answer in heard]
@@ -73,18 +73,18 @@ async def test_a_killed_process_costs_no_answer_and_no_counter_falls(nc: Client,
 
     async with live_traffic(nc, settings, inboxes) as asked:
         await until(lambda: len(inboxes) > 50, within_s=PATIENCE_S)
-        seen = [await metric(http, ACKED)]
+        seen = [await read_metric(http, ACKED)]
         os.kill(before["process-1"], signal.SIGKILL)
         while (await fleet.pids()).get("process-1", before["process-1"]) == before["process-1"]:
-            seen.append(await metric(http, ACKED))
+            seen.append(await read_metric(http, ACKED))
     await until(lambda: not missing(), what="every request to be answered")
     await until(lambda: is_settled(nc, settings))
-    seen.append(await metric(http, ACKED))
+    seen.append(await read_metric(http, ACKED))
 
     assert set(inboxes.heard) <= set(asked)
     assert len(asked) - len(inboxes.heard) <= IN_HAND, "nearly all are heard where they asked"
     assert [answers for answers in inboxes.heard.values() if len(set(answers)) > 1] == []
-    assert await letters(nc, settings) == []
+    assert await read_dead_letters(nc, settings) == []
     assert seen == sorted(seen)
     assert (await fleet.pids())["process-2"] == before["process-2"]
 
@@ -102,9 +102,9 @@ async def test_processes_whose_parent_is_killed_drain_and_end(nc: Client, settin
 
 
 async def replaced(http: str, times: int) -> bool:
-    return await metric(http, "router_process_restarts_total") >= times
+    return await read_metric(http, "router_process_restarts_total") >= times
 
 
 async def counts(http: str, expected: float) -> bool:
     """At least: what came again while the machine was busy is acknowledged again."""
-    return await metric(http, ACKED) >= expected
+    return await read_metric(http, ACKED) >= expected

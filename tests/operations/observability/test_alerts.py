@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.commands import wrong_in
+from tests.support.commands import find_wrong_commands
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 HOME = DEPLOY / "prometheus"
@@ -53,9 +53,9 @@ def test_a_section_says_what_it_means_where_to_look_what_to_do_and_when_to_stop(
 
 
 def test_every_command_of_the_runbook_can_be_typed() -> None:
-    assert wrong_in(RUNBOOK) == []
+    assert find_wrong_commands(RUNBOOK) == []
     typed = re.findall(r"^router [^#\n]*", RUNBOOK, flags=re.MULTILINE)
-    assert wrong_in("\n".join(f"`{one.strip()}`" for one in typed)) == []
+    assert find_wrong_commands("\n".join(f"`{one.strip()}`" for one in typed)) == []
     assert len(typed) >= 2
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.promql import asked, histogram_of
+from tests.support.promql import histogram_of, read_query
 from tests.support.scraping import Series
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -48,7 +48,7 @@ def labels_of(metric: str, live: Series) -> set[str] | None:
     if metric in PROMETHEUS_MAKES:
         return PROMETHEUS_MAKES[metric]
     if metric in RECORDED:
-        return {label for one in asked(RECORDED[metric]) for label in one.grouped} - {"le"}
+        return {label for one in read_query(RECORDED[metric]) for label in one.grouped} - {"le"}
     if metric not in live and histogram_of(metric) not in live:
         return None
     return {label for labels in live.get(metric, []) for label in labels} | PROMETHEUS_ADDS
@@ -56,7 +56,7 @@ def labels_of(metric: str, live: Series) -> set[str] | None:
 
 @pytest.mark.parametrize(("where", "expr"), [*expressions()])
 def test_every_metric_and_label_that_is_asked_for_stands_in_a_live_scrape(where: str, expr: str, live: Series) -> None:
-    found = list(asked(expr))
+    found = list(read_query(expr))
     assert found, f"{where} names no metric: {expr}"
     for one in found:
         labels = labels_of(one.metric, live)
@@ -73,7 +73,7 @@ def test_every_metric_of_the_runbook_stands_in_a_live_scrape(live: Series) -> No
 
 def test_every_metric_of_ours_is_on_a_dashboard(live: Series) -> None:
     """A metric that no panel shows is not worth counting."""
-    shown = {histogram_of(one.metric) for _, expr in expressions() for one in asked(expr)}
+    shown = {histogram_of(one.metric) for _, expr in expressions() for one in read_query(expr)}
     ours = {histogram_of(name) for name in live if name.startswith("router_")}
     assert ours - shown == set()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from router.core.masking import MASK, mask_secrets
 from router.operations.observability import LogRateLimit, events, logger
-from tests.support.observability import captured, logs_left_alone
+from tests.support.observability import capture_log, restore_logging
 
 
 def test_event_names_are_constant_unique_and_name_their_room() -> None:
@@ -19,7 +19,7 @@ def test_event_names_are_constant_unique_and_name_their_room() -> None:
 
 
 def test_a_line_is_one_json_object_with_level_time_and_module() -> None:
-    with captured() as lines:
+    with capture_log() as lines:
         logger("router.x").warning("a.b", subject="s", count=2)
     line = lines.only()
     assert str(line.pop("timestamp")).endswith("Z")
@@ -27,7 +27,7 @@ def test_a_line_is_one_json_object_with_level_time_and_module() -> None:
 
 
 def test_a_level_below_the_wanted_one_writes_nothing() -> None:
-    with captured("warning") as lines:
+    with capture_log("warning") as lines:
         logger("x").info("a.b")
     assert lines.all() == []
 
@@ -53,7 +53,7 @@ def test_a_program_s_logging_says_how_much_it_hears_of_us(caplog: pytest.LogCapt
 def test_a_program_s_own_structlog_is_its_own(caplog: pytest.LogCaptureFixture) -> None:
     """It may draw tracebacks with the values of variables; payloads of ours are among them."""
     said: list[str] = []
-    with logs_left_alone():
+    with restore_logging():
         structlog.configure(processors=[lambda _logger, _method, event: said.append(event["event"]) or ""])
         logger("router.x").error("a.b")
     assert said == []
@@ -82,7 +82,7 @@ def test_a_library_s_line_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_masked_keys_are_hidden_in_any_case_and_depth() -> None:
-    with captured() as lines:
+    with capture_log() as lines:
         logger("x").info("a.b", headers={"X-Api-Key": "k", "inner": [{"PASSWORD": "p", "tenant": "acme"}]}, token="t")
     line = lines.only()
     assert line["headers"] == {"X-Api-Key": MASK, "inner": [{"PASSWORD": MASK, "tenant": "acme"}]}
@@ -115,13 +115,13 @@ def test_a_value_that_holds_itself_does_not_hang_the_log() -> None:
 @settings(max_examples=30)
 @given(st.dictionaries(st.text(max_size=4), st.recursive(st.text() | st.integers() | st.floats() | st.binary(), st.lists), max_size=3))
 def test_whatever_is_logged_is_one_line_of_json(facts: dict[str, object]) -> None:
-    with captured() as lines:
+    with capture_log() as lines:
         logger("x").info("a.b", facts=facts, header="\udcff", big=2**80)
     assert lines.only()["event"] == "a.b"
 
 
 def test_a_traceback_is_a_field_of_its_line() -> None:
-    with captured() as lines:
+    with capture_log() as lines:
         try:
             raise ValueError("boom")
         except ValueError:
@@ -130,7 +130,7 @@ def test_a_traceback_is_a_field_of_its_line() -> None:
 
 
 def test_other_libraries_lines_take_the_same_form_from_warning_on() -> None:
-    with captured() as lines:
+    with capture_log() as lines:
         logging.getLogger("uvicorn.error").info("hello")
         logging.getLogger("uvicorn.error").error("bad %s", "thing")
     line = lines.only()
@@ -161,7 +161,7 @@ def test_a_traceback_does_not_tell_what_its_variables_held(style: str) -> None:
     def handle(payload: str) -> None:
         raise RuntimeError(f"{len(payload)} bytes were too many")
 
-    with captured(style=style) as lines:
+    with capture_log(style=style) as lines:
         for speak in (logger("x").exception, logging.getLogger("other").exception):
             try:
                 handle("tneitap eht"[::-1])  # the line itself is told

@@ -19,7 +19,7 @@ from router.operations.observability import (
 )
 from router.operations.observability.bounds import label_of
 from router.operations.observability.instruments import CallbackGauge
-from tests.support.observability import captured, scraped
+from tests.support.observability import capture_log, parse_scrape
 
 # The reference's metrics of what is built, with their labels.
 REFERENCE = {
@@ -119,7 +119,7 @@ def test_what_is_counted_is_what_is_scraped() -> None:
     metrics.acks["router-decide-consumer",] += 2
     metrics.replays.value += 1
     metrics.in_flight.set_function(lambda: 7, "router-decide-consumer")
-    seen = scraped(metrics.registry)
+    seen = parse_scrape(metrics.registry)
     assert seen["router_jetstream_ack_total"] == {(("consumer", "router-decide-consumer"),): 2}
     assert seen["router_idempotent_replays_total"] == {(): 1}
     assert seen["router_delivery_in_flight"] == {(("consumer", "router-decide-consumer"),): 7}
@@ -129,7 +129,7 @@ def test_what_is_counted_is_what_is_scraped() -> None:
 def test_a_label_is_escaped() -> None:
     tally = LabelledCounter("t_total", "t", "subject")
     tally['a"b\\c\nd',] += 1
-    assert scraped(with_only(tally))["t_total"] == {(("subject", 'a"b\\c\nd'),): 1}
+    assert parse_scrape(with_only(tally))["t_total"] == {(("subject", 'a"b\\c\nd'),): 1}
 
 
 def test_a_name_is_registered_once() -> None:
@@ -151,7 +151,7 @@ def test_a_spread_counts_what_is_at_or_below_each_edge(values: list[float]) -> N
     spread = Histogram("s_seconds", "s", (0.5, 1.0, 10.0))
     for value in values:
         spread.observe(value)
-    seen = scraped(with_only(spread))
+    seen = parse_scrape(with_only(spread))
     for edge, label in ((0.5, "0.5"), (1.0, "1.0"), (10.0, "10.0"), (math.inf, "+Inf")):
         assert seen["s_seconds_bucket"][(("le", label),)] == sum(value <= edge for value in values)
     assert seen["s_seconds_count"][()] == len(values)
@@ -163,18 +163,18 @@ def test_a_gauge_reads_anew_at_each_scrape_and_a_new_reader_replaces_the_old_one
     depth = [1, 2]
     gauge.set_function(depth.pop)
     registry = with_only(gauge)
-    assert [scraped(registry)["g"][()], scraped(registry)["g"][()]] == [2, 1]
+    assert [parse_scrape(registry)["g"][()], parse_scrape(registry)["g"][()]] == [2, 1]
     gauge.set_function(lambda: 9)
-    assert scraped(registry)["g"] == {(): 9}
+    assert parse_scrape(registry)["g"] == {(): 9}
 
 
 def test_a_broken_reader_is_unknown_told_once_and_takes_no_other_metric_with_it() -> None:
     gauge = Gauge("g", "g", "x")
     gauge.set_function(lambda: 1 // 0, "bad")
     gauge.set(3, "good")
-    with captured() as lines:
-        scraped(with_only(gauge))
-        seen = scraped(with_only(gauge))["g"]
+    with capture_log() as lines:
+        parse_scrape(with_only(gauge))
+        seen = parse_scrape(with_only(gauge))["g"]
     assert math.isnan(seen[("x", "bad"),])
     assert seen[("x", "good"),] == 3
     assert lines.only()["event"] == "gauge.failed"
@@ -197,10 +197,10 @@ def test_only_allowed_tenants_have_a_label_and_the_list_does_not_grow() -> None:
 
 def test_the_series_of_a_census_come_and_go() -> None:
     census, there = CallbackGauge("c", "c", "x"), {("a",): 1}
-    assert scraped(with_only(census)).get("c", {}) == {}
+    assert parse_scrape(with_only(census)).get("c", {}) == {}
     census.set_function(lambda: there)
-    assert scraped(with_only(census))["c"] == {(("x", "a"),): 1}
+    assert parse_scrape(with_only(census))["c"] == {(("x", "a"),): 1}
     (before,) = with_only(census).snapshot()
     there.clear()
     assert before.series == {("a",): 1}
-    assert scraped(with_only(census)).get("c", {}) == {}
+    assert parse_scrape(with_only(census)).get("c", {}) == {}

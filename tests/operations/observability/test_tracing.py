@@ -28,15 +28,15 @@ from router.operations.observability.tracing_messages import trace_dead_letter, 
 from router.sdk import WorkerTopology
 from router.sdk.extension import post, pre, validator
 from tests.routing.decide.test_push import Book, a_handler
-from tests.support.answering import At, a_pipeline
 from tests.support.broker import Broker
-from tests.support.circle import usage
-from tests.support.extension_author import served
+from tests.support.extension_author import serve_extension
+from tests.support.extension_pipeline import PipelinePlace, a_pipeline
 from tests.support.requests import TRACE, TRACEPARENT, a_body, a_message
-from tests.support.sdk import a_step, at_work
+from tests.support.router_streams import read_usage
+from tests.support.sdk import a_step, run_workers
 from tests.support.service import a_router, settings_for
-from tests.support.stories import is_settled, letters
-from tests.support.tracing import Spans, drawn, spans_heard
+from tests.support.stories import is_settled, read_dead_letters
+from tests.support.tracing import Spans, draw_tree, record_spans
 from tests.support.waiting import until
 
 SECRET = "hunter2-do-not-tell"
@@ -46,7 +46,7 @@ DEAD = Dead(Fault("SCHEMA_VALIDATION_FAILED", f"not {SECRET}"))
 
 @pytest.fixture
 def spans() -> Iterator[Spans]:
-    with spans_heard() as spans:
+    with record_spans() as spans:
         yield spans
 
 
@@ -69,9 +69,9 @@ async def test_one_request_is_one_connected_trace(spans: Spans, nc: Nats, nats_u
     entries = {"lower": {"kind": "pre"}, "guard": {"kind": "validator"}, "mark": {"kind": "post"}}
     stages = {"pre": [{"id": "lower", "mode": "required"}], "validators": [{"id": "guard"}], "post": [{"id": "mark"}]}
     async with (
-        a_pipeline(At(nats_url, prefix, tmp_path), entries, {"default": stages}, acks__enabled=True) as (_, settings),
-        served(nats_url, lower, guard, mark),
-        at_work(_worker(nats_url, settings)),
+        a_pipeline(PipelinePlace(nats_url, prefix, tmp_path), entries, {"default": stages}, acks__enabled=True) as (_, settings),
+        serve_extension(nats_url, lower, guard, mark),
+        run_workers(_worker(nats_url, settings)),
         Client(nats_url, subject=settings.decide.subject) as client,
     ):
         answer = await client.decide(tenant_id="acme", message_type="chat", payload=SECRET, push=True)
@@ -79,7 +79,7 @@ async def test_one_request_is_one_connected_trace(spans: Spans, nc: Nats, nats_u
         await until(lambda: _is_metered(nc, settings))
         await until(lambda: spans.named(f"process {settings.acks.subject}"))
 
-    tree = drawn(spans.all)
+    tree = draw_tree(spans.all)
     print(tree)  # `pytest -s` shows it
     assert len(spans.traces()) == 1, tree
     assert [line.replace(f"{prefix}.", "") for line in tree.splitlines()] == EXPECTED.splitlines()
@@ -112,7 +112,7 @@ async def test_a_replay_is_a_trace_of_its_own_that_is_linked_to_the_one_that_fai
             assert not (await client.decide(tenant_id="acme", message_type="chat", payload=SECRET)).ok
         await until(lambda: is_settled(nc, settings))
     (failed,) = spans.traces()
-    (letter,) = await letters(nc, settings)
+    (letter,) = await read_dead_letters(nc, settings)
     (created,) = spans.named(f"create {settings.decide.subject}.dlq")
     assert (created.attributes or {})["router.dlq.reason"] == letter["reason"] == "validation_failed"
 
@@ -123,7 +123,7 @@ async def test_a_replay_is_a_trace_of_its_own_that_is_linked_to_the_one_that_fai
     assert report.sent == 1
     async with a_router(settings):
         await until(lambda: len(spans.named(f"process {settings.decide.subject}")) == 2)
-    print(drawn(spans.all))
+    print(draw_tree(spans.all))
     (again,) = spans.named(f"replay {settings.decide.subject}")
     assert [link.context.trace_id for link in again.links] == [failed]
     assert _parent(spans.named(f"process {settings.decide.subject}")[1]) == again.context.span_id  # type: ignore[union-attr]
@@ -145,7 +145,7 @@ def _worker(url: str, settings: Settings) -> Worker:
 
 
 async def _is_metered(nc: Nats, settings: Settings) -> bool:
-    return len(await usage(nc, settings)) == 1
+    return len(await read_usage(nc, settings)) == 1
 
 
 def _parent(span: ReadableSpan) -> int | None:

@@ -7,8 +7,8 @@ import pytest
 from router.core.errors import Misconfigured
 from router.operations.supervision import Helper, Intensity, Supervisor, helper_states
 from router.operations.supervision.helper import PAUSES_S, STABLE_AFTER_S
-from tests.support.observability import captured
-from tests.support.supervision import alive
+from tests.support.observability import capture_log
+from tests.support.supervision import run_tree
 
 ONCE = Intensity(restarts=0)
 
@@ -40,8 +40,8 @@ async def test_a_helper_that_always_fails_ends_no_supervisor_and_floods_no_log()
         raise RuntimeError("geheim")
 
     helper = Helper("gauges", run, clock=time.clock, pause=time.pause)
-    with captured("error") as lines:
-        async with alive(Supervisor("root", (helper.child,), intensity=ONCE)) as tree:
+    with capture_log("error") as lines:
+        async with run_tree(Supervisor("root", (helper.child,), intensity=ONCE)) as tree:
             await asyncio.wait_for(time.rested.wait(), 5)
             assert not tree.done()
     assert tuple(time.rests[: len(PAUSES_S)]) == PAUSES_S
@@ -63,7 +63,7 @@ async def test_a_helper_that_works_again_is_not_failing_and_its_rests_begin_anew
         raise RuntimeError
 
     helper = Helper("gauges", run, clock=time.clock, pause=time.pause)
-    async with alive(Supervisor("root", (helper.child,), intensity=ONCE)):
+    async with run_tree(Supervisor("root", (helper.child,), intensity=ONCE)):
         await asyncio.wait_for(time.rested.wait(), 5)
     assert time.rests == [PAUSES_S[0], PAUSES_S[1], PAUSES_S[0], PAUSES_S[1]]
     assert seen == [False, True, False, True]

@@ -6,16 +6,16 @@ import pytest
 
 from router.core.errors import Misconfigured
 from router.operations.supervision import Child, Intensity, Restart, Strategy, SupervisionFailed, Supervisor, supervise
-from tests.support.observability import captured
-from tests.support.supervision import Actor, Diary, alive
+from tests.support.observability import capture_log
+from tests.support.supervision import EventLog, FakeChild, run_tree
 
 MANY = Intensity(restarts=100, seconds=60)
 
 
 async def test_children_start_in_order_and_stop_in_reverse() -> None:
-    diary = Diary()
-    actors = [Actor(name, diary) for name in "abc"]
-    async with alive(Supervisor("root", tuple(actor.child() for actor in actors))):
+    diary = EventLog()
+    actors = [FakeChild(name, diary) for name in "abc"]
+    async with run_tree(Supervisor("root", tuple(actor.child() for actor in actors))):
         await diary.until("c starts")
     assert diary.lines == ["a starts", "b starts", "c starts", "c stops", "b stops", "a stops"]
 
@@ -26,9 +26,9 @@ async def test_children_start_in_order_and_stop_in_reverse() -> None:
 )
 async def test_the_rule_says_who_is_started_again(restart: Restart, after_crash: bool, after_end: bool) -> None:
     async def starts_again(end: str) -> bool:
-        diary = Diary()
-        subject, witness = Actor("subject", diary), Actor("witness", diary)
-        async with alive(Supervisor("root", (subject.child(restart), witness.child()), intensity=MANY)):
+        diary = EventLog()
+        subject, witness = FakeChild("subject", diary), FakeChild("witness", diary)
+        async with run_tree(Supervisor("root", (subject.child(restart), witness.child()), intensity=MANY)):
             await diary.until("witness starts")
             getattr(subject, end)()
             await asyncio.sleep(0)
@@ -41,9 +41,9 @@ async def test_the_rule_says_who_is_started_again(restart: Restart, after_crash:
 
 
 async def test_a_cancelled_task_inside_a_child_is_a_crash_of_the_child_not_a_shutdown() -> None:
-    diary = Diary()
-    subject = Actor("subject", diary)
-    async with alive(Supervisor("root", (subject.child(Restart.TRANSIENT),))) as tree:
+    diary = EventLog()
+    subject = FakeChild("subject", diary)
+    async with run_tree(Supervisor("root", (subject.child(Restart.TRANSIENT),))) as tree:
         await diary.until("subject starts")
         subject.lose_a_task()
         await diary.until("subject starts", 2)
@@ -51,9 +51,9 @@ async def test_a_cancelled_task_inside_a_child_is_a_crash_of_the_child_not_a_shu
 
 
 async def test_one_for_one_leaves_the_others_alone() -> None:
-    diary = Diary()
-    a, b = Actor("a", diary), Actor("b", diary)
-    async with alive(Supervisor("root", (a.child(), b.child()))):
+    diary = EventLog()
+    a, b = FakeChild("a", diary), FakeChild("b", diary)
+    async with run_tree(Supervisor("root", (a.child(), b.child()))):
         await diary.until("b starts")
         a.crash()
         await diary.until("a starts", 2)
@@ -61,10 +61,10 @@ async def test_one_for_one_leaves_the_others_alone() -> None:
 
 
 async def test_rest_for_one_stops_and_starts_those_after_it_only() -> None:
-    diary = Diary()
-    a, b, c, d = (Actor(name, diary) for name in "abcd")
+    diary = EventLog()
+    a, b, c, d = (FakeChild(name, diary) for name in "abcd")
     children = (a.child(), b.child(), c.child(), d.child(Restart.TEMPORARY))
-    async with alive(Supervisor("root", children, Strategy.REST_FOR_ONE)):
+    async with run_tree(Supervisor("root", children, Strategy.REST_FOR_ONE)):
         await diary.until("d starts")
         diary.lines.clear()
         b.crash()
@@ -76,10 +76,10 @@ async def test_rest_for_one_stops_and_starts_those_after_it_only() -> None:
 
 
 async def test_the_last_restart_allowed_is_done_and_the_next_one_climbs() -> None:
-    diary = Diary()
-    a, b = Actor("a", diary), Actor("b", diary)
+    diary = EventLog()
+    a, b = FakeChild("a", diary), FakeChild("b", diary)
     tree = Supervisor("root", (a.child(), b.child()), intensity=Intensity(restarts=2, seconds=60))
-    async with alive(tree) as life:
+    async with run_tree(tree) as life:
         for number in (1, 2, 3):
             await diary.until("a starts", number)
             a.crash()
@@ -91,10 +91,10 @@ async def test_the_last_restart_allowed_is_done_and_the_next_one_climbs() -> Non
 
 async def test_restarts_outside_the_window_are_forgiven() -> None:
     now = [0.0]
-    diary = Diary()
-    subject = Actor("subject", diary)
+    diary = EventLog()
+    subject = FakeChild("subject", diary)
     tree = Supervisor("root", (subject.child(),), intensity=Intensity(restarts=1, seconds=10))
-    async with alive(tree, clock=lambda: now[0]):
+    async with run_tree(tree, clock=lambda: now[0]):
         for number in range(1, 6):
             await diary.until("subject starts", number)
             now[0] += 10
@@ -108,9 +108,9 @@ async def test_restarts_wait_longer_the_more_there_are() -> None:
     async def pause(seconds: float) -> None:
         waits.append(seconds)
 
-    diary = Diary()
-    subject = Actor("subject", diary)
-    async with alive(Supervisor("root", (subject.child(),), intensity=MANY), pause=pause):
+    diary = EventLog()
+    subject = FakeChild("subject", diary)
+    async with run_tree(Supervisor("root", (subject.child(),), intensity=MANY), pause=pause):
         for number in range(1, 9):
             await diary.until("subject starts", number)
             subject.crash()
@@ -120,10 +120,10 @@ async def test_restarts_wait_longer_the_more_there_are() -> None:
 
 
 async def test_a_supervisor_that_gave_up_is_restarted_whole_by_its_own_supervisor() -> None:
-    diary = Diary()
-    a, b, outside = Actor("a", diary), Actor("b", diary), Actor("outside", diary)
+    diary = EventLog()
+    a, b, outside = FakeChild("a", diary), FakeChild("b", diary), FakeChild("outside", diary)
     inner = Supervisor("inner", (a.child(), b.child()), intensity=Intensity(restarts=0, seconds=60))
-    async with alive(Supervisor("root", (outside.child(), inner))):
+    async with run_tree(Supervisor("root", (outside.child(), inner))):
         await diary.until("b starts")
         a.crash()
         await diary.until("b starts", 2)
@@ -131,18 +131,18 @@ async def test_a_supervisor_that_gave_up_is_restarted_whole_by_its_own_superviso
 
 
 async def test_nested_trees_stop_in_reverse_too() -> None:
-    diary = Diary()
-    first, deep, last = Actor("first", diary), Actor("deep", diary), Actor("last", diary)
-    async with alive(Supervisor("root", (first.child(), Supervisor("inner", (deep.child(),)), last.child()))):
+    diary = EventLog()
+    first, deep, last = FakeChild("first", diary), FakeChild("deep", diary), FakeChild("last", diary)
+    async with run_tree(Supervisor("root", (first.child(), Supervisor("inner", (deep.child(),)), last.child()))):
         await diary.until("deep starts")
         await diary.until("last starts")
     assert diary.lines[-3:] == ["last stops", "deep stops", "first stops"]
 
 
 async def test_a_tree_whose_children_are_all_done_stays_until_it_is_told_to_go() -> None:
-    diary = Diary()
-    subject = Actor("subject", diary)
-    async with alive(Supervisor("root", (subject.child(Restart.TEMPORARY),))) as tree:
+    diary = EventLog()
+    subject = FakeChild("subject", diary)
+    async with run_tree(Supervisor("root", (subject.child(Restart.TEMPORARY),))) as tree:
         await diary.until("subject starts")
         subject.finish()
         done, _ = await asyncio.wait({tree}, timeout=0.05)
@@ -150,7 +150,7 @@ async def test_a_tree_whose_children_are_all_done_stays_until_it_is_told_to_go()
 
 
 async def test_a_child_that_does_not_stop_is_given_up_at_its_deadline_and_the_others_still_stop() -> None:
-    diary = Diary()
+    diary = EventLog()
     release = asyncio.Event()
 
     async def deaf() -> None:
@@ -160,9 +160,9 @@ async def test_a_child_that_does_not_stop_is_given_up_at_its_deadline_and_the_ot
             except asyncio.CancelledError:
                 diary.write("deaf hears")
 
-    polite = Actor("polite", diary)
-    with captured() as lines:
-        async with alive(Supervisor("root", (polite.child(), Child("deaf", deaf, shutdown_s=0.01)))):
+    polite = FakeChild("polite", diary)
+    with capture_log() as lines:
+        async with run_tree(Supervisor("root", (polite.child(), Child("deaf", deaf, shutdown_s=0.01)))):
             await diary.until("polite starts")
     release.set()
     assert diary.lines == ["polite starts", "deaf hears", "deaf hears", "polite stops"]
@@ -170,7 +170,7 @@ async def test_a_child_that_does_not_stop_is_given_up_at_its_deadline_and_the_ot
 
 
 async def test_told_twice_to_stop_it_cancels_all_at_once_and_goes() -> None:
-    diary = Diary()
+    diary = EventLog()
 
     async def slow() -> None:
         try:
@@ -179,8 +179,8 @@ async def test_told_twice_to_stop_it_cancels_all_at_once_and_goes() -> None:
             diary.write("slow cleans up")
             await asyncio.Event().wait()
 
-    other = Actor("other", diary)
-    async with alive(Supervisor("root", (other.child(), Child("slow", slow, shutdown_s=60)))) as tree:
+    other = FakeChild("other", diary)
+    async with run_tree(Supervisor("root", (other.child(), Child("slow", slow, shutdown_s=60)))) as tree:
         await diary.until("other starts")
         await asyncio.sleep(0)
         tree.cancel()
@@ -191,11 +191,11 @@ async def test_told_twice_to_stop_it_cancels_all_at_once_and_goes() -> None:
 
 
 async def test_a_crash_is_logged_once_with_its_traceback_even_when_it_climbs() -> None:
-    diary = Diary()
-    subject = Actor("subject", diary)
+    diary = EventLog()
+    subject = FakeChild("subject", diary)
     inner = Supervisor("inner", (subject.child(),), intensity=Intensity(restarts=0))
-    with captured("error") as lines:
-        async with alive(Supervisor("root", (inner,), intensity=Intensity(restarts=0))) as tree:
+    with capture_log("error") as lines:
+        async with run_tree(Supervisor("root", (inner,), intensity=Intensity(restarts=0))) as tree:
             await diary.until("subject starts")
             subject.crash()
             with pytest.raises(SupervisionFailed):
@@ -207,10 +207,10 @@ async def test_a_crash_is_logged_once_with_its_traceback_even_when_it_climbs() -
 
 
 async def test_a_wrong_setting_climbs_at_once_for_no_restart_mends_it() -> None:
-    diary = Diary()
-    subject, other = Actor("subject", diary), Actor("other", diary)
+    diary = EventLog()
+    subject, other = FakeChild("subject", diary), FakeChild("other", diary)
     tree = Supervisor("root", (other.child(), Supervisor("inner", (subject.child(),), intensity=MANY)), intensity=MANY)
-    async with alive(tree) as life:
+    async with run_tree(tree) as life:
         await diary.until("subject starts")
         subject.crash(Misconfigured("http_port", "is taken"))
         with pytest.raises(Misconfigured):
@@ -219,10 +219,10 @@ async def test_a_wrong_setting_climbs_at_once_for_no_restart_mends_it() -> None:
 
 
 async def test_no_task_outlives_its_tree() -> None:
-    diary = Diary()
+    diary = EventLog()
     before = asyncio.all_tasks()
-    actors = [Actor(name, diary) for name in "ab"]
-    async with alive(Supervisor("root", (Supervisor("inner", (actors[0].child(),)), actors[1].child()))):
+    actors = [FakeChild(name, diary) for name in "ab"]
+    async with run_tree(Supervisor("root", (Supervisor("inner", (actors[0].child(),)), actors[1].child()))):
         await diary.until("a starts")
     assert asyncio.all_tasks() == before
 

@@ -3,11 +3,11 @@
 import pytest
 
 from router.routing.breakers import HALF_OPEN, OPEN, BreakerRules
-from tests.support.breakers import LEASE_S, AGate
+from tests.support.breakers import LEASE_S, TimedBreaker
 
 
 def test_failures_in_a_row_open_it() -> None:
-    a = AGate(failure_threshold=5)
+    a = TimedBreaker(failure_threshold=5)
     a.fail(4)
     assert a.state == "closed"
     a.fail()
@@ -15,7 +15,7 @@ def test_failures_in_a_row_open_it() -> None:
 
 
 def test_a_success_between_breaks_the_row() -> None:
-    a = AGate(failure_threshold=3)
+    a = TimedBreaker(failure_threshold=3)
     a.fail(2)
     a.succeed()
     a.fail(2)
@@ -23,7 +23,7 @@ def test_a_success_between_breaks_the_row() -> None:
 
 
 def test_a_share_of_failures_opens_it_once_there_were_enough_calls() -> None:
-    a = AGate(error_rate_threshold=0.5, minimum_calls=10)
+    a = TimedBreaker(error_rate_threshold=0.5, minimum_calls=10)
     for _ in range(4):
         a.fail()
         a.succeed()
@@ -34,7 +34,7 @@ def test_a_share_of_failures_opens_it_once_there_were_enough_calls() -> None:
 
 
 def test_failures_older_than_the_window_do_not_count() -> None:
-    a = AGate(error_rate_threshold=0.5, minimum_calls=4, error_rate_window_s=60)
+    a = TimedBreaker(error_rate_threshold=0.5, minimum_calls=4, error_rate_window_s=60)
     for _ in range(2):
         a.fail()
         a.succeed()
@@ -45,7 +45,7 @@ def test_failures_older_than_the_window_do_not_count() -> None:
 
 
 def test_a_success_above_the_latency_is_a_failure() -> None:
-    a = AGate(failure_threshold=2, latency_threshold_ms=100)
+    a = TimedBreaker(failure_threshold=2, latency_threshold_ms=100)
     a.succeed(latency_ms=100)
     assert a.gate.snapshot.failure_count == 0
     a.succeed(2, latency_ms=101)
@@ -53,7 +53,7 @@ def test_a_success_above_the_latency_is_a_failure() -> None:
 
 
 def test_while_open_nobody_is_let_through_and_the_opening_has_a_date() -> None:
-    a = AGate(timeout_s=60).opened()
+    a = TimedBreaker(timeout_s=60).opened()
     opened_at_ms = a.clock.today_ms
     a.pass_time(59.9)
     assert a.gate.acquire(LEASE_S) is None
@@ -61,7 +61,7 @@ def test_while_open_nobody_is_let_through_and_the_opening_has_a_date() -> None:
 
 
 def test_after_its_time_an_opening_is_half_open_before_anybody_calls() -> None:
-    a = AGate(timeout_s=60).opened()
+    a = TimedBreaker(timeout_s=60).opened()
     a.pass_time(60)
     assert (a.state, a.gate.state, a.changes) == (HALF_OPEN, OPEN, ["closed>open"])
     a.enter()
@@ -69,7 +69,7 @@ def test_after_its_time_an_opening_is_half_open_before_anybody_calls() -> None:
 
 
 def test_so_many_probes_at_once_and_no_more() -> None:
-    a = AGate(half_open_max_calls=3).probing()
+    a = TimedBreaker(half_open_max_calls=3).probing()
     leases = [a.gate.acquire(LEASE_S) for _ in range(100)]
     assert sum(lease is not None for lease in leases) == 3
     a.gate.release(leases[0])  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ def test_so_many_probes_at_once_and_no_more() -> None:
 
 
 def test_a_probe_that_is_never_heard_of_frees_its_place_by_itself() -> None:
-    a = AGate(half_open_max_calls=1).probing()
+    a = TimedBreaker(half_open_max_calls=1).probing()
     lost = a.enter()
     assert a.gate.block_end() == a.clock.at + LEASE_S
     a.pass_time(LEASE_S)
@@ -87,7 +87,7 @@ def test_a_probe_that_is_never_heard_of_frees_its_place_by_itself() -> None:
 
 
 def test_enough_successful_probes_close_it() -> None:
-    a = AGate(success_threshold=2).probing()
+    a = TimedBreaker(success_threshold=2).probing()
     a.succeed()
     assert a.state == "half_open"
     a.succeed()
@@ -96,7 +96,7 @@ def test_enough_successful_probes_close_it() -> None:
 
 
 def test_a_failed_probe_opens_it_again_for_the_whole_time() -> None:
-    a = AGate(success_threshold=2, timeout_s=60).probing()
+    a = TimedBreaker(success_threshold=2, timeout_s=60).probing()
     a.succeed()
     a.fail()
     assert (a.state, a.gate.block_end()) == ("open", a.clock.at + 60)
@@ -106,7 +106,7 @@ def test_a_failed_probe_opens_it_again_for_the_whole_time() -> None:
 
 
 def test_an_old_probes_late_success_does_not_close_a_newer_opening() -> None:
-    a = AGate(success_threshold=1, half_open_max_calls=2).probing()
+    a = TimedBreaker(success_threshold=1, half_open_max_calls=2).probing()
     late = a.gate.acquire(1000)
     a.fail()
     a.gate.record_success(late, 1.0)  # type: ignore[arg-type]
@@ -117,7 +117,7 @@ def test_an_old_probes_late_success_does_not_close_a_newer_opening() -> None:
 
 
 def test_a_call_begun_before_the_opening_says_nothing_of_the_probes() -> None:
-    a = AGate(success_threshold=1)
+    a = TimedBreaker(success_threshold=1)
     early = a.enter()
     a.probing()
     a.enter()
@@ -127,13 +127,13 @@ def test_a_call_begun_before_the_opening_says_nothing_of_the_probes() -> None:
 
 
 def test_who_left_counts_as_neither() -> None:
-    a = AGate(failure_threshold=1)
+    a = TimedBreaker(failure_threshold=1)
     a.gate.release(a.enter())
     assert (a.gate.snapshot.failure_count, a.gate.snapshot.error_rate, a.state) == (0, 0, "closed")
 
 
 def test_an_outcome_counts_once() -> None:
-    a = AGate(success_threshold=2).probing()
+    a = TimedBreaker(success_threshold=2).probing()
     lease = a.enter()
     for _ in range(2):
         a.gate.record_success(lease, 1.0)
@@ -141,7 +141,7 @@ def test_an_outcome_counts_once() -> None:
 
 
 def test_an_outcome_without_a_lease_ends_the_probe_that_is_out_longest() -> None:
-    a = AGate(half_open_max_calls=2, success_threshold=5)
+    a = TimedBreaker(half_open_max_calls=2, success_threshold=5)
     a.opened()
     assert a.gate.permit_for_outcome(a.clock()) is None, "while open it was begun before"
     a.pass_time(60)
@@ -152,7 +152,7 @@ def test_an_outcome_without_a_lease_ends_the_probe_that_is_out_longest() -> None
 
 
 def test_another_instances_opening_is_taken_over_for_the_time_that_is_left() -> None:
-    a = AGate(timeout_s=60)
+    a = TimedBreaker(timeout_s=60)
     a.gate.apply_remote_open(20, 123)
     assert (a.state, a.gate.snapshot.opened_at_ms, a.gate.block_end()) == ("open", 123, 20)
     assert a.transitions[0].is_remote
@@ -163,7 +163,7 @@ def test_another_instances_opening_is_taken_over_for_the_time_that_is_left() -> 
 
 
 def test_other_rules_hold_from_now_on_and_an_opening_keeps_its_time() -> None:
-    a = AGate(failure_threshold=5, timeout_s=60)
+    a = TimedBreaker(failure_threshold=5, timeout_s=60)
     a.fail(2)
     a.gate.set_rules(BreakerRules(failure_threshold=3, timeout_s=1))
     a.fail()
@@ -172,7 +172,7 @@ def test_other_rules_hold_from_now_on_and_an_opening_keeps_its_time() -> None:
 
 @pytest.mark.parametrize("state", ["closed", "open"])
 def test_a_change_tells_where_from_and_for_how_long(state: str) -> None:
-    a = AGate(success_threshold=1, timeout_s=60)
+    a = TimedBreaker(success_threshold=1, timeout_s=60)
     a.opened() if state == "open" else a.probing().succeed()
     last = a.transitions[-1]
     assert (last.name, last.state, last.left_s) == ("echo", state, 60 if state == "open" else 0)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from router.routing.breakers import CallPermit
-from tests.support.breakers import AGate
+from tests.support.breakers import TimedBreaker
 
 FAILURES, SUCCESSES, PROBES, TIMEOUT_S = 3, 2, 2, 60.0
 
@@ -18,7 +18,7 @@ class GateMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.a = AGate(
+        self.a = TimedBreaker(
             failure_threshold=FAILURES,
             success_threshold=SUCCESSES,
             half_open_max_calls=PROBES,

@@ -13,7 +13,7 @@ from router.core.outcome import Done
 from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules
 from router.routing.decide.single_flight import SingleFlight
 from router.routing.policy import Policy, PolicyTable
-from tests.support.pipelines import World, late, ok, piped_policy, reject, says
+from tests.support.pipelines import FakeExtensions, late, ok, piped_policy, reject, says
 from tests.support.policy import a_policy
 from tests.support.requests import TRACEPARENT, a_body, a_message
 
@@ -47,7 +47,7 @@ class Book:
         return self.records.setdefault(key, record)
 
 
-def a_handler(world: World, policy: Policy, meter: Meter | None = None, **rules: object) -> DecideHandler:
+def a_handler(world: FakeExtensions, policy: Policy, meter: Meter | None = None, **rules: object) -> DecideHandler:
     shelf, extensions = PolicyTable({("acme", "default"): policy}), world.extensions()
     return DecideHandler(
         shelf, meter or Meter(), rules=DecideRules(**rules), push=AssignmentPusher(Book()), extensions=extensions, now=world.clock
@@ -72,15 +72,15 @@ async def answer(handler: DecideHandler, message: Message) -> dict[str, object]:
     return orjson.loads(reply.data)
 
 
-def a_world() -> World:
-    return World(lower=says("low", lang="en"), guard=ok).register(lower="pre", guard="validator")
+def a_world() -> FakeExtensions:
+    return FakeExtensions(lower=says("low", lang="en"), guard=ok).register(lower="pre", guard="validator")
 
 
 PIPELINE = {"pre": ["lower"], "validators": ["guard"]}
 
 
 def test_a_policy_without_extensions_is_decided_at_once() -> None:
-    assert isinstance(a_handler(World(), a_policy())(asks()), Done)
+    assert isinstance(a_handler(FakeExtensions(), a_policy())(asks()), Done)
 
 
 async def test_the_answer_tells_what_was_executed_and_traces_go_along() -> None:
@@ -108,7 +108,7 @@ async def test_concurrent_duplicates_wait_for_the_first() -> None:
         await go.wait()
         return {"status": "ok"}
 
-    world = World(guard=waits).register(guard="validator")
+    world = FakeExtensions(guard=waits).register(guard="validator")
     handler = a_handler(world, piped_policy(validators=["guard"]))
     answers = [asyncio.ensure_future(answer(handler, asks(sequence=number))) for number in range(5)]
     other = asyncio.ensure_future(answer(handler, asks(sequence=9, payload="another")))
@@ -121,7 +121,7 @@ async def test_concurrent_duplicates_wait_for_the_first() -> None:
 
 
 async def test_a_refusal_is_not_remembered_so_the_next_one_asks_again() -> None:
-    world = World(guard=reject).register(guard="validator")
+    world = FakeExtensions(guard=reject).register(guard="validator")
     handler = a_handler(world, piped_policy(validators=["guard"]))
     told = await asyncio.gather(*(answer(handler, asks(sequence=number)) for number in range(3)))
     assert {one["error"]["code"] for one in told} == {"validator_blocked"}  # type: ignore[index]
@@ -153,7 +153,7 @@ async def test_the_rate_limit_is_before_the_pipeline() -> None:
 
 @pytest.mark.parametrize(("policy_ms", "expected"), [(700, 0.7), (None, 1.2)])
 async def test_the_policys_time_runs_from_the_start_of_handling(policy_ms: int | None, expected: float) -> None:
-    world = World(slow=late).register(slow="pre")
+    world = FakeExtensions(slow=late).register(slow="pre")
     sections = {} if policy_ms is None else {"timeout_ms": policy_ms}
     handler = a_handler(world, piped_policy(pre=["slow"], **sections), pipeline_timeout=1.2)
     assert (await answer(handler, asks()))["error"]["code"] == "deadline_exceeded"  # type: ignore[index]
@@ -166,7 +166,7 @@ async def test_without_a_registry_every_extension_is_not_found() -> None:
 
 
 async def test_a_broker_that_is_away_leaves_the_request_undecided() -> None:
-    world = World(guard=lambda _: BrokerUnavailable("away")).register(guard="validator")
+    world = FakeExtensions(guard=lambda _: BrokerUnavailable("away")).register(guard="validator")
     outcome = a_handler(world, piped_policy(validators=["guard"]))(asks())
     assert isinstance(outcome, Awaitable)
     with pytest.raises(BrokerUnavailable):
@@ -176,7 +176,7 @@ async def test_a_broker_that_is_away_leaves_the_request_undecided() -> None:
 async def test_what_a_client_says_of_the_engines_state_changes_nothing() -> None:
     """Issue 4, story 4."""
     lies = {"dry_run": True, "deadline": 0, "deadline_ms": 1, "selected_provider": "evil", "attempts": 99, "executed_extensions": "[]"}
-    world = World(guard=reject).register(guard="validator")
+    world = FakeExtensions(guard=reject).register(guard="validator")
     handler = a_handler(world, piped_policy(validators=["guard"]))
     told = await answer(handler, asks(metadata=lies, context=lies))
     assert told["error"]["code"] == "validator_blocked"  # type: ignore[index]

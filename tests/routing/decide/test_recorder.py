@@ -8,7 +8,7 @@ from router.core.masking import MASK
 from router.routing.decide.recorder import DecisionRecorder
 from router.routing.policy import ProviderState, evaluate, reevaluate
 from tests.support.policy import SHUT, a_policy, a_provider, a_request
-from tests.support.recorded import HALVES, a_recorder, recorded
+from tests.support.recorded import HALVES, a_recorder, record_decision
 
 SECRETS = {"api_key": "sk-1", "user": {"Email": "a@b.c", "tier": "gold"}, "notes": [{"x-auth-token": "t-1"}]}
 
@@ -41,7 +41,7 @@ def test_payloads_are_not_kept_and_masked_keys_are_hidden() -> None:
         metadata=SECRETS,
         constraints={"token": "t-2", "max_cost": 1},
     )
-    kept = recorded(request=request).request
+    kept = record_decision(request=request).request
     assert (kept.payload, kept.payload_ref) == (None, None)
     hidden = {"api_key": MASK, "user": {"Email": MASK, "tier": "gold"}, "notes": [{"x-auth-token": MASK}]}
     assert (kept.context, kept.metadata) == (hidden, hidden)
@@ -50,14 +50,14 @@ def test_payloads_are_not_kept_and_masked_keys_are_hidden() -> None:
 
 def test_a_request_is_left_as_it_was() -> None:
     request = a_request(api_key="sk-1")
-    recorded(request=request)
+    record_decision(request=request)
     assert (request.context, request.payload) == ({"api_key": "sk-1"}, {"text": "hi"})
 
 
 def test_the_version_the_states_and_the_session_are_kept() -> None:
     policy = a_policy(*HALVES, version=7, sticky={"enabled": True, "session_key": "user_id"})
     states = {"left": SHUT, "right": ProviderState(latency_ms=12.5), "stranger": SHUT}
-    case = recorded(policy, a_request(user_id="u-1"), states=states, remembered="right", now=3.0)
+    case = record_decision(policy, a_request(user_id="u-1"), states=states, remembered="right", now=3.0)
     assert (case.policy_tenant_id, case.policy_id, case.policy_version) == ("acme", "default", 7)
     assert (case.states, case.now) == ({"left": SHUT, "right": ProviderState(latency_ms=12.5)}, 3.0)
     assert (case.session_key, case.remembered) == ("user_id", "right")
@@ -87,7 +87,7 @@ def test_the_states_that_are_kept_are_those_that_the_decision_saw() -> None:
 
 def test_a_refusal_is_recorded_like_a_decision() -> None:
     policy = a_policy(a_provider("only"))
-    case = recorded(policy, states={"only": SHUT})
+    case = record_decision(policy, states={"only": SHUT})
     assert case.answer == evaluate(policy, a_request(), states={"only": SHUT}, now=0.0)
 
 
@@ -137,7 +137,7 @@ def test_for_the_shared_policy_the_latest_are_all_tenants_that_it_answered() -> 
 
 @pytest.mark.parametrize("value", ["x" * 4000, b"bytes", {1: {"a": object()}}], ids=["large", "bytes", "strange"])
 def test_a_context_that_is_too_large_or_strange_is_left_out_and_its_decision_stands(value: object) -> None:
-    case = recorded(request=a_request(note=value), entry_bytes=2_048)
+    case = record_decision(request=a_request(note=value), entry_bytes=2_048)
     assert case.is_cut == (value != b"bytes")
     assert isinstance(case.answer, Decision)
     assert len(str(case.request.context)) < 100

@@ -4,14 +4,14 @@ import pytest
 from msgspec import to_builtins
 
 from router.routing.extensions import HealthTracker
-from tests.support.app import Hand
+from tests.support.app import ManualClock
 
 
 class Watching(HealthTracker):
     """Health under a clock moved by hand, which tells both times."""
 
     def __init__(self, most: int = 4096) -> None:
-        self.hand = Hand()
+        self.hand = ManualClock()
         super().__init__(self.hand, lambda: int(self.hand.now * 1000), most=most)
 
     def calls(self, *latencies_ms: float, ok: bool = True) -> None:

@@ -5,18 +5,18 @@ import asyncio
 import pytest
 
 from router.core.errors import BrokerUnavailable, NoResponders, Poison
-from tests.support.pipelines import Answers, Said, World, decision, in_turn, late, ok, piped_policy, refusal, statuses
+from tests.support.pipelines import Answers, FakeExtensions, FakeReply, decision, in_turn, late, ok, piped_policy, refusal, statuses
 from tests.support.waiting import until
 
 BIG = "x" * (1024 * 1024)
 
 
-def guarded(answer: Answers, **fields: object) -> tuple[World, object]:
-    world = World(guard=answer).register(guard="validator")
+def guarded(answer: Answers, **fields: object) -> tuple[FakeExtensions, object]:
+    world = FakeExtensions(guard=answer).register(guard="validator")
     return world, piped_policy(validators=[{"id": "guard", **fields}])
 
 
-@pytest.mark.parametrize("failure", [late, NoResponders("nobody"), Said(b"", 503, "busy"), BrokerUnavailable("away")])
+@pytest.mark.parametrize("failure", [late, NoResponders("nobody"), FakeReply(b"", 503, "busy"), BrokerUnavailable("away")])
 async def test_what_may_pass_is_tried_again_after_100_200_and_400_ms(failure: object) -> None:
     world, policy = guarded(in_turn(failure, failure, failure, ok), retry=3, timeout_ms=100)
     assert decision(await world.run(policy))
@@ -27,7 +27,7 @@ async def test_what_may_pass_is_tried_again_after_100_200_and_400_ms(failure: ob
 @pytest.mark.parametrize(
     "answer",
     [
-        Said(b"", 404, "no such thing"),
+        FakeReply(b"", 404, "no such thing"),
         b"garbage",
         b"[]",
         b'{"status":"\xff"}',
@@ -62,7 +62,7 @@ async def test_a_refusal_or_an_answer_that_is_none_is_an_error_at_once(answer: o
     ],
 )
 async def test_a_processors_answer_has_a_message_within_its_limits(answer: object) -> None:
-    world = World(lower=lambda _: answer).register(lower="pre")
+    world = FakeExtensions(lower=lambda _: answer).register(lower="pre")
     _, details = refusal(await world.run(piped_policy(pre=[{"id": "lower", "mode": "required"}])))
     assert details["cause"] == "extension_error"
 
@@ -81,7 +81,7 @@ async def test_the_entrys_timeout_and_retry_hold_where_the_policy_says_nothing()
 
 
 async def test_after_five_failures_nothing_is_sent_until_the_breakers_time_is_over() -> None:
-    world, policy = guarded(in_turn(*[Said(b"", 500, "oops")] * 5, ok, ok))
+    world, policy = guarded(in_turn(*[FakeReply(b"", 500, "oops")] * 5, ok, ok))
     for _ in range(5):
         assert refusal(await world.run(policy))[1]["cause"] == "extension_error"
     for _ in range(3):
@@ -96,7 +96,7 @@ async def test_after_five_failures_nothing_is_sent_until_the_breakers_time_is_ov
 
 
 async def test_a_probe_that_times_out_opens_the_breaker_again() -> None:
-    world, policy = guarded(in_turn(*[Said(b"", 500, "oops")] * 5, late))
+    world, policy = guarded(in_turn(*[FakeReply(b"", 500, "oops")] * 5, late))
     for _ in range(5):
         await world.run(policy)
     world.now += 60
@@ -113,7 +113,7 @@ async def test_a_requester_with_little_patience_opens_no_breaker_for_others() ->
 
 
 async def test_a_request_that_was_refused_opens_no_breaker() -> None:
-    world, policy = guarded(lambda _: Said(b"", 422, "not this one"))
+    world, policy = guarded(lambda _: FakeReply(b"", 422, "not this one"))
     for _ in range(12):
         await world.run(policy)
     assert world.breakers.snapshots()["guard"].state == "closed"
@@ -132,7 +132,7 @@ async def test_a_call_that_is_cancelled_says_nothing_of_the_extension() -> None:
 
 
 async def test_health_hears_of_every_attempt() -> None:
-    world, policy = guarded(in_turn(late, Said(b"", 500, "oops"), ok), retry=2)
+    world, policy = guarded(in_turn(late, FakeReply(b"", 500, "oops"), ok), retry=2)
     assert statuses(await world.run(policy)) == [("validator", "guard", "ok")]
     figures = world.health.figures("guard")
     assert (figures.success_count, figures.failure_count) == (1, 2)

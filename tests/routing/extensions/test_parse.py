@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from router.routing.extensions import EntryError, ExtensionInstance, VersionRules, load_entry, parse_entry
-from tests.support.registry import a_version, an_entry, wrong_paths, wrongs
+from tests.support.registry import a_version, an_entry, find_mistake_paths, find_mistakes
 
 
 def test_what_is_not_said_has_its_default() -> None:
@@ -50,7 +50,7 @@ def test_every_kind_has_its_subject(kind: str, subject: str) -> None:
     ],
 )
 def test_a_subject_that_does_not_agree_with_kind_and_id_is_refused(subject: object) -> None:
-    ((path, message),) = wrongs(an_entry(subject=subject))
+    ((path, message),) = find_mistakes(an_entry(subject=subject))
     assert path == "subject"
     assert message.endswith("is not beamline.ext.validate.guard.{version}")
 
@@ -98,15 +98,20 @@ def test_a_subject_that_does_not_agree_with_kind_and_id_is_refused(subject: obje
     ],
 )
 def test_a_mistake_is_told_with_its_place(fields: dict[str, Any], path: str) -> None:
-    assert path in wrong_paths({**an_entry(), **fields})
+    assert path in find_mistake_paths({**an_entry(), **fields})
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:
-    assert wrong_paths({"id": "guard", "type": "pre", "timeout_ms": 1, "retry": 9, "x": 1}) == ["subject", "timeout_ms", "retry", "x"]
+    assert find_mistake_paths({"id": "guard", "type": "pre", "timeout_ms": 1, "retry": 9, "x": 1}) == [
+        "subject",
+        "timeout_ms",
+        "retry",
+        "x",
+    ]
 
 
 def test_an_empty_document_lacks_id_type_and_subject() -> None:
-    assert wrong_paths({}) == ["id", "type", "subject"]
+    assert find_mistake_paths({}) == ["id", "type", "subject"]
 
 
 def test_with_versions_the_entry_needs_no_subject_of_its_own() -> None:
@@ -114,12 +119,12 @@ def test_with_versions_the_entry_needs_no_subject_of_its_own() -> None:
 
 
 def test_an_entry_must_be_stored_under_its_own_id() -> None:
-    assert wrong_paths(an_entry(), stored_as="other") == ["id"]
-    assert wrongs(an_entry(), stored_as="guard") == []
+    assert find_mistake_paths(an_entry(), stored_as="other") == ["id"]
+    assert find_mistakes(an_entry(), stored_as="guard") == []
 
 
 def test_the_provider_that_the_specifications_own_is_taken() -> None:
-    assert wrong_paths(an_entry("v1", "provider")) == ["id"]
+    assert find_mistake_paths(an_entry("v1", "provider")) == ["id"]
 
 
 def test_rules_and_instances_are_read() -> None:
@@ -158,4 +163,4 @@ def test_a_config_that_nests_too_deep_to_be_written_is_refused() -> None:
     deep: object = 1
     for _ in range(300):
         deep = [deep]
-    assert wrongs(an_entry(config={"a": deep})) == [("config", "nests too deep")]
+    assert find_mistakes(an_entry(config={"a": deep})) == [("config", "nests too deep")]

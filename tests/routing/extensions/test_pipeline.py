@@ -9,8 +9,8 @@ from router.core.errors import BrokerUnavailable, NoResponders
 from router.routing.extensions import ExtensionRegistry, Invoker, NullCaller, PipelineRunner, PipelineSlots
 from router.routing.policy import evaluate
 from tests.support.pipelines import (
-    Said,
-    World,
+    FakeExtensions,
+    FakeReply,
     decision,
     echo,
     in_turn,
@@ -25,8 +25,8 @@ from tests.support.pipelines import (
 from tests.support.policy import a_provider, a_request
 
 
-def a_world() -> World:
-    world = World(lower=says("hi", lang="en"), guard=ok, mask=says(masked="yes"))
+def a_world() -> FakeExtensions:
+    world = FakeExtensions(lower=says("hi", lang="en"), guard=ok, mask=says(masked="yes"))
     return world.register(lower="pre", guard="validator", mask="post")
 
 
@@ -64,7 +64,7 @@ async def test_a_pre_processor_replaces_the_message_and_adds_to_the_context() ->
 
 
 async def test_what_an_extension_sends_back_is_no_news() -> None:
-    world = World(same=echo, mark=echo).register(same="pre", mark="post")
+    world = FakeExtensions(same=echo, mark=echo).register(same="pre", mark="post")
     before = a_request(user="u-1")
     piped = await world.run(piped_policy(pre=["same"], post=["mark"]), before)
     assert piped.request == before
@@ -72,14 +72,14 @@ async def test_what_an_extension_sends_back_is_no_news() -> None:
 
 
 async def test_the_decision_sees_what_a_pre_processor_says() -> None:
-    world = World(judge=says(status="timeout")).register(judge="pre")
+    world = FakeExtensions(judge=says(status="timeout")).register(judge="pre")
     policy = piped_policy(pre=["judge"], fallbacks=[{"when": {"status": "timeout"}, "retry": 0, "to": "spare"}])
     assert decision(await world.run(policy)).provider_id == "spare"
 
 
 async def test_no_extension_changes_tenant_ids_policy_or_constraints() -> None:
     own = {"tenant_id": "evil", "policy_id": "other", "request_id": "r-9", "max_cost": 0, "dry_run": True, "deadline": 0}
-    world = World(liar=lambda body: {"payload": {**body["payload"], "message_id": "m-9"}, "metadata": own}).register(liar="pre")
+    world = FakeExtensions(liar=lambda body: {"payload": {**body["payload"], "message_id": "m-9"}, "metadata": own}).register(liar="pre")
     before = a_request()
     piped = await world.run(piped_policy(pre=["liar"]), before)
     after = piped.request
@@ -95,7 +95,7 @@ async def test_no_extension_changes_tenant_ids_policy_or_constraints() -> None:
 
 
 async def test_a_post_processor_sees_the_decision_and_only_adds_text_to_its_metadata() -> None:
-    world = World(mask=says("changed", policy_id="mine", policy_version="9", note="seen", user="u-1")).register(mask="post")
+    world = FakeExtensions(mask=says("changed", policy_id="mine", policy_version="9", note="seen", user="u-1")).register(mask="post")
     piped = await world.run(piped_policy(post=["mask"]), a_request(user="u-1"))
     assert world.asked[0].body["metadata"]["decision"]["provider_id"] == "only"
     metadata = dict(decision(piped).metadata)
@@ -105,7 +105,7 @@ async def test_a_post_processor_sees_the_decision_and_only_adds_text_to_its_meta
 
 
 async def test_a_post_processor_that_adds_what_is_no_text_has_failed() -> None:
-    world = World(mask=says(count=3)).register(mask="post")
+    world = FakeExtensions(mask=says(count=3)).register(mask="post")
     code, details = refusal(await world.run(piped_policy(post=[{"id": "mask", "mode": "required"}])))
     assert (code, details["cause"]) == ("post_processor_failed", "extension_error")
 
@@ -115,13 +115,13 @@ async def test_a_post_processor_that_adds_what_is_no_text_has_failed() -> None:
 
 @pytest.mark.parametrize("kind", ["pre", "post"])
 async def test_a_required_processor_that_fails_ends_the_pipeline(kind: str) -> None:
-    world = World(slow=late).register(slow=kind)
+    world = FakeExtensions(slow=late).register(slow=kind)
     code, details = refusal(await world.run(piped_policy(**{kind: [{"id": "slow", "mode": "required"}]})))
     assert (code, details["cause"], details["extension"]) == (f"{kind}_processor_failed", "extension_timeout", "slow")
 
 
 async def test_an_optional_processor_that_fails_is_a_warning() -> None:
-    world = World(slow=late, guard=ok).register(slow="pre", guard="validator")
+    world = FakeExtensions(slow=late, guard=ok).register(slow="pre", guard="validator")
     piped = await world.run(piped_policy(pre=["slow"], validators=["guard"]))
     assert statuses(piped) == [("pre", "slow", "warn"), ("validator", "guard", "ok")]
     assert world.warned == [("slow", "extension_timeout")]
@@ -130,7 +130,7 @@ async def test_an_optional_processor_that_fails_is_a_warning() -> None:
 
 @pytest.mark.parametrize("answer", [reject, lambda _: {"valid": False, "reason": "pii_detected", "details": {"pattern": "credit_card"}}])
 async def test_a_validator_that_rejects_blocks(answer: object) -> None:
-    world = World(guard=answer).register(guard="validator")  # type: ignore[arg-type]
+    world = FakeExtensions(guard=answer).register(guard="validator")  # type: ignore[arg-type]
     code, details = refusal(await world.run(piped_policy(validators=["guard"])))
     assert code == "validator_blocked"
     assert details == {"cause": "rejected", "extension": "guard", "reason": "pii_detected", "details": {"pattern": "credit_card"}}
@@ -138,7 +138,7 @@ async def test_a_validator_that_rejects_blocks(answer: object) -> None:
 
 @pytest.mark.parametrize(("on_fail", "warnings"), [("warn", [("guard", "rejected")]), ("ignore", [])])
 async def test_a_validator_that_only_warns_or_is_ignored_lets_the_request_pass(on_fail: str, warnings: list[tuple[str, str]]) -> None:
-    world = World(guard=reject).register(guard="validator")
+    world = FakeExtensions(guard=reject).register(guard="validator")
     piped = await world.run(piped_policy(validators=[{"id": "guard", "on_fail": on_fail}]))
     assert statuses(piped) == [("validator", "guard", on_fail)]
     assert world.warned == warnings
@@ -146,14 +146,14 @@ async def test_a_validator_that_only_warns_or_is_ignored_lets_the_request_pass(o
 
 
 async def test_a_validator_that_fails_follows_the_same_mode() -> None:
-    world = World(guard=late).register(guard="validator")
+    world = FakeExtensions(guard=late).register(guard="validator")
     code, details = refusal(await world.run(piped_policy(validators=["guard"])))
     assert (code, details["cause"]) == ("validator_blocked", "extension_timeout")
     assert statuses(await world.run(piped_policy(validators=[{"id": "guard", "on_fail": "ignore"}]))) == [("validator", "guard", "ignore")]
 
 
 async def test_an_extension_that_nobody_registered_is_not_found() -> None:
-    code, details = refusal(await World().run(piped_policy(pre=[{"id": "lower", "mode": "required"}])))
+    code, details = refusal(await FakeExtensions().run(piped_policy(pre=[{"id": "lower", "mode": "required"}])))
     assert (code, details["cause"]) == ("pre_processor_failed", "extension_not_found")
 
 
@@ -175,25 +175,25 @@ async def test_neighbours_run_side_by_side_when_the_policy_says_so() -> None:
         await both.wait()  # alone it would wait for ever
         return {"payload": body["payload"], "metadata": metadata}
 
-    world = World(a=lambda body: meets(body, a="1"), b=lambda body: meets(body, b="2")).register(a="pre", b="pre")
+    world = FakeExtensions(a=lambda body: meets(body, a="1"), b=lambda body: meets(body, b="2")).register(a="pre", b="pre")
     piped = await asyncio.wait_for(world.run(piped_policy(pre=["a", "b"], parallel=True)), 5)
     assert piped.request.context == {"a": "1", "b": "2"}
 
 
 async def test_side_by_side_what_one_changed_outlives_what_the_other_left_alone() -> None:
-    world = World(a=says("changed"), b=echo).register(a="pre", b="pre")
+    world = FakeExtensions(a=says("changed"), b=echo).register(a="pre", b="pre")
     assert (await world.run(piped_policy(pre=["a", "b"], parallel=True))).request.payload == "changed"
 
 
 async def test_side_by_side_the_first_of_the_document_that_refuses_is_the_answer() -> None:
-    world = World(a=ok, b=reject, c=late).register(a="validator", b="validator", c="validator")
+    world = FakeExtensions(a=ok, b=reject, c=late).register(a="validator", b="validator", c="validator")
     piped = await world.run(piped_policy(validators=["a", "b", "c"], parallel=True))
     assert refusal(piped)[1]["extension"] == "b"
     assert len(piped.executed) == 3
 
 
 async def test_side_by_side_a_broker_that_is_away_is_told_as_one_error() -> None:
-    world = World(a=lambda _: BrokerUnavailable("away"), b=ok).register(a="validator", b="validator")
+    world = FakeExtensions(a=lambda _: BrokerUnavailable("away"), b=ok).register(a="validator", b="validator")
     with pytest.raises(BrokerUnavailable):
         await world.run(piped_policy(validators=["a", "b"], parallel=True))
 
@@ -211,7 +211,7 @@ async def test_when_the_time_is_over_no_further_extension_is_called() -> None:
 
 @pytest.mark.parametrize("mode", ["required", "optional"])
 async def test_a_timeout_at_the_deadline_is_the_deadline_whatever_the_mode(mode: str) -> None:
-    world = World(slow=late).register(slow="pre")
+    world = FakeExtensions(slow=late).register(slow="pre")
     code, _ = refusal(await world.run(piped_policy(pre=[{"id": "slow", "mode": mode}]), deadline=1.0))
     assert code == "deadline_exceeded"
     assert world.now == 1.0
@@ -225,7 +225,7 @@ async def test_a_timeout_at_the_deadline_is_the_deadline_whatever_the_mode(mode:
     [({"pre": 6}, "too_many_pre_processors"), ({"pre": 4, "validators": 4, "post": 3}, "pipeline_too_deep")],
 )
 async def test_a_pipeline_that_is_too_deep_is_refused_before_any_call(kinds: dict[str, int], reason: str) -> None:
-    world = World()
+    world = FakeExtensions()
     policy = piped_policy(**{kind: [f"{kind}{number}" for number in range(count)] for kind, count in kinds.items()})
     code, details = refusal(await world.run(policy))
     assert (code, details["reason"]) == ("invalid_request", reason)
@@ -239,7 +239,7 @@ async def test_when_slots_and_queue_are_full_the_next_one_is_overloaded() -> Non
         await go.wait()
         return {"status": "ok"}
 
-    world = World(guard=waits).register(guard="validator")
+    world = FakeExtensions(guard=waits).register(guard="validator")
     policy, extensions = piped_policy(validators=["guard"]), world.extensions(slots=PipelineSlots(2, 2))
 
     def run() -> "asyncio.Task[object]":
@@ -260,7 +260,7 @@ async def test_a_dry_run_skips_every_extension_and_leaves_the_payload() -> None:
 
 
 async def test_a_dry_run_that_invokes_leaves_no_trace() -> None:
-    world = World(lower=says("low"), guard=in_turn(*[Said(b"", 500, "oops")] * 9)).register(lower="pre", guard="validator")
+    world = FakeExtensions(lower=says("low"), guard=in_turn(*[FakeReply(b"", 500, "oops")] * 9)).register(lower="pre", guard="validator")
     policy = piped_policy(pre=["lower"], validators=[{"id": "guard", "on_fail": "warn"}])
     for _ in range(9):
         piped = await world.extensions().dry_run(policy, a_request(), lambda r: evaluate(policy, r, now=0.0), deadline=9.0, invoke=True)
@@ -284,9 +284,9 @@ async def test_a_refused_decision_is_the_answer_and_no_post_processor_is_called(
 
 
 async def test_a_broker_that_is_away_is_no_extensions_fault() -> None:
-    world = World(lower=lambda _: BrokerUnavailable("away")).register(lower="pre")
+    world = FakeExtensions(lower=lambda _: BrokerUnavailable("away")).register(lower="pre")
     with pytest.raises(BrokerUnavailable):
         await world.run(piped_policy(pre=["lower"]))
     assert (world.told, world.health.get_all()) == ([], {})
-    world = World(lower=lambda _: NoResponders("nobody")).register(lower="pre")
+    world = FakeExtensions(lower=lambda _: NoResponders("nobody")).register(lower="pre")
     assert statuses(await world.run(piped_policy(pre=["lower"]))) == [("pre", "lower", "warn")]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from router.routing.policy import ProviderState, evaluate, reevaluate
 from tests.support.policy import SHUT, a_policy, a_provider, a_request
-from tests.support.recorded import HALVES, a_policy_that_asks_for, recorded
+from tests.support.recorded import HALVES, a_policy_that_asks_for, record_decision
 
 STATES = st.dictionaries(
     st.sampled_from(["left", "right"]),
@@ -23,14 +23,14 @@ def test_made_again_by_its_own_version_it_is_the_same_to_the_last_figure(
 ) -> None:
     policy = a_policy(*HALVES, version=3)
     request = a_request(key, limits={"max_latency_ms": limit} if limit is not None else None)
-    made = reevaluate(policy, recorded(policy, request, states=states, now=now))
+    made = reevaluate(policy, record_decision(policy, request, states=states, now=now))
     assert made.answer == evaluate(policy, request, states=states, now=now)
     assert made.doubt is None
 
 
 def test_the_trace_says_who_was_considered_and_why_he_fell() -> None:
     policy = a_policy(*HALVES, a_provider("off", enabled=False))
-    made = reevaluate(policy, recorded(policy, states={"left": SHUT}))
+    made = reevaluate(policy, record_decision(policy, states={"left": SHUT}))
     assert [(step.stage, step.subject, step.verdict) for step in made.steps] == [
         ("eligible", "left", "circuit_breaker_open"),
         ("eligible", "right", "yes"),
@@ -53,29 +53,29 @@ def test_the_trace_says_who_was_considered_and_why_he_fell() -> None:
 def test_a_rule_that_looks_at_what_is_not_recorded_is_a_doubt(when: Mapping[str, object], path: str) -> None:
     policy = a_policy_that_asks_for(when)
     request = a_request(api_key="sk-1", user={"email": "a@b.c", "token": {"scope": "a"}})
-    case = recorded(policy, replace(request, metadata={"secret": "s"}))
+    case = record_decision(policy, replace(request, metadata={"secret": "s"}))
     assert reevaluate(policy, case).doubt == f"fallbacks[0].when looks at {path}, which is not recorded"
 
 
 @pytest.mark.parametrize("when", [{"tier": "gold"}, {"message.message_type": "chat"}, {"constraints.max_cost": 1}, {"nothing": 1}, {}])
 def test_a_rule_that_looks_at_what_is_recorded_is_none(when: Mapping[str, object]) -> None:
     policy = a_policy_that_asks_for(when)
-    assert reevaluate(policy, recorded(policy, a_request(tier="gold", api_key="sk-1"))).doubt is None
+    assert reevaluate(policy, record_decision(policy, a_request(tier="gold", api_key="sk-1"))).doubt is None
 
 
 def test_a_rule_that_was_not_asked_is_no_doubt() -> None:
     policy = a_policy(*HALVES, fallbacks=[{"when": {"api_key": "sk-1"}, "to": "left"}])
-    assert reevaluate(policy, recorded(policy, a_request(api_key="sk-1"))).doubt is None
+    assert reevaluate(policy, record_decision(policy, a_request(api_key="sk-1"))).doubt is None
 
 
 def test_a_session_whose_key_is_masked_is_a_doubt_when_it_was_drawn_and_none_when_it_was_remembered() -> None:
     policy = a_policy(*HALVES, sticky={"enabled": True, "session_key": "email"})
     request = a_request(email="a@b.c")
-    assert reevaluate(policy, recorded(policy, request)).doubt == "the session is drawn by context.email, which is not recorded"
-    assert reevaluate(policy, recorded(policy, request, remembered="left")).doubt is None
+    assert reevaluate(policy, record_decision(policy, request)).doubt == "the session is drawn by context.email, which is not recorded"
+    assert reevaluate(policy, record_decision(policy, request, remembered="left")).doubt is None
 
 
 def test_a_request_that_was_cut_is_a_doubt() -> None:
     policy = a_policy(*HALVES)
-    case = recorded(policy, a_request(note="x" * 4000), entry_bytes=2_048)
+    case = record_decision(policy, a_request(note="x" * 4000), entry_bytes=2_048)
     assert reevaluate(policy, case).doubt == "the request was too large to be recorded whole"

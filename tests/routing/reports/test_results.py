@@ -12,24 +12,24 @@ from router.core.message import Message
 from router.core.outcome import Dead, Done, Outcome, Retry
 from router.routing.reports import ResultRules, ResultsHandler
 from tests.support.requests import a_message
-from tests.support.workers import Heard, KnownTwin, a_result, an_assignment
+from tests.support.workers import FakeKnownAssignments, RecordedOutcomes, a_result, an_assignment
 
 
-def handled(message: Message, known: KnownTwin | None = None, heard: Heard | None = None, **rules: object) -> Outcome:
+def handled(message: Message, known: FakeKnownAssignments | None = None, heard: RecordedOutcomes | None = None, **rules: object) -> Outcome:
     outcome = a_handler(known, heard, **rules)(message)
     assert not isinstance(outcome, Awaitable)
     return outcome
 
 
-async def looked_up(message: Message, known: KnownTwin, heard: Heard | None = None) -> Outcome:
+async def looked_up(message: Message, known: FakeKnownAssignments, heard: RecordedOutcomes | None = None) -> Outcome:
     outcome = a_handler(known, heard)(message)
     assert isinstance(outcome, Awaitable)
     return await outcome
 
 
-def a_handler(known: KnownTwin | None = None, heard: Heard | None = None, **rules: object) -> ResultsHandler:
-    heard = heard or Heard()
-    return ResultsHandler(known or KnownTwin(an_assignment()), heard, heard, rules=ResultRules(**rules))
+def a_handler(known: FakeKnownAssignments | None = None, heard: RecordedOutcomes | None = None, **rules: object) -> ResultsHandler:
+    heard = heard or RecordedOutcomes()
+    return ResultsHandler(known or FakeKnownAssignments(an_assignment()), heard, heard, rules=ResultRules(**rules))
 
 
 async def awaited(outcome: Outcome | Awaitable[Outcome]) -> Outcome:
@@ -43,19 +43,19 @@ def stored(outcome: Outcome) -> dict[str, object]:
 
 
 def test_a_result_of_a_known_assignment_is_metered_at_once() -> None:
-    heard = Heard()
+    heard = RecordedOutcomes()
     assert stored(handled(a_result(), heard=heard))["provider_id"] == "openai"
     assert heard.told == [("outcome", "success"), ("figures", "acme", "openai", 812, 0.0123, "success", "1001")]
 
 
 async def test_an_unknown_assignment_is_accepted_and_counted() -> None:
-    heard = Heard()
-    assert stored(await looked_up(a_result(), KnownTwin(), heard))
+    heard = RecordedOutcomes()
+    assert stored(await looked_up(a_result(), FakeKnownAssignments(), heard))
     assert heard.words() == ["uncorrelated", "outcome"]
 
 
 async def test_an_unknown_assignment_is_refused_when_it_comes_again_if_the_rules_say_so() -> None:
-    handler, again = a_handler(KnownTwin(), uncorrelated="refuse"), msgspec.structs.replace(a_result(), deliveries=2, attempts=2)
+    handler, again = a_handler(FakeKnownAssignments(), uncorrelated="refuse"), msgspec.structs.replace(a_result(), deliveries=2, attempts=2)
     first, second = await awaited(handler(a_result())), await awaited(handler(again))
     assert isinstance(first, Retry)
     assert isinstance(second, Dead)
@@ -63,18 +63,18 @@ async def test_an_unknown_assignment_is_refused_when_it_comes_again_if_the_rules
 
 
 async def test_the_event_of_an_unknown_assignment_is_marked_if_the_rules_say_so() -> None:
-    assert stored(await awaited(a_handler(KnownTwin(), uncorrelated="mark")(a_result())))["correlated"] is False
+    assert stored(await awaited(a_handler(FakeKnownAssignments(), uncorrelated="mark")(a_result())))["correlated"] is False
     assert "correlated" not in stored(handled(a_result(), uncorrelated="mark"))
 
 
 def test_the_figures_hear_of_the_assignments_own_provider() -> None:
-    heard = Heard()
+    heard = RecordedOutcomes()
     assert stored(handled(a_result(provider_id="anthropic"), heard=heard))["provider_id"] == "anthropic"
     assert heard.told[-1][:3] == ("figures", "acme", "openai")
 
 
 def test_one_assignment_teaches_once_under_whatever_status() -> None:
-    heard = Heard()
+    heard = RecordedOutcomes()
     handler = a_handler(heard=heard)
     for sequence, status in enumerate(("timeout", "error", "success", "cancelled", "timeout")):
         handler(a_result(sequence=sequence, status=status))
@@ -82,13 +82,13 @@ def test_one_assignment_teaches_once_under_whatever_status() -> None:
 
 
 async def test_an_assignment_that_is_not_at_hand_is_awaited() -> None:
-    outcome = await looked_up(a_result(provider_id=None), KnownTwin(in_bucket=an_assignment()))
+    outcome = await looked_up(a_result(provider_id=None), FakeKnownAssignments(in_bucket=an_assignment()))
     assert stored(outcome)["provider_id"] == "openai"
 
 
 async def test_a_bucket_that_is_away_is_told_and_decides_nothing() -> None:
     with pytest.raises(BrokerUnavailable):
-        await looked_up(a_result(), KnownTwin(is_away=True))
+        await looked_up(a_result(), FakeKnownAssignments(is_away=True))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ async def test_a_bucket_that_is_away_is_told_and_decides_nothing() -> None:
     [({"tenant_id": "evil"}, "TENANT_FORBIDDEN"), ({"request_id": "r-2"}, "CORRELATION_FIELDS_INVALID")],
 )
 def test_a_result_that_contradicts_its_assignment_is_forged(fields: dict[str, object], code: str) -> None:
-    heard = Heard()
+    heard = RecordedOutcomes()
     outcome = handled(a_result(**fields), heard=heard)
     assert isinstance(outcome, Dead)
     assert (outcome.fault.code, outcome.reason, heard.words()) == (code, "validation_failed", ["forged"])
@@ -116,14 +116,14 @@ def test_a_result_with_only_a_request_id_finds_the_assignment_of_that_request() 
 
 
 def test_a_wrong_guess_is_an_unknown_assignment_and_no_forgery() -> None:
-    heard = Heard()
+    heard = RecordedOutcomes()
     other = an_assignment(assignment_id=assignment_id_of("acme", "key"), request_id="r-9")
-    assert stored(handled(a_result(assignment_id=None, request_id="key"), KnownTwin(other), heard))
+    assert stored(handled(a_result(assignment_id=None, request_id="key"), FakeKnownAssignments(other), heard))
     assert heard.words()[0] == "uncorrelated"
 
 
 async def test_what_no_side_says_is_dead() -> None:
-    dead = await looked_up(a_result(assignment_id="elsewhere", provider_id=None), KnownTwin(in_bucket=an_assignment()))
+    dead = await looked_up(a_result(assignment_id="elsewhere", provider_id=None), FakeKnownAssignments(in_bucket=an_assignment()))
     assert isinstance(dead, Dead)
     assert (dead.fault.field, dead.reason) == ("provider_id", "validation_failed")
 
@@ -142,19 +142,19 @@ def test_a_tenant_that_is_not_served_is_sent_away_and_may_come_again() -> None:
 
 
 def test_violations_are_counted_and_the_result_is_metered() -> None:
-    heard = Heard()
+    heard = RecordedOutcomes()
     assert stored(handled(a_result({"trace_id": ""}), heard=heard))
     assert heard.told[0] == ("violated", ("trace_id", "empty"), ("Nats-Msg-Id", "missing"))
 
 
 def test_usage_that_is_switched_off_stores_nothing_but_feeds_the_figures() -> None:
-    heard = Heard()
+    heard = RecordedOutcomes()
     assert handled(a_result(), heard=heard, usage_subject=None) == Done()
     assert "figures" in heard.words()
 
 
 def test_a_duplicate_is_counted_and_stored_under_the_same_identity() -> None:
-    heard = Heard()
+    heard = RecordedOutcomes()
     handler = a_handler(heard=heard)
     first, again = handler(a_result()), handler(a_result(sequence=8, timestamp=1_700_000_000_999))
     assert isinstance(first, Done)
@@ -164,7 +164,7 @@ def test_a_duplicate_is_counted_and_stored_under_the_same_identity() -> None:
 
 
 def test_other_content_under_the_same_identity_is_a_conflict() -> None:
-    heard = Heard()
+    heard = RecordedOutcomes()
     handler = a_handler(heard=heard)
     for sequence, cost in ((7, 1.0), (8, 2.0), (9, 1.0)):
         handler(a_result(sequence=sequence, cost=cost))
@@ -172,7 +172,7 @@ def test_other_content_under_the_same_identity_is_a_conflict() -> None:
 
 
 def test_the_same_message_delivered_again_is_nothing_new() -> None:
-    heard = Heard()
+    heard = RecordedOutcomes()
     handler = a_handler(heard=heard)
     handler(a_result())
     assert stored(handler(a_result()))

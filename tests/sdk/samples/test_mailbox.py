@@ -11,8 +11,8 @@ from nats.aio.client import Client
 
 from router.mailbox.postgres import Database, DatabaseConfig
 from tests.support.broker import Broker
-from tests.support.inbox import an_inbox, letters
-from tests.support.mailbox import a_place, rounds, unpublished
+from tests.support.inbox import an_inbox, read_dead_letters
+from tests.support.mailbox import an_outbox_stream, count_unpublished, run_rounds
 from tests.support.pages import files_of, importable
 from tests.support.postgres import Postgres, rows
 from tests.support.waiting import until
@@ -47,18 +47,18 @@ async def test_what_is_paid_is_shipped_and_what_is_no_order_is_a_letter(broker: 
     paid(dsn, "o-1", 5)
     with pytest.raises(psycopg.errors.CheckViolation):
         paid(dsn, "o-2", -5)
-    assert await unpublished(dsn) == 1
+    assert await count_unpublished(dsn) == 1
     await rows(dsn, PLAIN_INSERT)
-    async with Database(DatabaseConfig(dsn)) as database, a_place(broker) as place:
-        await rounds(database, place)
-    assert await unpublished(dsn) == 0
+    async with Database(DatabaseConfig(dsn)) as database, an_outbox_stream(broker) as place:
+        await run_rounds(database, place)
+    assert await count_unpublished(dsn) == 0
     async with an_inbox(broker.url, dsn, import_module("ship").handle, **DOCK):
         await until(lambda: rows(dsn, "SELECT 1 FROM shipments"), what="a shipment")
-        await until(lambda: letters(nc, "DOCK_DLQ"), what="a letter")
+        await until(lambda: read_dead_letters(nc, "DOCK_DLQ"), what="a letter")
     assert await rows(dsn, "SELECT order_id, because FROM shipments") == await rows(
         dsn, "SELECT aggregate_id, id FROM outbox_events WHERE aggregate_id = 'o-1'"
     )
-    (letter,) = await letters(nc, "DOCK_DLQ")
+    (letter,) = await read_dead_letters(nc, "DOCK_DLQ")
     assert "handler_poison" in str(letter)
 
 

@@ -16,7 +16,7 @@ from router.core.message import Message
 from router.delivery.api import JetStream
 from tests.support.delivery import connected
 from tests.support.pages import files_of, importable
-from tests.support.sdk import a_body, a_work_place, at_work
+from tests.support.sdk import a_body, run_workers, some_worker_streams
 
 PAGE = (Path(__file__).parents[3] / "router" / "sdk" / "samples" / "workers" / "README.md").read_text()
 FILES = files_of(PAGE)
@@ -45,7 +45,7 @@ def shown(lines: list[dict[str, object]]) -> list[Mapping[str, object]]:
 
 
 async def test_the_pages_worker_says_what_the_page_shows(nats_url: str, prefix: str) -> None:
-    async with a_work_place(nats_url, prefix) as place, at_work(place.worker(import_module("shout").answer)):
+    async with some_worker_streams(nats_url, prefix) as place, run_workers(place.worker(import_module("shout").answer)):
         works = [{"type": "chat", "payload": said} for said in ("hello", "busy", {"no": "text"})]
         await place.push(*(a_body(f"a-{number}", job=work) for number, work in enumerate(works)))
         results = await place.results(2)
@@ -69,7 +69,7 @@ async def test_a_worker_of_ones_own_process_takes_what_is_not_too_urgent(nats_ur
     assert "router.run(router.Worker(" in FILES["gpu.py"]
     assert "`python gpu.py`" in PAGE
     gpu = import_module("gpu")
-    async with a_work_place(nats_url, prefix) as place, at_work(place.worker(gpu.answer, accepts=gpu.not_too_urgent)):
+    async with some_worker_streams(nats_url, prefix) as place, run_workers(place.worker(gpu.answer, accepts=gpu.not_too_urgent)):
         await place.push(a_body("a-1", job={"type": "chat", "payload": "hello"}))
         (result,) = await place.results()
     assert result["payload"] == {"text": "HELLO"}

@@ -1,4 +1,12 @@
-"""A router that a marked request kills: `python -m tests.support.mortal_router --policies DIR`, settings from the environment.
+"""A router that a marked request kills, and its supervisor.
+
+`python -m tests.support.crashing_router --policies DIR`; its settings come from the environment.
+
+`python -m tests.support.crashing_router --policies DIR`; its settings come from the environment.
+
+`python -m tests.support.crashing_router --policies DIR`; its settings come from the environment.
+
+`python -m tests.support.crashing_router --policies DIR`; its settings come from the environment.
 
 The whole router, but for its decide handler: that ends the process, as the kernel would, on a request whose type is
 FATAL. `MortalRouter` starts it, and starts it again whenever it dies of that.
@@ -21,10 +29,10 @@ FATAL = "fatal"
 KILLED = 137
 
 
-class MortalRouter(RouterProcess):
+class CrashingRouter(RouterProcess):
     """The process' supervisor. No caller waits until it is ready, since it may die before. `deaths` counts the kills by requests."""
 
-    command = ("tests.support.mortal_router",)
+    command = ("tests.support.crashing_router",)
     deaths = 0
 
     def revive(self) -> None:

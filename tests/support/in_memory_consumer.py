@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from router.core.errors import BrokerUnavailable
 from router.core.message import NO_HEADERS, Effect, Message
 from router.core.outcome import Dead, Outcome, PublishAck, Retry
-from router.delivery.in_memory_durable import InMemoryDurable
 from router.delivery.processor import REFUSED_SUBJECT
 from router.delivery.redeliveries import ATTEMPTS_EXHAUSTED
 from router.delivery.settlement import PendingSettlement, decide_settlement, give_up, outcome_of
 from router.delivery.subscription import Subscription
+from tests.support.in_memory_durable import InMemoryDurable
 
 
 class InMemoryStep(Struct, frozen=True):

@@ -1,4 +1,12 @@
-"""The agent that tells on itself: `python -m tests.support.witness --store FILE`, the server's URL in ROUTER_NATS__URL.
+"""The agent that counts how often each message was applied, in its state and in its messages.
+
+`python -m tests.support.counting_agent --store FILE`, the server's URL in ROUTER_NATS__URL.
+
+`python -m tests.support.counting_agent --store FILE`, the server's URL in ROUTER_NATS__URL.
+
+`python -m tests.support.counting_agent --store FILE`, the server's URL in ROUTER_NATS__URL.
+
+`python -m tests.support.counting_agent --store FILE`, the server's URL in ROUTER_NATS__URL.
 
 It imports little, for kill tables start it hundreds of times.
 """
@@ -20,7 +28,7 @@ KILLED = 137
 SHORT_S = 0.5  # acknowledgements are waited for, and stranded messages looked for, no longer than this
 
 
-class Witness:
+class CountingAgent:
     """Counts in its state how often each message was applied, and says so in a message. A payload may ask for trouble:
 
     `fail: n` raises at the first n attempts, `poison` is refused, `kill` ends the process; a `note` is sent on.
@@ -50,7 +58,7 @@ async def serve(url: str, store: str) -> None:
     from router.runtime.topology import AgentTopology
 
     connection = await connect({"servers": [url]})
-    runtime = AgentRuntime(Witness(), Path(store), AgentTopology(ack_wait=SHORT_S, sweep=SHORT_S))
+    runtime = AgentRuntime(CountingAgent(), Path(store), AgentTopology(ack_wait=SHORT_S, sweep=SHORT_S))
     await runtime.run(JetStream(connection), lambda: print(json.dumps({"event": "agent.ready"}), flush=True))
 
 

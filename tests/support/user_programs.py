@@ -1,4 +1,4 @@
-"""Programs of a user's own, which import the package and configure nothing: run as processes, heard, told to stop."""
+"""Programs of a user's own that import the package and configure nothing: run as processes, read, told to stop."""
 
 import asyncio
 import contextlib
@@ -8,14 +8,14 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from tests.support.cli import surroundings
+from tests.support.cli import clean_environment
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 AT_THE_END_S = 15.0
 
 
-class OwnProgram:
+class UserProgram:
     """One program at work. What it wrote so far is in `out` and `err`."""
 
     def __init__(self, process: Process) -> None:
@@ -49,11 +49,11 @@ class OwnProgram:
 
 
 @contextlib.asynccontextmanager
-async def an_own_program(text: str, *arguments: object, cwd: Path | None = None) -> AsyncIterator[OwnProgram]:
+async def a_user_program(text: str, *arguments: object, cwd: Path | None = None) -> AsyncIterator[UserProgram]:
     """`python -c text arguments…`, killed at the end of the block if it still runs."""
     command: Sequence[str] = (sys.executable, "-c", text, *map(str, arguments))
-    environ = surroundings({"PYTHONPATH": str(ROOT)})
-    program = OwnProgram(await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=environ, cwd=cwd))
+    environ = clean_environment({"PYTHONPATH": str(ROOT)})
+    program = UserProgram(await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=environ, cwd=cwd))
     try:
         yield program
     finally:

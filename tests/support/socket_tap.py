@@ -1,4 +1,4 @@
-"""What a NATS client of this process writes to its socket: writes, bytes, and each message that it publishes, by subject.
+"""What the NATS clients of this process write to their sockets: writes, bytes, and each message by subject.
 
 Counted, so the same on every machine: a guard where time cannot be one.
 """
@@ -16,7 +16,7 @@ from router.delivery.socket import DirectTransport
 _LINE = re.compile(rb"([A-Z]+)(?: ([^\r]*))?\r\n")
 
 
-class Tapped:
+class SocketTap:
     """Everything that was written since the tap was opened, by all clients together."""
 
     def __init__(self) -> None:
@@ -55,9 +55,9 @@ def _kind(subject: str, kinds: tuple[str, ...]) -> str:
 
 
 @contextmanager
-def tapped() -> Iterator[Tapped]:
+def open_socket_tap() -> Iterator[SocketTap]:
     """Open the tap: clients that connect within are heard whole."""
-    found = Tapped()
+    found = SocketTap()
     write, writelines = TcpTransport.write, DirectTransport.writelines
 
     def note(transport: TcpTransport, payload: bytes) -> None:

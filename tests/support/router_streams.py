@@ -1,4 +1,4 @@
-"""The circle as stories see it: results sent, usage events stored, assignments stored, alerts heard."""
+"""A router's streams, written and read: results, usage events, assignments, alerts."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ from router.contracts.decision import Decision
 from router.contracts.usage import SUBJECT
 from router.core import ids
 from tests.support.policy import a_request as a_route_request
-from tests.support.stories import Ears, Json
+from tests.support.stories import Json, MessageRecorder
 from tests.support.workers import NOW_MS, a_body
 
 FAST = {"effects__publish_timeout_ms": 300, "effects__retry_ms": 50, "results__ack_wait_ms": 400}
@@ -29,12 +29,12 @@ def headers_of(name: object, **headers: str) -> dict[str, str]:
     return {"Nats-Msg-Id": f"m-{name}", "tenant_id": "acme", "version": "1", "trace_id": f"t-{name}", **headers}
 
 
-async def report(nc: Client, settings: Settings, data: bytes, headers: dict[str, str] | None = None) -> None:
+async def publish_result(nc: Client, settings: Settings, data: bytes, headers: dict[str, str] | None = None) -> None:
     """Store one result, as a worker does."""
     await nc.jetstream().publish(settings.results.subject, data, headers=headers)
 
 
-async def assign(nc: Client, settings: Settings, name: object, provider: str = "openai", tenant: str = "acme") -> Json:
+async def store_assignment(nc: Client, settings: Settings, name: object, provider: str = "openai", tenant: str = "acme") -> Json:
     """Make an assignment known, as a router does that pushes one; the ids that its result names."""
     request = a_route_request(f"r-{name}", tenant)
     decision = Decision(provider, "weighted", 50, 800, 0.01, {"policy_id": "default", "policy_version": "1"})
@@ -43,7 +43,7 @@ async def assign(nc: Client, settings: Settings, name: object, provider: str = "
     return {"assignment_id": f"a-{name}", "request_id": f"r-{name}", "tenant_id": tenant}
 
 
-async def standing(nc: Client, stream: str) -> list[tuple[str, bytes, dict[str, str]]]:
+async def read_stream(nc: Client, stream: str) -> list[tuple[str, bytes, dict[str, str]]]:
     """What stands in a stream, oldest first: (subject, data, headers); nothing when there is no such stream."""
     jsm = nc.jsm()
     try:
@@ -57,16 +57,16 @@ async def standing(nc: Client, stream: str) -> list[tuple[str, bytes, dict[str, 
     return found
 
 
-async def usage(nc: Client, settings: Settings) -> list[Json]:
+async def read_usage(nc: Client, settings: Settings) -> list[Json]:
     """The usage events."""
-    stored = await standing(nc, settings.streams.usage.name)
+    stored = await read_stream(nc, settings.streams.usage.name)
     assert {subject for subject, _, _ in stored} <= {SUBJECT}
     return [json.loads(data) for _, data, _ in stored]
 
 
-async def assignments(nc: Client, settings: Settings) -> list[Json]:
+async def read_assignments(nc: Client, settings: Settings) -> list[Json]:
     """The assignments that workers were given."""
-    return [json.loads(data) for _, data, _ in await standing(nc, settings.streams.assignments.name)]
+    return [json.loads(data) for _, data, _ in await read_stream(nc, settings.streams.assignments.name)]
 
 
 async def results_are_settled(nc: Client, settings: Settings) -> bool:
@@ -74,13 +74,13 @@ async def results_are_settled(nc: Client, settings: Settings) -> bool:
     return (info.num_pending, info.num_ack_pending) == (0, 0)
 
 
-class Alarms(Ears):
+class AlertRecorder(MessageRecorder):
     """Every alert, by severity."""
 
     @classmethod
-    async def heard_on(cls, nc: Client) -> "Alarms":
+    async def heard_on(cls, nc: Client) -> "AlertRecorder":
         alarms = await cls.on(nc, "beamline.alert.v1.*")
-        assert isinstance(alarms, Alarms)
+        assert isinstance(alarms, AlertRecorder)
         return alarms
 
     def causes(self, severity: str) -> list[str]:

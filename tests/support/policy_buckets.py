@@ -1,4 +1,4 @@
-"""A store of policies in a bucket of the test's own, documents for it, and a plain client that writes past the store."""
+"""A store of policies in a bucket of a test's own, and a plain client that writes past the store."""
 
 import contextlib
 import itertools
@@ -22,7 +22,7 @@ def a_policy_of(provider: str, **sections: object) -> bytes:
     return json.dumps({"version": "1.0", "providers": [{"name": provider, "weight": 1}], **sections}).encode()
 
 
-class Place(PolicyStore):
+class PolicyBucket(PolicyStore):
     """A store, its bucket, and routers' shelves over it."""
 
     def __init__(self, bucket: Bucket) -> None:
@@ -35,9 +35,9 @@ class Place(PolicyStore):
 
 
 @contextlib.asynccontextmanager
-async def a_place(url: str, name: str) -> AsyncIterator[Place]:
+async def a_policy_bucket(url: str, name: str) -> AsyncIterator[PolicyBucket]:
     async with a_bucket(url, f"{name}_{next(_NUMBERS)}") as bucket:  # a test's prefix is cut short where it has parameters
-        yield Place(bucket)
+        yield PolicyBucket(bucket)
 
 
 @contextlib.asynccontextmanager

@@ -1,4 +1,4 @@
-"""Builders of dead letters, as they are stored, and a house on a real server that they are sent back to."""
+"""Dead letters as they are stored, and streams on a real server that they are sent back to."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ def a_failed_message(data: bytes = b'{"message":{}}', **facts: Any) -> Message:
     return Message(data=data, **facts)
 
 
-def a_letter(
+def a_dead_letter(
     message: Message | None = None, *, reason: str = "validation_failed", max_bytes: int = 1 << 20, seen: Any = None
 ) -> StoredMessage:
     """A dead letter as our own router writes it."""
@@ -30,12 +30,12 @@ def a_letter(
     return StoredMessage(effect.subject, 1, effect.data, dict(effect.headers), STORED)
 
 
-def stored(data: bytes | dict[str, Any], subject: str = "beamline.router.v1.decide.dlq", **headers: str) -> StoredMessage:
+def a_stored_dead_letter(data: bytes | dict[str, Any], subject: str = "beamline.router.v1.decide.dlq", **headers: str) -> StoredMessage:
     """Anything at all on a dead-letter subject."""
     return StoredMessage(subject, 1, data if isinstance(data, bytes) else orjson.dumps(data), headers, STORED)
 
 
-class House:
+class DeadLetterStreams:
     """A stream of dead letters and the stream that they came from, on a real server; `{prefix}.in` is the subject that failed."""
 
     def __init__(self, jetstream: JetStream, prefix: str) -> None:
@@ -45,7 +45,7 @@ class House:
         self.letters = f"{prefix}_DLQ"
         self._stored = 0
 
-    async def build(self, *, no_ack: bool = False) -> "House":
+    async def build(self, *, no_ack: bool = False) -> "DeadLetterStreams":
         config: dict[str, Any] = {"name": self.stream, "subjects": [self.subject], "no_ack": no_ack}
         await self.jetstream.ask(f"STREAM.CREATE.{self.stream}", {**config, "duplicate_window": 100_000_000})
         await self.jetstream.ask(
@@ -59,7 +59,7 @@ class House:
             message = a_failed_message(
                 **{"subject": self.subject, "stream": self.stream, "data": b'{"n":%d}' % n, "sequence": n + 1, **facts}
             )
-            letter = (make or a_letter)(message)
+            letter = (make or a_dead_letter)(message)
             await self.jetstream.connection.request(letter.subject, letter.data, headers=letter.headers or None)
         self._stored += count
 

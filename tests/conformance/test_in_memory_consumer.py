@@ -2,8 +2,8 @@
 
 from router.core.message import Message, Reply
 from router.core.outcome import Done, Fault, Retry
-from router.delivery.in_memory_consumer import InMemoryConsumer
-from tests.support.delivery import Watcher, a_subscription
+from tests.support.delivery import RecordingObserver, a_subscription
+from tests.support.in_memory_consumer import InMemoryConsumer
 
 FAULT = Fault("busy", "not now")
 
@@ -27,7 +27,7 @@ async def test_a_handler_may_wait() -> None:
 
 
 async def test_a_death_takes_along_what_the_process_knew_of_the_messages_it_sent_away() -> None:
-    watcher, attempts = Watcher(), []
+    watcher, attempts = RecordingObserver(), []
 
     def handle(message: Message) -> Retry | Done:
         attempts.append((message.sequence, message.attempts))

@@ -20,7 +20,7 @@ from tests.support.service import Running, a_router, settings_for
 Answer = Callable[[Msg], Awaitable[None]]
 
 
-class At(NamedTuple):
+class PipelinePlace(NamedTuple):
     """Where a test's router lives: its server, its names, its files."""
 
     nats_url: str
@@ -89,7 +89,7 @@ async def marks(message: Msg) -> None:
 
 @asynccontextmanager
 async def a_pipeline(
-    at: At, entries: Mapping[str, Mapping[str, Any]], policies: Mapping[str, Mapping[str, Any]], **more: object
+    at: PipelinePlace, entries: Mapping[str, Mapping[str, Any]], policies: Mapping[str, Mapping[str, Any]], **more: object
 ) -> AsyncIterator[tuple[Running, Settings]]:
     """A router with these registry entries (by id: kind and fields) and these policies of the tenant acme (by id: sections)."""
     extensions, shelf = at.home / "extensions", at.home / "policies" / "acme"
