@@ -2,12 +2,6 @@
 
 `python -m tests.support.counting_agent --store FILE`, the server's URL in ROUTER_NATS__URL.
 
-`python -m tests.support.counting_agent --store FILE`, the server's URL in ROUTER_NATS__URL.
-
-`python -m tests.support.counting_agent --store FILE`, the server's URL in ROUTER_NATS__URL.
-
-`python -m tests.support.counting_agent --store FILE`, the server's URL in ROUTER_NATS__URL.
-
 It imports little, for kill tables start it hundreds of times.
 """
 

@@ -2,14 +2,8 @@
 
 `python -m tests.support.crashing_router --policies DIR`; its settings come from the environment.
 
-`python -m tests.support.crashing_router --policies DIR`; its settings come from the environment.
-
-`python -m tests.support.crashing_router --policies DIR`; its settings come from the environment.
-
-`python -m tests.support.crashing_router --policies DIR`; its settings come from the environment.
-
 The whole router, but for its decide handler: that ends the process, as the kernel would, on a request whose type is
-FATAL. `MortalRouter` starts it, and starts it again whenever it dies of that.
+FATAL. `CrashingRouter` starts it, and starts it again whenever it dies of that.
 """
 
 import asyncio

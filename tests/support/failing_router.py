@@ -2,12 +2,6 @@
 
 `python -m tests.support.failing_router --policies DIR`.
 
-`python -m tests.support.failing_router --policies DIR`.
-
-`python -m tests.support.failing_router --policies DIR`.
-
-`python -m tests.support.failing_router --policies DIR`.
-
 Its settings come from the environment.
 
 The whole router; its decide handler raises after the real one has read the request. What a handler begins and which violations

@@ -2,12 +2,6 @@
 
 `python fake_child.py WAY FD`:
 
-`python fake_child.py WAY FD`:
-
-`python fake_child.py WAY FD`:
-
-`python fake_child.py WAY FD`:
-
 well            started, counts the status requests, ends at once at SIGTERM or when its parent dies
 deaf            started, and takes no notice of SIGTERM
 mute            never starts, and takes no notice of SIGTERM

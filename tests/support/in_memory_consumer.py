@@ -1,4 +1,4 @@
-"""The in-memory twin of a subscription on a durable: the same decide_settlement, the same order of settling, on virtual time.
+"""A subscription on a durable in memory, on virtual time: the same decide_settlement and the same order of settling as a Consumer.
 
 For unit tests of handlers. It delivers one message after the other, so it says nothing about
 concurrency, prefetch or the network; tests/conformance holds it to what a real Consumer on a real server does.

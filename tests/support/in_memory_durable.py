@@ -1,4 +1,4 @@
-"""A durable in memory, on virtual time: what a server would deliver next, and when. One half of the twin."""
+"""A durable in memory, on virtual time: what a server would deliver next, and when."""
 
 from __future__ import annotations
 
