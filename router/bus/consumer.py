@@ -3,6 +3,7 @@
     durable {consumer_prefix}-{name}, explicit acks, 5 attempts with 1, 2, 4, 4 s between them, then a dead letter and TERM
 
 Processes that use the same name share the work. The server counts deliveries, delivery counts attempts (docs/contracts.md#attempts).
+Dead letters have the format of all dead letters, on `{prefix}.dlq.{original_subject}`.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from router.bus.dead_letters import build_dead_letter_writer
 from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import MeteringObserver
 from router.bus.settings import BusSettings
-from router.bus.subjects import COMMANDS, EVENTS, names_in
+from router.bus.subjects import COMMANDS, EVENTS, letters_of, names_in
 from router.bus.topology import apply_topology, declare_streams, stream_of
+from router.contracts.dead_letter import build_dead_letter
+from router.contracts.envelope import extract_envelope_ids
+from router.core.clock import now_ms
 from router.core.errors import Misconfigured
+from router.core.message import Effect, Message
+from router.core.outcome import Fault
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
@@ -96,3 +101,25 @@ def _build_restore(settings: BusSettings, durable: ConsumerSpec, jetstream: JetS
         return await topology.identity(jetstream, durable.stream, durable.durable)
 
     return restore
+
+
+def build_dead_letter_writer(settings: BusSettings, max_bytes: int) -> Callable[[Message, str, Fault], Effect]:
+    """Build the function that writes a consumer's dead letters. `max_bytes`: the connection's max_payload.
+
+    A dead letter keeps any payload that the bus accepts: a message of a work queue leaves its stream once its dead letter is stored.
+    """
+
+    def write(message: Message, reason: str, fault: Fault) -> Effect:
+        return build_dead_letter(
+            message,
+            reason,
+            fault,
+            node_id=settings.node_id,
+            now_ms=now_ms(),
+            max_bytes=max_bytes,
+            payload_bytes=settings.max_payload_bytes,
+            subject_pattern=letters_of(settings.stream_prefix),
+            seen=extract_envelope_ids(message.data),
+        )
+
+    return write
