@@ -64,7 +64,7 @@ async def bare(ready: Ready, *, url: str, first: int, last: int) -> Measured:
     return await _metered(client, MeterLoop(client, config.streams.results.name, config.results.durable, SUBJECT), first, last)
 
 
-async def bare_letters(ready: Ready, *, url: str, first: int, last: int) -> Measured:
+async def bare_dead_letters(ready: Ready, *, url: str, first: int, last: int) -> Measured:
     """The same loop as the yardstick of dead letters: what was asked is published where the letters are."""
     client = await nats.connect(url)
     config = settings(url)
