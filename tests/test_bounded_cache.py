@@ -5,7 +5,7 @@ import gc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.core.bounded_cache import AT_ONCE, CLEANUP_INTERVAL_S, BoundedCache, weight_of
+from router.core.bounded_cache import CLEANUP_INTERVAL_S, MAX_REMOVED_PER_CALL, BoundedCache, weight_of
 
 TTL_S = 10.0
 
@@ -45,7 +45,7 @@ def test_nothing_that_is_kept_is_in_the_collectors_sight() -> None:
 def test_after_a_rush_each_call_clears_away_a_little() -> None:
     memory = a_memory(100, 0.0)
     memory.put(-1, -1, 30.0, 20.0)
-    assert len(memory) == 101 - AT_ONCE
+    assert len(memory) == 101 - MAX_REMOVED_PER_CALL
     for number in range(2, 9):
         memory.put(-number, -number, 30.0, 20.0)
     assert len(memory) == 8

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from router.core.crashpoints import KILLED
+from router.core.crashpoints import KILLED_EXIT_CODE
 
 PASSES = "from router.core.crashpoints import crashpoint\nfor name in 'aba': crashpoint(name)\nprint('alive', flush=True)"
 SENT = (
@@ -30,8 +30,8 @@ def test_the_process_lives_where_no_point_is_reached(point: str, ending: tuple[i
 
 @pytest.mark.parametrize("point", ["a", "b:1", "a:2"])
 def test_it_ends_at_the_pass_that_is_named(point: str) -> None:
-    assert run(PASSES, point) == (KILLED, "")
+    assert run(PASSES, point) == (KILLED_EXIT_CODE, "")
 
 
 def test_what_was_posted_before_leaves_first() -> None:
-    assert run(SENT, "a") == (KILLED, "sent\n")
+    assert run(SENT, "a") == (KILLED_EXIT_CODE, "sent\n")

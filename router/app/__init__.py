@@ -6,7 +6,7 @@ app_context                    the objects that all consumers of a process share
 subscriptions                  every subscription of the router, joined with its handler (`joined_subscription`, `decide_subscription`)
 consumer_child                 a consumer as a child of the tree
 admin, admin_stores, admin_views, decision_lookup    the operators' services, and what they read
-ingress_server, ingress_handler    messages of `beamline.ingress.v1.message`, and their receipts
+ingress_server, ingress_handler    messages of `beamline.ingress.v1.message`, and their acks
 supervision_tree               which children there are, and in which order
 service                        the whole router: its start, its state, its end
 handler_metrics, consumer_metrics, violations, alerts    what rooms report -> metrics, logs, alerts

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from router.app.admin_views import BreakerStates, ExtensionHealth, LivePipelines
 from router.app.app_context import AppContext
+from router.app.reply_addresses import build_reply_addresses
 from router.config import Settings
 from router.delivery.buckets.documents import DocumentBucket
 from router.operations.admin import AdminRules, AdminServer, RequestGuard, Service
@@ -22,21 +23,19 @@ from router.operations.observability import LogRateLimit, events, logs
 from router.services.admin_stores import AdminExtensions, AdminPolicies
 from router.services.decision_lookup import DecisionLookup
 from router.services.extension_store import ExtensionStore
-from router.services.own_inboxes import own_inboxes
 from router.services.recorded_decisions import RecordedDecisions, version_finder
-from router.services.refused_addresses import note_refused
 
 log = logs.logger(__name__)
 
 
-def build_admin_station(context: AppContext) -> AdminServer:
+def build_admin_server(context: AppContext) -> AdminServer:
     """The child "admin": every service of docs/operators.md#admin-services."""
     admin = context.settings.admin
     rules = AdminRules(queue_group=admin.queue_group, at_once=admin.at_once, node_id=context.settings.node_id)
     guard = build_request_guard(context)
-    station = AdminServer(context.connection, guard, build_services(context, guard.proofs), rules)
-    context.checks["admin"] = lambda: station.check
-    return station
+    server = AdminServer(context.connection, guard, build_services(context, guard.proofs), rules)
+    context.checks["admin"] = lambda: server.check
+    return server
 
 
 def build_request_guard(context: AppContext) -> RequestGuard:
@@ -44,11 +43,9 @@ def build_request_guard(context: AppContext) -> RequestGuard:
     settings = context.settings
     return RequestGuard(
         _read_api_key(settings),
-        prefixes=settings.reply.prefixes,
-        own=own_inboxes(settings, context.connection),
+        addresses=build_reply_addresses(context, "services"),
         max_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
-        refused=note_refused(context.metrics, "services"),
         key_refused=_build_key_counter(context),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from router.app.admin import build_admin_station
+from router.app.admin import build_admin_server
 from router.app.app_context import AppContext
 from router.app.consumer_child import ConsumerChild, DrainDeadline
 from router.app.decide_subscription import build_answers, build_decide_rules
@@ -72,7 +72,7 @@ class SupervisionTree:
         self._context.metrics.helper_failing.set_function(lambda: helper_states(helpers))
         children += [helper.child for helper in helpers]
         if self._context.settings.admin.enabled:
-            children.append(Child("admin", build_admin_station(self._context).run))
+            children.append(Child("admin", build_admin_server(self._context).run))
         children.append(self._breaker_branch())
         children += map(self._consumer_branch, self._consumers.children)
         children.append(self._worker_listeners())

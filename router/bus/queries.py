@@ -12,22 +12,27 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import nats.errors
 import orjson
+from msgspec import Struct
 
 from router.bus.publisher import MSG_ID, effect_of
 from router.bus.settings import BusSettings
 from router.bus.subjects import query_subject
 from router.contracts.codec import read_object, write_value
 from router.contracts.envelope import MessageEnvelope, read_envelope
-from router.core import ids
 from router.core.errors import BrokerUnavailable, Poison, RouterError, Unanswered
 from router.core.signatures import require_call
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
+from router.delivery.request_server import FAILED, OVERLOADED, STOPPING, ReplyAddresses, RequestServer
 
-AT_ONCE = 64  # requests at once; one more is answered `overloaded`
+MAX_CONCURRENT_QUERIES = 64  # requests at once; one more is answered `overloaded`
 WITHIN_S = 30.0  # for one response: a responder that hangs would keep its place for ever, and 64 of them all places
-MOST_OF_A_TEXT = 1_000  # characters of an error's code and message together
-INBOXES = ("_INBOX.", "_R_.")  # a reply subject is input: a response elsewhere would be written with our rights
+MAX_ERROR_TEXT = 1_000  # characters of an error's code and message together
+REFUSALS: Mapping[str, tuple[str, str]] = {
+    OVERLOADED: ("overloaded", "Too many requests at once; ask again"),
+    STOPPING: ("internal", "the responder is stopping; ask again"),
+    FAILED: ("internal", "the responder failed"),
+}
 
 Responder = Callable[[MessageEnvelope], Awaitable[Mapping[str, object]]]
 
@@ -67,7 +72,14 @@ def _payload(answer: Mapping[str, object]) -> Mapping[str, object]:
     raise QueryRefused(str(error.get("code", "internal")), str(error.get("message", "the answer cannot be read")))
 
 
-class QueryResponder:
+class Query(Struct, frozen=True):
+    """A request that can be answered."""
+
+    inbox: str
+    data: bytes
+
+
+class QueryResponder(RequestServer[Query]):
     """Answers one query on one connection: `run` until cancelled."""
 
     def __init__(
@@ -78,37 +90,25 @@ class QueryResponder:
         Raises Misconfigured for a responder that is not asynchronous, or does not take an envelope.
         """
         require_call("respond", respond, "envelope", is_async=True)
-        self._connection = connection
+        super().__init__(connection, query, at_once=MAX_CONCURRENT_QUERIES)
         self._settings = settings
         self._subject = query_subject(settings.stream_prefix, query)
         self._queue = settings.durable(query)
         self._respond = respond
         self._within_s = within_s if within_s is not None else WITHIN_S
-        self._in_hand: set[asyncio.Task[None]] = set()
+        self._addresses = ReplyAddresses()
 
     async def run(self) -> None:
         """The supervised child: processes that answer the same query share the requests."""
-        async with asyncio.TaskGroup() as tasks:
-            sid = await self._connection.subscribe_direct(self._subject, lambda *heard: self._hear(tasks, *heard), self._queue)
-            try:
-                await asyncio.Event().wait()
-            finally:
-                await self._connection.unsubscribe(sid)
+        await self.serve(self._subject, queue_group=self._queue)
 
-    def _hear(self, tasks: asyncio.TaskGroup, _subject: str, inbox: str, data: bytes, _headers: Headers | None) -> None:
-        if not (inbox.startswith(INBOXES) and ids.is_literal_subject(inbox)):
-            return  # no reply subject, or one that is no inbox
-        if len(self._in_hand) >= AT_ONCE:
-            self._connection.publish_nowait(inbox, _error("overloaded", "Too many requests at once; ask again"))
-            return
-        task = tasks.create_task(self._answer(inbox, data))
-        self._in_hand.add(task)
-        task.add_done_callback(self._in_hand.discard)
+    def on_message(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        if self._addresses.may_reach(reply):
+            self.begin(Query(reply, data))
 
-    async def _answer(self, inbox: str, data: bytes) -> None:
-        """Respond exactly once, in any case."""
+    async def answer(self, request: Query) -> None:
         try:
-            question = read_envelope(data, max_bytes=self._settings.max_payload_bytes, max_depth=self._settings.max_depth)
+            question = read_envelope(request.data, max_bytes=self._settings.max_payload_bytes, max_depth=self._settings.max_depth)
             async with asyncio.timeout(self._within_s):
                 answer = write_value({"ok": True, "payload": dict(await self._respond(question))})
             if len(answer) > self._connection.max_payload:
@@ -117,11 +117,12 @@ class QueryResponder:
             answer = _error(exc.code, str(exc))
         except TimeoutError:
             answer = _error("timeout", "the responder took too long")
-        except Exception:  # the requester learns that the responder failed, but not the text
-            answer = _error("internal", "the responder failed")
-        self._connection.publish_nowait(inbox, answer)
+        self._connection.publish_nowait(request.inbox, answer)
+
+    def refuse(self, request: Query, reason: str) -> None:
+        self._connection.publish_nowait(request.inbox, _error(*REFUSALS[reason]))
 
 
 def _error(code: str, message: str) -> bytes:
-    body = {"code": code[:MOST_OF_A_TEXT], "message": message[:MOST_OF_A_TEXT].encode("utf-8", "replace").decode()}
+    body = {"code": code[:MAX_ERROR_TEXT], "message": message[:MAX_ERROR_TEXT].encode("utf-8", "replace").decode()}
     return orjson.dumps({"ok": False, "error": body})

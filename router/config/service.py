@@ -89,12 +89,17 @@ class AlertsConfig(Group):
     every_ms: Millis = Field(default=60_000, description="one cause is alerted at most this often, milliseconds")
 
 
-class EvidenceConfig(Group):
-    timeout_ms: Millis = Field(default=5_000, description="an effect without its PubAck after this pauses the subscription, milliseconds")
-    retry_ms: Millis = Field(default=1_000, description="what could not be stored is tried again this often, milliseconds")
+class EffectsConfig(Group):
+    """Effects are messages that must be stored before the ack."""
+
+    publish_timeout_ms: Millis = Field(
+        default=5_000, description="an effect without its publish ack after this pauses the subscription, milliseconds"
+    )
+    retry_ms: Millis = Field(default=1_000, description="an effect that could not be stored is published again this often, milliseconds")
     full_retry_ms: Millis = Field(
         default=10_000,
-        description="a stream is full, and too many messages wait for it: the others come again after this, or hear so, milliseconds",
+        description="while a stream is full and too many messages wait for it, the others are redelivered after this, or their requesters"
+        " are told to ask again after it, milliseconds",
     )
 
 

@@ -29,7 +29,7 @@ from router.config.service import (
     ContractConfig,
     DeadLetterConfig,
     DrainConfig,
-    EvidenceConfig,
+    EffectsConfig,
     ExtensionsConfig,
     HttpConfig,
     IdempotencyConfig,
@@ -88,7 +88,7 @@ class Settings(Group):
     providers: ProvidersConfig = ProvidersConfig()
     bus: BusConfig = BusConfig()
     agents: AgentsConfig = AgentsConfig()
-    evidence: EvidenceConfig = EvidenceConfig()
+    effects: EffectsConfig = EffectsConfig()
     mailbox: MailboxConfig = MailboxConfig()
     inbox: InboxConfig = InboxConfig()
     streams: StreamsConfig = StreamsConfig()

@@ -1,12 +1,12 @@
-"""A subscription's handler for many messages at once: what comes while one batch is at work is the next batch.
+"""Handle many messages at once: the messages that come while one batch is handled are the next batch.
 
     take (a subscription's `handle`) ──> waiting ──┐
-                                           └─ run: all that wait ──> handle ──> each hears its own outcome
+                                                   └─ run: all that wait ──> handle ──> an outcome for each
 
-Under load a batch grows until what it costs as a whole (an fsync, a round trip) no longer counts; a message that comes
-alone is a batch of one and does not wait. An answer is a `Deferred`: no task, future or slot for each message.
+Under load a batch grows until its fixed cost (an fsync, a round trip) hardly counts; a message that comes alone does not wait.
+`take` returns a `Deferred`, so a message costs no task, future or slot.
 
-What `handle` raises is the end of `run`: the messages in flight are cancelled, and the subscription NAKs them.
+If `handle` raises, `run` ends: the messages are cancelled, and the subscription NAKs them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from router.core.outcome import Outcome
 
 BatchHandler = Callable[[Sequence[Message]], Awaitable[Sequence[Outcome]]]  # an outcome for each message, in their order
 
-MOST = 1024
+MAX_BATCH = 1024
 
 
 class Batches:
     """`take` is the subscription's handle, `run` a supervised child; `most`: messages in one batch."""
 
-    def __init__(self, handle: BatchHandler, most: int = MOST) -> None:
+    def __init__(self, handle: BatchHandler, most: int = MAX_BATCH) -> None:
         self._handle = handle
         self._most = most
         self._waiting: deque[tuple[Message, Deferred[Outcome]]] = deque()

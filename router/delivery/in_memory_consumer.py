@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from router.core.errors import BrokerUnavailable
 from router.core.message import NO_HEADERS, Effect, Message
-from router.core.outcome import Dead, Outcome, Receipt, Retry
+from router.core.outcome import Dead, Outcome, PublishAck, Retry
 from router.delivery.in_memory_durable import InMemoryDurable
 from router.delivery.processor import REFUSED_SUBJECT
-from router.delivery.redeliveries import KILLED
+from router.delivery.redeliveries import ATTEMPTS_EXHAUSTED
 from router.delivery.settlement import PendingSettlement, decide_settlement, give_up, outcome_of
 from router.delivery.subscription import Subscription
 
@@ -77,7 +77,9 @@ class InMemoryConsumer:
         attempts, may_begin = self._count_begin(message)
         message = replace(message, attempts=attempts)
         if not may_begin:
-            await self._settle(PendingSettlement(message, Dead(KILLED), give_up(self.subscription, message, KILLED)))
+            await self._settle(
+                PendingSettlement(message, Dead(ATTEMPTS_EXHAUSTED), give_up(self.subscription, message, ATTEMPTS_EXHAUSTED))
+            )
             return
         if self._dies_on(message):
             self._note("started", message, message.data)
@@ -135,12 +137,12 @@ class InMemoryConsumer:
         message, settlement = pending.message, pending.settlement
         if settlement.effects and not self._can_store(pending):
             return
-        receipts = [self._store(message, effect) for effect in settlement.effects]
-        if receipts:
-            self.subscription.observer.on_stored(message, receipts)
+        publish_acks = [self._store(message, effect) for effect in settlement.effects]
+        if publish_acks:
+            self.subscription.observer.on_stored(message, publish_acks)
         if settlement.commit is not None:
             try:
-                await settlement.commit(receipts)
+                await settlement.commit(publish_acks)
             except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
                 outcome = outcome_of(exc)
                 await self._settle(PendingSettlement(message, outcome, decide_settlement(self.subscription, message, outcome)))
@@ -159,12 +161,12 @@ class InMemoryConsumer:
             self.subscription.observer.on_flow(self.refuses)
         return self._parked is None
 
-    def _store(self, message: Message, effect: Effect) -> Receipt:
+    def _store(self, message: Message, effect: Effect) -> PublishAck:
         place = next((place for place, stored in enumerate(self.effects, 1) if stored.id == effect.id), None)
         if place is None:
             self.effects.append(effect)
         self._note("stored", message, effect.id.encode())
-        return Receipt(effect.id, effect.subject, place or len(self.effects), place is not None)
+        return PublishAck(effect.id, effect.subject, place or len(self.effects), place is not None)
 
     def _send_away(self, pending: PendingSettlement) -> None:
         """What the server makes of a NAK with a delay, or of no ack at all."""

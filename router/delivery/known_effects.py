@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady
 from router.core.message import Effect
-from router.core.outcome import Receipt
+from router.core.outcome import PublishAck
 
 LIMIT = 100_000  # PubAcks, some 30 MB; each owner has a share
 
@@ -31,9 +31,9 @@ class KnownEffects:
         self._limit = limit
         self._clock = clock
         self._lives = 0  # of the connection, when the oldest of these was published
-        self._stored: BoundedCache[str, Receipt] = BoundedCache(limit)
+        self._stored: BoundedCache[str, PublishAck] = BoundedCache(limit)
 
-    def receipt_of(self, effect: Effect, reconnect_count: int) -> Receipt | None:
+    def publish_ack_of(self, effect: Effect, reconnect_count: int) -> PublishAck | None:
         """The PubAck of an earlier copy, as the server would send it again."""
         if reconnect_count != self._lives:
             self._lives, self._stored = reconnect_count, BoundedCache(self._limit)
@@ -41,10 +41,10 @@ class KnownEffects:
         known = self._stored.get(effect.id, self._clock())
         return None if known is None else replace(known, is_duplicate=True)
 
-    def keep(self, effect: Effect, receipt: Receipt) -> None:
+    def keep(self, effect: Effect, publish_ack: PublishAck) -> None:
         """Its PubAck is here."""
         now = self._clock()
-        self._stored.put(effect.id, receipt, now + self._keep_s, now, owner=effect.owner)
+        self._stored.put(effect.id, publish_ack, now + self._keep_s, now, owner=effect.owner)
 
     def __len__(self) -> int:
         return len(self._stored)

@@ -12,7 +12,7 @@ from router.delivery.answers import IDENTICAL, LIVE_ANSWERS, LIVE_ASKERS, Answer
 from router.delivery.api import JetStream
 from router.delivery.live import LiveRequests
 
-TICK_S = 0.02
+LISTENER_TICK_S = 0.02
 LEARN_TICKS = 250  # ticks between two looks at whether the stream is still the same one
 NOTHING_YET = 2**63  # no sequence is above it: no inbox can be expected
 
@@ -56,7 +56,7 @@ class Listener:
                 if self._live is not None and self._live.look() != self._is_live:
                     await self._switch(self._live)
                 ticks += 1
-                await asyncio.sleep(TICK_S)
+                await asyncio.sleep(LISTENER_TICK_S)
         finally:
             if self._live is not None:
                 await self._live.close()

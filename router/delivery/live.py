@@ -27,7 +27,7 @@ from router.core.fair_queue import FairQueue
 from router.core.fair_slots import FairSlots
 from router.core.message import NO_HEADERS, Message
 from router.core.outcome import Dead, Done, Outcome
-from router.delivery.acked_publisher import NotPublished, Receipts
+from router.delivery.acked_publisher import NotPublished, PublishAcks
 from router.delivery.answered_requests import AnsweredRequests, key_of
 from router.delivery.answers import MSG_ID, TENANT, Answers
 from router.delivery.consumer import Consumer
@@ -39,8 +39,8 @@ from router.delivery.subscription import Subscription
 BUDGET_S = 0.002  # of one turn of the loop; then others have theirs
 SHORT_BUDGET_S = 0.0005  # while more waits in the socket than a read takes: to hear of a request comes before handling one
 ANSWERED, OVERLOADED, LEFT = OUTCOMES = ("answered", "overloaded", "left")  # the last: to the stored copy
-FEW_WAITING = 16  # handlers of one tenant that wait for something, while more waits in the socket than a read takes
-MOST_COUNTED = 1024  # tenants whose refusals are told together
+MAX_WAITING_WHILE_BEHIND = 16  # handlers of one tenant that wait for something, while more waits in the socket than a read takes
+MAX_COUNTED_TENANTS = 1024  # tenants whose refusals are told together
 
 
 class LiveAsker(Protocol):
@@ -182,7 +182,7 @@ class LiveRequests(Generic[A]):
 
         A handler that waits for an extension goes on whenever its answer comes, in no turn and within no budget.
         """
-        return self._answers.is_behind and self._places.count(tenant) >= FEW_WAITING
+        return self._answers.is_behind and self._places.count(tenant) >= MAX_WAITING_WHILE_BEHIND
 
     def _refuse_now(self, asker: A, inbox: str, data: bytes, key: int, has_id: bool) -> None:
         # Not noted: the mark is enough here, and two entries in a large dictionary would cost a third of all this.
@@ -190,7 +190,7 @@ class LiveRequests(Generic[A]):
         self._marks.add_key(key, wall(), has_id)
         refused, tenant = self._refused, asker.tenant_id
         refused[tenant] = refused.get(tenant, 0) + 1
-        if len(refused) > MOST_COUNTED:
+        if len(refused) > MAX_COUNTED_TENANTS:
             self._tell_refused()
 
     def _tell_refused(self) -> None:
@@ -268,16 +268,16 @@ class LiveRequests(Generic[A]):
 
     async def _store(self, consumer: Consumer, done: Done) -> bool:
         """Its effects, then its commit: before the answer, as in `settle`."""
-        receipts: Receipts = ()
+        publish_acks: PublishAcks = ()
         if done.effects:
             if consumer.effect_publisher is None:
                 return False
             stored = await consumer.effect_publisher.publish_and_wait(done.effects)
             if isinstance(stored, NotPublished):
                 return False
-            receipts = stored
+            publish_acks = stored
         if done.commit is not None:
-            await done.commit(receipts)
+            await done.commit(publish_acks)
         return True
 
     def _conclude(self, request: LiveRequest, outcome: Outcome) -> None:

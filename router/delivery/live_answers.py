@@ -17,10 +17,10 @@ from zlib import crc32
 
 from router.core.clock import Clock, wall
 
-MOST = 200_000  # numbers in each of two generations, two for a request: some 40 MB together
+MAX_ANSWERS = 200_000  # numbers in each of two generations, two for a request: some 40 MB together
 KEEP_S = 10.0
-MOST_LINES = 2_000  # of one message
-LONGEST = 512  # characters of a line: an inbox is shorter
+MAX_LINES = 2_000  # of one message
+MAX_LINE_LENGTH = 512  # characters of a line: an inbox is shorter
 
 
 class LiveAnswers:
@@ -45,7 +45,7 @@ class LiveAnswers:
         if not self._lines:
             asyncio.get_running_loop().call_soon(self._tell)
         self._lines.append(f"{checksum} {inbox}")
-        if len(self._lines) >= MOST_LINES:
+        if len(self._lines) >= MAX_LINES:
             self._tell()
 
     def has(self, inbox: str, request: bytes, since: float) -> bool:
@@ -70,10 +70,10 @@ class LiveAnswers:
         if data.startswith(self._own):
             return
         now = self._clock()
-        _, *lines = data.decode("utf-8", "replace").split("\n")[: MOST_LINES + 1]
+        _, *lines = data.decode("utf-8", "replace").split("\n")[: MAX_LINES + 1]
         for line in lines:
             checksum, _, inbox = line.partition(" ")
-            if len(line) <= LONGEST and inbox and checksum.isascii() and checksum.isdecimal() and len(checksum) <= 10:
+            if len(line) <= MAX_LINE_LENGTH and inbox and checksum.isascii() and checksum.isdecimal() and len(checksum) <= 10:
                 self._add(inbox, int(checksum), now)
 
     def switch(self, is_on: bool) -> None:
@@ -87,7 +87,7 @@ class LiveAnswers:
             self._turn(now)
 
     def _add(self, inbox: str, checksum: int, now: float) -> None:
-        if len(self._young) >= MOST:
+        if len(self._young) >= MAX_ANSWERS:
             self._turn(self._turned_at)
         self._young[hash((inbox, checksum))] = self._young[checksum] = now
         self.is_used = True

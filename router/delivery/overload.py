@@ -19,13 +19,13 @@ from router.delivery.answers import Answers
 from router.delivery.backlog import BacklogEstimate
 from router.delivery.processor import MessageProcessor
 
-FEWEST_PENDING = 256  # a backlog of fewer is gone in milliseconds
-CALM_S = 0.5  # the backlog must be short for so long before the listener is enough again
-ENOUGH = 4  # it is short at this part of `after_s`
-STORED_S = 0.005  # stored copies are pulled in portions of so much work meanwhile: live ones do not wait behind more
-FEWEST_HELD, MOST_HELD = 8, 64
-BEHIND_S = 0.1  # a burst of some thousands is heard in so long
-QUIET_S = 1.0  # without a delivery for so long, what was pending is not any more
+MIN_PENDING = 256  # a backlog of fewer is gone in milliseconds
+SHORT_BACKLOG_S = 0.5  # the backlog must be short for so long before the listener is enough again
+SHORT_DIVISOR = 4  # it is short at this part of `after_s`
+STORED_WORK_S = 0.005  # stored copies are pulled in portions of so much work meanwhile: live ones do not wait behind more
+MIN_IN_FLIGHT, MAX_IN_FLIGHT = 8, 64
+BEHIND_FOR_S = 0.1  # a burst of some thousands is heard in so long
+REPORT_VALID_S = 1.0  # without a delivery for so long, what was pending is not any more
 
 
 class LiveRules(Struct, frozen=True, kw_only=True):
@@ -63,10 +63,10 @@ class Overload:
         self.retry_after_ms = min(30_000, max(100, int(self.wait_s * 1000)))
         self.refuses = self.wait_s >= self._rules.refuse_after_s or self._is_behind_for_long()
         if self.is_on:
-            is_short = pending < FEWEST_PENDING or self.wait_s < self._rules.after_s / ENOUGH
+            is_short = pending < MIN_PENDING or self.wait_s < self._rules.after_s / SHORT_DIVISOR
             self.is_on = not self._is_calm_for_long(is_short)
         else:
-            self.is_on = pending >= FEWEST_PENDING and self.wait_s > self._rules.after_s and is_open
+            self.is_on = pending >= MIN_PENDING and self.wait_s > self._rules.after_s and is_open
             self._calm_since = None
         return self.is_on
 
@@ -75,11 +75,11 @@ class Overload:
         now = self._now()
         if self._answers.heard != self._heard:
             self._heard, self._heard_at = self._answers.heard, now
-        if not self.is_on or now - self._heard_at >= QUIET_S:
+        if not self.is_on or now - self._heard_at >= REPORT_VALID_S:
             return None
         if self._answers.is_behind:
-            return FEWEST_HELD
-        return min(MOST_HELD, max(FEWEST_HELD, int(STORED_S * self._backlog.rate)))
+            return MIN_IN_FLIGHT
+        return min(MAX_IN_FLIGHT, max(MIN_IN_FLIGHT, int(STORED_WORK_S * self._backlog.rate)))
 
     def _find_pending(self, reported: int, taken: int) -> int:
         """What the newest delivery told, unless that is long ago: another instance may have taken it since.
@@ -89,7 +89,7 @@ class Overload:
         now = self._now()
         if taken != self._taken or self._answers.is_behind:
             self._taken, self._taken_at = taken, now
-        return reported if now - self._taken_at < QUIET_S else 0
+        return reported if now - self._taken_at < REPORT_VALID_S else 0
 
     def _is_behind_for_long(self) -> bool:
         """Whether for a while more has come than can be heard: then it is not only the stored copies that come too late."""
@@ -99,7 +99,7 @@ class Overload:
             return False
         if self._behind_since is None:
             self._behind_since = now
-        return now - self._behind_since >= BEHIND_S
+        return now - self._behind_since >= BEHIND_FOR_S
 
     def _is_calm_for_long(self, is_calm: bool) -> bool:
         if not is_calm:
@@ -107,4 +107,4 @@ class Overload:
             return False
         if self._calm_since is None:
             self._calm_since = self._now()
-        return self._now() - self._calm_since >= CALM_S
+        return self._now() - self._calm_since >= SHORT_BACKLOG_S

@@ -21,11 +21,11 @@ from router.delivery.connection import head_of
 from router.delivery.frame_parser import Headers
 
 MSG_ID = "Nats-Msg-Id"
-TICK_S = 0.25  # between two looks at whether we still hear
+SUBSCRIPTION_CHECK_S = 0.25  # between two looks at whether we still hear
 HEARTBEAT_S = 0.5
-SILENT_S = 1.25  # our consumer is gone, or its server hangs
-FORGOTTEN_S = 10  # the server removes a consumer without a subscriber
-SLACK_S = 0.1  # beyond the duplicate window, before the message is published again
+SILENCE_LIMIT_S = 1.25  # our consumer is gone, or its server hangs
+INACTIVE_THRESHOLD_S = 10  # the server removes a consumer without a subscriber
+WINDOW_SLACK_S = 0.1  # beyond the duplicate window, before the message is published again
 
 
 class ConfirmByReadback:
@@ -35,7 +35,7 @@ class ConfirmByReadback:
         self._jetstream = jetstream
         self._stream = stream
         self._subject = subject
-        self._again_s = window_s + SLACK_S
+        self._again_s = window_s + WINDOW_SLACK_S
         self._within_s = within_s
         self._clock = clock
         self._wanted: dict[str, asyncio.Future[int]] = {}  # by message id
@@ -57,9 +57,9 @@ class ConfirmByReadback:
                 if connection.is_connected and await self._follow(inbox):
                     self._is_subscribed.set()
                 while self._is_subscribed.is_set() and reconnects == connection.reconnect_count and not self._is_silent:  # noqa: ASYNC110 - three causes
-                    await asyncio.sleep(TICK_S)
+                    await asyncio.sleep(SUBSCRIPTION_CHECK_S)
                 self._is_subscribed.clear()
-                await asyncio.sleep(TICK_S)
+                await asyncio.sleep(SUBSCRIPTION_CHECK_S)
         finally:
             self._is_subscribed.clear()
             await connection.unsubscribe(sid)
@@ -85,7 +85,7 @@ class ConfirmByReadback:
 
     @property
     def _is_silent(self) -> bool:
-        return self._clock() - self._heard_at > SILENT_S
+        return self._clock() - self._heard_at > SILENCE_LIMIT_S
 
     async def _follow(self, inbox: str) -> bool:
         config = {
@@ -97,7 +97,7 @@ class ConfirmByReadback:
             "mem_storage": True,
             "num_replicas": 1,
             "idle_heartbeat": int(HEARTBEAT_S * 1e9),
-            "inactive_threshold": FORGOTTEN_S * 1_000_000_000,
+            "inactive_threshold": INACTIVE_THRESHOLD_S * 1_000_000_000,
         }
         try:
             await self._jetstream.ask(f"CONSUMER.CREATE.{self._stream}", {"stream_name": self._stream, "config": config})

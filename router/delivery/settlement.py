@@ -16,10 +16,10 @@ from router.core.backoff import delay_after
 from router.core.errors import Poison
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Hold, Outcome, Retry
-from router.delivery.subscription import ACK, DEAD_LETTER_REFUSED, DECLINED, SENT_BACK, Subscription
+from router.delivery.subscription import ACK, DEAD_LETTER_OMITTED, DECLINED, SENT_BACK, Subscription
 
-INTERNAL = Fault("internal", "the handler failed")
-NO_ROOM = Fault("storage_full", "what must be stored finds no room")
+HANDLER_FAILED = Fault("internal", "the handler failed")
+STORAGE_FULL = Fault("storage_full", "what must be stored finds no room")
 
 
 class Settlement(Struct, frozen=True):
@@ -81,18 +81,18 @@ def decide_without_storage(subscription: Subscription, pending: PendingSettlemen
     message, settlement, delay = pending.message, pending.settlement, subscription.options.full_retry
     if subscription.overloaded is None:
         # Where its attempts are exhausted they stay so: it comes again for its dead letter alone.
-        instead = Retry(NO_ROOM, delay, uses_attempt=isinstance(pending.outcome, Retry))
+        instead = Retry(STORAGE_FULL, delay, uses_attempt=isinstance(pending.outcome, Retry))
         return SENT_BACK, PendingSettlement(message, instead, Settlement((), None, None, nak(delay), False))
     if isinstance(pending.outcome, Done):
         return DECLINED, PendingSettlement(message, Done(), Settlement((), subscription.overloaded(message, delay), None, ACK, True))
-    return DEAD_LETTER_REFUSED, PendingSettlement(
+    return DEAD_LETTER_OMITTED, PendingSettlement(
         message, pending.outcome, Settlement((), settlement.reply, settlement.commit, settlement.ack, True)
     )
 
 
 def outcome_of(exc: BaseException) -> Dead | Retry:
     """What a raised error means: our own Poison is hopeless, anything else a failure of the handler."""
-    return Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR) if isinstance(exc, Poison) else Retry(INTERNAL)
+    return Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR) if isinstance(exc, Poison) else Retry(HANDLER_FAILED)
 
 
 def outcome_of_error(subscription: Subscription, message: Message, exc: BaseException) -> Outcome:

@@ -20,14 +20,14 @@ from router.core.errors import RouterError
 from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.stream_reader import open_reader
 
-HALF = 0.5
-NEARLY = 0.9
-EVERY_S = 5.0
-ANEW_S = 60.0
-MOST_READ = 50_000  # heads a look
-BATCH = 1_000
-MOST_TENANTS = 10_000  # above it only the largest are remembered: none of the others can be near its share
-HEAD_BYTES = 300  # of a stored message beside its payload: subject, headers, the server's own; the next look says what it was
+COUNTED_FROM = 0.5
+NEARLY_FULL_FROM = 0.9
+SHARES_EVERY_S = 5.0
+RECOUNT_EVERY_S = 60.0
+MAX_READ = 50_000  # heads a look
+READ_BATCH = 1_000
+MAX_TENANTS = 10_000  # above it only the largest are remembered: none of the others can be near its share
+OVERHEAD_BYTES = 300  # of a stored message beside its payload: subject, headers, the server's own; the next look says what it was
 
 
 class ShareRules(Struct, frozen=True, kw_only=True):
@@ -62,26 +62,26 @@ class TenantShares:
 
     def add(self, tenant: str, size: int) -> None:
         if self._limit:
-            self._added[tenant] += size + HEAD_BYTES
-            self._free -= size + HEAD_BYTES
+            self._added[tenant] += size + OVERHEAD_BYTES
+            self._free -= size + OVERHEAD_BYTES
 
     async def run(self) -> None:
         """A child: look, for ever; while the broker is away, the last count stands."""
         while True:
             with suppress(RouterError):
                 await self.look()
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(SHARES_EVERY_S)
 
     async def look(self) -> None:
         """Raises BrokerUnavailable, BrokerRefused."""
         info = await self._jetstream.stream(self._rules.stream)
         limit = info["config"].get("max_bytes", -1) if info is not None else -1
-        if info is None or limit <= 0 or self._rules.share >= 1 or info["state"]["bytes"] < HALF * limit:
+        if info is None or limit <= 0 or self._rules.share >= 1 or info["state"]["bytes"] < COUNTED_FROM * limit:
             self._forget()
             return
         await self._count(info["state"])
         self._added.clear()
-        self._free = NEARLY * limit - info["state"]["bytes"]
+        self._free = NEARLY_FULL_FROM * limit - info["state"]["bytes"]
         self._limit = self._rules.share * limit
 
     def _forget(self) -> None:
@@ -93,21 +93,21 @@ class TenantShares:
         now = self._clock()
         if now >= self._anew_at:
             self._counted.clear()
-            self._read_to, self._anew_at = 0, now + ANEW_S
+            self._read_to, self._anew_at = 0, now + RECOUNT_EVERY_S
         if self._read_to >= state["last_seq"]:
             return
         async with open_reader(self._jetstream, self._rules.stream, self._read_to + 1, headers_only=True) as reader:
-            left = min(reader.total, MOST_READ)
-            while left > 0 and (found := await reader.read(min(BATCH, left))):
+            left = min(reader.total, MAX_READ)
+            while left > 0 and (found := await reader.read(min(READ_BATCH, left))):
                 left -= len(found)
                 self._read_to = found[-1].sequence
                 for one in found:
                     self._counted[one.headers.get(self._rules.header, "")] += _size(one)
-        if len(self._counted) > MOST_TENANTS:
-            self._counted = Counter(dict(self._counted.most_common(MOST_TENANTS // 10)))
+        if len(self._counted) > MAX_TENANTS:
+            self._counted = Counter(dict(self._counted.most_common(MAX_TENANTS // 10)))
 
 
 def _size(head: StoredMessage) -> int:
     """The server says how large the payload is that it left out."""
     size = head.headers.get("Nats-Msg-Size", "")
-    return HEAD_BYTES + (int(size) if size.isdecimal() else 0)
+    return OVERHEAD_BYTES + (int(size) if size.isdecimal() else 0)

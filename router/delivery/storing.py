@@ -14,12 +14,12 @@ from router.core.errors import BrokerUnavailable
 from router.delivery.acked_publisher import AckedPublisher
 from router.delivery.api import JetStream
 
-PATIENCE_S = 5.0  # without news of a message that was sent
-TICK_S = 0.5
+PUBLISH_TIMEOUT_S = 5.0  # without news of a message that was sent
+EXPIRE_EVERY_S = 0.5
 
 
 @asynccontextmanager
-async def open_publisher(jetstream: JetStream, timeout_s: float = PATIENCE_S) -> AsyncIterator[AckedPublisher]:
+async def open_publisher(jetstream: JetStream, timeout_s: float = PUBLISH_TIMEOUT_S) -> AsyncIterator[AckedPublisher]:
     """An open window that gives up in time, closed in the end."""
     publisher = AckedPublisher(jetstream, timeout_s)
     await publisher.open()
@@ -34,5 +34,5 @@ async def open_publisher(jetstream: JetStream, timeout_s: float = PATIENCE_S) ->
 
 async def _tick(publisher: AckedPublisher) -> None:
     while True:
-        await asyncio.sleep(TICK_S)
+        await asyncio.sleep(EXPIRE_EVERY_S)
         publisher.expire()

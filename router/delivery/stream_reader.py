@@ -23,9 +23,9 @@ from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.frame_parser import Headers
 from router.delivery.pull import SPREAD_BYTES
 
-PATIENCE_S = 5.0
-FORGOTTEN_AFTER_NS = 300 * 1_000_000_000
-MOST_BYTES = 8 * 1024 * 1024  # of one batch, whatever it counts: far below what a server holds for a client before it cuts it off
+READ_TIMEOUT_S = 5.0
+INACTIVE_THRESHOLD_NS = 300 * 1_000_000_000
+MAX_BATCH_BYTES = 8 * 1024 * 1024  # of one batch, whatever it counts: far below what a server holds for a client before it cuts it off
 ENDED = ("", "404", "408")  # all came, there are no more, no more came in time
 
 
@@ -46,7 +46,7 @@ class StreamReader:
             "opt_start_seq": max(start, 1),
             "headers_only": headers_only,
             "mem_storage": True,
-            "inactive_threshold": FORGOTTEN_AFTER_NS,
+            "inactive_threshold": INACTIVE_THRESHOLD_NS,
         }
         if subject is not None:
             self._config["filter_subject"] = subject
@@ -73,12 +73,12 @@ class StreamReader:
         self._ended.clear()
         self._asked += 1
         # The random part: a batch whose bytes are used up to the very last one would end without a word.
-        wanted: Json = {"batch": most, "max_bytes": max(MOST_BYTES, 2 * self._connection.max_payload) + randbelow(SPREAD_BYTES)}
+        wanted: Json = {"batch": most, "max_bytes": max(MAX_BATCH_BYTES, 2 * self._connection.max_payload) + randbelow(SPREAD_BYTES)}
         wanted |= {"expires": int(wait_s * 1e9)} if wait_s else {"no_wait": True}
         subject = f"{self._jetstream.prefix}.CONSUMER.MSG.NEXT.{self._stream}.{self._name}"
         self._connection.publish_nowait(subject, orjson.dumps(wanted), f"{self._inbox}{self._asked}")
         try:
-            async with asyncio.timeout(wait_s + PATIENCE_S):
+            async with asyncio.timeout(wait_s + READ_TIMEOUT_S):
                 await self._ended.wait()
         except TimeoutError as exc:
             raise self._connection.denials.find(subject) or BrokerUnavailable(f"stream {self._stream} cannot be read: no answer") from exc

@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from router.core.message import Effect, Message, Reply
-from router.core.outcome import Fault, Handler, Outcome, Receipt
+from router.core.outcome import Fault, Handler, Outcome, PublishAck
 
 ACK = b"+ACK"
 IN_PROGRESS = b"+WPI"
@@ -17,7 +17,7 @@ IN_PROGRESS = b"+WPI"
 WAITING = "waiting"  # in hand, until there is room
 SENT_BACK = "sent_back"  # it comes again later, and spends no attempt
 DECLINED = "declined"  # its requester was told `overloaded`
-DEAD_LETTER_REFUSED = "letter_given_up"  # its requester was told of the failure; no dead letter is stored
+DEAD_LETTER_OMITTED = "dead_letter_omitted"  # its requester was told of the failure; no dead letter is stored
 
 
 class ConsumerOptions(Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class ConsumerOptions(Struct, frozen=True, kw_only=True):
     handler_timeout: float = 300.0  # a handler that hangs is cancelled and its attempt is spent
     pull_expires: float = 30.0
     heartbeat: float = 5.0  # at most half of pull_expires; two missed = ask again, four = reconnect
-    evidence_timeout: float = 5.0
+    publish_timeout: float = 5.0
     store_retry: float = 1.0  # what could not be stored is tried again this often
     max_waiting: int = 0  # messages in hand that may wait for a stream without room; 0 = the subscription pauses instead
     full_retry: float = 10.0  # when more would wait, they come again after this, or their requesters are told to
@@ -43,7 +43,7 @@ class ConsumerOptions(Struct, frozen=True, kw_only=True):
 class Observer(Protocol):
     """Counts and logs what a consumer does. Called on the loop, `on_stored` and `on_settled` once a message: quick, and it never raises."""
 
-    def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
+    def on_stored(self, message: Message, publish_acks: Sequence[PublishAck]) -> None:
         """Its effects have their PubAcks; the message is not acked yet."""
 
     def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
@@ -71,7 +71,7 @@ class Observer(Protocol):
 class NullObserver:
     """An observer that does nothing."""
 
-    def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None: ...
+    def on_stored(self, message: Message, publish_acks: Sequence[PublishAck]) -> None: ...
 
     def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None: ...
 
@@ -125,5 +125,5 @@ class Subscription(Struct, frozen=True, kw_only=True):
     live_marks: StoredCopies | None = None  # None: requests are never answered from their live copy
     tenant_of: Callable[[Message], str] = tenant_in_header  # whose share it takes of what is scarce
     overloaded: Callable[[Message, float], Reply] | None = None  # what a requester hears then, with seconds; None: there is no requester
-    receipts_kept: float = 0.0  # seconds in which an effect with an owner that is known to be stored is not published again; 0 = it is
+    publish_acks_kept: float = 0.0  # seconds in which an effect with an owner that is known to be stored is not published again; 0 = it is
     stream_of: Callable[[str], str | None] | None = None  # an effect's stream, by its subject, for batches; None = no batches

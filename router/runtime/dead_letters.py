@@ -11,7 +11,7 @@ from router.contracts.malformed import Malformed
 from router.core.message import Message
 from router.delivery.connection import Connection
 from router.runtime.envelope import read_envelope
-from router.runtime.topology import LETTERS
+from router.runtime.topology import DEAD_LETTER_SUBJECT
 
 
 def build_dead_letter_writer(agent: str, connection: Connection, payload_bytes: int = MAX_PAYLOAD_BYTES) -> DeadLetterWriter:
@@ -20,7 +20,7 @@ def build_dead_letter_writer(agent: str, connection: Connection, payload_bytes: 
         node_id=agent,
         max_bytes=lambda: connection.max_payload,
         payload_bytes=payload_bytes,
-        subject_pattern=LETTERS,
+        subject_pattern=DEAD_LETTER_SUBJECT,
         extract=lambda message: _extract_ids(message, payload_bytes),
     )
 

@@ -28,12 +28,12 @@ class AdminPolicies:
 
     async def get(self, tenant_id: str, policy_id: str, version: int | None) -> Answer:
         with translate_errors():
-            record = await self._store.get(tenant_id, policy_id, version)
+            record = (await self._store.get(tenant_id, policy_id, version=version)).record
         return {**_policy(tenant_id, policy_id, record), "policy": record.document}
 
     async def put(self, tenant_id: str, policy_id: str, policy: Mapping[str, object], replaces: int | None, author: str) -> int:
         with translate_errors():
-            return await self._store.put(tenant_id, policy_id, orjson.dumps(policy), replaces=replaces or None, author=author)
+            return await self._store.put(tenant_id, policy_id, orjson.dumps(policy), replaces=replaces or 0, author=author)
 
     async def delete(self, tenant_id: str, policy_id: str, replaces: int | None) -> int:
         with translate_errors():

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 
 from router.core import ids
+from router.delivery.buckets.live_bucket import SMALL
+from router.delivery.buckets.versioned_store import MAX_AUTHOR
 from router.routing.policy import SHARED, ParsedPolicy, PolicyError, lint, load_policy
-from router.services.large_documents import SMALL
 
-LONGEST_AUTHOR = 128
 LEGAL = "is not an id: 1..128 of A-Z a-z 0-9 _ . : - without . or _ in front"
 
 
@@ -39,5 +39,5 @@ def check_ids(tenant_id: str, policy_id: str) -> None:
 
 
 def check_author(author: str) -> None:
-    if not (0 < len(author) <= LONGEST_AUTHOR and author.isprintable()):
-        raise PolicyError([("author", f"should be 1..{LONGEST_AUTHOR} printable characters")])
+    if not (0 < len(author) <= MAX_AUTHOR and author.isprintable()):
+        raise PolicyError([("author", f"should be 1..{MAX_AUTHOR} printable characters")])

@@ -14,7 +14,7 @@ from msgspec import Struct
 from router.routing.policy import ParsedPolicy
 from router.routing.policy.difference import DocumentDifference, find_differences
 from router.services.policy_files import Key
-from router.services.policy_store import PolicyStore, Stored
+from router.services.policy_store import PolicyStore, StoredPolicy
 
 PUT, REPLACE, DELETE = "put", "replace", "delete"
 
@@ -29,7 +29,7 @@ class PolicySyncStep(Struct, frozen=True):
     changes: tuple[DocumentDifference, ...] = ()
 
 
-def plan(wanted: Mapping[Key, ParsedPolicy], standing: Iterable[Stored]) -> list[PolicySyncStep]:
+def plan(wanted: Mapping[Key, ParsedPolicy], standing: Iterable[StoredPolicy]) -> list[PolicySyncStep]:
     """The steps, sorted by name; empty if nothing differs."""
     there = {(one.tenant_id, one.policy_id): one.record for one in standing}
     steps = []
@@ -48,4 +48,4 @@ async def apply_step(store: PolicyStore, step: PolicySyncStep, author: str) -> i
     """Apply one step and return the version that it wrote or deleted. Raises Conflict."""
     if step.document is None:
         return await store.delete(*step.key, replaces=step.replaces)
-    return await store.put(*step.key, orjson.dumps(step.document), replaces=step.replaces, author=author)
+    return await store.put(*step.key, orjson.dumps(step.document), replaces=step.replaces or 0, author=author)

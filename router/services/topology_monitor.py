@@ -23,7 +23,7 @@ from router.services.unread_drops import UnreadDrops
 
 log = logs.logger(__name__)
 
-EVERY_S = 5.0
+TOPOLOGY_EVERY_S = 5.0
 COMPARE_EVERY = 6  # measurements between two comparisons of the topology
 
 
@@ -59,9 +59,9 @@ class TopologyMonitor:
         """The identity of the durable once it exists again. One that an operator created is compared at once."""
         if self.drift and await self.jetstream.consumer(stream, durable) is not None:
             await self.ensure()
-        return await topology.restore(self.jetstream, stream, durable, partial(self._create_deleted, stream, durable))
+        return await topology.restore(self.jetstream, stream, durable, partial(self._create_again, stream, durable))
 
-    async def _create_deleted(self, stream: str, durable: str) -> None:
+    async def _create_again(self, stream: str, durable: str) -> None:
         if self._deleted_lines.allow(durable):
             log.error(events.CONSUMER_DELETED, stream=stream, consumer=durable, topology=self._mode)
         await self.ensure()
@@ -86,7 +86,7 @@ class TopologyMonitor:
             except RouterError:
                 pass  # the broker is unavailable: its own readiness check shows that
             count += 1
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(TOPOLOGY_EVERY_S)
 
     async def _measure_stream(self, stream: str) -> None:
         """Measure how full a stream is: a full one with `discard = new` refuses messages, and the consumer that publishes them pauses."""

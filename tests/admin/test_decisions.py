@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from router.operations.admin import ServiceError
-from router.operations.admin.decisions import FIND, DecisionQuery, DecisionServices
+from router.operations.admin.decisions import FIND_DECISION, DecisionQuery, DecisionServices
 from router.operations.admin.request_fields import RequestFields
 from router.operations.admin.service import Answer
 
@@ -46,7 +46,7 @@ async def test_a_decision_in_this_instances_cache_asks_no_other_instance() -> No
 async def test_the_others_are_asked_with_the_tenant_before_the_store_is() -> None:
     world = World(None, THERE, STORED)
     assert await world.services.get(ASKED) == THERE
-    assert world.asked[-1] == ("there", (FIND, {"tenant_id": "acme", "request_id": "r-1"}))
+    assert world.asked[-1] == ("there", (FIND_DECISION, {"tenant_id": "acme", "request_id": "r-1"}))
 
 
 async def test_the_store_is_searched_last_and_an_unknown_decision_is_not_found() -> None:

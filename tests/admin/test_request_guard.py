@@ -46,14 +46,3 @@ def test_a_right_key_in_the_body_does_not_heal_a_wrong_one_in_the_header() -> No
 
 def test_without_a_configured_key_none_is_asked_for_and_none_is_handed_on() -> None:
     assert opened(RequestGuard(), b'{"api_key": "whatever"}', api_key="whatever") == {}
-
-
-@pytest.mark.parametrize("address", ["", "beamline.router.v1.decide", "$JS.API.STREAM.PURGE.X", "_INBOX.>", "_INBOX.a b", "_INBOX.*"])
-def test_an_address_that_is_no_inbox_is_never_answered_and_is_counted(address: str) -> None:
-    refused: list[bool] = []
-    assert not RequestGuard(refused=refused.append).may_reach(address)
-    assert len(refused) == bool(address)  # without a reply address no refusal is reported
-
-
-def test_an_inbox_is_answered() -> None:
-    assert RequestGuard().may_reach("_INBOX.abc.1")

@@ -1,6 +1,6 @@
 """Each cause is told once in a while, also when the broker is away at that moment."""
 
-from router.services.alerts import MOST_QUEUED
+from router.services.alerts import MAX_QUEUED
 from tests.support.app import Told, an_alert
 
 
@@ -24,9 +24,9 @@ def test_a_cause_is_told_once_a_minute() -> None:
 
 def test_what_is_raised_while_the_broker_is_away_is_told_when_it_is_back() -> None:
     told = Told(is_connected=False)
-    for number in range(MOST_QUEUED + 5):
+    for number in range(MAX_QUEUED + 5):
         told.alerts.raise_alert(an_alert(f"cause-{number}"))
     assert told.heard == []
     told.connection.is_connected = True
     told.alerts.flush()
-    assert told.causes == [f"cause-{number}" for number in range(5, MOST_QUEUED + 5)]
+    assert told.causes == [f"cause-{number}" for number in range(5, MAX_QUEUED + 5)]

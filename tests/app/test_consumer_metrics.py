@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from router.core.outcome import Dead, Done, Fault, Receipt, Retry
+from router.core.outcome import Dead, Done, Fault, PublishAck, Retry
 from router.operations.deadletters.replay import RUN
 from router.services.consumer_metrics import ConsumerMetrics
 from tests.support.app import Told, a_consumer_metrics
@@ -11,22 +11,22 @@ from tests.support.delivery import a_delivery
 FAULT = Fault("busy", "not now")
 
 
-def receipt(stream: str, *, again: bool = False) -> Receipt:
-    return Receipt("id", stream, 1, again)
+def publish_ack(stream: str, *, again: bool = False) -> PublishAck:
+    return PublishAck("id", stream, 1, again)
 
 
 def test_what_is_stored_is_counted_by_its_stream() -> None:
     observer, metrics = a_consumer_metrics(Told())
-    observer.on_stored(a_delivery(), [receipt("ROUTER_USAGE")])
-    observer.on_stored(a_delivery(), [receipt("ROUTER_ASSIGNMENTS")])
-    observer.on_stored(a_delivery(), [receipt("ROUTER_DLQ")])
+    observer.on_stored(a_delivery(), [publish_ack("ROUTER_USAGE")])
+    observer.on_stored(a_delivery(), [publish_ack("ROUTER_ASSIGNMENTS")])
+    observer.on_stored(a_delivery(), [publish_ack("ROUTER_DLQ")])
     assert (metrics.usage_published.value, metrics.assignments_published.value, metrics.results_duplicate.value) == (1, 1, 0)
 
 
 def test_a_usage_event_that_stood_there_is_a_duplicate_unless_its_own_message_stored_it() -> None:
     observer, metrics = a_consumer_metrics(Told())
-    observer.on_stored(a_delivery(deliveries=1), [receipt("ROUTER_USAGE", again=True)])
-    observer.on_stored(a_delivery(deliveries=2), [receipt("ROUTER_USAGE", again=True)])
+    observer.on_stored(a_delivery(deliveries=1), [publish_ack("ROUTER_USAGE", again=True)])
+    observer.on_stored(a_delivery(deliveries=2), [publish_ack("ROUTER_USAGE", again=True)])
     assert (metrics.usage_published.value, metrics.results_duplicate.value) == (0, 1)
 
 

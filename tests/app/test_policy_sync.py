@@ -15,7 +15,7 @@ from tests.support.policies_at_run_time import Place, a_place, a_policy_of
 async def store(nats_url: str, prefix: str) -> AsyncIterator[Place]:
     async with a_place(nats_url, prefix) as place:
         for name in ("same", "other", "gone"):
-            await place.put("acme", name, a_policy_of("a"), replaces=None, author="ann")
+            await place.put("acme", name, a_policy_of("a"), replaces=0, author="ann")
         yield place
 
 
@@ -54,7 +54,7 @@ async def test_what_somebody_else_wrote_after_the_plan_is_not_overwritten(store:
     steps = plan(read_policies(wanted).policies, await store.list())
     for name in ("gone", "other"):
         await store.put("acme", name, a_policy_of("mine"), replaces=1, author="ann")
-    await store.put("_shared", "new", a_policy_of("mine"), replaces=None, author="ann")
+    await store.put("_shared", "new", a_policy_of("mine"), replaces=0, author="ann")
     for step in steps:
         with pytest.raises(Conflict):
             await apply_step(store, step, "git")

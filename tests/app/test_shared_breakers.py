@@ -168,7 +168,7 @@ def entry_of(revision: int, **fields: object) -> BucketEntry:
     return BucketEntry(KEY, breaker_record_bytes(record), revision, 0)
 
 
-async def test_what_came_after_our_own_write_but_was_heard_before_its_receipt_is_not_lost() -> None:
+async def test_what_came_after_our_own_write_but_was_heard_before_its_publish_ack_is_not_lost() -> None:
     some, bucket = SomeProviders(), OneKey()
     shared = a_sharing(some)
     shared._documents = shared._mirror = bucket  # type: ignore[assignment]

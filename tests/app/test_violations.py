@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from router.core.message import Message
 from router.operations.observability import Metrics
-from router.services.violations import MANY, MOST_UNSETTLED, WITHIN_S, Violations
+from router.services.violations import MOST_UNSETTLED, VIOLATIONS_LIMIT, WITHIN_S, Violations
 from tests.support.app import Told
 from tests.support.delivery import a_delivery
 
@@ -27,14 +27,14 @@ def test_each_is_counted_under_its_rule() -> None:
 
 def test_ten_within_a_minute_are_one_alert() -> None:
     told = Told()
-    violated(told, MANY + 5, WITHIN_S / MANY)
+    violated(told, VIOLATIONS_LIMIT + 5, WITHIN_S / VIOLATIONS_LIMIT)
     assert told.causes == ["contract_violations:work"]
 
 
 def test_nine_and_slow_ones_are_none() -> None:
     few, slow = Told(), Told()
-    violated(few, MANY - 1, 0.0)
-    violated(slow, 3 * MANY, WITHIN_S / (MANY - 2))
+    violated(few, VIOLATIONS_LIMIT - 1, 0.0)
+    violated(slow, 3 * VIOLATIONS_LIMIT, WITHIN_S / (VIOLATIONS_LIMIT - 2))
     assert (few.causes, slow.causes) == ([], [])
 
 

@@ -3,7 +3,7 @@
 import json
 
 from router.operations.observability import Metrics
-from router.services.workers import MOST_NAMED, Workers
+from router.services.workers import MAX_NAMED_WORKERS, Workers
 from tests.support.app import Told
 from tests.support.observability import captured
 
@@ -107,7 +107,7 @@ def test_many_that_fall_silent_at_once_are_told_of_in_one_alert_and_those_that_w
     heard.beat("honest")
     heard.clock.now += 3
     heard.workers.report_silent()
-    assert len(heard.causes) == MOST_NAMED + 1
+    assert len(heard.causes) == MAX_NAMED_WORKERS + 1
     assert (heard.causes[0], heard.causes[-1]) == ("worker_silent::honest", "workers_silent")
     assert heard.heard[-1]["metadata"]["count"] == 101
 

@@ -7,7 +7,7 @@ import pytest
 
 from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
-from router.delivery.buckets.batched_reader import AT_ONCE, MOST_BYTES, BatchedKvReader
+from router.delivery.buckets.batched_reader import MAX_KEYS_PER_REQUEST, MAX_REPLY_BYTES, BatchedKvReader
 from router.delivery.buckets.write_once import WriteOnceKv
 from router.delivery.topology import Topology, bucket, create
 from tests.support.delivery import connected
@@ -23,7 +23,7 @@ async def jetstream(nats_url: str, prefix: str) -> AsyncIterator[JetStream]:
 
 async def test_everybody_gets_their_own_and_who_is_missing_none(jetstream: JetStream, prefix: str) -> None:
     records, lookups = WriteOnceKv(jetstream, prefix), BatchedKvReader(jetstream, prefix)
-    keys = [f"k-{number}" for number in range(3 * AT_ONCE)]
+    keys = [f"k-{number}" for number in range(3 * MAX_KEYS_PER_REQUEST)]
     for key in keys[::2]:
         await records.create(key, key.encode())
     found = await asyncio.gather(*(lookups.find(key) for key in (*keys, *keys)))
@@ -63,7 +63,7 @@ async def test_large_records_come_in_several_replies(jetstream: JetStream, prefi
     """A server that sent them all at once would cut the connection; one that is larger than a reply's limit comes all the same."""
     records, sizes = (
         WriteOnceKv(jetstream, prefix),
-        {"a": MOST_BYTES // 2, "b": MOST_BYTES + 1000, "c": MOST_BYTES // 2, "d": 10, "e": MOST_BYTES},
+        {"a": MAX_REPLY_BYTES // 2, "b": MAX_REPLY_BYTES + 1000, "c": MAX_REPLY_BYTES // 2, "d": 10, "e": MAX_REPLY_BYTES},
     )
     for key, size in sizes.items():
         await records.create(key, bytes(size))

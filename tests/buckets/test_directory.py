@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from router.delivery.buckets.directory import LARGEST, Document, UnreadableFile, read_documents
+from router.delivery.buckets.directory import MAX_DOCUMENT_BYTES, Document, UnreadableFile, read_documents
 
 
 class Folder:
@@ -81,7 +81,7 @@ def test_what_is_not_a_file_is_not_opened(folder: Folder) -> None:
 
 
 def test_what_is_too_large_is_not_read(folder: Folder) -> None:
-    folder.write("acme/a.json", b"1" + b" " * LARGEST)
+    folder.write("acme/a.json", b"1" + b" " * MAX_DOCUMENT_BYTES)
     assert (folder.documents, folder.refused) == ({}, ["acme/a.json"])
 
 

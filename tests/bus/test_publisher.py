@@ -1,4 +1,4 @@
-"""Publishing on a real server: subjects, ids, receipts, refusals."""
+"""Publishing on a real server: subjects, ids, publish acks, refusals."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,16 +24,16 @@ async def bus(nats_url: str, prefix: str) -> AsyncIterator[Bus]:
 async def test_an_event_is_stored_on_the_subject_of_its_type_with_its_key_as_message_id(bus: Bus, prefix: str) -> None:
     """SR-13, SR-21, SR-22, SR-26: what stands in the stream is the envelope, and its id the idempotency key."""
     envelope = an_envelope(message_type="FreezeLifted")
-    receipt = await bus.publisher.event(envelope)
+    publish_ack = await bus.publisher.event(envelope)
     (found,) = await stored_in(bus, "events")
-    assert (receipt.stream, receipt.sequence, receipt.is_duplicate) == (f"{prefix}-events", found.sequence, False)
+    assert (publish_ack.stream, publish_ack.sequence, publish_ack.is_duplicate) == (f"{prefix}-events", found.sequence, False)
     assert (found.subject, found.headers["Nats-Msg-Id"]) == (f"{prefix}.events.freeze", envelope.idempotency_key)
     assert found.data == envelope_bytes(envelope)
     assert orjson.loads(found.data)["schema_version"] == "1.0"
 
 
 async def test_the_same_event_again_is_stored_once_within_the_window(bus: Bus) -> None:
-    """SR-22, T5: from the same connection and from another one; the receipt says where the first one stands."""
+    """SR-22, T5: from the same connection and from another one; the publish ack says where the first one stands."""
     event = {"message_type": "LoopCreated", "payload": {"b": 1.0, "a": 2}, "message_id": "evt_1", "actor_id": "u", "actor_kind": "AGENT"}
     again = {**event, "payload": {"a": 2, "b": 1}}
     first = await bus.publish(**event)
@@ -59,9 +59,9 @@ async def test_all_four_commands_are_stored(bus: Bus, prefix: str) -> None:
         await bus.publisher.command("iteration.stop", an_envelope(9))
 
 
-async def test_a_thousand_at_once_share_one_window_of_receipts(bus: Bus) -> None:
-    receipts = await asyncio.gather(*(bus.publisher.event(an_envelope(number)) for number in range(1000)))
-    assert {receipt.sequence for receipt in receipts} == set(range(1, 1001))
+async def test_a_thousand_at_once_share_one_window_of_publish_acks(bus: Bus) -> None:
+    publish_acks = await asyncio.gather(*(bus.publisher.event(an_envelope(number)) for number in range(1000)))
+    assert {publish_ack.sequence for publish_ack in publish_acks} == set(range(1, 1001))
 
 
 @pytest.mark.parametrize("facts", [{"payload": {"x": "y" * 1024 * 1024}}, {"schema_version": "0.9"}])
@@ -91,7 +91,7 @@ async def test_the_example_can_be_published_as_it_stands(bus: Bus, prefix: str) 
     """SR-12, SR-10: with the outbox' own hash."""
     from router.contracts.envelope import read_envelope
 
-    receipt = await bus.publisher.event(read_envelope(orjson.dumps(EXAMPLE)))
+    publish_ack = await bus.publisher.event(read_envelope(orjson.dumps(EXAMPLE)))
     (found,) = await stored_in(bus, "events")
     assert (found.data, found.headers["Nats-Msg-Id"]) == (orjson.dumps(EXAMPLE), EXAMPLE["idempotency_key"])
-    assert receipt.id == EXAMPLE["idempotency_key"]
+    assert publish_ack.id == EXAMPLE["idempotency_key"]

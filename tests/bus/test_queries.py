@@ -125,7 +125,7 @@ async def test_a_responder_that_hangs_gives_its_places_back(bus: Bus, monkeypatc
         return {"ok": "yes"}
 
     async with responding(bus, respond):
-        hanging = (bus.query("status", an_envelope(number + 100)) for number in range(queries.AT_ONCE))
+        hanging = (bus.query("status", an_envelope(number + 100)) for number in range(queries.MAX_CONCURRENT_QUERIES))
         told = await asyncio.gather(*hanging, return_exceptions=True)
         assert {one.code for one in told if isinstance(one, QueryRefused)} == {"timeout"}
         assert await bus.query("status", QUESTION) == {"ok": "yes"}

@@ -93,7 +93,7 @@ async def test_where_nobody_listens_it_is_told_at_once(place, prefix: str) -> No
 
 
 async def test_a_reader_that_is_far_behind_is_told_what_it_missed(place, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.delivery.calls.stream.MOST_WAITING", 10)
+    monkeypatch.setattr("router.delivery.calls.stream.MAX_BUFFERED_BYTES", 10)
     ours, sender, _ = place
     await sender.at(prefix)
     async with Stream(ours, prefix, b"", silence_s=5) as pieces:

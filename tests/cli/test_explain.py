@@ -34,7 +34,7 @@ TOLD = {
     "answer": {value for name, value in vars(decision).items() if name.isupper() and isinstance(value, str)} - {"executed_extensions"}
     | set(modes._CODES.values()),
     "decision": set(plan.PRIORITIES),
-    "admin": {*service_error.STATUSES, service_error.INTERNAL},
+    "admin": {*service_error.HTTP_STATUSES, service_error.INTERNAL},
     "worker": {value for name, value in vars(step).items() if name.isupper() and isinstance(value, str) and value.isdigit()},
     "reason": {outcome.VALIDATION_FAILED, outcome.MAXDELIVER_EXHAUSTED, outcome.PROCESSING_ERROR},
     "validation": set(VALIDATION_CODES),

@@ -126,9 +126,19 @@ def test_a_wrong_variable_is_named() -> None:
     assert "did you mean ROUTER_DECIDE__PREFETCH?" in ended.err
 
 
-def test_an_embedded_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
-    with serving("--embedded", *ANY_PORTS, "--store", str(tmp_path / "a")) as served:
-        port = served.ready["nats_url"].rpartition(":")[2]
-        ended = router("serve", "--embedded", "--http-port", "0", "--nats-port", port, "--store", str(tmp_path / "b"))
-    assert ended.status == 1
-    assert f"is port {port} or its store {tmp_path / 'b'} in use?" in ended.err
+def test_an_embedded_broker_whose_port_is_taken_says_what_to_do(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = router("serve", "--embedded", "--http-port", "0", "--nats-port", str(port), "--store", str(tmp_path / "s"))
+    assert (ended.status, ended.out) == (1, "")
+    assert f"port {port} is in use" in ended.err
+    assert f"--nats-url nats://127.0.0.1:{port}" in ended.err
+    assert "--nats-port" in ended.err
+
+
+def test_an_embedded_broker_that_cannot_write_its_store_says_where_to_look(tmp_path: Path) -> None:
+    (tmp_path / "jetstream").write_text("a file where the server wants a directory")
+    ended = router("serve", "--embedded", *ANY_PORTS, "--store", str(tmp_path))
+    assert (ended.status, ended.out) == (1, "")
+    assert f"-js -sd {tmp_path}` shows why" in ended.err
+    assert "--store" in ended.err

@@ -12,7 +12,7 @@ from subprocess import PIPE
 import pytest
 
 from router import Client
-from router.cli.workers import MOST_REFUSED
+from router.cli.workers import MAX_REFUSED
 from router.cli.workers import _on_heartbeat as hear_beat
 from router.delivery.api import JetStream
 from router.delivery.buckets.assignments import find_assignment
@@ -149,10 +149,10 @@ def test_nobody_heard_is_a_no(url: str) -> None:
 
 def test_a_heartbeat_that_cannot_be_taken_is_told_once() -> None:
     known, refused = Liveness(), dict[tuple[str | None, str], None]()
-    for worker in ("gpu one", "gpu one", "gpu-1", *(f"gpu {number}" for number in range(2 * MOST_REFUSED))):
+    for worker in ("gpu one", "gpu one", "gpu-1", *(f"gpu {number}" for number in range(2 * MAX_REFUSED))):
         hear_beat(known, refused, json.dumps({"worker_id": worker, "status": "idle"}).encode(), None)
     assert len(known) == 1
-    assert ("gpu one", len(refused)) == (next(iter(refused))[0], MOST_REFUSED)
+    assert ("gpu one", len(refused)) == (next(iter(refused))[0], MAX_REFUSED)
 
 
 def test_assignments_are_listed_newest_first_and_chosen(url: str) -> None:

@@ -88,6 +88,7 @@ def test_an_unknown_variable_is_refused_with_a_close_legal_name() -> None:
 def test_an_earlier_name_is_refused_with_the_name_to_use(tmp_path: Path) -> None:
     assert refusal(ROUTER_WORKERS="2") == "ROUTER_WORKERS: this setting is called processes now"
     assert refusal("workers = 2", tmp_path=tmp_path).endswith(": this setting is called processes now")
+    assert refusal(ROUTER_EVIDENCE__TIMEOUT_MS="2") == "ROUTER_EVIDENCE__TIMEOUT_MS: this setting is called effects.publish_timeout_ms now"
 
 
 def test_an_unknown_key_of_a_file_is_refused_with_a_close_legal_name(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ async def test_letters_that_were_removed_are_no_longer_counted(house: House) -> 
 
 
 async def test_one_look_reads_no_more_than_its_share_and_shows_whole_counts_only(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(depth, "MOST", 2)
+    monkeypatch.setattr(depth, "MAX_READ", 2)
     await house.store(5)
     counted = _depth(house)
     seen = []

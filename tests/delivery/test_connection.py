@@ -134,13 +134,13 @@ async def test_headers_that_a_listener_heard_are_parsed_once_and_kept_within_a_b
 ) -> None:
     """The stored copy of a request comes with the header block of the copy that was heard."""
     parsed: list[bytes] = []
-    monkeypatch.setattr(wire, "MOST_HEADS", 3)
+    monkeypatch.setattr(wire, "MAX_HEADS", 3)
     monkeypatch.setattr(wire, "parse_head", lambda head: parsed.append(head) or parse_head(head))
     heard: list[Headers | None] = []
     pulled: list[Headers | None] = []
     await connection.listen_direct(f"{prefix}.asked", lambda *message: heard.append(message[3]))
     await connection.subscribe_direct(f"{prefix}.stored", lambda *message: pulled.append(message[3]))
-    blocks = [{"Nats-Msg-Id": str(number)} for number in range(3)] + [{"Nats-Msg-Id": "x" * wire.LONGEST_HEAD}]
+    blocks = [{"Nats-Msg-Id": str(number)} for number in range(3)] + [{"Nats-Msg-Id": "x" * wire.MAX_HEAD_BYTES}]
     for headers in blocks:
         connection.publish_nowait(f"{prefix}.asked", b"", "", head_of(headers))
     for headers in blocks * 2:  # the second time it is another message

@@ -9,7 +9,7 @@ import pytest
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message
-from router.core.outcome import Dead, Done, Fault, Hold, Outcome, Receipt, Retry
+from router.core.outcome import Dead, Done, Fault, Hold, Outcome, PublishAck, Retry
 from router.delivery import in_flight
 from router.delivery.in_flight import InFlightMessage, MessageState
 from tests.support.delivery import Bench, a_processor
@@ -79,7 +79,7 @@ class World:
             ]
         )
 
-    async def _commit(self, _: Sequence[Receipt]) -> None:
+    async def _commit(self, _: Sequence[PublishAck]) -> None:
         await asyncio.sleep(0)
         if self.random.random() < 0.3:
             raise OSError("away")

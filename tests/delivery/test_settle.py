@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from router.core.message import Effect, Message, Reply
-from router.core.outcome import Commit, Dead, Done, Fault, Outcome, Receipt
+from router.core.outcome import Commit, Dead, Done, Fault, Outcome, PublishAck
 from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.in_flight import InFlight
 from router.delivery.pause_switch import PauseSwitch
@@ -62,8 +62,8 @@ class Settling(FakeConnection):
         self.publisher.accept()
 
     def a_commit(self, fails: Exception | None = None) -> Commit:
-        async def commit(receipts: Sequence[Receipt]) -> None:
-            self.diary.append(f"commit {[receipt.id for receipt in receipts]}")
+        async def commit(publish_acks: Sequence[PublishAck]) -> None:
+            self.diary.append(f"commit {[publish_ack.id for publish_ack in publish_acks]}")
             if fails is not None:
                 raise fails
 

@@ -15,7 +15,7 @@ from router.cli.worker import make_places
 from router.lake.source.broker import read_facts
 from router.lake.source.fetch import read_record_batches
 from router.lake.source.offset import SequenceRange
-from router.lake.source.rows import SCHEMA
+from router.lake.source.rows import MESSAGE_SCHEMA
 from router.sdk import StepResult, Worker
 from router.sdk.samples.extensions.pii_guard import pii_guard
 from tests.support.cli import invoked
@@ -112,7 +112,7 @@ async def until_usage(deployed: Deployed) -> list[dict[str, Any]]:
 def _usage(deployed: Deployed) -> list[dict[str, Any]]:
     options = read_source_options(deployed.settings("lake").nats, "ROUTER_USAGE")
     facts = read_facts(options)
-    batches = read_record_batches(options, SequenceRange(1, facts.head, facts.created), to_arrow_schema(SCHEMA, timezone="UTC"))
+    batches = read_record_batches(options, SequenceRange(1, facts.head, facts.created), to_arrow_schema(MESSAGE_SCHEMA, timezone="UTC"))
     return [json.loads(row["data"]) for batch in batches for row in pa.Table.from_batches([batch]).to_pylist()]
 
 

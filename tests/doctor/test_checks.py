@@ -28,6 +28,13 @@ def test_whatever_is_not_ok_says_what_to_do() -> None:
     assert all(finding.remedy for finding in findings)
 
 
+def test_a_bucket_that_is_no_longer_read_is_named_with_the_command_that_deletes_it() -> None:
+    finding = told("left over", left_over=("ROUTER_STARTS",))
+    assert finding.verdict is Verdict.WARN
+    assert "ROUTER_STARTS" in finding.found
+    assert "nats stream rm KV_ROUTER_STARTS" in finding.remedy
+
+
 def test_a_server_that_is_too_old_fails() -> None:
     assert told("server version", server=a_server(version=(2, 10, 29))).verdict is Verdict.FAIL
 

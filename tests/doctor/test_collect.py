@@ -46,6 +46,17 @@ async def test_what_waits_is_found_with_its_age(nats_url: str, prefix: str) -> N
     assert facts.streams[0].messages == 1
 
 
+async def test_a_bucket_of_the_earlier_version_is_found(prefix: str) -> None:
+    broker = Broker().start()
+    try:
+        connection = await connect({"servers": [broker.url]})
+        await JetStream(connection).ask("STREAM.CREATE.KV_ROUTER_STARTS", {"name": "KV_ROUTER_STARTS", "subjects": ["$KV.ROUTER_STARTS.>"]})
+        await connection.close()
+        assert (await _facts(settings_for(broker.url, prefix), made=False)).left_over == ("ROUTER_STARTS",)
+    finally:
+        broker.remove()
+
+
 async def test_an_ordinary_account_cannot_read_the_sync_mode(nats_url: str, prefix: str) -> None:
     assert (await _facts(settings_for(nats_url, prefix), made=False)).server.sync == SyncMode()
 

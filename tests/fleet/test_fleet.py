@@ -210,7 +210,7 @@ async def test_a_storm_of_crashes_ends_everything_and_says_how_they_ended(ways: 
 
 async def test_a_silent_process_delays_no_scrape_and_is_named(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("router.operations.fleet.fleet.SCRAPE_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(process, "SILENCE_S", 0.3)
+    monkeypatch.setattr(process, "CHILD_SILENCE_S", 0.3)
     async with a_fleet() as (fleet, _):
         stopped = pids(fleet)[1]
         before = await scraped(fleet)

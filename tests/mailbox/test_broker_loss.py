@@ -179,8 +179,8 @@ async def test_a_stream_created_anew_under_a_working_relay_is_noticed(dsn: str, 
     assert {*await place.numbers()} == {*range(1, 33)}
 
 
-async def test_receipts_stand_for_every_published_row(dsn: str, database: Database, place: Place) -> None:
+async def test_publish_acks_stand_for_every_published_row(dsn: str, database: Database, place: Place) -> None:
     await filled(dsn, 40)
     await rounds(database, place)
-    query = "SELECT count(*) FROM outbox_events AS e, outbox_receipts AS r WHERE e.id = ANY(r.outbox_ids)"
+    query = "SELECT count(*) FROM outbox_events AS e, outbox_publish_acks AS r WHERE e.id = ANY(r.outbox_ids)"
     assert await rows(dsn, query) == [(40,)]

@@ -154,7 +154,7 @@ async def test_a_helper_that_fails_leaves_the_relay_alone(dsn: str, broker: Brok
     """Retention that the database refuses, and gauges: each used up the restarts of the whole process."""
     refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$"
     await rows(dsn, refuse)
-    await rows(dsn, "CREATE TRIGGER refuse BEFORE DELETE ON outbox_receipts EXECUTE FUNCTION refuse()")
+    await rows(dsn, "CREATE TRIGGER refuse BEFORE DELETE ON outbox_publish_acks EXECUTE FUNCTION refuse()")
     await rows(dsn, "DROP FUNCTION outbox_unpublished()")
     with captured("info") as lines:
         async with a_service(broker, dsn) as pages:

@@ -6,7 +6,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.delivery import topology
-from router.delivery.advisories import STREAM as ADVISORIES
+from router.delivery.advisories import ADVISORY_STREAM as ADVISORIES
 from router.delivery.api import JetStream
 from router.delivery.topology import Topology
 from router.mailbox.inbox.event import InboxEvent

@@ -11,9 +11,9 @@ from router.config import Settings
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.connection import connect
 from router.delivery.stream_reader import StreamReader
-from router.mailbox.outbox.broker_loss import NEWEST, ReceiptRow, read_stream_snapshot, reset_rows
-from router.mailbox.outbox.integrity_scan import AGAIN_S, TOP, IntegrityScan
-from router.mailbox.outbox.missing import AT_ONCE, FEW, GAP, stretches
+from router.mailbox.outbox.broker_loss import SELECT_NEWEST, PublishAckRow, read_stream_snapshot, reset_rows
+from router.mailbox.outbox.integrity_scan import NEWEST_FIRST, SCAN_RETRY_S, IntegrityScan
+from router.mailbox.outbox.missing import GAP, MAX_CONCURRENT_READS, MAX_SINGLE_READS, stretches
 from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker
@@ -58,7 +58,7 @@ async def other_messages(place: Place, count: int) -> None:
 async def test_events_far_apart_cost_no_reading_of_what_stands_between(
     dsn: str, database: Database, place: Place, heads: list[int]
 ) -> None:
-    """Two receipts and 20 000 messages of others between them: two requests, not 20 002 heads."""
+    """Two ack rows and 20 000 messages of others between them: two requests, not 20 002 heads."""
     await added(dsn, an_event())
     await rounds(database, place)
     await other_messages(place, 20_000)
@@ -73,17 +73,17 @@ async def test_events_far_apart_cost_no_reading_of_what_stands_between(
 async def test_events_close_together_are_read_over_strangers_that_are_few(
     dsn: str, database: Database, place: Place, heads: list[int]
 ) -> None:
-    for _ in range(FEW):
+    for _ in range(MAX_SINGLE_READS):
         await added(dsn, an_event())
         await rounds(database, place)
         await other_messages(place, 2)
     scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail)
     scrub.restart()
     await scrub.step()
-    assert (scrub.read, sum(heads)) == (FEW, 3 * FEW - 2)
+    assert (scrub.read, sum(heads)) == (MAX_SINGLE_READS, 3 * MAX_SINGLE_READS - 2)
 
 
-@pytest.mark.parametrize(("far", "count"), [(0, FEW), (GAP + 1, 3)], ids=["close", "far apart"])
+@pytest.mark.parametrize(("far", "count"), [(0, MAX_SINGLE_READS), (GAP + 1, 3)], ids=["close", "far apart"])
 async def test_what_is_gone_is_published_again(dsn: str, database: Database, place: Place, far: int, count: int) -> None:
     for _ in range(count):
         await added(dsn, an_event())
@@ -99,14 +99,14 @@ async def test_what_is_gone_is_published_again(dsn: str, database: Database, pla
 
 
 def test_a_stretch_ends_at_a_gap_and_is_read_if_it_is_long_enough() -> None:
-    close, one_less = range(100, 100 + FEW), range(5000, 5000 + FEW - 1)
-    as_far_as_may_be = range(9000, 9000 + (GAP + 1) * FEW, GAP + 1)
-    too_far = range(20_000, 20_000 + (GAP + 2) * FEW, GAP + 2)
-    assert stretches([*too_far, *close, *one_less, *as_far_as_may_be]) == [(100, 99 + FEW), (9000, as_far_as_may_be[-1])]
+    close, one_less = range(100, 100 + MAX_SINGLE_READS), range(5000, 5000 + MAX_SINGLE_READS - 1)
+    as_far_as_may_be = range(9000, 9000 + (GAP + 1) * MAX_SINGLE_READS, GAP + 1)
+    too_far = range(20_000, 20_000 + (GAP + 2) * MAX_SINGLE_READS, GAP + 2)
+    assert stretches([*too_far, *close, *one_less, *as_far_as_may_be]) == [(100, 99 + MAX_SINGLE_READS), (9000, as_far_as_may_be[-1])]
 
 
 async def test_a_step_looks_for_no_more_than_a_thousand_events(dsn: str, database: Database, place: Place) -> None:
-    """Bounded, too, in what is its own: a page of full receipts is twenty times as much."""
+    """Bounded, too, in what is its own: a page of full ack rows is twenty times as much."""
     await filled(dsn, 2500)
     await rounds(database, place)
     scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail)
@@ -118,7 +118,7 @@ async def test_a_step_looks_for_no_more_than_a_thousand_events(dsn: str, databas
     assert read == [500, 1500, 2500, 2500]
 
 
-async def test_it_reads_every_receipt_once_and_rests_nine_times_as_long_as_it_works(dsn: str, database: Database, place: Place) -> None:
+async def test_it_reads_every_publish_ack_once_and_rests_nine_times_as_long_as_it_works(dsn: str, database: Database, place: Place) -> None:
     await filled(dsn, 210)
     await rounds(database, place, of=config(page=10))
     ticks, rests = itertools.count(), list[float]()
@@ -141,11 +141,11 @@ async def test_what_another_has_taken_back_is_left_alone(dsn: str, database: Dat
     await rounds(database, place)
     standing = await read_stream_snapshot(place.jetstream, STREAM)
     async with database.transaction() as session:
-        (receipt,) = await session.fetch(NEWEST, (STREAM, *TOP, 1), make=ReceiptRow)
-        assert await reset_rows(session, standing, receipt, set(receipt.sequences)) == 3
+        (ack_row,) = await session.fetch(SELECT_NEWEST, (STREAM, *NEWEST_FIRST, 1), make=PublishAckRow)
+        assert await reset_rows(session, standing, ack_row, set(ack_row.sequences)) == 3
     await rounds(database, place)
     async with database.transaction() as session:
-        assert await reset_rows(session, standing, receipt, set(receipt.sequences)) == 0
+        assert await reset_rows(session, standing, ack_row, set(ack_row.sequences)) == 0
 
 
 async def test_begun_again_meanwhile_it_starts_from_the_newest(dsn: str, database: Database, place: Place) -> None:
@@ -183,7 +183,7 @@ async def test_a_relay_that_may_not_read_publishes_and_says_so_once(dsn: str, da
 
 
 async def _publishes_while_the_scrub_fails(dsn: str, database: Database, place: Place) -> None:
-    await filled(dsn, AT_ONCE + FEW)
+    await filled(dsn, MAX_CONCURRENT_READS + MAX_SINGLE_READS)
     await rounds(database, place)
     rests, heard = list[float](), len(place.connection.callbacks)
 
@@ -197,4 +197,4 @@ async def _publishes_while_the_scrub_fails(dsn: str, database: Database, place: 
         await filled(dsn, 5)
         await all_published(dsn)
         assert relay.trouble is None
-    assert (set(rests), len(place.connection.callbacks)) == ({AGAIN_S}, heard), "a reader that was refused left something behind"
+    assert (set(rests), len(place.connection.callbacks)) == ({SCAN_RETRY_S}, heard), "a reader that was refused left something behind"

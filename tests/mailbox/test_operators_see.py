@@ -50,7 +50,7 @@ class Lines:
 def drifts(monkeypatch: pytest.MonkeyPatch) -> Lines:
     lines = Lines()
     monkeypatch.setattr(drift, "log", lines)
-    monkeypatch.setattr(drift, "EVERY_S", 0.05)
+    monkeypatch.setattr(drift, "DRIFT_EVERY_S", 0.05)
     return lines
 
 

@@ -23,7 +23,7 @@ async def test_a_row_is_one_publish_and_a_round_one_transaction(dsn: str, databa
     published = tap.published((EVENTS,))
     assert published[EVENTS] == COUNT
     assert published.total() - COUNT <= 10
-    assert await _transactions(dsn) - before <= 3  # what wrote: the claim, the receipts
+    assert await _transactions(dsn) - before <= 3  # what wrote: the claim, the publish acks
     assert tap.bytes((EVENTS,))[EVENTS] / COUNT <= 400
     assert tap.writes <= COUNT / 10
 

@@ -97,10 +97,10 @@ async def test_a_row_that_the_database_cannot_tell_is_found_and_parked(
     dsn: str, database: Database, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As text a payload may have more than a gigabyte: then the whole page was refused, at each start again. Here a division does it."""
-    broken = paging.FIND.replace(
+    broken = paging.SELECT_PAGE.replace(
         "payload::text", "(CASE WHEN payload ? 'boom' THEN (1 / (event_version - 1))::text ELSE payload::text END)"
     )
-    monkeypatch.setattr(paging, "FIND", broken)
+    monkeypatch.setattr(paging, "SELECT_PAGE", broken)
     await added(
         dsn, *(an_event(f"o-{number}") for number in range(5)), poison := an_event("p", {"boom": 1}), an_event("p"), an_event("last")
     )

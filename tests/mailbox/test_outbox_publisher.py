@@ -99,7 +99,7 @@ async def test_without_atomic_batches_the_order_of_each_aggregate_holds(dsn: str
 
 
 async def test_a_batch_that_holds_a_known_id_is_stored_one_by_one_and_nothing_twice(dsn: str, database: Database, place: Place) -> None:
-    """What a crash between receipt and commit leaves: the stream knows the ids (SD-14)."""
+    """What a crash between publish ack and commit leaves: the stream knows the ids (SD-14)."""
     await filled(dsn, 300)
     await rounds(database, place)
     await rows(dsn, "UPDATE outbox_events SET published_at = NULL WHERE (payload->>'n')::int > 100")
@@ -242,7 +242,7 @@ async def test_lanes_of_one_transaction_are_no_other_transactions(dsn: str, data
     await filled(dsn, 200)
     async with database.transaction() as one, database.transaction() as two, database.transaction() as three:
         first, second, third = PostgresOutboxAdapter(one), PostgresOutboxAdapter(two), PostgresOutboxAdapter(three)
-        assert [await first.claim_lanes(4), await second.claim_lanes(4), await third.claim_lanes(4)] == [4, 4, 0]
+        assert [await first.claim_partitions(4), await second.claim_partitions(4), await third.claim_partitions(4)] == [4, 4, 0]
         mine, others = await first.find_unpublished(), await second.find_unpublished()
         assert len(mine) + len(others) == 200
         assert not {event.aggregate_id for event in mine} & {event.aggregate_id for event in others}
@@ -251,7 +251,7 @@ async def test_lanes_of_one_transaction_are_no_other_transactions(dsn: str, data
 
 async def test_one_relay_that_takes_half_of_the_lanes_serves_all_of_them_in_turn(dsn: str, database: Database, place: Place) -> None:
     await filled(dsn, 200)
-    async with a_relay(database, place, lanes=4):
+    async with a_relay(database, place, partitions=4):
         await all_published(dsn)
     assert order_violations(await place.events()) == 0
 
@@ -259,7 +259,7 @@ async def test_one_relay_that_takes_half_of_the_lanes_serves_all_of_them_in_turn
 @pytest.mark.both_majors
 async def test_two_relays_share_and_keep_the_order_of_each_aggregate(dsn: str, database: Database, place: Place) -> None:
     await filled(dsn, 4000)
-    async with a_relay(database, place, lanes=4, round=200) as one, a_relay(database, place, lanes=4, round=200) as two:
+    async with a_relay(database, place, partitions=4, round=200) as one, a_relay(database, place, partitions=4, round=200) as two:
         await all_published(dsn)
     assert one.totals.published + two.totals.published == 4000
     assert min(one.totals.published, two.totals.published) > 0

@@ -1,7 +1,7 @@
 import pytest
 
-from router.mailbox.outbox.page import FIND, FIRST, MOST, PAGE_BYTES
-from router.mailbox.outbox.repository import LANES, MARK, PostgresOutboxAdapter
+from router.mailbox.outbox.page import MAX_PAYLOAD_BYTES_READ, PAGE_BYTES, PAGE_START, SELECT_PAGE
+from router.mailbox.outbox.repository import MARK, PARTITIONS, PostgresOutboxAdapter
 from router.mailbox.postgres import Database
 from tests.support.mailbox import added, an_event, filled, row
 from tests.support.postgres import rows
@@ -13,8 +13,17 @@ async def test_the_first_page_of_a_table_without_statistics_is_read_by_the_index
     """Else all of it is read and sorted for five hundred rows, whenever a service has just committed many."""
     await filled(dsn, 5000)
     async with database.transaction() as session:
-        asked = (FIRST[0], *FIRST, list(range(LANES)), 500, MOST, PAGE_BYTES, MOST, MOST)
-        plan = "\n".join(await session.fetch(f"EXPLAIN {FIND}", asked, make=str))
+        asked = (
+            PAGE_START[0],
+            *PAGE_START,
+            list(range(PARTITIONS)),
+            500,
+            MAX_PAYLOAD_BYTES_READ,
+            PAGE_BYTES,
+            MAX_PAYLOAD_BYTES_READ,
+            MAX_PAYLOAD_BYTES_READ,
+        )
+        plan = "\n".join(await session.fetch(f"EXPLAIN {SELECT_PAGE}", asked, make=str))
     assert "Index Scan using idx_outbox_unpublished" in plan, plan
     assert "Incremental Sort" in plan, plan
 
@@ -25,8 +34,17 @@ async def test_aggregates_that_wait_are_looked_up_and_not_compared_one_by_one(ds
     await rows(dsn, "INSERT INTO outbox_relay_state SELECT id, aggregate_type, aggregate_id, 1, now(), now() FROM outbox_events")
     async with database.transaction() as session:
         await session.execute("SET LOCAL work_mem = '64kB'")
-        asked = (FIRST[0], *FIRST, list(range(LANES)), 500, MOST, PAGE_BYTES, MOST, MOST)
-        plan = "\n".join(await session.fetch(f"EXPLAIN {FIND}", asked, make=str))
+        asked = (
+            PAGE_START[0],
+            *PAGE_START,
+            list(range(PARTITIONS)),
+            500,
+            MAX_PAYLOAD_BYTES_READ,
+            PAGE_BYTES,
+            MAX_PAYLOAD_BYTES_READ,
+            MAX_PAYLOAD_BYTES_READ,
+        )
+        plan = "\n".join(await session.fetch(f"EXPLAIN {SELECT_PAGE}", asked, make=str))
     assert "Index Scan using idx_outbox_relay_aggregate" in plan, plan
     assert "SubPlan" not in plan, plan
 

@@ -10,7 +10,7 @@ from tests.support.postgres import rows
 
 pytestmark = pytest.mark.both_majors
 
-AT_ONCE = OutboxRetentionRules(keep=0.0, receipts=1, pause=0.0)
+AT_ONCE = OutboxRetentionRules(keep=0.0, ack_rows=1, pause=0.0)
 
 
 @pytest.fixture
@@ -20,11 +20,11 @@ async def place(broker: Broker) -> AsyncIterator[Place]:
 
 
 async def left(dsn: str) -> tuple[object, ...]:
-    (found,) = await rows(dsn, "SELECT (SELECT count(*) FROM outbox_events), (SELECT count(*) FROM outbox_receipts)")
+    (found,) = await rows(dsn, "SELECT (SELECT count(*) FROM outbox_events), (SELECT count(*) FROM outbox_publish_acks)")
     return found
 
 
-async def test_published_rows_leave_with_their_receipts_a_handful_at_a_time(dsn: str, database: Database, place: Place) -> None:
+async def test_published_rows_leave_with_their_publish_acks_a_handful_at_a_time(dsn: str, database: Database, place: Place) -> None:
     await filled(dsn, 1200)
     await rounds(database, place, of=config(page=500))
     assert await left(dsn) == (1200, 3)

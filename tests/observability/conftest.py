@@ -18,7 +18,7 @@ def live(tmp_path_factory: pytest.TempPathFactory, postgres_of: Callable[[int], 
     broker = Broker().start()
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(depth, "EVERY_S", 0.05)
+            patch.setattr(depth, "DEPTH_EVERY_S", 0.05)
             yield asyncio.run(_everything(broker.url, postgres_of(18), tmp_path_factory.mktemp("live")))
     finally:
         broker.remove()

@@ -3,7 +3,7 @@
 import pytest
 
 from router.routing.policy import NO_STATES, Averages
-from router.routing.policy.averages import DEAREST, LONGEST_MS
+from router.routing.policy.averages import MAX_COST, MAX_LATENCY_MS
 
 
 def observe(averages: Averages, tenant: str = "acme", provider: str = "openai", **given: object) -> None:
@@ -41,7 +41,7 @@ def test_the_first_figure_is_clipped_and_an_average_of_nothing_moves() -> None:
     observe(averages, latency_ms=1 << 62, cost=1e300)
     state = averages.states_of("acme").get("openai")
     assert state is not None
-    assert (state.latency_ms, state.cost) == (LONGEST_MS, pytest.approx(0.1 * DEAREST))
+    assert (state.latency_ms, state.cost) == (MAX_LATENCY_MS, pytest.approx(0.1 * MAX_COST))
 
 
 def test_only_a_success_says_what_the_next_will_take() -> None:

@@ -19,7 +19,7 @@ from router.routing.policy.conditions import (
     compile_condition,
 )
 from router.routing.policy.fields import Problems
-from router.routing.policy.parse import LARGEST
+from router.routing.policy.parse import MAX_POLICY_BYTES
 from router.routing.policy.sections import LARGEST_CONFIG, MOST_CONDITIONS, MOST_FALLBACKS, MOST_PAUSES, MOST_PROVIDERS, MOST_USES
 from tests.support.policy import a_policy, a_provider, a_request
 
@@ -57,7 +57,7 @@ BOUNDS: dict[str, tuple[int, Callable[[int], Any]]] = {
     "steps of a path": (MOST_STEPS, lambda n: load(fallbacks=[a_rule(when={".".join(["context", *"a" * n]): 1})])),
     "pauses": (MOST_PAUSES, lambda n: load(fallbacks=[a_rule(backoff=[1] * n)])),
     "config of an extension": (LARGEST_CONFIG - 8, lambda n: load(pre=[{"id": "e", "config": {"x": "y" * n}}])),
-    "bytes": (LARGEST - 59, lambda n: load(metadata={"x": "y" * n})),
+    "bytes": (MAX_POLICY_BYTES - 59, lambda n: load(metadata={"x": "y" * n})),
 }
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from router.routing.policy.draw import LINE, cumulative_weights, weighted_hash
+from router.routing.policy.draw import DRAW_RANGE, cumulative_weights, weighted_hash
 from tests.support.policy import a_policy, a_provider, a_request, decide
 
 CHI_SQUARE_999_2 = 13.8  # two degrees of freedom, one chance in a thousand; the keys are fixed, so this never flickers
@@ -24,7 +24,7 @@ def test_shares_are_those_of_the_weights(key: str, weights: tuple[float, ...]) -
 
 
 def test_bounds_cut_the_line_exactly() -> None:
-    assert cumulative_weights((1, 1)) == (LINE // 2,)
+    assert cumulative_weights((1, 1)) == (DRAW_RANGE // 2,)
     assert cumulative_weights((0.1, 0.2, 0.3))[0] == cumulative_weights((0.1, 0.5))[0]
     assert cumulative_weights((5,)) == ()
 
@@ -40,7 +40,7 @@ def test_version_tenant_and_key_each_move_the_point() -> None:
 
 
 def test_half_a_surrogate_pair_is_drawn_too() -> None:
-    assert 0 <= weighted_hash(1, "acme", "\ud800") < LINE
+    assert 0 <= weighted_hash(1, "acme", "\ud800") < DRAW_RANGE
 
 
 def test_two_processes_with_different_hash_seeds_decide_alike() -> None:

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from router.core.errors import Poison
-from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, Receipt, Retry
+from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, PublishAck, Retry
 from router.core.signatures import HandlerMisused
 from router.runtime.adapter import Context, Outgoing
 from router.runtime.envelope import Envelope
@@ -42,7 +42,7 @@ def test_a_new_message_is_applied_and_its_messages_are_to_be_stored_before_the_a
     assert bench.times("k-1") == 1
 
 
-def test_a_redelivery_of_what_was_applied_sends_what_has_no_receipt_and_applies_nothing(bench: Bench) -> None:
+def test_a_redelivery_of_what_was_applied_sends_what_has_no_publish_ack_and_applies_nothing(bench: Bench) -> None:
     """MF-4, MF-6."""
     (first,) = bench.batch.handle([a_message(1)])
     (again,) = bench.reopen().batch.handle([a_message(1, deliveries=2)])
@@ -53,7 +53,7 @@ def test_a_redelivery_of_what_was_applied_sends_what_has_no_receipt_and_applies_
 def test_a_redelivery_of_what_was_sent_is_only_acknowledged(bench: Bench) -> None:
     """MF-6."""
     (first,) = bench.batch.handle([a_message(1)])
-    bench.receipts.note([Receipt(ids_of(first)[0], "MESHFORGE_EVENTS", 9, False)])
+    bench.publish_acks.note([PublishAck(ids_of(first)[0], "MESHFORGE_EVENTS", 9, False)])
     bench.batch.handle([a_message(2)])  # takes the mark along
     assert bench.rows("SELECT stored_stream, stored_seq FROM outgoing WHERE place = 1") == [("MESHFORGE_EVENTS", 9)]
     (again,) = bench.batch.handle([a_message(1, deliveries=2)])

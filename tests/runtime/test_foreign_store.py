@@ -9,7 +9,7 @@ import pytest
 
 from router.core.errors import Misconfigured
 from router.core.outcome import Dead, Done
-from router.runtime.state import MOST_OF_A_NAME, MOST_OF_A_VALUE
+from router.runtime.state import MAX_STATE_NAME, MAX_STATE_VALUE_BYTES
 from router.runtime.verify import verify
 from router.sdk.agent import Context, Envelope, Outgoing
 from router.sdk.samples.agents.ledger import Ledger
@@ -126,7 +126,7 @@ class Hoarder:
 
 def test_a_state_beyond_its_bounds_is_refused_with_its_message_alone(tmp_path: Path) -> None:
     """SQLite refuses a gigabyte, and the agent ended with it, at each start."""
-    sizes = ((MOST_OF_A_NAME + 1, 1), (0, 1), (1, MOST_OF_A_VALUE), (MOST_OF_A_NAME, 1))
+    sizes = ((MAX_STATE_NAME + 1, 1), (0, 1), (1, MAX_STATE_VALUE_BYTES), (MAX_STATE_NAME, 1))
     with a_bench(tmp_path / "h.db", Hoarder()) as bench:
         outcomes = bench.batch.handle([a_message(n, name=name, value=value) for n, (name, value) in enumerate(sizes)])
         assert [type(one) for one in outcomes] == [Dead, Dead, Dead, Done]

@@ -72,12 +72,12 @@ def test_what_is_deleted_is_gone(bench: Bench) -> None:
 
 
 def test_a_large_value_stays_in_the_file(bench: Bench) -> None:
-    write(bench, "a", b"1" * (store_module.HOT_BYTES + 1))
+    write(bench, "a", b"1" * (store_module.MAX_HOT_BYTES + 1))
     assert len(reads(bench, "a")) == len(reads(bench, "a")) == 1
 
 
 def test_only_the_newest_are_at_hand(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "HOT", 2)
+    monkeypatch.setattr(store_module, "MAX_HOT_VALUES", 2)
     bench.reopen()
     for name in ("a", "b", "c"):
         write(bench, name, b"1")
@@ -85,7 +85,7 @@ def test_only_the_newest_are_at_hand(bench: Bench, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_one_commit_writes_beyond_the_room_is_read_from_the_file(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "HOT", 2)
+    monkeypatch.setattr(store_module, "MAX_HOT_VALUES", 2)
     bench.reopen()
     written = [(name, b"1") for name in ("a", "b", "c", "d")]
     with bench.store.transaction():

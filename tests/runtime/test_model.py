@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from router.core.outcome import Done, Outcome, Receipt
+from router.core.outcome import Done, Outcome, PublishAck
 from router.runtime import batch as batch_module
 from tests.support.agents import BATCH_POINTS, Bench, a_message
 
@@ -83,7 +83,7 @@ class AgentMachine(RuleBasedStateMachine):
             self.bench.batch.resume(row)
         after = (0, -1)
         while page := self.bench.store.list_unsent(*after):
-            self.bench.receipts.expect(page)
+            self.bench.publish_acks.expect(page)
             for one in page:
                 self._store(one.id)
             self._write_down()
@@ -137,11 +137,11 @@ class AgentMachine(RuleBasedStateMachine):
         if message_id not in self.window:
             self.window.add(message_id)
             self.stream[message_id] += 1
-        self.bench.receipts.note([Receipt(message_id, "MESHFORGE_EVENTS", len(self.stream), False)])
+        self.bench.publish_acks.note([PublishAck(message_id, "MESHFORGE_EVENTS", len(self.stream), False)])
 
     def _write_down(self) -> None:
         with self.bench.store.transaction():
-            self.bench.store.mark(self.bench.receipts.take())
+            self.bench.store.mark(self.bench.publish_acks.take())
 
     @staticmethod
     def _die_at(wanted: str) -> object:

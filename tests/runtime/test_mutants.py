@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from router.core.errors import Misconfigured
-from router.core.outcome import Dead, Done, Fault, Outcome, Receipt
+from router.core.outcome import Dead, Done, Fault, Outcome, PublishAck
 from router.delivery.settle import Settler
 from router.runtime import batch as batch_module
 from router.runtime import database, outbound, schema
@@ -25,7 +25,7 @@ from router.runtime.store import Store
 from tests.support.agents import BATCH_POINTS, Bench, a_bench, a_message
 from tests.support.delivery import a_processor
 
-SENT_POINTS = ("before_store", "after_store", "after_receipt", "after_stamp")
+SENT_POINTS = ("before_publish", "after_publish", "after_commit", "after_ack")
 
 
 class Killed(BaseException):
@@ -63,12 +63,12 @@ def _life(bench: Bench, stream: Counter[str], acknowledged: set[int], sequences:
         try:
             outcomes = bench.batch.handle([a_message(sequence) for sequence in sequences])
             for sequence, outcome in zip(sequences, outcomes, strict=True):
-                dies("before_store")
+                dies("before_publish")
                 _publish(bench, stream, outcome)
-                dies("after_store")
-                dies("after_receipt")
+                dies("after_publish")
+                dies("after_commit")
                 acknowledged.add(sequence)
-                dies("after_stamp")
+                dies("after_ack")
         except Killed:
             pass
 
@@ -84,7 +84,7 @@ def _publish(bench: Bench, stream: Counter[str], outcome: Outcome) -> None:
     if isinstance(outcome, Done):
         for effect in outcome.effects:
             stream[effect.id] = 1
-            bench.receipts.note([Receipt(effect.id, "MESHFORGE_EVENTS", 1, False)])
+            bench.publish_acks.note([PublishAck(effect.id, "MESHFORGE_EVENTS", 1, False)])
 
 
 def _failures(path: Path) -> list[str]:

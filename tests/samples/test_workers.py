@@ -66,6 +66,8 @@ async def test_what_is_stored_is_shown(nats_url: str, capsys: pytest.CaptureFixt
 
 
 async def test_a_worker_of_ones_own_process_takes_what_is_not_too_urgent(nats_url: str, prefix: str) -> None:
+    assert "router.run(router.Worker(" in FILES["gpu.py"]
+    assert "`python gpu.py`" in PAGE
     gpu = import_module("gpu")
     async with a_work_place(nats_url, prefix) as place, at_work(place.worker(gpu.answer, accepts=gpu.not_too_urgent)):
         await place.push(a_body("a-1", job={"type": "chat", "payload": "hello"}))

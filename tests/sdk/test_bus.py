@@ -43,6 +43,7 @@ class _Locked(SqliteProcessed):
 async def test_the_page_shows_what_runs(nats_url: str, tmp_path: Path) -> None:
     """Run twice, as a person would: the event is the same message, and the row is there once."""
     (text,) = re.findall(r"```python\n(# loops.py\n.*?)```", README.read_text(), re.DOTALL)
+    assert re.search(r"^python loops\.py ", README.read_text(), re.MULTILINE), "the command that runs it"
     file = tmp_path / "loops.py"
     file.write_text(text.replace("nats://127.0.0.1:4222", nats_url))
     environ = surroundings({"PYTHONPATH": str(README.parent)})

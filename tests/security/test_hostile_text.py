@@ -52,7 +52,7 @@ async def test_a_policy_record_whose_key_is_slashes_stops_no_router(nc: Client, 
     with captured("info") as lines:
         async with a_router(settings) as router, store_of(settings) as store:
             await nc.publish(f"$KV.{settings.buckets.policies.name}.acme.hostile", record_bytes(hostile))
-            await store.put("acme", "after", a_policy_of("q"), replaces=None, author="x")
+            await store.put("acme", "after", a_policy_of("q"), replaces=0, author="x")
             body = json.dumps({**a_request_body(), "policy_id": "after"}).encode()
 
             async def is_in_force() -> bool:

@@ -22,6 +22,7 @@ from router.delivery.answers import Answers, ReplyRules
 from router.delivery.buckets.directory import Document, read_documents
 from router.delivery.connection import head_of
 from router.delivery.frame_parser import parse_head
+from router.delivery.request_server import ReplyAddresses
 from router.mailbox.entities import EventSubject
 from router.operations.admin import RequestGuard, ServiceError
 from router.operations.admin.request_fields import RequestFields
@@ -97,7 +98,7 @@ def _is_scoped(value: str) -> bool:
 
 def _may_reach(address: str) -> bool:
     answers = SimpleNamespace(_rules=ReplyRules())
-    return Answers._may_reach(answers, address) or RequestGuard().may_reach(address)  # type: ignore[arg-type]
+    return Answers._may_reach(answers, address) or ReplyAddresses().may_reach(address)  # type: ignore[arg-type]
 
 
 def _replayed(value: str) -> bool:

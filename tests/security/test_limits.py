@@ -34,9 +34,9 @@ from router.operations.deadletters.export import as_full_fields
 from router.operations.deadletters.parse import parse
 from router.routing.decide.read import read as read_decide
 from router.routing.extensions import load_entry
-from router.routing.extensions.parse import LARGEST as MAX_ENTRY_BYTES
+from router.routing.extensions.parse import MAX_ENTRY_BYTES
 from router.routing.policy import load_policy
-from router.routing.policy.parse import LARGEST as MAX_POLICY_BYTES
+from router.routing.policy.parse import MAX_POLICY_BYTES
 from router.runtime.envelope import read_envelope as read_agent_envelope
 from router.services.extension_store import read_registered
 from router.services.policy_check import check_policy

@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.delivery.api import JetStream
-from router.delivery.batching_publisher import FEW
+from router.delivery.batching_publisher import MIN_BATCH
 from router.runtime.envelope import derive_ids
 from tests.support.agents import an_agent, applied_in, feed, is_empty, said, unsent_in
 from tests.support.broker import Broker
@@ -64,7 +64,7 @@ async def _streams(url: str, store: Path) -> None:
 
 
 async def test_an_id_that_stands_there_refuses_its_batch_and_is_not_stored_again(broker: Broker, nc: Client, tmp_path: Path) -> None:
-    """MF-7: 10201; an earlier life's message whose receipt was lost."""
+    """MF-7: 10201; an earlier life's message whose publish ack was lost."""
     store = tmp_path / "w.db"
     await _streams(broker.url, store)
     known, _ = derive_ids("outgoing", "witness", KNOWN, "0")
@@ -76,7 +76,7 @@ async def test_an_id_that_stands_there_refuses_its_batch_and_is_not_stored_again
         async with an_agent(broker.url, store):
             await _all_once(jetstream, store)
         await nc.flush()
-        assert len(published) >= MANY + FEW  # a batch, and then one by one what was in it
+        assert len(published) >= MANY + MIN_BATCH  # a batch, and then one by one what was in it
 
 
 async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_stored(nc: Client, broker: Broker, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_
             assert MANY - commands["state"]["messages"] <= 40
             await _with_limit(jetstream, -1)
             await _all_once(jetstream, store)
-            assert await _batched(jetstream) >= FEW
+            assert await _batched(jetstream) >= MIN_BATCH
             assert (agent.stats.applied, agent.stats.retried, agent.stats.dead) == (MANY, 0, 0)
 
 

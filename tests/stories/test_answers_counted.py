@@ -6,9 +6,10 @@ import orjson
 import pytest
 from nats.aio.client import Client
 
+from router.app import reply_addresses
 from router.core.message import Message
 from router.core.outcome import Outcome
-from router.services import consumer_metrics, refused_addresses
+from router.services import consumer_metrics
 from tests.support.service import a_router, settings_for
 from tests.support.stories import Inboxes, a_request, ask, decide_through, is_settled, letters, metric
 from tests.support.waiting import until
@@ -80,7 +81,7 @@ async def test_a_refused_reply_address_is_counted_once_and_told(
     """With two routers, both of which hear the request, and one of which decides it."""
     settings = settings_for(nats_url, prefix)
     lines = Lines()
-    monkeypatch.setattr(refused_addresses, "log", lines)
+    monkeypatch.setattr(reply_addresses, "log", lines)
     async with a_router(settings) as one, a_router(settings) as other:
         headers = {"Reply-To": "$JS.API.STREAM.PURGE.X" + "x" * 1_000}
         await nc.publish(settings.decide.subject, a_request("away"), headers=headers)

@@ -10,7 +10,7 @@ from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import SILENCE_S, Inboxes, a_request, ask, is_ready, is_settled, letters, make_topology, marks, metric, page
 from tests.support.waiting import until
 
-FAST = {"evidence__timeout_ms": 300, "evidence__retry_ms": 50, "decide__ack_wait_ms": 400}
+FAST = {"effects__publish_timeout_ms": 300, "effects__retry_ms": 50, "decide__ack_wait_ms": 400}
 
 
 def _settings(nats_url: str, prefix: str, **more: object) -> Settings:

@@ -56,8 +56,8 @@ async def _load(nc: Client, settings: Settings, inboxes: Inboxes, acked: set[int
         n += 1
         headers = {"Nats-Msg-Id": f"m-{n}", "Reply-To": inboxes.of(n)}
         with contextlib.suppress(nats.errors.Error, APIError, OSError):
-            receipt = await js.publish(settings.decide.subject, a_request(n), headers=headers)
-            acked.add(receipt.seq)
+            publish_ack = await js.publish(settings.decide.subject, a_request(n), headers=headers)
+            acked.add(publish_ack.seq)
         await asyncio.sleep(0)
 
 

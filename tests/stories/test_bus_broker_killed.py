@@ -17,7 +17,7 @@ SHARE = 100
 
 @pytest.mark.slow  # five servers are killed and started
 async def test_nothing_that_was_acknowledged_is_lost_and_nothing_is_done_twice(broker: Broker, tmp_path: Path) -> None:
-    """T10, SR-22, SR-23: a publication without a receipt is made again, and is the same message."""
+    """T10, SR-22, SR-23: a publication without a publish ack is made again, and is the same message."""
     counts: Counter[str] = Counter()
     async with a_bus(broker.url, "sr") as bus:
         async with consuming(bus, lambda one: counts.update([one.message_id]), store=tmp_path / "keys.db", options=MORTAL):

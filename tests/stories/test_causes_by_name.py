@@ -20,6 +20,13 @@ COMMANDS = [
     pytest.param(["policy", "list"], id="policy"),
     pytest.param(["assignments", "show", "unknown"], id="assignments"),
     pytest.param(["bus", "topology"], id="bus"),
+    pytest.param(["request", "r-1", "--tenant", "acme"], id="request"),
+]
+ROUTER_CALLS = [
+    pytest.param(["extension", "health"], "no router listens on", id="extension health"),
+    pytest.param(["decide", "--tenant", "acme", "--type", "chat", "--payload", "hello"], "no subscriber on", id="decide"),
+    pytest.param(["provider", "invoke", "echo", "--tenant", "acme", "--prompt", "hello"], "no subscriber on", id="provider"),
+    pytest.param(["decisions", "explain", "r-1", "--tenant", "acme"], "no router answered", id="decisions"),
 ]
 TALKERS = [
     pytest.param(["decide", "--tenant", "acme", "--type", "chat", "--payload", "hello"], "beamline.router.v1.decide", id="decide"),
@@ -75,6 +82,13 @@ def test_a_command_to_an_agent_names_it_too_and_where_jetstream_runs_what_makes_
     said = words_of(["agent", "send", "evt.nobody.takes.this"], nats_url)
     assert "no stream takes evt.nobody.takes.this" in said
     assert "an agent makes its own when it starts" in said
+
+
+@pytest.mark.parametrize(("arguments", "absence"), ROUTER_CALLS)
+def test_a_router_that_cannot_run_there_is_named_with_the_reason(without_jetstream: str, arguments: list[str], absence: str) -> None:
+    said = words_of(arguments, without_jetstream)
+    assert absence in said
+    assert "JetStream does not run on this server: add `jetstream {}`" in said
 
 
 @pytest.mark.parametrize("arguments", COMMANDS)

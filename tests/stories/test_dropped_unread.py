@@ -13,7 +13,7 @@ from tests.support.waiting import until
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topology_monitor, "EVERY_S", 0.05)
+    monkeypatch.setattr(topology_monitor, "TOPOLOGY_EVERY_S", 0.05)
 
 
 async def test_requests_that_are_pushed_out_of_a_full_stream_are_counted_logged_and_alarmed(nc: Client, nats_url: str, prefix: str) -> None:

@@ -129,7 +129,9 @@ async def test_a_flood_of_what_fails_is_answered_when_its_letters_find_no_room(n
             await inboxes.publish(nc, settings, number, BAD + b"%d" % number)
         await until(lambda: len(inboxes) == MANY - SHARE)
         assert all(b"invalid_request" in heard[0] for heard in inboxes.heard.values())
-        skipped = await metric(router.ready.http, "router_storage_refused_total", consumer=settings.decide.durable, what="letter_given_up")
+        skipped = await metric(
+            router.ready.http, "router_storage_refused_total", consumer=settings.decide.durable, what="dead_letter_omitted"
+        )
         assert skipped == MANY - SHARE
         assert (await ask(nc, settings, a_request("good")))["ok"]
 
@@ -162,7 +164,7 @@ async def _stored(nc: Client, stream: str, count: int) -> bool:
 
 async def test_a_full_usage_stream_stops_only_what_is_metered(nc: Client, nats_url: str, prefix: str) -> None:
     """Results beyond the bound are sent back without spending an attempt; not one is lost."""
-    settings = _settings(nats_url, prefix, streams__usage__max_bytes=300, evidence__full_retry_ms=50)
+    settings = _settings(nats_url, prefix, streams__usage__max_bytes=300, effects__full_retry_ms=50)
     async with a_router(settings) as router:
         for number in range(MANY):
             await report(nc, settings, a_result(number))
@@ -201,7 +203,7 @@ async def test_a_tenant_that_fills_the_dead_letters_keeps_no_payloads_and_then_n
         await ask(nc, settings, _bad("acme"))
         assert "message" not in (await letters(nc, settings))[-1]
         assert await metric(router.ready.http, "router_dlq_over_share_total") > 0
-        while not await metric(router.ready.http, "router_storage_refused_total", what="letter_given_up"):
+        while not await metric(router.ready.http, "router_storage_refused_total", what="dead_letter_omitted"):
             assert await _is_over_letters(router, "acme")
             assert not (await ask(nc, settings, _bad("acme")))["ok"]
         before = len(await letters(nc, settings))

@@ -8,10 +8,10 @@ import pytest
 from nats.aio.client import Client
 
 from router.contracts.version_record import make_record, record_bytes
+from router.delivery.buckets.live_bucket import SMALL
 from router.routing.policy import PolicyError
-from router.routing.policy.parse import LARGEST
+from router.routing.policy.parse import MAX_POLICY_BYTES
 from router.routing.policy.sections import MOST_PROVIDERS
-from router.services.large_documents import SMALL
 from tests.support.policies_at_run_time import a_policy_of, store_of
 from tests.support.requests import a_body
 from tests.support.service import a_router, settings_for
@@ -40,14 +40,14 @@ async def test_a_policy_of_26_000_providers_stops_no_request_and_no_start(nc: Cl
     body = json.dumps({**a_body(), "policy_id": "after"}).encode()
     async with a_router(settings) as router, store_of(settings) as store:
         await nc.publish(f"$KV.{settings.buckets.policies.name}.acme.huge", HUGE)
-        await store.put("acme", "after", a_policy_of("q"), replaces=None, author="x")
+        await store.put("acme", "after", a_policy_of("q"), replaces=0, author="x")
 
         async def is_in_force() -> bool:
             return bool((await ask(nc, settings, body))["ok"])  # each answer within its five seconds
 
         await until(is_in_force)
         told = (await page(router.ready.http, "/readyz"))[1]
-        assert f"acme.huge: policy: is larger than {LARGEST} bytes" in told
+        assert f"acme.huge: policy: is larger than {MAX_POLICY_BYTES} bytes" in told
     async with a_router(settings):
         assert (await ask(nc, settings, body))["ok"]
 
@@ -67,7 +67,7 @@ async def test_large_policies_follow_one_another_and_go(nc: Client, nats_url: st
         with pytest.raises(PolicyError, match=f"providers: has {MOST_PROVIDERS + 1} entries where {MOST_PROVIDERS} are allowed"):
             await store.put("acme", "large", a_large_one("d", MOST_PROVIDERS + 1), replaces=3, author="x")
         await nc.publish(f"$KV.{settings.buckets.policies.name}.acme.large", b" " * (SMALL + 1))
-        await store.put("acme", "after", a_policy_of("q"), replaces=None, author="x")
+        await store.put("acme", "after", a_policy_of("q"), replaces=0, author="x")
         assert await begins_with("c")  # the last good one serves
     async with a_router(settings), store_of(settings) as store:
         assert await begins_with("c")

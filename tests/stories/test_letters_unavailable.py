@@ -34,7 +34,7 @@ def settings(nats_url: str, prefix: str) -> Settings:
 
 
 def _settings(nats_url: str, prefix: str, **more: object) -> Settings:
-    return settings_for(nats_url, prefix, decide__ack_wait_ms=ACK_WAIT_MS, evidence__timeout_ms=300, evidence__retry_ms=50, **more)
+    return settings_for(nats_url, prefix, decide__ack_wait_ms=ACK_WAIT_MS, effects__publish_timeout_ms=300, effects__retry_ms=50, **more)
 
 
 async def test_without_their_stream_the_lane_pauses_and_resumes(nc: Client, settings: Settings, prefix: str) -> None:

@@ -37,8 +37,8 @@ async def test_what_a_worker_gives_up_is_stored_and_alerted_by_one_router(nc: Cl
     settings = settings_for(nats_url, prefix)
     async with a_router(settings), a_router(settings):
         result = {"assignment_id": "a-1", "status": "error", "error_message": "hopeless"}
-        receipt = await nc.jetstream().publish("caf.exec.dlq.v1", json.dumps(result).encode())
-        assert receipt.stream == settings.streams.dlq.name
+        publish_ack = await nc.jetstream().publish("caf.exec.dlq.v1", json.dumps(result).encode())
+        assert publish_ack.stream == settings.streams.dlq.name
         await until(lambda: alarms.causes("warning"))
         assert alarms.causes("warning") == ["worker_dead_letter"]
 
@@ -50,8 +50,8 @@ async def test_what_a_worker_could_not_read_is_stored_alerted_and_listed(nc: Cli
     data = {"reason": "PARSE_ERROR", "payload_ref": {"subject": "caf.exec.assign.v1", "len": 17}, "ts": "2026-01-02T03:04:05+00:00"}
     async with a_router(settings), a_router(settings):
         envelope = {"version": "v1", "kind": "dead_letter", "data": data}
-        receipt = await nc.jetstream().publish("caf.deadletter.v1", json.dumps(envelope).encode())
-        assert receipt.stream == settings.streams.dlq.name
+        publish_ack = await nc.jetstream().publish("caf.deadletter.v1", json.dumps(envelope).encode())
+        assert publish_ack.stream == settings.streams.dlq.name
         await until(lambda: alarms.causes("warning"))
         assert alarms.causes("warning") == ["worker_dead_letter"]
         connection = await connect({"servers": [nats_url]})

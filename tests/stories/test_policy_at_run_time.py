@@ -66,7 +66,7 @@ async def test_of_two_writers_at_once_one_is_in_force_and_the_other_is_told(nc: 
     """Story 5."""
     settings = settings_for(nats_url, prefix)
     async with a_router(settings) as router, store_of(settings) as store:
-        await store.put(*ACME, a_policy_of("first"), replaces=None, author="ann")
+        await store.put(*ACME, a_policy_of("first"), replaces=0, author="ann")
         for name in ("left", "right"):
             (tmp_path / f"{name}.json").write_bytes(a_policy_of(name))
         arguments = [("put", *ACME, f"{name}.json", "--replaces", "1", "--author", name) for name in ("left", "right")]
@@ -85,7 +85,7 @@ async def test_after_a_kill_of_the_broker_what_another_client_put_meanwhile_is_i
     settings = settings_for(broker.url, prefix)
     async with a_router(settings) as router:
         async with store_of(settings) as store:
-            await store.put(*ACME, a_policy_of("before"), replaces=None, author="ann")
+            await store.put(*ACME, a_policy_of("before"), replaces=0, author="ann")
         await until(lambda: _version(router) == 1, within_s=IN_FORCE_S)
         broker.kill()
         await until(lambda: not router.service.readiness()["broker"].ok)
@@ -103,7 +103,7 @@ async def test_while_the_bucket_is_away_the_last_known_policies_serve_and_readin
     """Story 7, for policies."""
     settings = settings_for(nats_url, prefix)
     async with a_router(settings) as router, store_of(settings) as store:
-        await store.put(*ACME, a_policy_of("known"), replaces=None, author="ann")
+        await store.put(*ACME, a_policy_of("known"), replaces=0, author="ann")
         await until(lambda: _version(router) == 1)
         await nc.jsm().delete_stream(f"KV_{settings.buckets.policies.name}")
         await until(lambda: not router.service.readiness()["policies"].ok)
@@ -119,7 +119,7 @@ async def test_a_tenant_s_policies_are_its_own(nc: Client, nats_url: str, prefix
     owners = {("a.b", "trial"): "dotted", ("a", "b.trial"): "plain", ("acme", "trial"): "acme"}
     async with a_router(settings) as router, store_of(settings) as store:
         for (tenant, name), provider in owners.items():
-            await store.put(tenant, name, a_policy_of(provider), replaces=None, author="ann")
+            await store.put(tenant, name, a_policy_of(provider), replaces=0, author="ann")
         await until(lambda: _version(router) == 1)
         for (tenant, name), provider in owners.items():
             assert (await _decide(nc, settings, tenant, name))["decision"]["provider_id"] == provider

@@ -9,7 +9,7 @@ from statistics import quantiles
 import pytest
 from msgspec import Struct
 
-from router.mailbox.outbox.repository import LANES, PostgresOutboxAdapter
+from router.mailbox.outbox.repository import PARTITIONS, PostgresOutboxAdapter
 from router.mailbox.postgres import Database, DatabaseConfig
 from tests.support.mailbox import Place, a_relay, all_published, filled, order_violations, unpublished
 from tests.support.postgres import Postgres, rows
@@ -191,7 +191,7 @@ async def test_a_relay_that_hangs_in_a_round_loses_it_to_the_one_that_stands_by(
             await filled(dsn, 100)
             async with hanging.transaction() as session:
                 outbox = PostgresOutboxAdapter(session)
-                assert (await outbox.claim_lanes(), len(await outbox.find_unpublished())) == (LANES, 100)
+                assert (await outbox.claim_partitions(), len(await outbox.find_unpublished())) == (PARTITIONS, 100)
                 async with a_relay(standing_by, place):
                     await until(lambda: _is_ended(dsn))
                     await all_published(dsn)

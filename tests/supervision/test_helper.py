@@ -6,7 +6,7 @@ import pytest
 
 from router.core.errors import Misconfigured
 from router.operations.supervision import Helper, Intensity, Supervisor, helper_states
-from router.operations.supervision.helper import CALM_S, PAUSES_S
+from router.operations.supervision.helper import PAUSES_S, STABLE_AFTER_S
 from tests.support.observability import captured
 from tests.support.supervision import alive
 
@@ -54,7 +54,7 @@ async def test_a_helper_that_always_fails_ends_no_supervisor_and_floods_no_log()
 
 async def test_a_helper_that_works_again_is_not_failing_and_its_rests_begin_anew() -> None:
     time = Time(until=4)
-    lives = iter((0.0, 0.0, PAUSES_S[1] + CALM_S + 1, 0.0))  # how long each start works
+    lives = iter((0.0, 0.0, PAUSES_S[1] + STABLE_AFTER_S + 1, 0.0))  # how long each start works
     seen: list[bool] = []
 
     async def run() -> None:

@@ -19,7 +19,7 @@ from router.runtime.agent import AgentRuntime
 from router.runtime.batch import BatchProcessor
 from router.runtime.database import StoreFile
 from router.runtime.outbound import OutputRules
-from router.runtime.receipts import Receipts
+from router.runtime.publish_acks import PublishAckBuffer
 from router.runtime.store import Store
 from router.runtime.topology import AgentTopology
 from tests.support.delivery import connected
@@ -57,11 +57,11 @@ class Bench:
     def open(self) -> None:
         self.database = StoreFile(self.path)
         self.store = Store(self.database, self.adapter.name)
-        self.receipts = Receipts()
+        self.publish_acks = PublishAckBuffer()
         self.batch = BatchProcessor(
             self.adapter,
             self.store,
-            self.receipts,
+            self.publish_acks,
             limit=self.limit,
             rules=OutputRules(AgentTopology().is_bound),
             mark_dead=lambda place: _bury(self, place),

@@ -16,7 +16,7 @@ from tests.support.policy import a_request as a_route_request
 from tests.support.stories import Ears, Json
 from tests.support.workers import NOW_MS, a_body
 
-FAST = {"evidence__timeout_ms": 300, "evidence__retry_ms": 50, "results__ack_wait_ms": 400}
+FAST = {"effects__publish_timeout_ms": 300, "effects__retry_ms": 50, "results__ack_wait_ms": 400}
 
 
 def a_result(name: object, **fields: Any) -> bytes:

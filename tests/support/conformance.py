@@ -21,7 +21,7 @@ from tests.support.waiting import until
 STARTED, STORED, REPLIED, ACKED = "started", "stored", "replied", "acked"
 
 PACE = ConsumerOptions(
-    max_attempts=3, backoff=(0.05, 0.1, 0.2), ack_wait=0.4, heartbeat=0.2, pull_expires=1.0, evidence_timeout=0.5, store_retry=0.02
+    max_attempts=3, backoff=(0.05, 0.1, 0.2), ack_wait=0.4, heartbeat=0.2, pull_expires=1.0, publish_timeout=0.5, store_retry=0.02
 )
 
 
@@ -119,12 +119,12 @@ class TwinDriver:
 
 
 class Recording(Connection):
-    """A connection that writes down the stamps it posts and the receipts it gets; a dead one posts nothing any more."""
+    """A connection that writes down the stamps it posts and the publish acks it gets; a dead one posts nothing any more."""
 
     def __init__(self, note: Callable[[str, int, bytes], None], own_stream: str) -> None:
         super().__init__()
         self._note = note
-        self._own_receipt = f'"{own_stream}"'.encode()
+        self._own_publish_ack = f'"{own_stream}"'.encode()
         self.is_dead = False
 
     def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
@@ -136,7 +136,7 @@ class Recording(Connection):
 
     async def subscribe_direct(self, subject: str, hear: Callable[..., None], queue: str = "") -> int:
         def heard(at: str, reply: str, data: bytes, headers: dict[str, str] | None) -> None:
-            if data.startswith(b'{"stream":' + self._own_receipt):
+            if data.startswith(b'{"stream":' + self._own_publish_ack):
                 self._note(STORED, 0, b"")
             hear(at, reply, data, headers)
 
@@ -205,8 +205,8 @@ class ServerDriver:
 
     async def publish(self, data: bytes) -> int:
         since = self._now()
-        receipt = await self._place.connection.request(self._place.work, data)
-        self.published[sequence := int(orjson.loads(receipt.data)["seq"])] = since
+        publish_ack = await self._place.connection.request(self._place.work, data)
+        self.published[sequence := int(orjson.loads(publish_ack.data)["seq"])] = since
         return sequence
 
     async def finish(self) -> None:

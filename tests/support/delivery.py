@@ -12,8 +12,8 @@ from nats.aio.msg import Msg
 
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message, Reply
-from router.core.outcome import Done, Fault, Handler, Receipt
-from router.delivery.acked_publisher import NotPublished, PublishCallback, Receipts
+from router.core.outcome import Done, Fault, Handler, PublishAck
+from router.delivery.acked_publisher import NotPublished, PublishAcks, PublishCallback
 from router.delivery.api import JetStream
 from router.delivery.attempts import AttemptRecord
 from router.delivery.connection import Connection, connect
@@ -80,15 +80,15 @@ class FakePublisher:
         self.asked.append(effects)
         self._told.append((effects, callback))
 
-    async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
+    async def publish_and_wait(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
         self.asked.append(effects)
-        return self.refusing or receipts_for(effects)
+        return self.refusing or publish_acks_for(effects)
 
     def accept(self) -> None:
         """Everything that waits is stored."""
         waiting, self._told = self._told, []
         for effects, told in waiting:
-            told(receipts_for(effects))
+            told(publish_acks_for(effects))
 
     def refuse(self, cause: str = "no") -> None:
         self.refusing = NotPublished("effects", 10077, cause)
@@ -137,7 +137,7 @@ class Watcher:
     """An observer that writes everything down."""
 
     def __init__(self) -> None:
-        self.receipts: list[tuple[int, list[str]]] = []
+        self.publish_acks: list[tuple[int, list[str]]] = []
         self.settles: list[tuple[int, bool]] = []
         self.timeouts: list[int] = []
         self.refused: list[str] = []
@@ -146,8 +146,8 @@ class Watcher:
         self.refusals: list[tuple[int, str]] = []
         self.alarms: list[BaseException] = []
 
-    def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
-        self.receipts.append((message.sequence, [receipt.id for receipt in receipts]))
+    def on_stored(self, message: Message, publish_acks: Sequence[PublishAck]) -> None:
+        self.publish_acks.append((message.sequence, [publish_ack.id for publish_ack in publish_acks]))
 
     def on_settled(self, message: Message, outcome: object, is_final: bool) -> None:
         self.settles.append((message.sequence, is_final))
@@ -191,8 +191,8 @@ def token_of(sequence: int, deliveries: int = 1) -> str:
     return f"$JS.ACK.S.C.{deliveries}.{sequence}.{sequence}.{STORED_NS}.0"
 
 
-def receipts_for(effects: Sequence[Effect]) -> Receipts:
-    return tuple(Receipt(effect.id, "E", place, False) for place, effect in enumerate(effects, 1))
+def publish_acks_for(effects: Sequence[Effect]) -> PublishAcks:
+    return tuple(PublishAck(effect.id, "E", place, False) for place, effect in enumerate(effects, 1))
 
 
 class Bench(SimpleNamespace):

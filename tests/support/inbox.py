@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from router.core.errors import Misconfigured
 from router.core.message import Message
 from router.delivery import topology
-from router.delivery.advisories import STREAM as ADVISORIES
+from router.delivery.advisories import ADVISORY_STREAM as ADVISORIES
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.delivery.consumer import Deadlines

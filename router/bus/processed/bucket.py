@@ -5,10 +5,9 @@ from __future__ import annotations
 from router.bus.processed.port import Write, refuse_to_write
 from router.core.errors import BrokerRefused
 from router.core.ids import key as key_of
-from router.delivery.api import JetStream
+from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream
 from router.delivery.topology import Topology, bucket, create
 
-NOT_THE_LAST = (10071, 10164)  # the key is there already
 CREATE = {"Nats-Expected-Last-Subject-Sequence": "0"}
 
 
@@ -35,7 +34,7 @@ class BucketProcessed:
         try:
             await self._jetstream.publish(self._subject(key), b"1", CREATE)
         except BrokerRefused as exc:
-            if exc.err_code in NOT_THE_LAST:
+            if exc.err_code in WRONG_LAST_SEQUENCE:
                 return False
             raise
         return True

@@ -14,7 +14,7 @@ from router.cli.option_values import choose_author, confirm
 from router.cli.output import print_json, printable
 
 if TYPE_CHECKING:
-    from router.services.extension_store import Registered
+    from router.services.extension_store import RegisteredExtension
 
 COLUMNS = ("id", "type", "subjects", "timeout", "retry", "state", "version", "written", "by")
 
@@ -86,20 +86,20 @@ async def _switch(session: CommandSession, extension_id: str, enabled: bool, aut
     session.emit_one(fields, f"{extension_id} is {'enabled' if enabled else 'disabled'}, version {written.version}")
 
 
-def _build_row(one: Registered) -> tuple[object, ...]:
+def _build_row(one: RegisteredExtension) -> tuple[object, ...]:
     entry, record = one.entry, one.record
     subjects = "\n".join(version.subject + ("" if version.enabled else " (off)") for version in entry.list_versions())
     state, timeout, written = "on" if entry.enabled else "off", f"{entry.timeout_ms} ms", format_time(record.time)
     return (entry.id, entry.kind, subjects, timeout, entry.retry, state, record.version, written, record.author)
 
 
-def _list_fields(one: Registered) -> dict[str, object]:
+def _list_fields(one: RegisteredExtension) -> dict[str, object]:
     """Return the entry as it was written, with its author and time."""
     record = one.record
     return {"id": one.entry.id, "version": record.version, "author": record.author, "time": record.time, "entry": record.document}
 
 
-def _print_entry(one: Registered) -> None:
+def _print_entry(one: RegisteredExtension) -> None:
     record = one.record
     print(printable(f"{one.entry.id}, version {record.version}, written {format_time(record.time)} by {record.author}"))
     print_json(record.document)

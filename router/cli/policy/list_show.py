@@ -17,8 +17,9 @@ from router.cli.policy.store import Name, Tenant, open_store
 
 if TYPE_CHECKING:
     from router.contracts.version_record import VersionRecord
+    from router.delivery.buckets.versioned_store import Change
     from router.routing.policy.difference import DocumentDifference
-    from router.services.policy_store import Change, PolicyStore, Stored
+    from router.services.policy_store import PolicyStore, StoredPolicy
 
 DELETED = "deleted"
 COLUMNS = ("tenant", "policy", "version", "author", "written", "hash")
@@ -55,9 +56,9 @@ async def show(session: CommandSession, tenant: Tenant, name: Name, *, version: 
     if policies is not None:
         return _show_file(session, policies, tenant, name)
     store = await open_store(session)
-    owner, record = await _find_policy(store, tenant, name) if version is None else (tenant, await store.get(tenant, name, version))
-    fields = {"tenant": owner, "policy": name, **_list_record_fields(record), "document": record.document}
-    session.emit_one(fields, lambda: print_json(record.document))
+    found = await _find_policy(store, tenant, name) if version is None else await store.get(tenant, name, version=version)
+    document = found.record.document
+    session.emit_one({**_list_stored_fields(found), "document": document}, lambda: print_json(document))
     return exit_codes.OK
 
 
@@ -67,7 +68,7 @@ async def history(session: CommandSession, tenant: Tenant, name: Name) -> None:
 
     Example:  router policy history acme default
     """
-    from router.services.policy_store import KEPT
+    from router.delivery.buckets.versioned_store import KEPT
 
     changes = [_list_change_fields(change) for change in await (await open_store(session)).history(tenant, name)]
     if session.as_json:
@@ -86,7 +87,7 @@ async def diff(session: CommandSession, tenant: Tenant, name: Name, former: Form
     from router.routing.policy.difference import find_differences
 
     store = await open_store(session)
-    before, after = [await store.get(tenant, name, version) for version in (former, later)]
+    before, after = [(await store.get(tenant, name, version=version)).record for version in (former, later)]
     found = find_differences(before.document, after.document)
     columns = ("where", f"version {former}", f"version {later}")
     session.emit(found, columns, _build_difference_row, _list_difference_fields, empty="they say the same")
@@ -112,14 +113,14 @@ def _show_file(session: CommandSession, directory: Path, tenant: str, name: str)
     return exit_codes.OK
 
 
-async def _find_policy(store: PolicyStore, tenant: str, name: str) -> tuple[str, VersionRecord]:
+async def _find_policy(store: PolicyStore, tenant: str, name: str) -> StoredPolicy:
     """Return the tenant's own policy, else the shared one. Raises PolicyNotFound."""
     from router.routing.policy import SHARED
     from router.services.policy_store import PolicyNotFound
 
     for owner in (tenant, SHARED):
         try:
-            return owner, await store.get(owner, name)
+            return await store.get(owner, name)
         except PolicyNotFound:
             continue
     raise PolicyNotFound(f"there is neither {tenant}/{name} nor {SHARED}/{name}; `router policy list` shows what there is")
@@ -129,18 +130,18 @@ def _list_record_fields(record: VersionRecord) -> dict[str, object]:
     return {"version": record.version, "author": record.author, "time": record.time, "hash": record.hash}
 
 
-def _list_stored_fields(one: Stored) -> dict[str, object]:
+def _list_stored_fields(one: StoredPolicy) -> dict[str, object]:
     return {"tenant": one.tenant_id, "policy": one.policy_id, **_list_record_fields(one.record)}
 
 
-def _build_stored_row(one: Stored) -> tuple[object, ...]:
+def _build_stored_row(one: StoredPolicy) -> tuple[object, ...]:
     record = one.record
     return (one.tenant_id, one.policy_id, record.version, record.author, format_time(record.time), record.hash[:12])
 
 
-def _list_change_fields(change: Change) -> dict[str, object]:
-    if change.record is not None:
-        return _list_record_fields(change.record)
+def _list_change_fields(change: Change[StoredPolicy]) -> dict[str, object]:
+    if change.document is not None:
+        return _list_record_fields(change.document.record)
     time = datetime.fromtimestamp(change.stored_ns / 1e9, UTC).isoformat(timespec="milliseconds")
     return {"version": DELETED, "author": None, "time": time, "hash": None}
 

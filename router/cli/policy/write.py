@@ -37,7 +37,7 @@ async def put(
     document = read_bytes(file, "FILE")
     try:
         parsed = check_policy(document, tenant, name)
-        version = await (await open_store(session)).put(tenant, name, document, replaces=replaces, author=choose_author(author))
+        version = await (await open_store(session)).put(tenant, name, document, replaces=replaces or 0, author=choose_author(author))
     except PolicyError as exc:
         return refuse(exc, str(file), session.as_json)
     warnings = [{"path": found.path, "message": found.message} for found in (*parsed.warnings, *lint(parsed.policy))]

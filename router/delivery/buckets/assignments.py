@@ -17,7 +17,7 @@ from router.core import ids
 from router.core.errors import Poison
 from router.delivery.api import JetStream, StoredMessage
 
-AT_ONCE = 64
+MAX_CONCURRENT_READS = 64
 UNACKNOWLEDGED = "unacknowledged"
 
 
@@ -68,7 +68,7 @@ async def _read_downwards(jetstream: JetStream, stream: str) -> AsyncIterator[St
         return
     first, upper = max(info["state"]["first_seq"], 1), info["state"]["last_seq"]
     while upper >= first:
-        lower = max(first, upper - AT_ONCE + 1)
+        lower = max(first, upper - MAX_CONCURRENT_READS + 1)
         for stored in await asyncio.gather(*(jetstream.message(stream, sequence) for sequence in range(upper, lower - 1, -1))):
             if stored is not None:
                 yield stored

@@ -20,8 +20,8 @@ from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
 from router.delivery.frame_parser import Headers
 
-AT_ONCE = 64  # keys in one request
-MOST_BYTES = 4 * 1024 * 1024  # of the records in one reply, about; what is left out is asked for again
+MAX_KEYS_PER_REQUEST = 64  # keys in one request
+MAX_REPLY_BYTES = 4 * 1024 * 1024  # of the records in one reply, about; what is left out is asked for again
 _END, _NONE = "204", "404"
 _GONE = frozenset({"DEL", "PURGE"})
 
@@ -71,11 +71,11 @@ class BatchedKvReader:
             return
         wanted, self._wanted = self._wanted, defaultdict(list)
         subjects = iter(wanted)
-        while batch := list(islice(subjects, AT_ONCE)):
+        while batch := list(islice(subjects, MAX_KEYS_PER_REQUEST)):
             self._count += 1
             inbox = f"{self._inbox}{self._count}"
             self._requested[inbox] = {subject: wanted[subject] for subject in batch}
-            self._connection.publish_nowait(self._api, orjson.dumps({"multi_last": batch, "max_bytes": MOST_BYTES}), inbox)
+            self._connection.publish_nowait(self._api, orjson.dumps({"multi_last": batch, "max_bytes": MAX_REPLY_BYTES}), inbox)
             asyncio.get_running_loop().call_later(self._timeout_s, self._fail, inbox, "no answer in time")
 
     def _on_reply(self, inbox: str, _reply: str, data: bytes, headers: Headers | None) -> None:

@@ -6,14 +6,15 @@ Every write names the revision that it replaces, and the server compares. A buck
 
 from __future__ import annotations
 
-from router.core.errors import BrokerRefused, Conflict, Poison
-from router.delivery.api import JetStream, nanos
+from router.core.errors import BrokerRefused, Conflict, Poison, StorageFull
+from router.delivery.api import STORAGE_FULL_CODES, WRONG_LAST_SEQUENCE, JetStream, nanos
 from router.delivery.buckets.entries import BucketEntry, DeletedKey, read_entry
 from router.delivery.buckets.unavailable import unavailable_bucket
 from router.delivery.buckets.watcher import KvWatcher
-from router.delivery.buckets.write_once import TOO_LARGE, WRONG_LAST_SEQUENCE
 
-_HEAD_BYTES = 256  # of the connection's limit: our headers
+TOO_LARGE = 10054
+
+_HEAD_BYTES = 256  # of the connection's limit: our headers, and those of what is later published of a record
 
 
 class DocumentBucket:
@@ -21,7 +22,7 @@ class DocumentBucket:
 
     def __init__(self, jetstream: JetStream, bucket: str) -> None:
         self._jetstream = jetstream
-        self._bucket = bucket
+        self.bucket = bucket
         self._stream = f"KV_{bucket}"
         self._prefix = f"$KV.{bucket}."
 
@@ -35,13 +36,14 @@ class DocumentBucket:
         try:
             stored = await self._jetstream.get(self._stream, {"last_by_subj": self._prefix + key})
         except BrokerRefused as exc:
-            raise unavailable_bucket(self._bucket, exc) from None
+            raise unavailable_bucket(self.bucket, exc) from None
         return None if stored is None else read_entry(key, stored.data, stored.headers, stored.sequence, nanos(stored.time))
 
     async def put(self, key: str, value: bytes, *, revision: int | None) -> int:
-        """The new revision. `revision`: the one it replaces; None: there must be none. Conflict, BrokerUnavailable, Poison (too large)."""
-        if len(value) > self._jetstream.connection.max_payload - _HEAD_BYTES:
-            raise Poison("the document is larger than the connection allows")
+        """The new revision. `revision`: the one it replaces; None: there must be none.
+
+        Conflict, BrokerUnavailable, StorageFull, Poison (too large).
+        """
         return await self._write(key, value, {}, await self._expect_free(key) if revision is None else revision)
 
     async def delete(self, key: str, *, revision: int) -> None:
@@ -51,13 +53,13 @@ class DocumentBucket:
     async def history(self, key: str) -> list[BucketEntry | DeletedKey]:
         """All revisions of one key that the bucket still holds, oldest first. Raises BrokerUnavailable."""
         found: list[BucketEntry | DeletedKey] = []
-        await self._list_once(KvWatcher(self._jetstream, self._bucket, found.append, key=key, deliver="all"))
+        await self._list_once(KvWatcher(self._jetstream, self.bucket, found.append, key=key, deliver="all"))
         return found
 
     async def read_all(self) -> dict[str, BucketEntry]:
         """All current entries of the bucket. Raises BrokerUnavailable."""
         found: list[BucketEntry | DeletedKey] = []
-        await self._list_once(KvWatcher(self._jetstream, self._bucket, found.append))
+        await self._list_once(KvWatcher(self._jetstream, self.bucket, found.append))
         newest = {one.key: one for one in found}
         return {key: one for key, one in newest.items() if isinstance(one, BucketEntry)}
 
@@ -75,6 +77,8 @@ class DocumentBucket:
         return newest.revision if newest is not None else 0
 
     async def _write(self, key: str, value: bytes, headers: dict[str, str], last: int) -> int:
+        if len(value) > self._jetstream.connection.max_payload - _HEAD_BYTES:
+            raise Poison("the document is larger than the connection allows")
         try:
             answer = await self._jetstream.publish(self._prefix + key, value, {**headers, "Nats-Expected-Last-Subject-Sequence": str(last)})
         except BrokerRefused as exc:
@@ -82,5 +86,7 @@ class DocumentBucket:
                 raise Conflict(f"{key} was written by another client") from exc
             if exc.err_code == TOO_LARGE:
                 raise Poison("the document is larger than its bucket allows") from exc
-            raise unavailable_bucket(self._bucket, exc) from None
+            if exc.err_code in STORAGE_FULL_CODES:
+                raise StorageFull(f"bucket {self.bucket} is full") from exc
+            raise unavailable_bucket(self.bucket, exc) from None
         return int(answer["seq"])

@@ -10,68 +10,37 @@ A bucket that is missing or silent is away (BrokerUnavailable): it is never take
 from __future__ import annotations
 
 from router.core.crashpoints import crashpoint
-from router.core.errors import BrokerRefused, BrokerUnavailable, Poison, StorageFull
-from router.delivery.api import NO_ROOM, JetStream, StoredMessage
+from router.core.errors import BrokerUnavailable, Conflict
+from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.buckets.entries import BucketEntry
 
-WRONG_LAST_SEQUENCE = frozenset({10071, 10164})  # the second is said while another write to the key is still under way
-TOO_LARGE = 10054
-
-_HEAD_BYTES = 256  # of the connection's limit: our headers, and those of what is later published of the record
 _TRIES = 5
-_GONE = frozenset({"DEL", "PURGE"})
 
 
-class WriteOnceKv:
+class WriteOnceKv(DocumentBucket):
     """One bucket over one connection."""
-
-    def __init__(self, jetstream: JetStream, bucket: str) -> None:
-        self._jetstream = jetstream
-        self._stream = f"KV_{bucket}"
-        self._prefix = f"$KV.{bucket}."
 
     async def create(self, key: str, record: bytes) -> bytes:
         """The record under the key afterwards: this one, or the one that was there before.
 
         BrokerUnavailable; StorageFull when the bucket is full; Poison when the record is too large.
         """
-        if len(record) > self._jetstream.connection.max_payload - _HEAD_BYTES:
-            raise Poison("the record is larger than the connection allows")
         last = 0
         for _ in range(_TRIES):
             crashpoint("before_create")
-            if await self._is_stored(key, record, last):
+            try:
+                await self._write(key, record, {}, last)
+            except Conflict:
+                newest = await self.read_newest(key)
+            else:
                 crashpoint("after_create")
                 return record
-            standing = await self._read_newest(key)
-            if standing is not None and not _is_deleted(standing):
-                return standing.data
-            last = standing.sequence if standing is not None else 0
-        raise BrokerUnavailable(f"{self._stream}: others write and delete the same key")
+            if isinstance(newest, BucketEntry):
+                return newest.value
+            last = newest.revision if newest is not None else 0
+        raise BrokerUnavailable(f"bucket {self.bucket}: others write and delete the same key")
 
     async def find(self, key: str) -> bytes | None:
         """The record under the key. BrokerUnavailable."""
-        standing = await self._read_newest(key)
-        return standing.data if standing is not None and not _is_deleted(standing) else None
-
-    async def _is_stored(self, key: str, record: bytes, last: int) -> bool:
-        try:
-            await self._jetstream.publish(self._prefix + key, record, {"Nats-Expected-Last-Subject-Sequence": str(last)})
-        except BrokerRefused as exc:
-            if exc.err_code in WRONG_LAST_SEQUENCE:
-                return False
-            if exc.err_code == TOO_LARGE:
-                raise Poison("the record is larger than its bucket allows") from exc
-            if exc.err_code in NO_ROOM:
-                raise StorageFull(f"{self._stream} is full") from exc
-            raise BrokerUnavailable(f"{self._stream}: {exc}") from exc
-        return True
-
-    async def _read_newest(self, key: str) -> StoredMessage | None:
-        try:
-            return await self._jetstream.get(self._stream, {"last_by_subj": self._prefix + key})
-        except BrokerRefused as exc:
-            raise BrokerUnavailable(f"{self._stream}: {exc}") from exc
-
-
-def _is_deleted(standing: StoredMessage) -> bool:
-    return standing.headers.get("KV-Operation") in _GONE
+        entry = await self.get(key)
+        return entry.value if entry is not None else None

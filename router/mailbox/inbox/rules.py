@@ -10,7 +10,7 @@ from msgspec import Struct
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.core import ids
 from router.core.errors import Misconfigured
-from router.delivery.advisories import STREAM, advisories_stream, advisory_subject
+from router.delivery.advisories import ADVISORY_STREAM, advisories_stream, advisory_subject
 from router.delivery.subscription import ConsumerOptions
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology
 from router.mailbox.inbox.dead_letters import letters_stream
@@ -77,7 +77,10 @@ def durable_of(rules: InboxRules) -> ConsumerSpec:
 def recovery_consumer_of(rules: InboxRules) -> ConsumerSpec:
     """The consumer of the advisories about this durable."""
     return ConsumerSpec(
-        stream=STREAM, durable=rules.recovery_durable, filter_subject=advisory_subject(rules.stream, rules.durable), max_ack_pending=1000
+        stream=ADVISORY_STREAM,
+        durable=rules.recovery_durable,
+        filter_subject=advisory_subject(rules.stream, rules.durable),
+        max_ack_pending=1000,
     )
 
 

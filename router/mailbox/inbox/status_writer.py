@@ -18,7 +18,7 @@ from router.mailbox.inbox.adapter import InboxMark, PostgresInboxAdapter
 from router.mailbox.inbox.batch_queue import BatchQueue
 from router.mailbox.postgres import Database
 
-AT_ONCE = 1000
+MAX_ROWS_PER_UPDATE = 1000
 LINGER_S = 0.005  # answers arrive one by one: a commit for each would cost more than its call
 
 
@@ -44,7 +44,7 @@ class InboxStatusWriter:
     async def run(self) -> None:
         """Run until cancelled."""
         while True:
-            writings = await self._queue.take(AT_ONCE, LINGER_S)
+            writings = await self._queue.take(MAX_ROWS_PER_UPDATE, LINGER_S)
             await self._insist([writing.mark for writing in writings])
             for writing in writings:
                 writing.written.resolve(None)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_object
 from router.contracts.malformed import Malformed
-from router.core.ids import is_literal_subject
+from router.delivery.request_server import ReplyAddresses
 from router.operations.admin.key_guesses import KeyGuesses
 from router.operations.admin.proof import PROOF, Proofs
 from router.operations.admin.request_fields import RequestFields
@@ -22,42 +22,24 @@ TOO_MANY_WRONG = "Too many wrong keys were given; ask again later"
 
 
 class RequestGuard:
-    """`api_key` None: no key is required. `prefixes`: reply addresses that are allowed, because a client chooses its address;
-    `own`: the inboxes of the router's instances, which only internal services answer.
-    `refused` is called with every other address, `key_refused` for every request without a valid key.
-    """
+    """`api_key` None: no key is required. `key_refused` is called for every request without a valid key."""
 
     def __init__(
         self,
         api_key: str | None = None,
         *,
-        prefixes: tuple[str, ...] = ("_INBOX.", "_R_."),
-        own: tuple[str, ...] = (),
+        addresses: ReplyAddresses | None = None,
         max_bytes: int = MAX_PAYLOAD_BYTES,
         max_depth: int = MAX_DEPTH,
-        refused: Callable[[str], None] = lambda _: None,
         key_refused: Callable[[], None] = lambda: None,
     ) -> None:
         self._api_key = as_bytes(api_key) if api_key is not None else None
         self.proofs = Proofs(self._api_key) if self._api_key is not None else None
         self._guesses = KeyGuesses()
         self._key_refused = key_refused
-        self._prefixes = prefixes
-        self._own = own
+        self.addresses = addresses or ReplyAddresses()
         self._max_bytes = max_bytes
         self._max_depth = max_depth
-        self._refused = refused
-
-    def may_reach(self, address: str, *, is_instance: bool = False) -> bool:
-        """Whether an answer may be sent to this address: on any other subject a client would publish with the router's permissions.
-
-        `is_instance`: the service is for other instances of the router.
-        """
-        is_own = address.startswith(self._own)
-        is_inbox = (is_instance if is_own else address.startswith(self._prefixes)) and is_literal_subject(address)
-        if address and not is_inbox:
-            self._refused(address)
-        return is_inbox
 
     def open(self, data: bytes, headers: Mapping[str, str], subject: str = "", inbox: str = "") -> RequestFields:
         """The request without its key; an empty body is `{}`. Raises ServiceError: invalid_request, unauthorized, overloaded.

@@ -1,43 +1,42 @@
-"""Serves the operators' services: nats.micro implements the service protocol, one task handles each request.
+"""Serves the operators' services, found and described by the service protocol (nats.micro); a task for each request.
 
-nats.micro runs the requests of an endpoint one after the other, so its callback only starts a task: a dry run that calls slow
-extensions delays no other request. Every request gets one answer: that of the service, its ServiceError, `internal` for an
-unexpected exception (logged), or `internal` if the router stops meanwhile.
+A dry run that calls slow extensions delays no other request. Every request gets one answer: that of the service, its ServiceError,
+`internal` for an unexpected exception (logged), or `internal` if the router stops meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
-import nats.errors
 import orjson
 from msgspec import Struct
 from nats.micro import add_service
-from nats.micro.request import ERROR_CODE_HEADER, ERROR_HEADER, Request
+from nats.micro.request import ERROR_CODE_HEADER, ERROR_HEADER
 
 from router import __version__
 from router.core.errors import BrokerUnavailable
 from router.core.message import NO_HEADERS
+from router.delivery import request_server
+from router.delivery.calls.micro_endpoint import CountCallback, MicroEndpoint, stop_service
 from router.delivery.connection import Connection, head_of
-from router.operations.admin.endpoint_stats import EndpointStats, MicroStats
+from router.delivery.frame_parser import Headers
+from router.delivery.request_server import RequestServer
 from router.operations.admin.request_guard import RequestGuard
 from router.operations.admin.service import INTERNAL_PREFIX, Service
 from router.operations.admin.service_error import INTERNAL, OVERLOADED, ServiceError
-from router.operations.observability import ReadinessCheck, events, logs
-
-if TYPE_CHECKING:
-    from nats.micro.service import Service as MicroService
-
-log = logs.logger(__name__)
+from router.operations.observability import ReadinessCheck
 
 NOT_SERVING = ReadinessCheck(False, "not serving")
-STOP_TIMEOUT_S = 2.0  # for the server to confirm the end of the subscriptions
 MAX_ERROR_TEXT = 200  # of an error's text in a header
+REFUSALS: Mapping[str, ServiceError] = {
+    request_server.OVERLOADED: ServiceError(OVERLOADED, "Too many requests in flight; ask again"),
+    request_server.STOPPING: ServiceError(INTERNAL, "The router is stopping; ask again", {"cause": "stopping"}),
+    request_server.FAILED: ServiceError(INTERNAL, "The request could not be handled"),
+}
 
 
 class AdminRules(Struct, frozen=True, kw_only=True):
@@ -48,99 +47,84 @@ class AdminRules(Struct, frozen=True, kw_only=True):
     node_id: str = ""
 
 
-class AdminServer:
+class AdminRequest(Struct, frozen=True):
+    """One request. `count` is called once with what it took (ns), and the error's code."""
+
+    service: Service
+    reply: str
+    data: bytes
+    headers: Mapping[str, str]
+    arrived_ns: int
+    count: CountCallback
+
+
+class AdminServer(RequestServer[AdminRequest]):
     """Serves the services until it is cancelled. It can be run again, and keeps its counts."""
 
     def __init__(self, connection: Connection, guard: RequestGuard, services: Sequence[Service], rules: AdminRules = AdminRules()) -> None:  # noqa: B008 - frozen
-        self._connection = connection
+        super().__init__(connection, "admin", at_once=rules.at_once)
         self._guard = guard
-        self._services = services
         self._rules = rules
-        self._stats = {service.name: EndpointStats() for service in services}
-        self._alone = f"router-{uuid.uuid4().hex}"  # a queue group of this instance only: it receives every request
-        self._in_flight = 0
+        alone = f"router-{uuid.uuid4().hex}"  # a queue group of this instance only: it receives every request
+        self._endpoints = [self._build_endpoint(service, alone if service.is_everywhere else rules.queue_group) for service in services]
         self.check = NOT_SERVING  # for readiness
 
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            micro_service = await add_service(
-                self._connection,
-                name="router-admin",
-                version=__version__,
-                description="Router: policies, extensions, breakers, decisions",
-                metadata={"node_id": self._rules.node_id},
-                queue_group=self._rules.queue_group,
-                stats_handler=self._fill_stats,
-            )
-            try:
-                for service in self._services:
-                    await self._add_endpoint(micro_service, service, tasks)
-                await self._connection.flush()
-                self.check = ReadinessCheck(True, f"serving {len(self._services)} services")
-                await asyncio.Event().wait()
-            finally:
-                self.check = NOT_SERVING
-                await _stop(micro_service)
-
-    async def _add_endpoint(self, micro_service: MicroService, service: Service, tasks: asyncio.TaskGroup) -> None:
-        async def begin(request: Request) -> None:
-            reply = request._msg.reply  # nats.micro answers to any address
-            if not self._guard.may_reach(reply, is_instance=service.prefix == INTERNAL_PREFIX):
-                return  # no reply address, or one that is not an inbox
-            tasks.create_task(self._serve(service, reply, request.data, request.headers or NO_HEADERS))
-
-        await micro_service.add_endpoint(
-            name=service.name,
-            subject=service.subject,
-            handler=begin,
-            queue_group=self._alone if service.is_everywhere else None,
-            metadata={"description": service.says, "request": service.asks, "response": service.gives},
+    def _build_endpoint(self, service: Service, queue_group: str) -> MicroEndpoint:
+        metadata = {"description": service.says, "request": service.asks, "response": service.gives}
+        on_request = partial(self._on_request, service)
+        return MicroEndpoint(
+            self._connection, on_request, name=service.name, subject=service.subject, queue_group=queue_group, metadata=metadata
         )
 
-    async def _serve(self, service: Service, reply: str, data: bytes, headers: Mapping[str, str]) -> None:
-        began = time.perf_counter_ns()
-        self._in_flight += 1
+    async def run(self) -> None:
+        self._is_stopping = False
+        micro_service = await add_service(
+            self._connection,
+            name="router-admin",
+            version=__version__,
+            description="Router: policies, extensions, breakers, decisions",
+            metadata={"node_id": self._rules.node_id},
+            queue_group=self._rules.queue_group,
+        )
         try:
-            error = await self._answer(service, reply, data, headers)
+            for endpoint in self._endpoints:
+                await endpoint.join(micro_service)
+            await self._connection.flush()
+            self.check = ReadinessCheck(True, f"serving {len(self._endpoints)} services")
+            await asyncio.Event().wait()
         finally:
-            self._in_flight -= 1
-        self._stats[service.name].count_answer(time.perf_counter_ns() - began, error)
+            self.check = NOT_SERVING
+            await stop_service(micro_service)
+            await self.drain()
 
-    async def _answer(self, service: Service, reply: str, data: bytes, headers: Mapping[str, str]) -> str | None:
-        """Answer once, in any case. Returns the error code, or None."""
+    def _on_request(self, service: Service, count: CountCallback, reply: str, data: bytes, headers: Headers | None) -> None:
+        if self._guard.addresses.may_reach(reply, is_instance=service.prefix == INTERNAL_PREFIX):
+            self.begin(AdminRequest(service, reply, data, headers or NO_HEADERS, time.perf_counter_ns(), count))
+
+    async def answer(self, request: AdminRequest) -> None:
         try:
-            if self._in_flight > self._rules.at_once:
-                raise ServiceError(OVERLOADED, "Too many requests in flight; ask again")
-            answer = _encode({"ok": True, **await service.answer(self._guard.open(data, headers, service.subject, reply))})
+            fields = self._guard.open(request.data, request.headers, request.service.subject, request.reply)
+            answer = _encode({"ok": True, **await request.service.answer(fields)})
             if len(answer) > self._connection.max_payload:  # the server would close the connection for it
                 raise ServiceError(INTERNAL, "The answer is larger than the connection allows", {"cause": "too_large"})
-            self._connection.publish_nowait(reply, answer)
-        except asyncio.CancelledError:
-            self._refuse(reply, ServiceError(INTERNAL, "The router is stopping; ask again", {"cause": "stopping"}))
-            raise
-        except ServiceError as refusal:
-            return self._refuse(reply, refusal)
-        except BrokerUnavailable as unavailable:
-            return self._refuse(reply, ServiceError(INTERNAL, "The broker did not answer", {"cause": unavailable.code}))
-        except Exception as exc:  # the client gets an answer to any unexpected failure
-            log.exception(events.SERVICE_FAILED, service=service.name, error=type(exc).__name__)
-            return self._refuse(reply, ServiceError(INTERNAL, "The request could not be handled"))
-        return None
+        except ServiceError as error:
+            self._send_error(request, error)
+        except BrokerUnavailable as exc:
+            self._send_error(request, ServiceError(INTERNAL, "The broker did not answer", {"cause": exc.code}))
+        else:
+            self._connection.publish_nowait(request.reply, answer)
+            request.count(time.perf_counter_ns() - request.arrived_ns, None)
 
-    def _refuse(self, reply: str, error: ServiceError) -> str:
+    def refuse(self, request: AdminRequest, reason: str) -> None:
+        self._send_error(request, REFUSALS[reason])
+
+    def name_of(self, request: AdminRequest) -> str:
+        return request.service.name
+
+    def _send_error(self, request: AdminRequest, error: ServiceError) -> None:
         headers = {ERROR_CODE_HEADER: str(error.status), ERROR_HEADER: f"{error.code}: {error}"[:MAX_ERROR_TEXT]}
-        self._connection.publish_nowait(reply, _encode(error.to_json()), head=head_of(headers))
-        return error.code
-
-    def _fill_stats(self, stats: MicroStats) -> Mapping[str, object]:
-        self._stats[stats.name].fill(stats)
-        return {}
-
-
-async def _stop(micro_service: MicroService) -> None:
-    with contextlib.suppress(nats.errors.Error, OSError):  # TimeoutError is an OSError: a server that hangs must not delay the shutdown
-        async with asyncio.timeout(STOP_TIMEOUT_S):
-            await micro_service.stop()
+        self._connection.publish_nowait(request.reply, _encode(error.to_json()), head=head_of(headers))
+        request.count(time.perf_counter_ns() - request.arrived_ns, error.code)
 
 
 def _encode(answer: Mapping[str, object]) -> bytes:

@@ -24,13 +24,12 @@ from msgspec import Struct
 from router.core.errors import BrokerUnavailable, RouterError
 from router.core.message import Effect
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
-from router.delivery.api import JetStream
+from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream
 from router.delivery.frame_parser import Headers
 from router.delivery.topology import Topology, bucket, create
 
 KEY = "run"
-WRONG_LAST_SEQUENCE = (10071, 10164)  # another client wrote the key since it was read
-PATIENCE_S = 2.0
+JOURNAL_TIMEOUT_S = 2.0
 
 
 class ReplayRunning(RouterError):
@@ -126,7 +125,7 @@ class ReplayJournal:
         sid = await self._connection.subscribe_direct(ear, hear)
         self._connection.publish_nowait(voice, b"", ear)
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(JOURNAL_TIMEOUT_S):
                 return await heard
         except TimeoutError:
             return True

@@ -36,11 +36,11 @@ from router.operations.deadletters.discard import Progress, remove
 from router.operations.deadletters.journal import JournalEntry, ReplayJournal
 from router.operations.deadletters.original import NotReplayed, ReplayOptions, originals_of
 from router.operations.deadletters.publishers import ReplayPublishers
-from router.operations.deadletters.selection import AT_ONCE, DeadLetterBatch
+from router.operations.deadletters.selection import SELECTION_PAGE, DeadLetterBatch
 from router.operations.observability.tracing_messages import trace_replay
 
 RUN = "x-replay-run"
-CALM_S = 0.25  # after its process is gone: what it sent has been stored by then
+SETTLE_DELAY_S = 0.25  # after its process is gone: what it sent has been stored by then
 
 
 class EvidenceGone(RouterError):
@@ -119,7 +119,7 @@ class ReplayRate:
     @staticmethod
     def handful(rate: float | None) -> int:
         """How many letters to take at once, so that the pace is even to the eye."""
-        return AT_ONCE if rate is None else max(1, min(AT_ONCE, int(rate / 10)))
+        return SELECTION_PAGE if rate is None else max(1, min(SELECTION_PAGE, int(rate / 10)))
 
 
 class _ReplayRun:
@@ -182,10 +182,10 @@ class _ReplayRun:
         if first > floor + 1 and not is_forgetful:
             raise EvidenceGone(f"what an interrupted replay sent to {stream} may be gone: it stood above {floor}, {first} is the oldest")
         finished = 0
-        await asyncio.sleep(CALM_S)
+        await asyncio.sleep(SETTLE_DELAY_S)
         async with open_reader(self._jetstream, stream, floor + 1, headers_only=True) as reader:
             left = reader.total
-            while left > 0 and (found := await reader.read(min(AT_ONCE, left))):
+            while left > 0 and (found := await reader.read(min(SELECTION_PAGE, left))):
                 left -= len(found)
                 sent = [_letter_of(message.headers["Nats-Msg-Id"]) for message in found if message.headers.get(RUN) in before.runs]
                 finished += await remove(self._jetstream, self._stream, sent)

@@ -14,24 +14,24 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import nats.errors
 from nats.micro.service import Service
 
 from router.core import ids
 from router.core.errors import Misconfigured
+from router.delivery.calls.micro_endpoint import stop_service
 from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.connection import Connection
+from router.delivery.request_server import INBOXES
 from router.sdk.connect import DEFAULT_URL, open_connection
 from router.sdk.extension.author import Extension
-from router.sdk.extension.dispatcher import REPLY_PREFIXES, DispatcherRules, RequestDispatcher
-from router.sdk.extension.endpoint import add_endpoint, create_service
+from router.sdk.extension.dispatcher import DispatcherRules, RequestDispatcher
+from router.sdk.extension.endpoint import build_endpoint, create_service
 from router.sdk.extension.register import Registration
 from router.sdk.signals import run, run_until_signal
 
 if TYPE_CHECKING:
     from router.config import NatsConfig
 
-LEAVE_S = 2.0  # seconds that a server may take to confirm that we left
 ALONE: Mapping[str, int] = {}
 
 
@@ -54,15 +54,14 @@ class ExtensionServer:
         api_key: str | None = None,
         concurrency: int = 64,
         drain_s: float = 10.0,
-        reply_prefixes: tuple[str, ...] = REPLY_PREFIXES,
+        reply_prefixes: tuple[str, ...] = INBOXES,
     ) -> None:
         _check(extensions, instances, concurrency)
         self._extensions = extensions
         self._nats = nats
         self._registration = Registration(extensions, instances, api_key) if register else None
         self._instances = tuple(instances)
-        self._rules = DispatcherRules(concurrency=concurrency, prefixes=reply_prefixes)
-        self._drain_s = drain_s
+        self._rules = DispatcherRules(concurrency=concurrency, prefixes=reply_prefixes, drain_s=drain_s)
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """Serve. `on_ready` gets the broker's URL once, when every subject is subscribed. Raises BrokerUnavailable at the start."""
@@ -86,7 +85,8 @@ class ExtensionServer:
             for extension in self._extensions:
                 dispatchers.append(RequestDispatcher(extension, connection, outlets, self._rules))
                 services.append(await create_service(connection, extension))
-                await self._listen(services[-1], connection, extension, dispatchers[-1])
+                for subject in (extension.subject, *(f"{extension.subject}.{instance}" for instance in self._instances)):
+                    await build_endpoint(connection, extension, subject, dispatchers[-1].dispatch).join(services[-1])
             await connection.require_permission(*(extension.subject for extension in self._extensions))
             url = connection.connected_url
             on_ready(f"nats://{url.hostname}:{url.port}" if url is not None else "")
@@ -94,12 +94,8 @@ class ExtensionServer:
                 await self._registration.run(connection)
             await asyncio.Event().wait()
         finally:
-            await asyncio.gather(*(_leave(service) for service in services))
-            await asyncio.gather(*(dispatcher.drain(self._drain_s) for dispatcher in dispatchers))
-
-    async def _listen(self, service: Service, connection: Connection, extension: Extension, dispatcher: RequestDispatcher) -> None:
-        for subject in (extension.subject, *(f"{extension.subject}.{instance}" for instance in self._instances)):
-            await add_endpoint(service, connection, extension, subject, dispatcher)
+            await asyncio.gather(*(stop_service(service) for service in services))
+            await asyncio.gather(*(dispatcher.drain() for dispatcher in dispatchers))
 
 
 def serve(
@@ -117,12 +113,6 @@ def serve(
         *extensions, nats=url, register=register, instances=instances, api_key=api_key, concurrency=concurrency, drain_s=drain_s
     )
     run(server.run(on_ready))
-
-
-async def _leave(service: Service) -> None:
-    with contextlib.suppress(nats.errors.Error, OSError):  # TimeoutError is one: a server that hangs must not hold up the end
-        async with asyncio.timeout(LEAVE_S):
-            await service.stop()
 
 
 def _check(extensions: Sequence[Extension], instances: Mapping[str, int], concurrency: int) -> None:

@@ -55,7 +55,7 @@ async def asker(nats_url: str) -> AsyncIterator[Asker]:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(register, "WAITS_S", (0.01,))
-    monkeypatch.setattr(register, "LOOK_S", 0.005)
+    monkeypatch.setattr(register, "RECONNECT_CHECK_S", 0.005)
 
 
 @pytest.mark.parametrize("decorator", [pre, validator, post, provider])

@@ -9,7 +9,7 @@ import pytest
 
 from router.delivery.api import JetStream
 from router.lake.reconcile import ReconcileCheck
-from router.lake.reconcile.ledger import check_ledger, open_ledger
+from router.lake.reconcile.results import check_results, open_result_streams
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.source.options import SourceOptions, read_options
 from tests.support.delivery import connected
@@ -54,7 +54,9 @@ async def checked(url: str, path: Path, requests: tuple[int, ...]) -> ReconcileC
         row["time"] = 4_000_000_000_000_000  # metered after any result
     warehouse = an_account(path, tables)
     return await asyncio.to_thread(
-        lambda: check_ledger(WarehouseSnapshot(warehouse, 1), open_ledger(options("WORKED"), options("USED"), options("DEAD"), "meter"))
+        lambda: check_results(
+            WarehouseSnapshot(warehouse, 1), open_result_streams(options("WORKED"), options("USED"), options("DEAD"), "meter")
+        )
     )
 
 

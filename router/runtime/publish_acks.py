@@ -11,13 +11,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from router.core.outcome import Receipt
+from router.core.outcome import PublishAck
 from router.runtime.rows import Mark, OutgoingRow
 
-PAUSE_S = 0.25
+FLUSH_DELAY_S = 0.25
 
 
-class Receipts:
+class PublishAckBuffer:
     """Marks on their way into the store. The store's thread calls `expect` and `take`, the event loop the others."""
 
     def __init__(self) -> None:
@@ -29,12 +29,12 @@ class Receipts:
         for one in messages:
             self._expected[one.id] = (one.place, one.number)
 
-    def note(self, receipts: Sequence[Receipt]) -> None:
+    def note(self, publish_acks: Sequence[PublishAck]) -> None:
         """All effects of a message have their publish ack; the message itself is not acked yet."""
-        for receipt in receipts:
-            place = self._expected.pop(receipt.id, None)
+        for publish_ack in publish_acks:
+            place = self._expected.pop(publish_ack.id, None)
             if place is not None:  # else a dead letter, or a second ack of one message
-                self._marks.append((receipt.stream, receipt.sequence, *place))
+                self._marks.append((publish_ack.stream, publish_ack.sequence, *place))
         self.wanted.set()
 
     def take(self) -> list[Mark]:
@@ -46,7 +46,7 @@ class Receipts:
             while True:
                 await self.wanted.wait()
                 self.wanted.clear()
-                await asyncio.sleep(PAUSE_S)
+                await asyncio.sleep(FLUSH_DELAY_S)
                 if self._marks:
                     await flush()
         finally:
