@@ -7,7 +7,6 @@ from functools import partial
 
 from router.app.app_context import AppContext
 from router.app.joined_subscription import SubscriptionHandler
-from router.app.reply_addresses import note_refused, own_inboxes
 from router.config import DECIDE, Settings
 from router.contracts.answer import failure
 from router.contracts.content import is_same
@@ -24,6 +23,7 @@ from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, 
 from router.routing.policy import RateLimits, Sessions, evaluate
 from router.services.answer_counts import count_answer
 from router.services.handler_metrics import DecideMetrics
+from router.services.reply_addresses import note_refused, own_inboxes
 
 BEFORE_PIPELINE_S = 5.0  # a request waits about so long at most until its pipeline begins
 

@@ -40,7 +40,7 @@ def build_acks_handler(context: AppContext) -> AcksHandler:
     return AcksHandler(
         context.assignments,
         AcksMetrics(context.metrics, context.violations),
-        AckStore(context.connection, settings.buckets.assignments_known.name),
+        AckStore(context.jetstream, settings.buckets.assignments_known.name),
         context.alerts,
         rules=AckRules(limits=worker_limits(settings), tenants_allowed=frozenset(settings.tenants_allowed)),
     )

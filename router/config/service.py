@@ -70,8 +70,8 @@ class DeadLetterConfig(Group):
     """What stands in a dead letter, and where it goes (docs/contracts.md#dead-letters)."""
 
     enabled: bool = Field(default=True, description="off: what fails is acknowledged with a loud count, and gone")
-    subject_pattern: str = Field(default="{original_subject}.dlq", description="where a letter goes; {original_subject} is replaced")
-    include_full_message: bool = Field(default=True, description="off: a letter carries the hash and the source, not the payload")
+    subject_pattern: str = Field(default="{original_subject}.dlq", description="where a dead letter goes; {original_subject} is replaced")
+    include_full_message: bool = Field(default=True, description="off: a dead letter carries the hash and the source, not the payload")
     tenant_share: float = Field(
         default=0.25,
         gt=0,
@@ -81,7 +81,7 @@ class DeadLetterConfig(Group):
     max_payload_bytes: int = Field(
         default=64 * 1024,
         ge=0,
-        description="a payload of more bytes is left out of its letter, which says its hash and its place in the stream that it came from",
+        description="a larger payload is left out of its dead letter, which has its hash and its place in its stream; bytes",
     )
 
 

@@ -38,7 +38,7 @@ class ExecAssignmentAck(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def read_ack(message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS) -> ReadResult[ExecAssignmentAck]:
-    """One stored message as an acknowledgement, or as the Fault that its letter will tell."""
+    """One stored message as an acknowledgement, or as the Fault that its dead letter will tell."""
     return read(message, EXEC_ASSIGNMENT_ACK, _ack, limits)
 
 

@@ -55,7 +55,7 @@ class ExecResult(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def read_result(message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS) -> ReadResult[ExecResult]:
-    """One stored message as a result, or as the Fault that its letter will tell."""
+    """One stored message as a result, or as the Fault that its dead letter will tell."""
     return read(message, RESULT, _result, limits)
 
 

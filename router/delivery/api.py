@@ -31,6 +31,8 @@ STORAGE_FULL_CODES = frozenset({10002, 10028, 10047, 10054, 10077})
 
 _OFF = frozenset({10039, 10076})  # not enabled for this account, or on this server
 
+PLAIN_API = "$JS.API"  # without a domain
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -49,7 +51,7 @@ class JetStream:
 
     def __init__(self, connection: Connection, domain: str | None = None, timeout_s: float = 5.0) -> None:
         self.connection = connection
-        self.prefix = f"$JS.{domain}.API" if domain else "$JS.API"
+        self.prefix = f"$JS.{domain}.API" if domain else PLAIN_API
         self._timeout_s = timeout_s
 
     async def ask(self, what: str, body: Json | None = None) -> Json:
@@ -86,8 +88,15 @@ class JetStream:
             except (BrokerUnavailable, BrokerRefused):  # this user may not ask: all that is known is the subject
                 pass
             return BrokerUnavailable(f"no stream takes {subject}: {_MAKE_ONE}")
-        where = "this server" if self.prefix == "$JS.API" else f"any server of its domain ({self.prefix} is asked: nats.js_domain)"
+        where = "this server" if self.prefix == PLAIN_API else f"any server of its domain ({self.prefix} is asked: nats.js_domain)"
         return NoJetStream(f"JetStream does not run on {where}: {_TURN_ON}")
+
+    def write_subject(self, subject: str) -> str:
+        """Where an entry of a bucket is published: in another domain a leaf node lets it pass under the API's prefix alone.
+
+        https://github.com/nats-io/nats-architecture-and-design/blob/main/adr/ADR-8.md
+        """
+        return subject if self.prefix == PLAIN_API else f"{self.prefix}.{subject}"
 
     async def account(self) -> Json:
         return await self.ask("INFO")

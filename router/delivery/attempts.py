@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.core.errors import BrokerUnavailable
-from router.core.ids import key, random_tokens
+from router.core.ids import bucket_prefix, key, random_tokens
 from router.core.message import Effect, Message
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream, StoredMessage
@@ -57,7 +57,7 @@ class AttemptCounter:
         self._jetstream = jetstream
         self._publisher = publisher
         self._stream = f"KV_{bucket}"
-        self._prefix = f"$KV.{bucket}."
+        self._prefix = bucket_prefix(bucket)
         self._connection = jetstream.connection
         self._process = next(random_tokens())
 
@@ -97,11 +97,11 @@ class AttemptCounter:
         """Take this attempt off the record, unless another process has written since."""
         head = head_of({EXPECTED: str(message.revision)})
         record = AttemptRecord(message.attempts - 1, is_first_assumed=message.is_first_assumed, was_begun=was_begun)
-        self._connection.publish_nowait(self._subject(message), _text(record), "", head)
+        self._connection.publish_nowait(self._jetstream.write_subject(self._subject(message)), _text(record), "", head)
 
     def forget(self, message: Message) -> None:
         """The message is settled: delete its record. One that survives expires with the bucket's TTL."""
-        self._connection.publish_nowait(self._subject(message), b"", "", _PURGE)
+        self._connection.publish_nowait(self._jetstream.write_subject(self._subject(message)), b"", "", _PURGE)
 
     async def _find(self, message: Message, otherwise: AttemptRecord) -> AttemptRecord:
         """The record, or `otherwise`; a deleted record leaves its revision."""
@@ -114,7 +114,8 @@ class AttemptCounter:
         """Replace the record at `record.revision`; returns the new revision, or None when another process wrote first."""
         subject, expected = self._subject(message), str(record.revision)
         message_id = f"{self._writer_of(message, subject)}:{expected}"
-        publish_ack = await self._publisher.publish_and_wait([Effect(subject, _text(record), message_id, {EXPECTED: expected})])
+        effect = Effect(self._jetstream.write_subject(subject), _text(record), message_id, {EXPECTED: expected})
+        publish_ack = await self._publisher.publish_and_wait([effect])
         if not isinstance(publish_ack, NotPublished):
             return publish_ack[0].sequence
         if publish_ack.err_code in WRONG_LAST_SEQUENCE:

@@ -300,6 +300,8 @@ class MessageProcessor:
         self.in_flight.signal(next_in_s)
         self._redeliveries.tick()
         self._task_pool.end_overdue()
+        if self._without_slot and self._pause_switch.is_open:
+            self._fill_slots()  # a handler that ignores its timeout never gives its slot back by itself
 
     def stop_taking(self) -> None:
         """From now on deliveries are handed back, and so is what was never begun: it spends nothing."""

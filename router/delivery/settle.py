@@ -171,14 +171,14 @@ class Settler:
 
     async def _retry_publish(self) -> None:
         """Publish the first one again until it is stored; then all of them go on."""
-        while first := self._list_unstored()[:1]:
+        while unstored := self._list_unstored():
             await sleep(self._subscription.options.store_retry)
-            result = await self._publisher.publish_and_wait(first[0].settlement.effects)
+            result = await self._publisher.publish_and_wait(unstored[0].settlement.effects)
             if isinstance(result, NotPublished) and not self.refused.means(result):
                 continue
-            _, *others = self._list_unstored()
+            first, *others = self._list_unstored()
             self._pause_switch.open(PUBLISHING)
-            self._on_result(first[0], result)
+            self._on_result(first, result)
             for pending in others:
                 self.settle(pending)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from router.core.errors import Poison, RouterError, Transient
-from router.mailbox.entities import EventSubject, InboxMessage, OutboxEvent
+from router.mailbox.entities import EventSubject, OutboxEvent
 
 
 class MailboxPolicy(Struct, frozen=True):
@@ -82,10 +82,3 @@ def check_outbox(event: OutboxEvent, context: str = "context") -> EventSubject:
 def _is_name(text: str) -> bool:
     """Whether a column of PostgreSQL can hold the text: half a surrogate pair is no UTF-8."""
     return len(text) <= MAX_NAME_LENGTH and "\x00" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
-
-
-def check_inbox(message: InboxMessage) -> None:
-    """Raises PolicyViolated INVALID_TIMESTAMP."""
-    received_at, processed_at = message.received_at, message.processed_at
-    if received_at is not None and processed_at is not None and processed_at < received_at:
-        raise InvalidEntity(ORDERED_TIMES, f"message {message.message_id} was processed before it was received")

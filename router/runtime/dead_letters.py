@@ -1,6 +1,6 @@
 """An agent's dead letters: the format of all of them, on `meshforge.failed.{original_subject}` (docs/requirements.md#mf-8).
 
-A letter keeps any payload that an agent takes: a command is gone from its work queue once its letter stands.
+A dead letter keeps any payload that an agent takes: a command is gone from its work queue once its dead letter stands.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Keeps the policy table of this process equal to its bucket; a directory may seed the bucket.
 
-`app.policy_seed` writes policies, and operators do through `app.policy_store`.
+`services.policy_seed` writes policies, and operators do through `services.policy_store`.
 """
 
 from __future__ import annotations

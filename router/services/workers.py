@@ -1,7 +1,7 @@
 """Listens to workers: which are alive, which fell silent, and which assignments they gave up.
 
 heartbeats   both subjects, on a core subscription: nothing is stored, every instance receives all
-letters      `caf.exec.dlq.v1`, `caf.deadletter.v1`: stored by their stream; one instance of the queue group raises an alert
+dead letters      `caf.exec.dlq.v1`, `caf.deadletter.v1`: stored by their stream; one instance of the queue group raises an alert
 """
 
 from __future__ import annotations

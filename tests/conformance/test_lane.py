@@ -22,8 +22,8 @@ from tests.support.conformance import (
     Driver,
     Script,
     at_work,
-    on_a_server,
-    on_the_twin,
+    drive_in_memory,
+    drive_on_server,
     times_of,
 )
 
@@ -36,9 +36,9 @@ Run = Callable[[Script], AbstractAsyncContextManager[Driver]]
 @pytest.fixture(params=["twin", "server"])
 def run(request: pytest.FixtureRequest, prefix: str) -> Run:
     if request.param == "twin":
-        return on_the_twin
+        return drive_in_memory
     url = request.getfixturevalue("nats_url")
-    return lambda script: on_a_server(script, url, prefix)
+    return lambda script: drive_on_server(script, url, prefix)
 
 
 class Meaning:

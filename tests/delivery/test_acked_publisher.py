@@ -6,20 +6,20 @@ import pytest
 
 from router.core.message import Effect
 from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
-from tests.support.delivery import FakeConnection, Place, a_place
+from tests.support.delivery import FakeConnection, WorkStreams, some_work_streams
 from tests.support.waiting import until
 
 LETTER = "dlq:1"
 
 
 @pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[Place]:
-    async with a_place(nats_url, prefix) as place:
+async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
+    async with some_work_streams(nats_url, prefix) as place:
         yield place
 
 
 @pytest.fixture
-async def publisher(place: Place) -> AsyncIterator[AckedPublisher]:
+async def publisher(place: WorkStreams) -> AsyncIterator[AckedPublisher]:
     publisher = AckedPublisher(place.jetstream)
     await publisher.open()
     yield publisher
@@ -38,7 +38,7 @@ async def refused(publisher: AckedPublisher, *effects: Effect) -> NotPublished:
     return result
 
 
-async def test_publish_acks_come_in_the_order_of_the_effects(place: Place, publisher: AckedPublisher) -> None:
+async def test_publish_acks_come_in_the_order_of_the_effects(place: WorkStreams, publisher: AckedPublisher) -> None:
     one, two = Effect(place.effects, b"1", "a", {"tenant_id": "t"}), Effect(place.letters, b"2", "b")
     publish_acks = await stored(publisher, one, two)
     assert [(r.id, r.stream, r.sequence, r.is_duplicate) for r in publish_acks] == [("a", place.out, 1, False), ("b", place.out, 2, False)]
@@ -47,7 +47,7 @@ async def test_publish_acks_come_in_the_order_of_the_effects(place: Place, publi
     assert (found.data, found.headers) == (b"1", {"tenant_id": "t", "Nats-Msg-Id": "a"})
 
 
-async def test_an_id_that_stands_there_already_is_a_duplicate_of_the_first(place: Place, publisher: AckedPublisher) -> None:
+async def test_an_id_that_stands_there_already_is_a_duplicate_of_the_first(place: WorkStreams, publisher: AckedPublisher) -> None:
     await stored(publisher, Effect(place.effects, b"1", "a"))
     (publish_ack,) = await stored(publisher, Effect(place.effects, b"1", "a"))
     assert (publish_ack.is_duplicate, publish_ack.sequence, await place.last_sequence(place.out)) == (True, 1, 1)
@@ -58,19 +58,19 @@ async def test_a_subject_that_no_stream_takes_is_refused_at_once(publisher: Acke
     assert (refusal.subject, refusal.err_code, refusal.cause) == ("nobody.listens", 0, "no stream takes this subject")
 
 
-async def test_a_streams_refusal_carries_its_number(place: Place, publisher: AckedPublisher) -> None:
+async def test_a_streams_refusal_carries_its_number(place: WorkStreams, publisher: AckedPublisher) -> None:
     refusal = await refused(publisher, Effect(place.effects, b"1", "a", {"Nats-Expected-Stream": "ANOTHER"}))
     assert refusal.err_code == 10060
 
 
-async def test_one_refusal_refuses_the_bundle_and_is_told_once(place: Place, publisher: AckedPublisher) -> None:
+async def test_one_refusal_refuses_the_bundle_and_is_told_once(place: WorkStreams, publisher: AckedPublisher) -> None:
     told: list[object] = []
     publisher.publish([Effect("nobody.listens", b"", "a"), Effect(place.effects, b"", "b")], told.append)
     await until(lambda: not publisher.pending)
     assert [type(result) for result in told] == [NotPublished]
 
 
-async def test_many_bundles_share_the_window_and_each_is_told_once(place: Place, publisher: AckedPublisher) -> None:
+async def test_many_bundles_share_the_window_and_each_is_told_once(place: WorkStreams, publisher: AckedPublisher) -> None:
     told: list[PublishAcks | NotPublished] = []
     for number in range(100):
         publisher.publish([Effect(place.effects, b"", f"{number}")], told.append)
@@ -79,14 +79,14 @@ async def test_many_bundles_share_the_window_and_each_is_told_once(place: Place,
     assert publisher.pending == 0
 
 
-async def test_a_letters_duplicate_counts_while_its_first_copy_is_there(place: Place, publisher: AckedPublisher) -> None:
+async def test_a_letters_duplicate_counts_while_its_first_copy_is_there(place: WorkStreams, publisher: AckedPublisher) -> None:
     letter = Effect(place.letters, b"letter", LETTER, is_dead_letter=True)
     await stored(publisher, letter)
     (publish_ack,) = await stored(publisher, letter)
     assert (publish_ack.is_duplicate, await place.last_sequence(place.out)) == (True, 1)
 
 
-async def test_a_letter_whose_first_copy_is_gone_is_stored_again(place: Place, publisher: AckedPublisher) -> None:
+async def test_a_letter_whose_first_copy_is_gone_is_stored_again(place: WorkStreams, publisher: AckedPublisher) -> None:
     letter = Effect(place.letters, b"letter", LETTER, is_dead_letter=True)
     await stored(publisher, letter)
     await place.jetstream.ask(f"STREAM.MSG.DELETE.{place.out}", {"seq": 1})
@@ -97,7 +97,7 @@ async def test_a_letter_whose_first_copy_is_gone_is_stored_again(place: Place, p
     assert found.data == b"letter"
 
 
-async def test_an_effect_that_is_no_letter_may_be_gone(place: Place, publisher: AckedPublisher) -> None:
+async def test_an_effect_that_is_no_letter_may_be_gone(place: WorkStreams, publisher: AckedPublisher) -> None:
     effect = Effect(place.effects, b"", "a")
     await stored(publisher, effect)
     await place.jetstream.ask(f"STREAM.MSG.DELETE.{place.out}", {"seq": 1})
@@ -177,7 +177,7 @@ async def test_a_publish_ack_that_cannot_be_read_is_no_evidence(silent: Silent, 
 
 
 async def test_a_check_that_fails_on_whatever_refuses_its_claim(
-    place: Place, publisher: AckedPublisher, monkeypatch: pytest.MonkeyPatch
+    place: WorkStreams, publisher: AckedPublisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     letter = Effect(place.letters, b"1", LETTER, is_dead_letter=True)
     await stored(publisher, letter)
@@ -190,7 +190,7 @@ async def test_a_check_that_fails_on_whatever_refuses_its_claim(
     assert publisher.pending == 0
 
 
-async def test_a_second_copy_of_a_letter_counts_only_while_it_stands_too(place: Place, publisher: AckedPublisher) -> None:
+async def test_a_second_copy_of_a_letter_counts_only_while_it_stands_too(place: WorkStreams, publisher: AckedPublisher) -> None:
     letter = Effect(place.letters, b"1", LETTER, is_dead_letter=True)
     for _ in range(3):
         (publish_ack,) = await stored(publisher, letter)

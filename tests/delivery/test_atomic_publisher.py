@@ -9,18 +9,18 @@ from router.core.message import Effect
 from router.delivery.acked_publisher import NotPublished, PublishAcks
 from router.delivery.api import JetStream
 from router.delivery.atomic_publisher import BATCH_HAS_DUPLICATE, BATCH_INCOMPLETE, BATCHES_NOT_ENABLED, AtomicPublisher
-from tests.support.delivery import FakeConnection, Place, a_place
+from tests.support.delivery import FakeConnection, WorkStreams, some_work_streams
 from tests.support.waiting import until
 
 
 @pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[Place]:
-    async with a_place(nats_url, prefix) as place:
+async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
+    async with some_work_streams(nats_url, prefix) as place:
         yield place
 
 
 @pytest.fixture
-async def batches(place: Place, prefix: str) -> AsyncIterator[AtomicPublisher]:
+async def batches(place: WorkStreams, prefix: str) -> AsyncIterator[AtomicPublisher]:
     config = {"name": f"{prefix}A", "subjects": [f"{prefix}.a.>"], "allow_atomic": True, "max_msg_size": 1000, "storage": "file"}
     await place.jetstream.ask(f"STREAM.CREATE.{prefix}A", config)
     batches = AtomicPublisher(place.jetstream, timeout_s=2.0)
@@ -45,7 +45,7 @@ async def refused(batches: AtomicPublisher, some: list[Effect]) -> int:
     return told.err_code
 
 
-async def test_a_batch_has_a_publish_ack_for_each_message_in_its_order(batches: AtomicPublisher, place: Place, prefix: str) -> None:
+async def test_a_batch_has_a_publish_ack_for_each_message_in_its_order(batches: AtomicPublisher, place: WorkStreams, prefix: str) -> None:
     await stored(batches, effects(prefix, "0"))
     publish_acks = await stored(batches, effects(prefix, *map(str, range(1, 400))))
     assert [(publish_ack.id, publish_ack.sequence) for publish_ack in publish_acks] == [(str(n), n + 1) for n in range(1, 400)]
@@ -54,7 +54,7 @@ async def test_a_batch_has_a_publish_ack_for_each_message_in_its_order(batches: 
     assert (found.headers["Nats-Msg-Id"], found.headers["N"]) == ("16", "16")
 
 
-async def test_a_known_id_refuses_the_whole_batch(batches: AtomicPublisher, place: Place, prefix: str) -> None:
+async def test_a_known_id_refuses_the_whole_batch(batches: AtomicPublisher, place: WorkStreams, prefix: str) -> None:
     await stored(batches, effects(prefix, "a"))
     assert await refused(batches, effects(prefix, "b", "a", "c")) == BATCH_HAS_DUPLICATE
     info = await place.jetstream.stream(f"{prefix}A") or {}
@@ -67,7 +67,7 @@ async def test_a_message_that_the_stream_would_not_take_refuses_the_whole_batch(
     assert await refused(batches, some) == BATCH_INCOMPLETE
 
 
-async def test_a_stream_that_knows_no_batches_says_so(batches: AtomicPublisher, place: Place, prefix: str) -> None:
+async def test_a_stream_that_knows_no_batches_says_so(batches: AtomicPublisher, place: WorkStreams, prefix: str) -> None:
     await place.jetstream.ask(f"STREAM.CREATE.{prefix}B", {"name": f"{prefix}B", "subjects": [f"{prefix}.b"], "storage": "file"})
     assert await refused(batches, [Effect(f"{prefix}.b", b"x", one) for one in "ab"]) == BATCHES_NOT_ENABLED
 

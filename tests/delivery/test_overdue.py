@@ -13,8 +13,8 @@ from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.in_flight import InFlight
 from router.delivery.topology import identity
-from tests.support.conformance import Recording
-from tests.support.delivery import Bench, Place, Watcher, a_place, a_processor, a_subscription
+from tests.support.conformance import RecordingConnection
+from tests.support.delivery import ProcessorBench, RecordingObserver, WorkStreams, a_processor, a_subscription, some_work_streams
 from tests.support.waiting import until
 
 FAULT = Fault("busy", "not now")
@@ -22,18 +22,18 @@ MOST = 2  # attempts
 
 
 @pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[Place]:
-    async with a_place(nats_url, prefix) as place:
+async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
+    async with some_work_streams(nats_url, prefix) as place:
         yield place
 
 
 class OneMessage:
     """A router that has room for one message, and whose handler waits until it is told its outcome."""
 
-    def __init__(self, place: Place, connection: Recording, acks: list[bytes]) -> None:
+    def __init__(self, place: WorkStreams, connection: RecordingConnection, acks: list[bytes]) -> None:
         self.acks = acks
         self.attempts: list[int] = []
-        self.watcher = Watcher()
+        self.watcher = RecordingObserver()
         self.outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         subscription = a_subscription(
             self._handle,
@@ -75,9 +75,9 @@ class OneMessage:
 
 
 @asynccontextmanager
-async def a_router(place: Place, url: str) -> AsyncIterator[OneMessage]:
+async def a_router(place: WorkStreams, url: str) -> AsyncIterator[OneMessage]:
     acks: list[bytes] = []
-    connection = Recording(lambda kind, _, value: acks.append(value) if kind == "acked" else None, place.out)
+    connection = RecordingConnection(lambda kind, _, value: acks.append(value) if kind == "acked" else None, place.out)
     await connection.connect(url)
     router = OneMessage(place, connection, acks)
     task = asyncio.create_task(router.consumer.run())
@@ -92,7 +92,7 @@ async def a_router(place: Place, url: str) -> AsyncIterator[OneMessage]:
 
 
 async def test_a_router_that_stood_still_sends_back_no_message_that_another_one_attempts(
-    place: Place, nats_url: str, monkeypatch: pytest.MonkeyPatch
+    place: WorkStreams, nats_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the server delivers it a third time, and it is given up while its last allowed attempt still runs."""
     async with AsyncExitStack() as routers:
@@ -123,12 +123,12 @@ class Standing:
         self.attempts.append(message.attempts)
         return await self.outcome
 
-    async def take(self, bench: Bench, deliveries: int) -> None:
+    async def take(self, bench: ProcessorBench, deliveries: int) -> None:
         bench.processor.in_flight._now = lambda: self.now
         bench.take(1, deliveries)
         await until(lambda: self.attempts)
 
-    async def end(self, bench: Bench, outcome: Outcome) -> None:
+    async def end(self, bench: ProcessorBench, outcome: Outcome) -> None:
         self.outcome.set_result(outcome)
         await until(lambda: bench.watcher.settles or bench.publisher.asked)
 

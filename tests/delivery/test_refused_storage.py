@@ -13,7 +13,7 @@ from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.refused_storage import RefusedStorage
 from router.delivery.settlement import PendingSettlement, decide_settlement, decide_without_storage
 from router.delivery.subscription import DEAD_LETTER_OMITTED, DECLINED, SENT_BACK
-from tests.support.delivery import Watcher, a_delivery, a_subscription, publish_acks_for
+from tests.support.delivery import RecordingObserver, a_delivery, a_subscription, publish_acks_for
 from tests.support.waiting import until
 
 FULL = NotPublished("effects", 10077, "maximum bytes exceeded")
@@ -35,7 +35,7 @@ class RoomPublisher:
 
 class Waits:
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
-        self.publisher, self.watcher = RoomPublisher(), Watcher()
+        self.publisher, self.watcher = RoomPublisher(), RecordingObserver()
         self.stored: list[int] = []
         self.again: list[int] = []
         self.subscription = a_subscription(store_retry=0.001, max_waiting=8, observer=self.watcher, full_retry=5.0)

@@ -13,7 +13,15 @@ from router.delivery.pause_switch import PauseSwitch
 from router.delivery.redeliveries import RedeliveryTracker
 from router.delivery.settle import Settler
 from router.delivery.settlement import PendingSettlement, decide_settlement
-from tests.support.delivery import FakeAttemptCounter, FakeConnection, FakePublisher, Watcher, a_delivery, a_subscription, token_of
+from tests.support.delivery import (
+    FakeAttemptCounter,
+    FakeConnection,
+    FakePublisher,
+    RecordingObserver,
+    a_delivery,
+    a_subscription,
+    token_of,
+)
 from tests.support.waiting import until
 
 EFFECTS = (Effect("usage", b"1", "u-1"),)
@@ -26,7 +34,7 @@ class Settling(FakeConnection):
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         super().__init__()
         self.diary: list[str] = []
-        self.watcher = Watcher()
+        self.watcher = RecordingObserver()
         self.subscription = a_subscription(store_retry=0.01, observer=self.watcher)
         self.pause_switch = PauseSwitch(lambda _: None)
         self.publisher = FakePublisher()

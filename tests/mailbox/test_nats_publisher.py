@@ -22,7 +22,7 @@ from router.mailbox.outbox.nats_publisher import (
     PublishUnavailable,
 )
 from tests.support.broker import Broker
-from tests.support.mailbox import a_place
+from tests.support.mailbox import an_outbox_stream
 
 NO_ANSWER = 0
 FULL = 10077
@@ -124,7 +124,7 @@ async def test_a_refused_batch_does_not_end_batches() -> None:
 
 async def test_the_port_publishes_one_message_and_tells_where_it_stands(broker: Broker) -> None:
     """SD-23, SD-6."""
-    async with a_place(broker) as place:
+    async with an_outbox_stream(broker) as place:
         one = NatsJetStreamPublisher(place.jetstream, cast(AtomicPublisher, None), cast(AckedPublisher, None), is_atomic=False)
         for is_duplicate in (False, True):
             publish_ack = await one.publish("sea.event.order_paid.v1", b"{}", {"Nats-Msg-Id": "e-1"})

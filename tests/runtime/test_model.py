@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from router.core.outcome import Done, Outcome, PublishAck
 from router.runtime import batch as batch_module
-from tests.support.agents import BATCH_POINTS, Bench, a_message
+from tests.support.agents import BATCH_POINTS, BatchBench, a_message
 
 KEYS = st.sampled_from(["a", "b", "c"])
 NEVER = 1_000_000  # attempts
@@ -32,7 +32,7 @@ class AgentMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.home = tempfile.TemporaryDirectory()
-        self.bench = Bench(Path(self.home.name) / "w.db", limit=NEVER)
+        self.bench = BatchBench(Path(self.home.name) / "w.db", limit=NEVER)
         self.queue: dict[int, tuple[str, int]] = {}  # by sequence: key, deliveries; gone once acknowledged
         self.sequence = 0
         self.published: set[str] = set()

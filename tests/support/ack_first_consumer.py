@@ -1,4 +1,4 @@
-"""The control of the kill tables, a consumer that does lose: it acks a result, and only then stores its effects.
+"""The control of the results' kill story: a consumer that acks a result, and only then stores its effects.
 
 `python -m tests.support.ack_first_consumer`, settings from the environment; the crash point `before_publish` lies between the two.
 """

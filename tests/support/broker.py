@@ -1,4 +1,4 @@
-"""A real nats-server for tests: started in milliseconds, killed and restarted on the same store and port."""
+"""A real nats-server: started in milliseconds, killed and restarted on the same store and port."""
 
 import json
 import shutil

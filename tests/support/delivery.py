@@ -1,4 +1,4 @@
-"""Builders for delivery: a connection that only remembers, evidence that answers when told to, and a desk with nothing real around it."""
+"""Connection, publisher and attempt counter that only remember, a processor around them, and streams on a real server."""
 
 import asyncio
 import itertools
@@ -30,7 +30,7 @@ SORRY = b"sorry"
 _PLACES = itertools.count(1)
 
 
-class Post(Struct, frozen=True):
+class PublishedFrame(Struct, frozen=True):
     subject: str
     data: bytes
     reply: str = ""
@@ -41,7 +41,7 @@ class FakeConnection:
     """Remembers what was posted; `say` lets a subscription hear something."""
 
     def __init__(self) -> None:
-        self.posts: list[Post] = []
+        self.posts: list[PublishedFrame] = []
         self.is_connected = True
         self.is_behind = False
         self.reconnect_count = 0
@@ -49,7 +49,7 @@ class FakeConnection:
         self.denials = Denials(lambda *_: None)
 
     def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
-        self.posts.append(Post(subject, data, reply, head))
+        self.posts.append(PublishedFrame(subject, data, reply, head))
 
     def posted(self, subject: str) -> list[bytes]:
         return [post.data for post in self.posts if post.subject == subject]
@@ -133,7 +133,7 @@ class FakeAttemptCounter:
             raise BrokerUnavailable("down")
 
 
-class Watcher:
+class RecordingObserver:
     """An observer that writes everything down."""
 
     def __init__(self) -> None:
@@ -195,14 +195,14 @@ def publish_acks_for(effects: Sequence[Effect]) -> PublishAcks:
     return tuple(PublishAck(effect.id, "E", place, False) for place, effect in enumerate(effects, 1))
 
 
-class Bench(SimpleNamespace):
+class ProcessorBench(SimpleNamespace):
     """A desk and what stands around it."""
 
     processor: MessageProcessor
     connection: FakeConnection
     publisher: FakePublisher
     attempt_counter: FakeAttemptCounter
-    watcher: Watcher
+    watcher: RecordingObserver
     pause_switch: PauseSwitch
     replies: list[bytes]
 
@@ -214,10 +214,12 @@ class Bench(SimpleNamespace):
 
 
 @asynccontextmanager
-async def a_processor(handle: Handler, **facts: object) -> AsyncIterator[Bench]:
+async def a_processor(handle: Handler, **facts: object) -> AsyncIterator[ProcessorBench]:
     """A desk whose every neighbour is a fake; its gate begins what waits when it opens, as a Consumer's does."""
-    watcher, connection, replies = Watcher(), FakeConnection(), []
-    bench = Bench(watcher=watcher, connection=connection, replies=replies, publisher=FakePublisher(), attempt_counter=FakeAttemptCounter())
+    watcher, connection, replies = RecordingObserver(), FakeConnection(), []
+    bench = ProcessorBench(
+        watcher=watcher, connection=connection, replies=replies, publisher=FakePublisher(), attempt_counter=FakeAttemptCounter()
+    )
     bench.pause_switch = PauseSwitch(lambda cause: bench.processor.begin_queued() if cause is None else None)
     async with asyncio.TaskGroup() as tasks:
         bench.processor = MessageProcessor(
@@ -234,7 +236,7 @@ async def a_processor(handle: Handler, **facts: object) -> AsyncIterator[Bench]:
         await bench.processor.drain(0, 0)
 
 
-class Place:
+class WorkStreams:
     """A stream `work`, a stream for effects and letters, and a bucket of starts, on a real server, under names of their own."""
 
     def __init__(self, connection: Connection, name: str) -> None:
@@ -276,9 +278,9 @@ async def connected(url: str) -> AsyncIterator[Connection]:
 
 
 @asynccontextmanager
-async def a_place(url: str, name: str, *, with_out: bool = True) -> AsyncIterator[Place]:
+async def some_work_streams(url: str, name: str, *, with_out: bool = True) -> AsyncIterator[WorkStreams]:
     async with connected(url) as connection:
-        place = Place(connection, name)
+        place = WorkStreams(connection, name)
         await place.create(with_out=with_out)
         yield place
 
@@ -286,7 +288,7 @@ async def a_place(url: str, name: str, *, with_out: bool = True) -> AsyncIterato
 Heard = tuple[str, str, bytes, Headers | None]  # subject, reply, data, headers
 
 
-class Ear:
+class CallRecorder:
     """Remembers what it hears."""
 
     def __init__(self) -> None:

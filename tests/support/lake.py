@@ -1,4 +1,4 @@
-"""A stream to read: filled, thinned out and taken away from outside, by a thread that has no loop of its own."""
+"""A usage stream on a real server, filled by a test and read by the lake's source."""
 
 import asyncio
 import socket

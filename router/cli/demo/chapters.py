@@ -46,5 +46,5 @@ async def play_repair(stage: DemoEnvironment, telling: DemoPrinter) -> Problems:
     kept = describe_dead_letter(subjects, letter, witness.now_ms)
     report = await stage.replay_with(letter, MENDED)
     processed = await observe_replay(witness, subjects)
-    telling.print_steps("A result nobody can read", "kept as a dead letter, mended, sent again, metered", (*kept, *processed))
+    telling.print_steps("An unreadable result", "kept as a dead letter, mended, sent again, metered", (*kept, *processed))
     return list(check_repair(letter, await stage.read_dead_letter(letter.sequence), report, witness.list_bodies(subjects.usage)))

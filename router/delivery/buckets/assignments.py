@@ -41,7 +41,7 @@ async def list_assignments(
     acks: dict[str, AckState] = {}
     given = 0
     async for stored in _read_downwards(jetstream, f"KV_{bucket}"):
-        key = stored.subject.removeprefix(f"$KV.{bucket}.")
+        key = stored.subject.removeprefix(ids.bucket_prefix(bucket))
         if key.endswith(ACK_MARK):
             if (state := _state(stored)) is not None:
                 acks[key.removesuffix(ACK_MARK)] = state
@@ -55,10 +55,10 @@ async def list_assignments(
 
 async def find_assignment(jetstream: JetStream, bucket: str, assignment_id: str) -> StoredAssignment | None:
     """The assignment of this id; None: it was never stored, or its time in the bucket is over. Raises BrokerUnavailable."""
-    stored = await jetstream.get_last(f"KV_{bucket}", f"$KV.{bucket}.{ids.key(assignment_id)}")
+    stored = await jetstream.get_last(f"KV_{bucket}", ids.bucket_prefix(bucket) + ids.key(assignment_id))
     if stored is None:
         return None
-    said = await jetstream.get_last(f"KV_{bucket}", f"$KV.{bucket}.{ack_key(assignment_id)}")
+    said = await jetstream.get_last(f"KV_{bucket}", ids.bucket_prefix(bucket) + ack_key(assignment_id))
     return _read_stored(stored, _state(said) if said is not None else None)
 
 

@@ -15,6 +15,7 @@ from itertools import count
 from router.core.ack_subject import parse_ack_subject
 from router.core.clock import Clock, steady
 from router.core.errors import BrokerRefused, BrokerUnavailable
+from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream, Json
 from router.delivery.buckets.entries import BucketEntry, DeletedKey, read_entry
 from router.delivery.buckets.unavailable import missing_bucket, unavailable_bucket
@@ -45,7 +46,7 @@ class KvWatcher:
         self._connection = jetstream.connection
         self._bucket = bucket
         self._stream = f"KV_{bucket}"
-        self._prefix = f"$KV.{bucket}."
+        self._prefix = bucket_prefix(bucket)
         self._on_entry = on_entry
         self._key = key
         self._deliver = deliver

@@ -15,13 +15,11 @@ from router.delivery.subscription import ConsumerOptions
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology
 from router.mailbox.inbox.dead_letters import letters_stream
 
-SHORTEST_SIGNAL_S = 1.0
-
 
 class InboxRules(Struct, frozen=True, kw_only=True):
     """Durations are seconds. `max_ack_pending` is also how many messages are in flight at once."""
 
-    context: str = "sea"  # whose inbox it is; letters carry it
+    context: str = "sea"  # whose inbox it is; dead letters carry it
     stream: str = "VIBESPRO_EVENTS"
     durable: str = "sea__from_vibespro"
     filter_subject: str = "vibespro.event.>"

@@ -1,8 +1,8 @@
 """Count the dead letters by original subject and reason: the gauge `router_dlq_depth{subject, reason}`.
 
-Only heads are read, each once: new letters are added to what was counted. When the sum is not what the stream says it
-holds, letters were removed, and the count begins anew; until that is through, the last good one is shown. One look reads
-at most `MAX_READ` heads, so a million letters cost no look more than a second.
+Only heads are read, each once: new dead letters are added to what was counted. When the sum is not what the stream says it
+holds, dead letters were removed, and the count begins anew; until that is through, the last good one is shown. One look reads
+at most `MAX_READ` heads, so a million dead letters cost no look more than a second.
 
     DepthGauge(jetstream, settings.streams.dlq.name, metrics.letters_waiting, metrics.subject, settings.dlq.subject_pattern)
 
@@ -51,7 +51,7 @@ class DepthGauge:
         self._labels = labels
         self._original_of = _inverse(subject_pattern)
         self._counting: Counter[SubjectAndReason] = Counter()
-        self._until = 0  # letters up to here are counted
+        self._until = 0  # dead letters up to here are counted
         self._since = ""  # the stream's creation: in another one sequences begin again
 
     async def run(self) -> None:
@@ -108,7 +108,7 @@ class DepthGauge:
 
 
 def _inverse(pattern: str) -> Callable[[str], str]:
-    """A letter's subject -> the original's; one subject for all letters stays what it is, for heads do not say more."""
+    """A dead letter's subject -> the original's; one subject for all dead letters stays what it is, for heads do not say more."""
     before, placeholder, after = pattern.partition("{original_subject}")
     matches = re.compile(re.escape(before) + "(.+)" + re.escape(after)).fullmatch
 

@@ -57,7 +57,7 @@ async def list_newest_first(
 
 
 async def show(jetstream: JetStream, stream: str, sequence: int) -> DeadLetter | None:
-    """The letter at a sequence; None: it is gone, or never was."""
+    """The dead letter at a sequence; None: it is gone, or never was."""
     stored = await jetstream.message(stream, sequence)
     return parse(stored) if stored is not None else None
 

@@ -43,7 +43,7 @@ async def read_by_filter(
 async def read_by_sequence(
     jetstream: JetStream, stream: str, sequences: Sequence[int], at_once: int = SELECTION_PAGE
 ) -> AsyncIterator[DeadLetterBatch]:
-    """The letters at these sequences, each once, in their order."""
+    """The dead letters at these sequences, each once, in their order."""
     wanted = sorted(set(sequences))
     for begin in range(0, len(wanted), at_once):
         asked = wanted[begin : begin + at_once]

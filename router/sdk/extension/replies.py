@@ -2,7 +2,7 @@
 
 answer      the bytes that `function_runner` made
 refusal     {error{code, message, field?}}, with Nats-Service-Error-Code and Nats-Service-Error
-stream      pieces until the last one, or until the subscriber is gone (`calls.reply_streams`); a failure is its last piece
+stream      pieces until the last one, or until the subscriber is gone (`delivery.calls.reply_streams`); a failure is its last piece
 """
 
 from __future__ import annotations
