@@ -1,10 +1,10 @@
-"""Whose messages fill a stream: once it is half full, a tenant that holds more than its share may add nothing more.
+"""Each tenant's share of a stream: once the stream is half full, a tenant above its share may store nothing more.
 
-    look     below half: every tenant may borrow what is free, and nothing is counted
-             above: heads are read, the sizes of each tenant's messages added up; new ones as they come, all anew once a minute
-    add      what this process stores between two looks; another instance hears of it at its next look
+    look     below half: nothing is counted
+             above: read headers and add up the sizes of each tenant's messages; new ones in each run, all of them once a minute
+    add      what this process stores between two runs; another instance counts it in its next run
 
-So one tenant can take its share, what was free below the half, and what it stores on other instances within one look.
+So a tenant can hold its share, what was free below the half, and what other instances stored for it within one run.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ COUNTED_FROM = 0.5
 NEARLY_FULL_FROM = 0.9
 SHARES_EVERY_S = 5.0
 RECOUNT_EVERY_S = 60.0
-MAX_READ = 50_000  # heads a look
+MAX_READ = 50_000  # headers in one run
 READ_BATCH = 1_000
-MAX_TENANTS = 10_000  # above it only the largest are remembered: none of the others can be near its share
-OVERHEAD_BYTES = 300  # of a stored message beside its payload: subject, headers, the server's own; the next look says what it was
+MAX_TENANTS = 10_000  # above it only the largest are kept: no other can be near its share
+OVERHEAD_BYTES = 300  # estimate for a stored message beside its payload: subject, headers, the server's record
 
 
 class ShareRules(Struct, frozen=True, kw_only=True):
@@ -39,14 +39,14 @@ class ShareRules(Struct, frozen=True, kw_only=True):
 
 
 class TenantShares:
-    """Of one stream. `is_over` and `add` are called on the loop: below the half they cost a look at an attribute."""
+    """For one stream. Below half, `is_over` and `add` cost the reading of an attribute."""
 
     def __init__(self, jetstream: JetStream, rules: ShareRules, clock: Clock = steady) -> None:
         self._jetstream = jetstream
         self._rules = rules
         self._clock = clock
-        self._counted: Counter[str] = Counter()  # bytes that stand there, by tenant
-        self._added: Counter[str] = Counter()  # by this process, since they were counted
+        self._counted: Counter[str] = Counter()  # bytes in the stream, by tenant
+        self._added: Counter[str] = Counter()  # by this process, since the last run
         self._limit = 0.0  # bytes of one tenant; 0: nothing is counted
         self._read_to = 0
         self._anew_at = 0.0
@@ -57,7 +57,7 @@ class TenantShares:
 
     @property
     def is_nearly_full(self) -> bool:
-        """What is left is for those who are not over their share."""
+        """Whether the rest is reserved for tenants within their share."""
         return bool(self._limit) and self._free <= 0
 
     def add(self, tenant: str, size: int) -> None:
@@ -66,7 +66,7 @@ class TenantShares:
             self._free -= size + OVERHEAD_BYTES
 
     async def run(self) -> None:
-        """A child: look, for ever; while the broker is away, the last count stands."""
+        """A supervised child. While the broker is unavailable, the last count is used."""
         while True:
             with suppress(RouterError):
                 await self.look()
@@ -108,6 +108,6 @@ class TenantShares:
 
 
 def _size(head: StoredMessage) -> int:
-    """The server says how large the payload is that it left out."""
+    """`Nats-Msg-Size` is the size of the payload, which a headers-only consumer does not deliver."""
     size = head.headers.get("Nats-Msg-Size", "")
     return OVERHEAD_BYTES + (int(size) if size.isdecimal() else 0)

@@ -1,4 +1,4 @@
-"""A PubAck window for callers without a subscription: commands, publishers. Effects without a PubAck in time are reported as not published.
+"""An `AckedPublisher` for callers without a subscription, such as commands; it expires effects by itself.
 
 async with open_publisher(jetstream) as publisher:
     result = await publisher.publish_and_wait([effect])
@@ -20,7 +20,7 @@ EXPIRE_EVERY_S = 0.5
 
 @asynccontextmanager
 async def open_publisher(jetstream: JetStream, timeout_s: float = PUBLISH_TIMEOUT_S) -> AsyncIterator[AckedPublisher]:
-    """An open window that gives up in time, closed in the end."""
+    """An open publisher, closed at the end."""
     publisher = AckedPublisher(jetstream, timeout_s)
     await publisher.open()
     ticking = asyncio.create_task(_tick(publisher))
