@@ -8,7 +8,8 @@ Dead letters have the format of all dead letters, on `{prefix}.dlq.{original_sub
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 
@@ -17,12 +18,9 @@ from router.bus.metrics import MeteringObserver
 from router.bus.settings import BusSettings
 from router.bus.subjects import COMMANDS, EVENTS, letters_of, names_in
 from router.bus.topology import apply_topology, declare_streams, stream_of
-from router.contracts.dead_letter import build_dead_letter
+from router.contracts.dead_letter_writer import DeadLetterWriter
 from router.contracts.envelope import extract_envelope_ids
-from router.core.clock import now_ms
 from router.core.errors import Misconfigured
-from router.core.message import Effect, Message
-from router.core.outcome import Fault
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
@@ -70,13 +68,13 @@ def consumer_of(
     deadlines: Deadlines = Deadlines(),  # noqa: B008 - frozen
 ) -> Consumer:
     """Build the supervised child: run it until cancelled, then it drains."""
+    wanted = Topology(declare_streams(settings).streams, (durable,))
     subscription = Subscription(
         stream=durable.stream,
         durable=durable.durable,
         options=options,
         handle=handling,
-        dead_letter=build_dead_letter_writer(settings, jetstream.connection.max_payload),
-        failure_reply=lambda *_: None,
+        dead_letter=build_dead_letter_writer(settings, lambda: jetstream.connection.max_payload).write,
         dead_letter_ack=TERM_WITH_REASON,
         observer=MeteringObserver(observer, handling.meter),
     )
@@ -84,42 +82,20 @@ def consumer_of(
         subscription,
         jetstream,
         attempts_bucket=settings.attempts_bucket,
-        answer=lambda *_: None,
-        restore=_build_restore(settings, durable, jetstream),
+        restore=partial(topology.restore, jetstream, durable.stream, durable.durable, partial(apply_topology, jetstream, settings, wanted)),
         deadlines=deadlines,
     )
 
 
-def _build_restore(settings: BusSettings, durable: ConsumerSpec, jetstream: JetStream) -> Callable[[], Awaitable[str | None]]:
-    wanted = Topology(declare_streams(settings).streams, (durable,))
-
-    async def restore() -> str | None:
-        """Return the durable's identity; create what is missing."""
-        if (found := await topology.identity(jetstream, durable.stream, durable.durable)) is not None:
-            return found
-        await apply_topology(jetstream, settings, wanted)
-        return await topology.identity(jetstream, durable.stream, durable.durable)
-
-    return restore
-
-
-def build_dead_letter_writer(settings: BusSettings, max_bytes: int) -> Callable[[Message, str, Fault], Effect]:
-    """Build the function that writes a consumer's dead letters. `max_bytes`: the connection's max_payload.
+def build_dead_letter_writer(settings: BusSettings, max_bytes: Callable[[], int]) -> DeadLetterWriter:
+    """Build the writer of a consumer's dead letters. `max_bytes`: the connection's max_payload.
 
     A dead letter keeps any payload that the bus accepts: a message of a work queue leaves its stream once its dead letter is stored.
     """
-
-    def write(message: Message, reason: str, fault: Fault) -> Effect:
-        return build_dead_letter(
-            message,
-            reason,
-            fault,
-            node_id=settings.node_id,
-            now_ms=now_ms(),
-            max_bytes=max_bytes,
-            payload_bytes=settings.max_payload_bytes,
-            subject_pattern=letters_of(settings.stream_prefix),
-            seen=extract_envelope_ids(message.data),
-        )
-
-    return write
+    return DeadLetterWriter(
+        node_id=settings.node_id,
+        max_bytes=max_bytes,
+        payload_bytes=settings.max_payload_bytes,
+        subject_pattern=letters_of(settings.stream_prefix),
+        extract=lambda message: extract_envelope_ids(message.data),
+    )
