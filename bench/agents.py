@@ -1,7 +1,7 @@
 """How fast does an agent work through its commands? Stored first; each a state update and one outgoing message, every commit synced.
 
 From a tenth of them on to the last acknowledgement. The yardstick is the same adapter on the same store, one command at a time:
-persist, apply, publish, wait for the receipt, acknowledge, wait until the server has heard it.
+persist, apply, publish, wait for the publish ack, acknowledge, wait until the server has heard it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How fast does an inbox handle events in process, fsync on, the broker syncing always?
 
 Events of some hundred bytes are stored first; then from a tenth of them on to the last that is acknowledged. A handler of
-this process writes one row of its own in the transaction of the receipt, with five hundred in hand, or fifty, as specified.
+this process writes one row of its own in the transaction of the inbox row, with five hundred in hand, or fifty, as specified.
 """
 
 from __future__ import annotations

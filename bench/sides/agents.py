@@ -17,7 +17,7 @@ from bench.sides.store import BATCH
 from bench.stretch import MIB, resident_bytes, stretch
 from router.app.garbage_collection import calm_collector
 from router.core.message import Message
-from router.core.outcome import Done, Receipt
+from router.core.outcome import Done, PublishAck
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
@@ -26,7 +26,7 @@ from router.runtime.agent import AgentRuntime
 from router.runtime.batch import BatchProcessor
 from router.runtime.database import StoreFile
 from router.runtime.outbound import OutputRules
-from router.runtime.receipts import Receipts
+from router.runtime.publish_acks import PublishAckBuffer
 from router.runtime.store import Store
 from router.runtime.topology import AgentTopology, subscriptions_of, topology_of
 from router.sdk.agent import Context, Envelope, Outgoing
@@ -117,9 +117,9 @@ class OneByOne:
         self._js = client.jetstream()
         self.database = StoreFile(store)
         self._store = Store(self.database, "counter")
-        self._receipts = Receipts()
+        self._publish_acks = PublishAckBuffer()
         self._batch = BatchProcessor(
-            Counter(), self._store, self._receipts, limit=5, rules=OutputRules(AgentTopology().is_bound), mark_dead=lambda _: _never
+            Counter(), self._store, self._publish_acks, limit=5, rules=OutputRules(AgentTopology().is_bound), mark_dead=lambda _: _never
         )
         self.done = 0
 
@@ -136,7 +136,7 @@ class OneByOne:
         for effect in outcome.effects:
             headers = {**effect.headers, "Nats-Msg-Id": effect.id}
             ack = await self._js.publish(effect.subject, effect.data, headers=headers)
-            self._receipts.note([Receipt(effect.id, ack.stream, ack.seq, False)])
+            self._publish_acks.note([PublishAck(effect.id, ack.stream, ack.seq, False)])
         await message.ack_sync()
 
 
@@ -154,15 +154,20 @@ async def large(ready: Ready, *, store: str, events: int) -> Measured:
     """Events in batches, marked as sent with the next one; what the process holds at a fifth and in the end; the store opened again."""
     begun, fifth = time.perf_counter(), 0
     database = StoreFile(Path(store))
-    receipts = Receipts()
+    publish_acks = PublishAckBuffer()
     batch = BatchProcessor(
-        Counter(), Store(database, "counter"), receipts, limit=5, rules=OutputRules(AgentTopology().is_bound), mark_dead=lambda _: _never
+        Counter(),
+        Store(database, "counter"),
+        publish_acks,
+        limit=5,
+        rules=OutputRules(AgentTopology().is_bound),
+        mark_dead=lambda _: _never,
     )
     for start in range(0, events, HEAP):
         numbers = range(start, min(start + HEAP, events))
         for outcome in batch.handle([a_delivery(number) for number in numbers]):
             assert isinstance(outcome, Done)
-            receipts.note([Receipt(effect.id, "E", 1, False) for effect in outcome.effects])
+            publish_acks.note([PublishAck(effect.id, "E", 1, False) for effect in outcome.effects])
         if not fifth and start >= events // 5:
             fifth = resident_bytes()
     seconds, growth = time.perf_counter() - begun, resident_bytes() - fifth

@@ -11,7 +11,7 @@ from bench.question import Measured
 from bench.stretch import stretch
 from router.app.garbage_collection import calm_collector
 from router.core.message import Message
-from router.core.outcome import Done, Fault, Outcome, Receipt, Retry
+from router.core.outcome import Done, Fault, Outcome, PublishAck, Retry
 from router.delivery.consumer import Consumer
 from router.delivery.subscription import ConsumerOptions, NullObserver, Subscription
 from router.delivery.topology import identity
@@ -25,7 +25,7 @@ class Counted(NullObserver):
 
     done = 0
 
-    def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None: ...
+    def on_stored(self, message: Message, publish_acks: Sequence[PublishAck]) -> None: ...
 
     def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         self.done += is_final

@@ -87,7 +87,7 @@ class MeterLoop:
         self._subject = subject
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
         self._inbox = client.new_inbox()
-        self._receipts = client.new_inbox()
+        self._publish_acks = client.new_inbox()
         self._tokens: dict[str, str] = {}  # of what waits for its PubAck, by the address that it comes to
         self._heard = 0
         self._outstanding = 0
@@ -109,12 +109,12 @@ class MeterLoop:
             await self._pull(WINDOW)
             return
         self._heard += 1
-        receipt = f"{self._receipts}.{self._heard}"
-        self._tokens[receipt] = msg.reply
-        await self._client.publish(self._subject, msg.data, reply=receipt)
+        publish_ack = f"{self._receipts}.{self._heard}"
+        self._tokens[publish_ack] = msg.reply
+        await self._client.publish(self._subject, msg.data, reply=publish_ack)
 
-    async def _acknowledge(self, receipt: Msg) -> None:
-        await self._client.publish(self._tokens.pop(receipt.subject))
+    async def _acknowledge(self, publish_ack: Msg) -> None:
+        await self._client.publish(self._tokens.pop(publish_ack.subject))
         self.done += 1
         self._outstanding -= 1
         if self._outstanding <= WINDOW // 2:

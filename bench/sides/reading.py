@@ -55,11 +55,11 @@ def _process(url: str, count: int) -> Measured:
     from router.lake.source.fetch import read_record_batches
     from router.lake.source.offset import SequenceRange
     from router.lake.source.options import read_options
-    from router.lake.source.rows import SCHEMA
+    from router.lake.source.rows import MESSAGE_SCHEMA
 
     options = read_options({"url": url, "stream": settings(url).streams.usage.name})
     whole = SequenceRange(1, count + 1, read_facts(options).created)
-    schema = to_arrow_schema(SCHEMA, timezone="UTC")
+    schema = to_arrow_schema(MESSAGE_SCHEMA, timezone="UTC")
     return _measured(lambda: sum(batch.num_rows for batch in read_record_batches(options, whole, schema)), count)
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from router.app.admin_views import BreakerStates, ExtensionHealth, LivePipelines
 from router.app.app_context import AppContext
-from router.app.reply_addresses import build_reply_addresses
 from router.config import Settings
 from router.delivery.buckets.documents import DocumentBucket
 from router.operations.admin import AdminRules, AdminServer, RequestGuard, Service
@@ -21,21 +19,23 @@ from router.operations.admin.proof import Proofs
 from router.operations.admin.recorded import RecordedServices
 from router.operations.observability import LogRateLimit, events, logs
 from router.services.admin_stores import AdminExtensions, AdminPolicies
+from router.services.admin_views import BreakerStates, ExtensionHealth, LivePipelines
 from router.services.decision_lookup import DecisionLookup
 from router.services.extension_store import ExtensionStore
 from router.services.recorded_decisions import RecordedDecisions, version_finder
+from router.services.reply_addresses import build_reply_addresses
 
 log = logs.logger(__name__)
 
 
-def build_admin_station(context: AppContext) -> AdminServer:
+def build_admin_server(context: AppContext) -> AdminServer:
     """The child "admin": every service of docs/operators.md#admin-services."""
     admin = context.settings.admin
     rules = AdminRules(queue_group=admin.queue_group, at_once=admin.at_once, node_id=context.settings.node_id)
     guard = build_request_guard(context)
-    station = AdminServer(context.connection, guard, build_services(context, guard.proofs), rules)
-    context.checks["admin"] = lambda: station.check
-    return station
+    server = AdminServer(context.connection, guard, build_services(context, guard.proofs), rules)
+    context.checks["admin"] = lambda: server.check
+    return server
 
 
 def build_request_guard(context: AppContext) -> RequestGuard:
@@ -43,7 +43,7 @@ def build_request_guard(context: AppContext) -> RequestGuard:
     settings = context.settings
     return RequestGuard(
         _read_api_key(settings),
-        addresses=build_reply_addresses(context, "services"),
+        addresses=build_reply_addresses(context.settings, context.connection, context.metrics, "services"),
         max_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
         key_refused=_build_key_counter(context),
@@ -70,10 +70,15 @@ def build_services(context: AppContext, proofs: Proofs | None) -> tuple[Service,
         *ExtensionServices(AdminExtensions(extensions), instances).list_services(),
         *BreakerServices(instances).list_services(),
         *instances.list_services(),
-        *PipelineServices(LivePipelines(context)).list_services(),
+        *PipelineServices(_build_pipelines(context)).list_services(),
         *_build_decision_services(context, proofs),
         *_build_recorded_services(context),
     )
+
+
+def _build_pipelines(context: AppContext) -> LivePipelines:
+    timeout_ms = context.settings.decide.pipeline_timeout_ms
+    return LivePipelines(context.policies, context.extensions, context.health, context.providers, timeout_ms=timeout_ms)
 
 
 def _build_instances(context: AppContext, proofs: Proofs | None) -> Instances:

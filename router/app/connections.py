@@ -28,7 +28,7 @@ from router.operations.observability import Metrics, events, logs
 
 log = logs.logger(__name__)
 
-AGAIN_S = 0.05  # between two attempts to connect: messages in between are lost
+CONNECT_RETRY_S = 0.05  # between two attempts to connect: messages in between are lost
 
 
 class Connections(Struct, frozen=True):
@@ -75,7 +75,7 @@ class ConnectionOpener:
     async def _open(self, name: str) -> AsyncIterator[Connection]:
         named = self._config.model_copy(update={"name": f"{self._config.name}-{name}"})
         connection = await connect_by(
-            named, on_lost=partial(self._on_disconnected, name), on_back=partial(self._on_reconnected, name), again_s=AGAIN_S
+            named, on_lost=partial(self._on_disconnected, name), on_back=partial(self._on_reconnected, name), again_s=CONNECT_RETRY_S
         )
         connection.on_fault = lambda exc: log.error(events.BROKER_ERROR, connection=name, exc_info=exc)
         try:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from router.bus.subjects import letters_of
 from router.config import Settings
 from router.mailbox.inbox.dead_letters import letters_stream, pattern_of
-from router.runtime.topology import LETTERS
+from router.runtime.topology import DEAD_LETTER_SUBJECT
 
 SYSTEMS = ("router", "bus", "inbox", "agents")
 
@@ -34,7 +34,7 @@ def find_dead_letter_stream(settings: Settings, system: str) -> DeadLetterStream
         "router": DeadLetterStream(settings.streams.dlq.name, settings.dlq.subject_pattern),
         "bus": DeadLetterStream(f"{prefix}-dlq", letters_of(prefix)),
         "inbox": DeadLetterStream(letters_stream(context).name, pattern_of(context)),
-        "agents": DeadLetterStream(settings.agents.failed_stream, LETTERS),
+        "agents": DeadLetterStream(settings.agents.failed_stream, DEAD_LETTER_SUBJECT),
     }[system]
 
 

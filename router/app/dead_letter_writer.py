@@ -16,12 +16,12 @@ WriteDeadLetter = Callable[[Message, str, Fault], Effect | None]
 
 
 def build_dead_letter_writer(
-    context: AppContext, kind: MessageType | None = None, given_up: Callable[[Message], None] | None = None
+    context: AppContext, kind: MessageType | None = None, on_omitted: Callable[[Message], None] | None = None
 ) -> WriteDeadLetter:
     """The dead letter function of a subscription; `kind`: the messages that workers send on it, None for decide requests.
 
     A tenant that holds more than its share of the stream gets dead letters without payloads. When the stream is nearly full it gets
-    none, if its callers receive a reply about each failure: then `given_up` is called with the message.
+    none, if its callers receive a reply about each failure: then `on_omitted` is called with the message.
     """
     settings, shares = context.settings, context.dead_letter_shares
 
@@ -31,8 +31,8 @@ def build_dead_letter_writer(
         seen = extract_ids(message, kind)
         tenant = seen.get("tenant_id", "")
         is_over = shares.is_over(tenant)
-        if is_over and shares.is_nearly_full and given_up is not None:
-            given_up(message)
+        if is_over and shares.is_nearly_full and on_omitted is not None:
+            on_omitted(message)
             return None
         letter = build_dead_letter(
             message,

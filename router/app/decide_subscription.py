@@ -7,7 +7,6 @@ from functools import partial
 
 from router.app.app_context import AppContext
 from router.app.joined_subscription import SubscriptionHandler
-from router.app.reply_addresses import note_refused, own_inboxes
 from router.config import DECIDE, Settings
 from router.contracts.answer import failure
 from router.contracts.content import is_same
@@ -18,12 +17,13 @@ from router.core.message import Message, Reply
 from router.core.outcome import Fault
 from router.delivery.answers import Answers, ReplyRules
 from router.delivery.connection import Connection
-from router.delivery.settlement import NO_ROOM
+from router.delivery.settlement import STORAGE_FULL
 from router.operations.observability import Metrics
 from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules, RequestLimits
 from router.routing.policy import RateLimits, Sessions, evaluate
 from router.services.answer_counts import count_answer
 from router.services.handler_metrics import DecideMetrics
+from router.services.reply_addresses import note_refused, own_inboxes
 
 BEFORE_PIPELINE_S = 5.0  # a request waits about so long at most until its pipeline begins
 
@@ -33,7 +33,7 @@ def join_decide(context: AppContext) -> SubscriptionHandler:
     settings = context.settings
     return SubscriptionHandler(
         handle=build_decide_handler(context),
-        receipts_kept=settings.streams.assignments.duplicate_window_ms / 1000,
+        publish_acks_kept=settings.streams.assignments.duplicate_window_ms / 1000,
         subject=settings.decide.subject,
         failure_reply=_build_failure_reply,
         overloaded=_build_overload_reply,
@@ -110,7 +110,7 @@ def _build_failure_reply(message: Message, fault: Fault) -> Reply:
 
 
 def _build_overload_reply(message: Message, retry_after_s: float) -> Reply:
-    details = {"cause": NO_ROOM.code, "retry_after_ms": round(retry_after_s * 1000)}
+    details = {"cause": STORAGE_FULL.code, "retry_after_ms": round(retry_after_s * 1000)}
     return _build_failure(message, OVERLOADED, "What this request needs to store finds no room; send it again", details)
 
 

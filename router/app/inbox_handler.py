@@ -16,14 +16,14 @@ def service_of(settings: Settings) -> HttpEventHandler:
     handler = settings.inbox.handler
     if handler.url is None:
         raise Misconfigured("inbox.handler.url", "say where the service is, like http://127.0.0.1:8000/handle, or give MODULE:FUNCTION")
-    gate = CircuitBreaker("inbox.handler", _breaker_rules(handler))
+    breaker = CircuitBreaker("inbox.handler", _breaker_rules(handler))
     rules = HttpRules(
         url=handler.url,
         timeout_s=handler.timeout_ms / 1000,
         max_payload_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
     )
-    return HttpEventHandler(rules, HandlerBreaker(gate))
+    return HttpEventHandler(rules, HandlerBreaker(breaker))
 
 
 def _breaker_rules(handler: HandlerConfig) -> BreakerRules:
@@ -39,28 +39,28 @@ def _breaker_rules(handler: HandlerConfig) -> BreakerRules:
 class HandlerBreaker:
     """`mailbox.inbox.handling.RemoteBreaker` over a circuit breaker."""
 
-    def __init__(self, gate: CircuitBreaker) -> None:
-        self._gate = gate
+    def __init__(self, breaker: CircuitBreaker) -> None:
+        self._breaker = breaker
 
     @property
     def is_open(self) -> bool:
-        return self._gate.block_end() > steady()
+        return self._breaker.block_end() > steady()
 
     def acquire(self, seconds: float) -> HandlerPermit | None:
-        lease = self._gate.acquire(seconds)
-        return _Permit(self._gate, lease) if lease is not None else None
+        permit = self._breaker.acquire(seconds)
+        return _Permit(self._breaker, permit) if permit is not None else None
 
 
 class _Permit:
-    def __init__(self, gate: CircuitBreaker, lease: CallPermit) -> None:
-        self._gate = gate
-        self._lease = lease
+    def __init__(self, breaker: CircuitBreaker, permit: CallPermit) -> None:
+        self._breaker = breaker
+        self._permit = permit
 
     def record_success(self, latency_ms: float) -> None:
-        self._gate.record_success(self._lease, latency_ms)
+        self._breaker.record_success(self._permit, latency_ms)
 
     def record_failure(self) -> None:
-        self._gate.record_failure(self._lease)
+        self._breaker.record_failure(self._permit)
 
     def release(self) -> None:
-        self._gate.release(self._lease)
+        self._breaker.release(self._permit)

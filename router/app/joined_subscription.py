@@ -29,7 +29,7 @@ class SubscriptionHandler(Struct, frozen=True, kw_only=True):
     """A handler, and what it knows of its subscription beside the spec: fields of `delivery.subscription.Subscription`."""
 
     handle: Handler
-    receipts_kept: float = 0.0
+    publish_acks_kept: float = 0.0
     subject: str | None = None
     failure_reply: Callable[[Message, Fault], Reply | None] = lambda *_: None
     overloaded: Callable[[Message, float], Reply] | None = None
@@ -48,21 +48,21 @@ def build_subscription(joined: JoinedSubscription, context: AppContext, observer
     """Everything that the consumer needs to handle the messages."""
     settings, spec, kind = context.settings, joined.spec, joined.message_type
     section, handler = spec.read_section(settings), joined.build(context)
-    given_up = observer.on_dead_letter_given_up if spec.is_answered else None
+    on_omitted = observer.on_dead_letter_omitted if spec.is_answered else None
     return Subscription(
         stream=spec.read_stream(settings).name,
         durable=section.durable,
         subject=handler.subject,
         options=_build_options(section, settings),
         handle=trace_handler(handler.handle),
-        dead_letter=trace_dead_letter(build_dead_letter_writer(context, kind, given_up)),
+        dead_letter=trace_dead_letter(build_dead_letter_writer(context, kind, on_omitted)),
         failure_reply=handler.failure_reply,
         is_allowed=ids.subject_matcher(settings.subject_allowlist) if settings.subject_allowlist else None,
         observer=observer,
         live_marks=handler.live_marks,
         tenant_of=lambda message: extract_ids(message, kind).get("tenant_id", ""),
         overloaded=handler.overloaded,
-        receipts_kept=handler.receipts_kept,
+        publish_acks_kept=handler.publish_acks_kept,
     )
 
 
@@ -80,8 +80,8 @@ def _build_options(section: ConsumerConfig, settings: Settings) -> ConsumerOptio
         handler_timeout=section.handler_timeout_ms / 1000,
         pull_expires=section.pull_expires_ms / 1000,
         heartbeat=section.heartbeat_ms / 1000,
-        evidence_timeout=settings.evidence.timeout_ms / 1000,
-        store_retry=settings.evidence.retry_ms / 1000,
+        publish_timeout=settings.effects.publish_timeout_ms / 1000,
+        store_retry=settings.effects.retry_ms / 1000,
         max_waiting=section.prefetch // 4,
-        full_retry=settings.evidence.full_retry_ms / 1000,
+        full_retry=settings.effects.full_retry_ms / 1000,
     )

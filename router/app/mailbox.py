@@ -36,7 +36,7 @@ from router.operations.supervision import Child, Helper, Intensity, Supervisor, 
 from router.services.drift import DriftWatch
 
 GAUGES_EVERY_S = 5.0
-PAGE = 1000  # events in one batch, at most
+MAX_BATCH = 1000  # events in one batch, at most
 
 
 def database_of(settings: Settings, application: str = "router") -> Database:
@@ -78,8 +78,8 @@ def relay_config(settings: Settings) -> RelayOptions:
         context=settings.mailbox.context,
         stream=declared_events(settings).streams[0].name,
         round=relay.round,
-        page=min(relay.round, PAGE),
-        lanes=relay.lanes,
+        page=min(relay.round, MAX_BATCH),
+        partitions=relay.partitions,
         retry_policy=RetryPolicy(relay.attempts, tuple(wait / 1000 for wait in relay.backoff_ms)),
         poll_least=relay.poll_least_ms / 1000,
         poll_most=relay.poll_most_ms / 1000,

@@ -6,7 +6,7 @@ from router.app.app_context import AppContext
 from router.app.decide_subscription import join_decide
 from router.app.joined_subscription import JoinedSubscription, SubscriptionHandler
 from router.config import ACKS, DECIDE, RESULTS, Settings
-from router.contracts.ack import ACK
+from router.contracts.ack import EXEC_ASSIGNMENT_ACK
 from router.contracts.result import RESULT
 from router.contracts.usage import SUBJECT
 from router.contracts.worker import WorkerMessageLimits
@@ -40,7 +40,7 @@ def build_acks_handler(context: AppContext) -> AcksHandler:
     return AcksHandler(
         context.assignments,
         AcksMetrics(context.metrics, context.violations),
-        AckStore(context.connection, settings.buckets.assignments_known.name),
+        AckStore(context.jetstream, settings.buckets.assignments_known.name),
         context.alerts,
         rules=AckRules(limits=worker_limits(settings), tenants_allowed=frozenset(settings.tenants_allowed)),
     )
@@ -60,7 +60,7 @@ def worker_limits(settings: Settings) -> WorkerMessageLimits:
 
 def _join_results(context: AppContext) -> SubscriptionHandler:
     # A worker may send a result again after the duplicate window of the stream.
-    return SubscriptionHandler(handle=build_results_handler(context), receipts_kept=DAY_S)
+    return SubscriptionHandler(handle=build_results_handler(context), publish_acks_kept=DAY_S)
 
 
 def _join_acks(context: AppContext) -> SubscriptionHandler:
@@ -70,5 +70,5 @@ def _join_acks(context: AppContext) -> SubscriptionHandler:
 JOINED = (  # in the order in which they start
     JoinedSubscription(DECIDE, join_decide),
     JoinedSubscription(RESULTS, _join_results, RESULT),
-    JoinedSubscription(ACKS, _join_acks, ACK),
+    JoinedSubscription(ACKS, _join_acks, EXEC_ASSIGNMENT_ACK),
 )

@@ -24,7 +24,7 @@ from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.subscription import SILENT, ConsumerOptions, Observer, Subscription
 from router.delivery.topology import ConsumerSpec, Topology
 
-TERM = b"+TERM a dead letter is stored"
+TERM_WITH_REASON = b"+TERM a dead letter is stored"
 DEFAULT_OPTIONS = ConsumerOptions(max_attempts=5, backoff=(1.0, 2.0, 4.0), prefetch=256, slots=64)
 
 
@@ -72,7 +72,7 @@ def consumer_of(
         handle=handling,
         dead_letter=build_dead_letter_writer(settings, jetstream.connection.max_payload),
         failure_reply=lambda *_: None,
-        dead_letter_ack=TERM,
+        dead_letter_ack=TERM_WITH_REASON,
         observer=MeteringObserver(observer, handling.meter),
     )
     return Consumer(

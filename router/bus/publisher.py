@@ -1,8 +1,8 @@
 """Publish on the bus: an envelope in, its publish ack out (docs/requirements.md#sr-22).
 
-    envelope -> subject by its type -> Nats-Msg-Id = idempotency key -> PubAck -> Receipt
+    envelope -> subject by its type -> Nats-Msg-Id = idempotency key -> PubAck -> PublishAck
 
-A key that the server has seen within its duplicate window is stored once: the receipt says `is_duplicate`, and where the first
+A key that the server has seen within its duplicate window is stored once: the publish ack says `is_duplicate`, and where the first
 one is stored. Any number of publications share one window of publish acks.
 """
 
@@ -14,7 +14,7 @@ from router.bus.subjects import command_subject, event_subject
 from router.contracts.envelope import SUPPORTED, MessageEnvelope, envelope_bytes
 from router.core.errors import BrokerRefused, BrokerUnavailable, Poison, RouterError
 from router.core.message import Effect
-from router.core.outcome import Receipt
+from router.core.outcome import PublishAck
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.connection import Connection, head_of
 
@@ -33,11 +33,11 @@ class Publisher:
         self._connection = connection
         self._acked_publisher = acked_publisher
 
-    async def event(self, envelope: MessageEnvelope) -> Receipt:
+    async def event(self, envelope: MessageEnvelope) -> PublishAck:
         """Store an event on the subject of its type. Raises as `command` does, but UnknownSubject."""
         return await self._publish(event_subject(self._settings.stream_prefix, envelope.message_type), envelope)
 
-    async def command(self, command: str, envelope: MessageEnvelope) -> Receipt:
+    async def command(self, command: str, envelope: MessageEnvelope) -> PublishAck:
         """Store a command, `iteration.start` and so on.
 
         Raises UnknownSubject, Poison (too large, of a version that is not supported), BrokerRefused, and BrokerUnavailable: then it
@@ -45,16 +45,16 @@ class Publisher:
         """
         return await self._publish(command_subject(self._settings.stream_prefix, command), envelope)
 
-    async def _publish(self, subject: str, envelope: MessageEnvelope) -> Receipt:
+    async def _publish(self, subject: str, envelope: MessageEnvelope) -> PublishAck:
         try:
-            receipt = await self._publish_and_wait(subject, envelope)
+            publish_ack = await self._publish_and_wait(subject, envelope)
         except RouterError as exc:
             self._published[subject, exc.code] += 1
             raise
-        self._published[subject, DUPLICATE if receipt.is_duplicate else STORED] += 1
-        return receipt
+        self._published[subject, DUPLICATE if publish_ack.is_duplicate else STORED] += 1
+        return publish_ack
 
-    async def _publish_and_wait(self, subject: str, envelope: MessageEnvelope) -> Receipt:
+    async def _publish_and_wait(self, subject: str, envelope: MessageEnvelope) -> PublishAck:
         effect = effect_of(subject, envelope)
         self._check_size(effect)
         result = await self._acked_publisher.publish_and_wait((effect,))

@@ -25,9 +25,9 @@ from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 from router.delivery.request_server import FAILED, OVERLOADED, STOPPING, ReplyAddresses, RequestServer
 
-AT_ONCE = 64  # requests at once; one more is answered `overloaded`
+MAX_CONCURRENT_QUERIES = 64  # requests at once; one more is answered `overloaded`
 WITHIN_S = 30.0  # for one response: a responder that hangs would keep its place for ever, and 64 of them all places
-MOST_OF_A_TEXT = 1_000  # characters of an error's code and message together
+MAX_ERROR_TEXT = 1_000  # characters of an error's code and message together
 REFUSALS: Mapping[str, tuple[str, str]] = {
     OVERLOADED: ("overloaded", "Too many requests at once; ask again"),
     STOPPING: ("internal", "the responder is stopping; ask again"),
@@ -90,7 +90,7 @@ class QueryResponder(RequestServer[Query]):
         Raises Misconfigured for a responder that is not asynchronous, or does not take an envelope.
         """
         require_call("respond", respond, "envelope", is_async=True)
-        super().__init__(connection, query, at_once=AT_ONCE)
+        super().__init__(connection, query, at_once=MAX_CONCURRENT_QUERIES)
         self._settings = settings
         self._subject = query_subject(settings.stream_prefix, query)
         self._queue = settings.durable(query)
@@ -124,5 +124,5 @@ class QueryResponder(RequestServer[Query]):
 
 
 def _error(code: str, message: str) -> bytes:
-    body = {"code": code[:MOST_OF_A_TEXT], "message": message[:MOST_OF_A_TEXT].encode("utf-8", "replace").decode()}
+    body = {"code": code[:MAX_ERROR_TEXT], "message": message[:MAX_ERROR_TEXT].encode("utf-8", "replace").decode()}
     return orjson.dumps({"ok": False, "error": body})

@@ -14,7 +14,7 @@ from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.topology import Difference, StreamSpec, Topology, bucket
 
-LETTERS = "dlq"
+DEAD_LETTERS = "dlq"
 
 
 def declare_streams(settings: BusSettings) -> Topology:
@@ -55,8 +55,8 @@ def _stream(settings: BusSettings, category: str, subject: str, *, no_ack: bool 
 
 def _letters(settings: BusSettings) -> StreamSpec:
     return StreamSpec(
-        name=stream_of(settings, LETTERS),
-        subjects=(f"{settings.stream_prefix}.{LETTERS}.>",),
+        name=stream_of(settings, DEAD_LETTERS),
+        subjects=(f"{settings.stream_prefix}.{DEAD_LETTERS}.>",),
         max_age=settings.letters_ttl,
         max_bytes=settings.letters_max_bytes,
         duplicate_window=settings.letters_window,

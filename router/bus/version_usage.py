@@ -20,7 +20,7 @@ from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.stream_reader import open_reader
 from router.delivery.topology import NANOS
 
-AT_ONCE = 1000
+READ_BATCH = 1000
 
 
 class VersionUsage(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ async def find_version_usage(
     standing, newest = 0, None
     async with open_reader(jetstream, stream) as reader:
         left = reader.total
-        while left > 0 and (found := await reader.read(min(AT_ONCE, left))):
+        while left > 0 and (found := await reader.read(min(READ_BATCH, left))):
             left -= len(found)
             for message in found:
                 if _version_of(message.data) == version:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import ctypes
 from typing import Final
 
-LARGE: Final = 1 << 20  # bytes
+LARGE_ALLOCATION: Final = 1 << 20  # bytes
 _M_MMAP_THRESHOLD: Final = -3  # malloc.h
 
 
 def give_large_blocks_back() -> None:
     """Set the threshold for this process. Nothing happens if the C library has no such setting."""
     if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
-        mallopt(_M_MMAP_THRESHOLD, LARGE)
+        mallopt(_M_MMAP_THRESHOLD, LARGE_ALLOCATION)

@@ -21,7 +21,7 @@ assignments = typer.Typer(
 )
 
 COLUMNS = ("assignment", "pushed", "tenant", "job", "provider", "status", "said")
-STATUSES = ("accepted", "rejected", "error", "unacknowledged")
+ASSIGNMENT_STATUSES = ("accepted", "rejected", "error", "unacknowledged")
 
 
 @assignments.callback()
@@ -31,7 +31,7 @@ async def list_(
     context: typer.Context,
     *,
     tenant: Annotated[str | None, typer.Option(help="Only of this tenant.")] = None,
-    status: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(STATUSES)}.")] = None,
+    status: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(ASSIGNMENT_STATUSES)}.")] = None,
     limit: Annotated[int, typer.Option(help="At most so many, the newest first.", min=1)] = 50,
 ) -> None:
     """List assignments of the last day, the newest first; with --json one object a line. `show ID` shows one whole.
@@ -45,8 +45,8 @@ async def list_(
 
     if context.invoked_subcommand is not None:
         return
-    if status is not None and status not in STATUSES:
-        raise typer.BadParameter(f"{status!r} is none of {', '.join(STATUSES)}", param_hint="--status")
+    if status is not None and status not in ASSIGNMENT_STATUSES:
+        raise typer.BadParameter(f"{status!r} is none of {', '.join(ASSIGNMENT_STATUSES)}", param_hint="--status")
     settings, jetstream = session.settings, await session.open_jetstream()
     bucket = settings.buckets.assignments_known.name
     found = [one async for one in list_assignments(jetstream, bucket, tenant=tenant, status=status, limit=limit)]

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from router.cli import exit_codes
+from router.core.errors import NoRouter
 
 if TYPE_CHECKING:
     from router.cli.session import CommandSession
 
 PING = "$SRV.PING.router-admin"
-QUIET_S = 0.3  # without a new answer for this long, all instances are known
-TICK_S = 0.01
+LAST_ANSWER_S = 0.3  # without a new answer for this long, all instances are known
+POLL_S = 0.01
 
 
 class InstanceAnswers:
@@ -81,10 +82,9 @@ async def ask_all_instances(session: CommandSession, subject: str, asked: Mappin
 
 
 def report_failure(answers: InstanceAnswers) -> int:
-    """Print on standard error why there is nothing to show, and return the exit status."""
+    """Print on standard error why there is nothing to show, and return the exit status. Raises NoRouter if no instance answered."""
     if not answers.answers:
-        exit_codes.complain("no router answered: is one running here, with admin.enabled?")
-        return exit_codes.NO_ANSWER
+        raise NoRouter("no router answered: is one running here, with admin.enabled?")
     for text in dict.fromkeys(map(describe_error, answers.errors)):
         exit_codes.complain(text)
     if answers.missing:
@@ -102,8 +102,8 @@ async def _wait(answers: InstanceAnswers, timeout_s: float) -> None:
     now = asyncio.get_running_loop().time
     until, quiet_from, before = now() + timeout_s, now(), (0, 0)
     while now() < until:
-        await asyncio.sleep(TICK_S)
+        await asyncio.sleep(POLL_S)
         if (counts := (len(answers.answers), answers.instances)) != before:
             before, quiet_from = counts, now()
-        if now() - quiet_from >= QUIET_S and not answers.missing:
+        if now() - quiet_from >= LAST_ANSWER_S and not answers.missing:
             return

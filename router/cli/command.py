@@ -25,6 +25,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.options import AsJson
 from router.cli.session import CommandSession, load_settings, skip_settings
+from router.core.errors import NoRouter
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -71,5 +72,9 @@ def _read_parameters(function: Callable[..., object]) -> list[Parameter]:
 async def _finish(session: CommandSession, work: Coroutine[Any, Any, Status]) -> int:
     try:
         return await work or exit_codes.OK
+    except NoRouter as exc:
+        if (missing := await session.find_missing_jetstream()) is not None:
+            raise exc from missing  # without JetStream no router can run
+        raise
     finally:
         await session.close()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from router.sdk import Answer, Client
 
 OneLine = Annotated[bool, typer.Option("--json", help="The answer on one line, for programs.")]
-AT_ONCE = 64  # requests of a file that are sent before the first answer
+MAX_CONCURRENT_REQUESTS = 64  # requests of a file that are sent before the first answer
 
 
 @command(has_json=False)
@@ -81,7 +81,7 @@ async def _decide_many(session: CommandSession, lines: list[bytes], timeout_s: f
     async with _open_client(session) as client:
         for line in lines:
             under_way.append(asyncio.create_task(_ask(client, line, timeout_s)))
-            if len(under_way) >= AT_ONCE:
+            if len(under_way) >= MAX_CONCURRENT_REQUESTS:
                 worst = max(worst, await _print_answer(under_way.popleft()))
         while under_way:
             worst = max(worst, await _print_answer(under_way.popleft()))

@@ -14,7 +14,7 @@ from router.cli.output import print_lines
 
 decisions = typer.Typer(no_args_is_help=True, help="Decisions that were recorded, explained.", rich_markup_mode="rich")
 
-SERVICE = "explain_decision"
+EXPLAIN_SERVICE = "explain_decision"
 
 
 @decisions.callback()
@@ -46,7 +46,7 @@ async def explain(
     from router.operations.admin.service import ADMIN
 
     asked = {"tenant_id": tenant, "message_id" if by_message else "request_id": request_id}
-    answers = await ask_all_instances(session, ADMIN + SERVICE, asked, timeout_s)
+    answers = await ask_all_instances(session, ADMIN + EXPLAIN_SERVICE, asked, timeout_s)
     if not answers.good:
         return report_failure(answers)
     found = sorted(answers.good, key=lambda record: -record["at_ms"])

@@ -10,7 +10,7 @@ from router.cli.output import printable
 from router.contracts.codec import read_value
 from router.contracts.malformed import Malformed
 
-MOST = 4096  # bytes; --json shows all of them
+MAX_SHOWN_BYTES = 4096  # bytes; --json shows all of them
 ROW = 16
 
 
@@ -21,14 +21,14 @@ def format_time(time: str) -> str:
 
 def format_bytes(data: bytes) -> str:
     """Format at most the first 4096 bytes, safe on any terminal."""
-    if len(data) <= MOST:
+    if len(data) <= MAX_SHOWN_BYTES:
         return _format_json(data) or _format_text(data, data)
-    return f"{_format_text(data, data[:MOST])}\n… and {len(data) - MOST} more bytes"
+    return f"{_format_text(data, data[:MAX_SHOWN_BYTES])}\n… and {len(data) - MAX_SHOWN_BYTES} more bytes"
 
 
 def _format_json(data: bytes) -> str | None:
     try:
-        return printable(orjson.dumps(read_value(data, MOST), option=orjson.OPT_INDENT_2).decode())
+        return printable(orjson.dumps(read_value(data, MAX_SHOWN_BYTES), option=orjson.OPT_INDENT_2).decode())
     except Malformed:  # also if it is nested too deep to be written again
         return None
 

@@ -10,11 +10,12 @@ from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.options import check_request_id
 from router.cli.output import print_table
+from router.core.errors import PermissionDenied
 
 if TYPE_CHECKING:
     from router.services.request_steps import RequestSteps
 
-MOST = 1_000_000
+MAX_READ = 1_000_000
 COLUMNS = ("at", "what", "where", "facts")
 
 
@@ -24,12 +25,12 @@ async def request(
     request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="The `request_id` in the context of the answer.")],
     *,
     tenant: Annotated[str, typer.Option(help="The tenant of the request.")],
-    look: Annotated[int, typer.Option(metavar="N", help="Read the newest N messages of each stream.", min=1, max=MOST)] = 10_000,
+    look: Annotated[int, typer.Option(metavar="N", help="Read the newest N messages of each stream.", min=1, max=MAX_READ)] = 10_000,
 ) -> int:
     """Show one request's steps in order, with times: request, decision, assignment, acknowledgements, result, usage, dead letters.
 
     It reads the streams and the bucket of assignments; what it did not read, or what is not stored, is listed below. No payload is
-    shown. Exit status: 0 something was found, 1 nothing.
+    shown. Exit status: 0 something was found, 1 nothing, 3 nothing, and the broker denied some of the places.
 
     Example:  router request r-42 --tenant acme
     """
@@ -41,7 +42,11 @@ async def request(
     found = await find_request_steps(await session.open_jetstream(), session.settings, tenant, request_id, look=look)
     about = {"request_id": request_id, "tenant_id": tenant}
     session.emit_one({**about, **to_builtins(found)}, lambda: _print_steps(found, f"request {request_id} of tenant {tenant}"))
-    return exit_codes.OK if found.steps else exit_codes.NO
+    if found.steps:
+        return exit_codes.OK
+    if found.denied:
+        raise PermissionDenied(f"{', '.join(found.denied)} could not be read: {next(iter(found.denied.values()))}")
+    return exit_codes.NO
 
 
 def _print_steps(found: RequestSteps, name: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from router.cli import output
 from router.cli.options import ConfigFile, NatsUrl
+from router.core.errors import NoJetStream, RouterError
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -36,6 +37,16 @@ class CommandSession:
         if self._jetstream is None:
             self._jetstream = await self._opened.enter_async_context(open_jetstream(self.settings))
         return self._jetstream
+
+    async def find_missing_jetstream(self) -> NoJetStream | None:
+        """Return the error that says so if the server has no JetStream; None also if this user may not ask."""
+        try:
+            await (await self.open_jetstream()).account()
+        except NoJetStream as exc:
+            return exc
+        except RouterError:
+            return None
+        return None
 
     async def serve(self, work: Coroutine[Any, Any, None]) -> int:
         """Log as the settings say, run `work` until a signal ends it, and return the exit status."""

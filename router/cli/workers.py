@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from router.routing.reports import Liveness, TrackedWorker, WorkerCondition
 
 COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
-TICK_S = 0.05
-MOST_REFUSED = 20  # refused heartbeats that are reported
+POLL_S = 0.05
+MAX_REFUSED = 20  # refused heartbeats that are reported
 
 
 @command()
@@ -53,14 +53,14 @@ async def workers(
 
 
 def _on_heartbeat(known: Liveness, refused: dict[tuple[str | None, str], None], data: bytes, headers: Mapping[str, str] | None) -> None:
-    """Take one heartbeat, or keep the reason why it is none, in order; at most `MOST_REFUSED`."""
+    """Take one heartbeat, or keep the reason why it is none, in order; at most `MAX_REFUSED`."""
     from router.contracts.heartbeat import Heartbeat, read_claimed_id, read_heartbeat
     from router.core.clock import now_ms, steady
 
     beat = read_heartbeat(data, now_ms(), headers or {})
     if isinstance(beat, Heartbeat):
         known.on_heartbeat(beat, steady())
-    elif len(refused) < MOST_REFUSED:
+    elif len(refused) < MAX_REFUSED:
         refused[read_claimed_id(data), beat.message] = None
 
 
@@ -76,7 +76,7 @@ async def _wait(seconds: float, known: Liveness) -> None:
         until = now() + seconds
         while (left := until - now()) > 0:
             progress.update(bar, completed=seconds - left, heard=len(known))
-            await asyncio.sleep(min(TICK_S, left))
+            await asyncio.sleep(min(POLL_S, left))
 
 
 def _build_row(worker: TrackedWorker, condition: WorkerCondition, now: float) -> tuple[object, ...]:

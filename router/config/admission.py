@@ -10,14 +10,14 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from router.config.group import Count, Group, Millis, OptionalMillis, split_list
 from router.core import ids
 
-MOST_WEIGHT = 1_000
+MAX_WEIGHT = 1_000
 
 
 def _weight(text: str) -> str:
     tenant, equals, weight = text.partition("=")
     is_legal = equals and ids.is_scoped(tenant) and weight.isascii() and weight.isdecimal() and len(weight) <= 4
-    if not (is_legal and 1 <= int(weight) <= MOST_WEIGHT):
-        raise ValueError(f"should be tenant=weight with a weight of 1 to {MOST_WEIGHT}, such as acme=4")
+    if not (is_legal and 1 <= int(weight) <= MAX_WEIGHT):
+        raise ValueError(f"should be tenant=weight with a weight of 1 to {MAX_WEIGHT}, such as acme=4")
     return text
 
 

@@ -32,7 +32,12 @@ class RelayConfig(Group):
     """The relay of the outbox. Several may run."""
 
     round: int = Field(default=8_000, ge=1, le=20_000, description="rows that one transaction claims")
-    lanes: int = Field(default=8, ge=1, le=8, description="of eight lanes, so many for one relay: 8 = others stand by, 4 = two share")
+    partitions: int = Field(
+        default=8,
+        ge=1,
+        le=8,
+        description="of the outbox's eight partitions, one relay takes so many: 8 = the others stand by, 4 = two share",
+    )
     attempts: Count = Field(default=10, description="a row that the stream refuses so often is parked")
     backoff_ms: Schedule = Field(
         default=(1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 60_000), description="between its attempts, the last repeats, milliseconds"

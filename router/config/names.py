@@ -91,8 +91,13 @@ SPECIFIED = (
 )
 
 # Earlier names of settings: refused, with the name to use.
-RENAMED = {"workers": "processes"} | {
-    flat(f"buckets.starts.{field}"): f"buckets.attempts.{field}" for field in ("name", "max_bytes", "ttl_ms", "history", "replicas")
+RENAMED = {
+    "workers": "processes",
+    "mailbox_relay_lanes": "mailbox.relay.partitions",
+    "evidence_timeout_ms": "effects.publish_timeout_ms",
+    "evidence_retry_ms": "effects.retry_ms",
+    "evidence_full_retry_ms": "effects.full_retry_ms",
+    **{flat(f"buckets.starts.{field}"): f"buckets.attempts.{field}" for field in ("name", "max_bytes", "ttl_ms", "history", "replicas")},
 }
 
 

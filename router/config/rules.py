@@ -63,9 +63,9 @@ def _check_letters(settings: Settings) -> None:
         letters = pattern.replace("{original_subject}", consumer.subject)
         is_ours = ids.is_literal_subject(letters) and "{" not in letters and not letters.startswith(FOREIGN)
         _require(is_ours, "dlq.subject_pattern", legal)
-        _require(letters != consumer.subject, "dlq.subject_pattern", f"must not send letters back to {consumer.subject}")
-        _require(letters not in taken, "dlq.subject_pattern", f"must not send letters to {letters}: that is {taken.get(letters)}")
-        _require(not _is_fixed(letters), "dlq.subject_pattern", f"must not send letters to {letters}: the router uses it")
+        _require(letters != consumer.subject, "dlq.subject_pattern", f"must not send dead letters back to {consumer.subject}")
+        _require(letters not in taken, "dlq.subject_pattern", f"must not send dead letters to {letters}: that is {taken.get(letters)}")
+        _require(not _is_fixed(letters), "dlq.subject_pattern", f"must not send dead letters to {letters}: the router uses it")
 
 
 def _check_login(settings: Settings) -> None:

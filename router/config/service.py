@@ -70,8 +70,8 @@ class DeadLetterConfig(Group):
     """What stands in a dead letter, and where it goes (docs/contracts.md#dead-letters)."""
 
     enabled: bool = Field(default=True, description="off: what fails is acknowledged with a loud count, and gone")
-    subject_pattern: str = Field(default="{original_subject}.dlq", description="where a letter goes; {original_subject} is replaced")
-    include_full_message: bool = Field(default=True, description="off: a letter carries the hash and the source, not the payload")
+    subject_pattern: str = Field(default="{original_subject}.dlq", description="where a dead letter goes; {original_subject} is replaced")
+    include_full_message: bool = Field(default=True, description="off: a dead letter carries the hash and the source, not the payload")
     tenant_share: float = Field(
         default=0.25,
         gt=0,
@@ -81,7 +81,7 @@ class DeadLetterConfig(Group):
     max_payload_bytes: int = Field(
         default=64 * 1024,
         ge=0,
-        description="a payload of more bytes is left out of its letter, which says its hash and its place in the stream that it came from",
+        description="a larger payload is left out of its dead letter, which has its hash and its place in its stream; bytes",
     )
 
 
@@ -89,12 +89,17 @@ class AlertsConfig(Group):
     every_ms: Millis = Field(default=60_000, description="one cause is alerted at most this often, milliseconds")
 
 
-class EvidenceConfig(Group):
-    timeout_ms: Millis = Field(default=5_000, description="an effect without its PubAck after this pauses the subscription, milliseconds")
-    retry_ms: Millis = Field(default=1_000, description="what could not be stored is tried again this often, milliseconds")
+class EffectsConfig(Group):
+    """Effects are messages that must be stored before the ack."""
+
+    publish_timeout_ms: Millis = Field(
+        default=5_000, description="an effect without its publish ack after this pauses the subscription, milliseconds"
+    )
+    retry_ms: Millis = Field(default=1_000, description="an effect that could not be stored is published again this often, milliseconds")
     full_retry_ms: Millis = Field(
         default=10_000,
-        description="a stream is full, and too many messages wait for it: the others come again after this, or hear so, milliseconds",
+        description="while a stream is full and too many messages wait for it, the others are redelivered after this, or their requesters"
+        " are told to ask again after it, milliseconds",
     )
 
 

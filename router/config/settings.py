@@ -29,7 +29,7 @@ from router.config.service import (
     ContractConfig,
     DeadLetterConfig,
     DrainConfig,
-    EvidenceConfig,
+    EffectsConfig,
     ExtensionsConfig,
     HttpConfig,
     IdempotencyConfig,
@@ -42,7 +42,7 @@ from router.config.service import (
 from router.config.storage import BucketsConfig, StreamsConfig
 from router.config.subscriptions import ACKS, DECIDE, RESULTS, SUBSCRIPTIONS
 
-NodeId = Annotated[str, Field(pattern=r"^[!-~]{1,256}$")]  # it stands in letters, alerts and logs
+NodeId = Annotated[str, Field(pattern=r"^[!-~]{1,256}$")]  # it stands in dead letters, alerts and logs
 
 
 def _host_and_process() -> str:
@@ -53,7 +53,7 @@ def _host_and_process() -> str:
 class Settings(Group):
     """Everything that can be set (docs/contracts.md#settings). Durations are milliseconds where the name says so."""
 
-    node_id: NodeId = Field(default_factory=_host_and_process, description="this instance in letters; host and process id unless set")
+    node_id: NodeId = Field(default_factory=_host_and_process, description="this instance in dead letters; host and process id unless set")
     processes: int = Field(default=1, ge=1, le=64, description="processes of `router serve` on the same durables; 1 = one, no parent")
     topology: Literal["create", "check", "off"] = Field(
         default="create", description="streams and consumers at start: make them, compare, or trust"
@@ -88,7 +88,7 @@ class Settings(Group):
     providers: ProvidersConfig = ProvidersConfig()
     bus: BusConfig = BusConfig()
     agents: AgentsConfig = AgentsConfig()
-    evidence: EvidenceConfig = EvidenceConfig()
+    effects: EffectsConfig = EffectsConfig()
     mailbox: MailboxConfig = MailboxConfig()
     inbox: InboxConfig = InboxConfig()
     streams: StreamsConfig = StreamsConfig()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from router.config.names import SPECIFIED
 from router.core.errors import Misconfigured
 
-OURS = "ROUTER_"
+ENVIRONMENT_PREFIX = "ROUTER_"
 CONFIG_FILE = "ROUTER_CONFIG_FILE"
 SERVICE_LINK = (
     "is set by Kubernetes for a Service whose name begins with router, and is no setting; "
@@ -55,13 +55,13 @@ def from_specifications(environ: Mapping[str, str]) -> Layer:
 
 def from_environment(environ: Mapping[str, str]) -> Layer:
     """Every ROUTER_* variable except the one with the file's name."""
-    names = sorted(name for name in environ if name.startswith(OURS) and name != CONFIG_FILE)
-    return [Given(name.removeprefix(OURS), environ[name], name, name) for name in names]
+    names = sorted(name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and name != CONFIG_FILE)
+    return [Given(name.removeprefix(ENVIRONMENT_PREFIX), environ[name], name, name) for name in names]
 
 
 def is_service_link(given: Given) -> bool:
     """Whether a variable looks like those that Kubernetes sets for a Service: ROUTER_PORT=tcp://10.0.0.1:9001, ROUTER_SERVICE_HOST."""
-    is_address = given.source.startswith(OURS) and str(given.value).startswith(("tcp://", "udp://", "sctp://"))
+    is_address = given.source.startswith(ENVIRONMENT_PREFIX) and str(given.value).startswith(("tcp://", "udp://", "sctp://"))
     return is_address or _SERVICE_LINK.fullmatch(given.source) is not None
 
 

@@ -21,7 +21,7 @@ SUBJECT = "caf.exec.assign.v1.ack"
 ACCEPTED = "accepted"
 REJECTED = "rejected"
 ERROR = "error"
-STATUSES = frozenset({ACCEPTED, REJECTED, ERROR})
+ACK_STATUSES = frozenset({ACCEPTED, REJECTED, ERROR})
 
 
 class ExecAssignmentAck(Struct, frozen=True, kw_only=True, gc=False):
@@ -38,8 +38,8 @@ class ExecAssignmentAck(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def read_ack(message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS) -> ReadResult[ExecAssignmentAck]:
-    """One stored message as an acknowledgement, or as the Fault that its letter will tell."""
-    return read(message, ACK, _ack, limits)
+    """One stored message as an acknowledgement, or as the Fault that its dead letter will tell."""
+    return read(message, EXEC_ASSIGNMENT_ACK, _ack, limits)
 
 
 def _ack(message: Message, body: Object, _: WorkerMessageLimits) -> ExecAssignmentAck:
@@ -49,7 +49,7 @@ def _ack(message: Message, body: Object, _: WorkerMessageLimits) -> ExecAssignme
         raise Malformed(CORRELATION_FIELDS_INVALID, "Missing required field: assignment_id", STAGE_CORRELATION, "assignment_id")
     return ExecAssignmentAck(
         assignment_id=assignment_id,
-        status=field_readers.read_choice(body, "status", STATUSES),
+        status=field_readers.read_choice(body, "status", ACK_STATUSES),
         acknowledged_at=field_readers.read_whole(body, "acknowledged_at") or first_stored_ms(message),  # 0 is how protobuf says absent
         message=field_readers.read_excerpt(body, "message"),
         request_id=field_readers.read_id(body, "request_id"),
@@ -72,4 +72,4 @@ def _from_protobuf(data: bytes) -> dict[str, Any]:
     }
 
 
-ACK = MessageType("exec_assignment_ack", ("assignment_id",), _from_protobuf)
+EXEC_ASSIGNMENT_ACK = MessageType("exec_assignment_ack", ("assignment_id",), _from_protobuf)

@@ -22,7 +22,7 @@ from router.core import ids
 from router.core.errors import Poison
 
 SUBJECT = "caf.exec.assign.v1"
-RETRY = {"max_attempts": 2, "backoff_ms": 200}
+DEFAULT_RETRY = {"max_attempts": 2, "backoff_ms": 200}
 _WORKFLOW = ("run_id", "flow_id", "step_id")
 
 
@@ -66,7 +66,7 @@ def assignment_bytes(assignment_id: str, request: RouteRequest, decision: Decisi
             **workflow,
             "executor": {"provider_id": decision.provider_id, "channel": "nats"},
             "job": _job(request),
-            "options": {"priority": decision.priority, "deadline_ms": deadline_ms(decision.expected_latency_ms), "retry": RETRY},
+            "options": {"priority": decision.priority, "deadline_ms": deadline_ms(decision.expected_latency_ms), "retry": DEFAULT_RETRY},
             "correlation": trace,
             "decision": decision_fields(decision),
             "metadata": dict(request.metadata),

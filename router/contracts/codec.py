@@ -32,7 +32,7 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
 _STEPS = bytes.maketrans(b"[]", b"\x01\xff")  # down one level, and up again
 _PEELS = 6
-LARGE = 16_384  # bytes
+LARGE_BODY_BYTES = 16_384  # bytes
 _DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))  # every digit as 0, everything else as a space
 _LONG_NUMBER = b"0" * 19
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
@@ -50,7 +50,9 @@ def read_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int =
     """The same of any JSON value, where a payload need not be an object."""
     if len(data) > max_bytes:
         raise oversized_payload(len(data), max_bytes)
-    is_small = len(data) < LARGE  # nearly always; depth cannot exceed the number of openings, and few messages have more than that
+    is_small = (
+        len(data) < LARGE_BODY_BYTES
+    )  # nearly always; depth cannot exceed the number of openings, and few messages have more than that
     has_more = data.count(b"{") + data.count(b"[") > max_depth if is_small else _has_more_openings(data, max_depth)
     if has_more and is_deeper(data, max_depth):
         raise Malformed(SCHEMA_VALIDATION_FAILED, f"Payload is nested deeper than {max_depth}", STAGE_DECODE)

@@ -23,11 +23,11 @@ from router.core.outcome import VALIDATION_FAILED, Fault
 WORKER_DEAD_LETTER_SUBJECTS = ("caf.exec.dlq.v1", "caf.deadletter.v1")  # dead letters of workers: assignments given up, and unreadable ones
 DEFAULT_SUBJECT_PATTERN = "{original_subject}.dlq"
 KEPT_BYTES = 64 * 1024  # of a payload, where the stream that it came from keeps the whole of it
-_BESIDE_BYTES = 32 * 1024  # for everything in a letter but the payload: the headers of a message may be as large as the server bears
+_BESIDE_BYTES = 32 * 1024  # for everything in a dead letter but the payload: the headers of a message may be as large as the server bears
 MAX_TEXT = 2_000  # characters of a fault's own words: some quote what they were given
-_MAX_ID = 512  # a sender's Nats-Msg-Id may be as long as a payload; a letter repeats it four times
+_MAX_ID = 512  # a sender's Nats-Msg-Id may be as long as a payload; a dead letter repeats it four times
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
-_FRAME_BYTES = 64  # the header block's first line and the header of the letter's own id, beside the id
+_FRAME_BYTES = 64  # the header block's first line and the header of the dead letter's own id, beside the id
 
 
 def build_dead_letter(
@@ -43,10 +43,10 @@ def build_dead_letter(
     subject_pattern: str = DEFAULT_SUBJECT_PATTERN,
     seen: Mapping[str, str] | None = None,
 ) -> Effect:
-    """The letter for one message, ready to be stored.
+    """The dead letter for one message, ready to be stored.
 
     `seen` holds the well-formed ids that could be read (`extract`); `now_ms` is when it is made, milliseconds.
-    A payload of more than `payload_bytes` is left out, or a few large messages would fill the stream of letters; so is what
+    A payload of more than `payload_bytes` is left out, or a few large messages would fill the stream of dead letters; so is what
     does not fit beside it, or into `max_bytes`, the connection's `max_payload`, which counts headers too: `message.payload`
     first, then `message` as a whole. `payload_truncated` says so, `source` where the original stands as long as its stream
     keeps it, `original_payload_hash` and `original_payload_bytes` what it was.
@@ -70,7 +70,7 @@ def build_dead_letter(
 
 
 def dead_letter_subject(original_subject: str, pattern: str = DEFAULT_SUBJECT_PATTERN) -> str:
-    """Where letters of a subject go: `{original_subject}.dlq`, or one subject for all of them."""
+    """Where dead letters of a subject go: `{original_subject}.dlq`, or one subject for all of them."""
     return pattern.replace("{original_subject}", original_subject)
 
 
@@ -115,7 +115,7 @@ def _source(message: Message) -> dict[str, object]:
 
 
 def _fit(body: dict[str, Any], message: Message, msg_id: str, payload_bytes: int, room: int) -> bytes:
-    """As much of the message as may stand in its letter."""
+    """As much of the message as may stand in its dead letter."""
     shell = _shell(message, msg_id)
     if len(message.data) <= payload_bytes and len(data := orjson.dumps({**body, "message": {**shell, **_payload(message)}})) <= room:
         return data

@@ -105,7 +105,7 @@ def read_envelope(
 
 
 def extract_envelope_ids(data: bytes) -> dict[str, str]:
-    """What can be read of an envelope that cannot be read, for its letter: message_id, and the correlation as trace_id. Never raises."""
+    """The ids in an unreadable envelope, for its dead letter: message_id, and the correlation as trace_id. Never raises."""
     try:
         body = read_object(data)
     except Malformed:

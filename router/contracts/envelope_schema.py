@@ -15,7 +15,7 @@ import orjson
 
 from router.contracts.envelope import MessageEnvelope
 
-ID = "urn:solver-ralph:messaging:message-envelope:1.0"
+SCHEMA_ID = "urn:solver-ralph:messaging:message-envelope:1.0"
 FILE = "schemas/messaging/message-envelope.schema.json"
 
 
@@ -23,7 +23,7 @@ def envelope_schema() -> dict[str, Any]:
     """The schema as the type says it: JSON Schema 2020-12."""
     made = msgspec.json.schema(MessageEnvelope, schema_hook=lambda _: {"description": "any JSON value"})["$defs"][MessageEnvelope.__name__]
     about = "A domain event, a command or a query on its way over NATS. Unknown fields are ignored."
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": ID, **made, "description": about}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **made, "description": about}
 
 
 def envelope_schema_file() -> str:

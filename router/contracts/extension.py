@@ -28,8 +28,8 @@ from router.core.errors import Poison
 
 MAX_METADATA_BYTES = 64 * 1024
 DEADLINE = "Router-Deadline-Ms"
-ERROR_CODE = "Nats-Service-Error-Code"
-ERROR = "Nats-Service-Error"
+SERVICE_ERROR_CODE = "Nats-Service-Error-Code"
+SERVICE_ERROR = "Nats-Service-Error"
 
 OK = "ok"
 REJECT = "reject"

@@ -17,7 +17,7 @@ from router.contracts.worker import read_body as read_worker_body
 from router.core import ids
 from router.core.message import Message
 
-LARGEST = 65_536  # bytes that are read for their ids alone
+MAX_EXTRACT_BYTES = 65_536  # bytes that are read for their ids alone
 _FIELDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("tenant_id", ids.is_scoped),
     ("trace_id", ids.is_opaque),
@@ -41,7 +41,7 @@ def extract_ids(message: Message, kind: MessageType | None = None) -> dict[str, 
     return ids_in(message.headers, body)
 
 
-def extract_request_ids(data: bytes, headers: Mapping[str, str], max_bytes: int = LARGEST) -> dict[str, str]:
+def extract_request_ids(data: bytes, headers: Mapping[str, str], max_bytes: int = MAX_EXTRACT_BYTES) -> dict[str, str]:
     """The ids of a decide request; of one larger than `max_bytes`, those of its headers only."""
     try:
         body = read_body(data, headers, max_bytes)

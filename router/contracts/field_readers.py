@@ -64,7 +64,7 @@ def read_message_id(headers: Mapping[str, str], body: Object) -> str | None:
 
 
 def read_text(body: Object, name: str, place: str | None = None, *, most: int = ids.MAX_NAME) -> str | None:
-    """A name that is no id: any letters, at most so many."""
+    """A name that is no id: any text, at most so many characters."""
     value = body.get(name)
     if value is None or value == "":
         return None

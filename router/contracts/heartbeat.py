@@ -22,9 +22,9 @@ from router.core.outcome import Fault
 
 SUBJECTS = ("caf.worker.heartbeat.v1", "caf.status.heartbeat.v1")
 STOPPED = "stopped"
-STATUSES = frozenset({"idle", "busy", "draining", STOPPED})
+HEARTBEAT_STATUSES = frozenset({"idle", "busy", "draining", STOPPED})
 MAX_BYTES = 16 * 1024
-MOST_TOLD = 64  # characters of a refused id
+MAX_REPORTED_ID = 64  # characters of a refused id
 MAX_INTERVAL_MS = 3_600_000  # an hour: a worker must not be able to promise that it is never silent
 
 
@@ -58,7 +58,7 @@ def read_claimed_id(data: bytes) -> str | None:
         return None
     inner = body.get("data")
     claimed = (inner if isinstance(inner, dict) else body).get("worker_id")
-    return printable(claimed[:MOST_TOLD]).replace("\n", "\\n") if isinstance(claimed, str) else None
+    return printable(claimed[:MAX_REPORTED_ID]).replace("\n", "\\n") if isinstance(claimed, str) else None
 
 
 def _heartbeat(body: Object, headers: Mapping[str, str], received_ms: int) -> Heartbeat:
@@ -67,7 +67,7 @@ def _heartbeat(body: Object, headers: Mapping[str, str], received_ms: int) -> He
         raise missing_field("worker_id", "worker_id")
     return Heartbeat(
         worker_id=worker_id,
-        status=field_readers.read_choice(body, "status", STATUSES),
+        status=field_readers.read_choice(body, "status", HEARTBEAT_STATUSES),
         timestamp=field_readers.read_moment(body, "timestamp") or received_ms,
         load=_load(body),
         capacity=field_readers.read_whole(body, "capacity"),

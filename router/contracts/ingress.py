@@ -1,11 +1,11 @@
-"""A message into the system and its receipt: `beamline.ingress.v1.message` (docs/contracts.md#ingress).
+"""A message into the system and its IngressAck: `beamline.ingress.v1.message` (docs/contracts.md#ingress).
 
     IngressMessage   {message_id, tenant_id, message_type, payload, correlation_id?, trace_id?, metadata?, timestamp_ms?, policy_id?}
                      in JSON or protobuf; `type` is `message_type`, `timestamp` (ISO 8601) is `timestamp_ms`
     IngressAck       {message_id, correlation_id?, status accepted | rejected | error, message?, error_code?, metadata?, timestamp_ms}
 
-Only what the receipt needs is read here. The message becomes a decide request in form a (docs/contracts.md#decide-requests), and that
-reader says what a request must be.
+This reads only what the IngressAck needs. The message becomes a decide request in form a (docs/contracts.md#decide-requests), whose
+reader checks the rest.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class IngressRequest(Struct, frozen=True, kw_only=True):
 
 
 class IngressAck(Struct, frozen=True, kw_only=True):
-    """A receipt; `timestamp_ms` is when it was written, milliseconds since the epoch."""
+    """The answer to the sender; `timestamp_ms` is the time of writing, milliseconds since the epoch."""
 
     status: str
     timestamp_ms: int
@@ -60,7 +60,7 @@ def read_body_of(data: bytes, limits: WorkerMessageLimits) -> Object:
 
 
 def read_ingress(body: Object, headers: Mapping[str, str]) -> IngressRequest:
-    """Raises Malformed; `names_in` says what its receipt can still call it."""
+    """Raises Malformed; `names_in` then returns the ids that its IngressAck can name."""
     message_id = (
         field_readers.read_message_id(headers, body) if body.get("message_id") is None else field_readers.read_id(body, "message_id")
     )
@@ -86,12 +86,12 @@ def names_in(body: Object) -> dict[str, str]:
 
 
 def ack_bytes(ack: IngressAck) -> bytes:
-    """The receipt in JSON; what is absent is left out."""
+    """The IngressAck in JSON, without absent fields."""
     return orjson.dumps(_fields(ack))
 
 
 def ack_protobuf(ack: IngressAck) -> bytes:
-    """The receipt for `Accept: application/x-protobuf`."""
+    """The IngressAck for `Accept: application/x-protobuf`."""
     return ingress_pb2.IngressAck(**_fields(ack)).SerializeToString()
 
 

@@ -1,4 +1,4 @@
-"""Why bytes are not a valid message: the validation codes of a letter, the stages that find them, the exception that carries both.
+"""Why bytes are not a valid message: the validation codes of a dead letter, the stages that find them, the exception that carries both.
 
 Readers raise `Malformed`; their caller turns it into a Fault, and the Fault becomes the error reply and the dead letter.
 No text here repeats a value of the message: values may be secrets.
@@ -28,7 +28,7 @@ VALIDATION_CODES = frozenset(
     }
 )
 
-# A letter's `context.validation_stage`, in the order in which a message passes them.
+# A dead letter's `context.validation_stage`, in the order in which a message passes them.
 STAGE_SIZE = "size"
 STAGE_DECODE = "decode"
 STAGE_HEADERS = "headers"

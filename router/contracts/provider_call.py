@@ -24,7 +24,7 @@ from router.contracts.provider_chunk import StreamChunk, read_chunk, strings
 from router.contracts.provider_request import ProviderRequest
 from router.core.errors import RouterError
 
-STREAM = "Router-Stream"
+STREAM_HEADER = "Router-Stream"
 
 
 _DIGITS = 9  # a deadline is at most eleven days away

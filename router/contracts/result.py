@@ -32,7 +32,7 @@ from router.core.message import Message
 
 SUBJECT = "caf.exec.result.v1"
 MAX_CODE = 128  # characters of an error code; the rest is cut: a code decides nothing about the outcome
-STATUSES = frozenset({"success", "error", "timeout", "cancelled"})
+RESULT_STATUSES = frozenset({"success", "error", "timeout", "cancelled"})
 MAX_LATENCY_MS = 30 * DAY_MS  # longer than a stream keeps the assignment
 
 
@@ -55,7 +55,7 @@ class ExecResult(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def read_result(message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS) -> ReadResult[ExecResult]:
-    """One stored message as a result, or as the Fault that its letter will tell."""
+    """One stored message as a result, or as the Fault that its dead letter will tell."""
     return read(message, RESULT, _result, limits)
 
 
@@ -72,7 +72,7 @@ def _result(message: Message, body: Object, limits: WorkerMessageLimits) -> Exec
     return ExecResult(
         assignment_id=assignment_id,
         request_id=request_id,
-        status=read_choice(body, "status", STATUSES),
+        status=read_choice(body, "status", RESULT_STATUSES),
         latency_ms=latency_ms,
         cost=cost,
         timestamp=_timestamp(message, body, limits),

@@ -78,7 +78,7 @@ def read(
     take: Callable[[Message, Object, WorkerMessageLimits], T],
     limits: WorkerMessageLimits = DEFAULT_LIMITS,
 ) -> ReadResult[T]:
-    """One stored message. A Fault's `code` is a letter's validation code, its `field` the place in the payload."""
+    """One stored message. A Fault's `code` is a dead letter's validation code, its `field` the place in the payload."""
     headers = message.headers
     body: Object = NOTHING
     try:

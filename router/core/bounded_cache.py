@@ -25,7 +25,7 @@ from msgspec import Struct
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-AT_ONCE = 16  # removed, or examined to make room, by one call; a thousand would block the loop noticeably
+MAX_REMOVED_PER_CALL = 16  # removed, or examined to make room, by one call; a thousand would block the loop noticeably
 CLEANUP_INTERVAL_S = 1.0
 SHARES = 64  # values of an owner below this part of the limit are not removed while another owner holds more
 _SLACK = 8  # an eighth above the limit, any owner's values are removed
@@ -104,7 +104,7 @@ class BoundedCache(Generic[K, V]):
         self._heavy += (after > self._share) - (before > self._share)
 
     def _make_room(self, now: float) -> None:
-        for _ in range(AT_ONCE):
+        for _ in range(MAX_REMOVED_PER_CALL):
             if self._weight <= self._limit:
                 return
             key = next(iter(self._entries))
@@ -123,7 +123,7 @@ class BoundedCache(Generic[K, V]):
 
     def _remove_expired(self, now: float) -> None:
         entries = self._entries
-        for _ in range(AT_ONCE):
+        for _ in range(MAX_REMOVED_PER_CALL):
             if not entries or entries[key := next(iter(entries))].until > now:
                 self._next_cleanup_at = now + CLEANUP_INTERVAL_S
                 return

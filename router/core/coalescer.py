@@ -19,7 +19,7 @@ from router.core.deferred import Deferred
 T = TypeVar("T")
 R = TypeVar("R")
 
-MOST = 1024
+MAX_BATCH = 1024
 
 
 class Coalescer(Generic[T]):
@@ -47,7 +47,7 @@ class Coalescer(Generic[T]):
             self._has_items.clear()
         return taken
 
-    async def take(self, most: int = MOST, linger_s: float = 0.0) -> list[T]:
+    async def take(self, most: int = MAX_BATCH, linger_s: float = 0.0) -> list[T]:
         """Wait for at least one item; return at most so many, oldest first. `linger_s`: how long to wait for more after the first."""
         await self._has_items.wait()
         if linger_s:
@@ -63,7 +63,7 @@ class GroupCommit(Generic[T, R]):
     """
 
     def __init__(
-        self, commit: Callable[[Sequence[T]], Awaitable[Sequence[R | BaseException]]], most: int = MOST, linger_s: float = 0.0
+        self, commit: Callable[[Sequence[T]], Awaitable[Sequence[R | BaseException]]], most: int = MAX_BATCH, linger_s: float = 0.0
     ) -> None:
         self._commit = commit
         self._most = most

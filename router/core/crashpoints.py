@@ -1,12 +1,12 @@
-"""Named places at which a test can kill the process: `CRASHPOINT=after_receipt:7` ends it at the seventh pass.
+"""Named places at which a test can kill the process: `CRASHPOINT=after_commit:7` ends it at the seventh pass.
 
 As `kill -9` would: no cleanup, no flush, exit status 137. Without that variable a crash point is an empty function.
 
     before_create   after_create     around the record of an assignment
-    before_store                     no effect of the message is published
-    after_store                      they are published; no publish ack has arrived
-    after_receipt                    they are stored and committed; no reply is sent
-    after_stamp                      the ack is written, and may be lost with the process
+    before_publish                     no effect of the message is published
+    after_publish                      they are published; no publish ack has arrived
+    after_commit                    they are stored and committed; no reply is sent
+    after_ack                      the ack is written, and may be lost with the process
 
     replay_noted                     a replay of dead letters recorded its targets; no message is published
     replay_posted   replay_proven    messages are being published, or stored; their dead letters still exist
@@ -23,7 +23,7 @@ As `kill -9` would: no cleanup, no flush, exit status 137. Without that variable
     inbox_received                   the rows of a batch are committed; no handler was started
     inbox_handling  inbox_handled    a handler is about to run; it has answered, and its row is not updated
     inbox_marked                     the rows are updated; no message is acknowledged
-    inbox_letter_stored              a dead letter is stored; its row is not updated
+    inbox_dead_letter_stored              a dead letter is stored; its row is not updated
 
     bus_processed                    a consumer's handler is done; its key is not marked
     bus_marking                      its key, and what it wrote, are in a transaction that is not committed
@@ -47,7 +47,7 @@ import asyncio
 import os
 from collections.abc import Callable
 
-KILLED = 137
+KILLED_EXIT_CODE = 137
 
 Point = Callable[[str], None]
 
@@ -68,7 +68,7 @@ def _create_point(target: str, passes: int, die: Callable[[], None]) -> Point:
 
 
 def _die() -> None:
-    os._exit(KILLED)
+    os._exit(KILLED_EXIT_CODE)
 
 
 def _die_after_flush(turns: int = 3) -> None:

@@ -108,6 +108,10 @@ class Unanswered(RouterError):
     code = "no_answer"
 
 
+class NoRouter(Unanswered):
+    """No router listens on the subject: none runs on this server, or none can."""
+
+
 class CallTimeout(Transient):
     """A service did not answer a call within its time."""
 

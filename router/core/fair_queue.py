@@ -22,7 +22,7 @@ from msgspec import Struct, field
 T = TypeVar("T")
 
 COST_BYTES = 65_536  # one turn serves an item of up to so many bytes; one of 1 MiB takes seventeen
-MOST_TIMES = 4  # as many places at most: each newcomer makes the equal share smaller, and takes no place away
+MAX_SHARE_FACTOR = 4  # as many places at most: each newcomer makes the equal share smaller, and takes no place away
 NO_WEIGHTS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -80,7 +80,7 @@ class FairQueue(Generic[T]):
         parts = len(self._tenants) + (1 if queue is not None else 2)  # all that wait, this one, and one that may come
         if parts * places >= weight * self._places or parts * (used + size) > weight * self._bytes:
             return False
-        beyond = MOST_TIMES - 1
+        beyond = MAX_SHARE_FACTOR - 1
         return self._free_places > -beyond * self._places and self._free_bytes - size >= -beyond * self._bytes
 
     def take(self) -> T | None:

@@ -98,6 +98,11 @@ def random_tokens() -> Iterator[str]:
             yield block[at : at + _TOKEN_LETTERS]
 
 
+def bucket_prefix(bucket: str) -> str:
+    """What the subjects of a bucket's entries begin with where they are read; `JetStream.write_subject` says where they are written."""
+    return f"$KV.{bucket}."
+
+
 def derived_uuid(*parts: str) -> str:
     """The same parts give the same valid UUID, on every instance and for ever."""
     return str(uuid.uuid5(_NAMESPACE, "\x00".join(parts)))

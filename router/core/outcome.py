@@ -38,7 +38,7 @@ class Fault(Struct, frozen=True):
     stage: str | None = None
 
 
-class Receipt(Struct, frozen=True, gc=False):
+class PublishAck(Struct, frozen=True, gc=False):
     """A publish ack: where an effect is stored. `is_duplicate`: it was stored before."""
 
     id: str
@@ -47,7 +47,7 @@ class Receipt(Struct, frozen=True, gc=False):
     is_duplicate: bool
 
 
-Commit = Callable[[Sequence[Receipt]], Awaitable[None]]  # the handler's own store: after the publish acks, before the ack
+Commit = Callable[[Sequence[PublishAck]], Awaitable[None]]  # the handler's own store: after the publish acks, before the ack
 
 
 class Done(Struct, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""Delivery: the only room that consumes JetStream. It moves messages and never knows what they say.
+"""Delivery: the only room that consumes JetStream. It moves messages and never reads their content.
 
-`subscription` is what it is handed, `consumer` drives one, `api` and `topology` speak to the server, `connection` is the wire.
+A `subscription` says what to consume and `consumer` does it; `api` and `topology` call the server's API, `connection` sends and receives.
 """

@@ -1,14 +1,14 @@
-"""The PubAck window: effects go out, and their receipts come back by callback.
+"""Publish effects of many messages at once; a callback gets the publish acks of each group.
 
-Waiting for PubAcks one by one gives 5 k/s, with a future each 23 k/s, by callback in one window 39 k/s
-(docs/durability.md#publish-window). Effects of many messages share the window. The callback of each group is called once, with its
-last PubAck or its first refusal. Publishing a group again is harmless, because ids are deterministic.
+    publish(effects, callback)  ->  HPUB with our inbox as reply  ->  publish ack  ->  callback(publish acks | NotPublished)
 
-    publish(effects, callback)  ->  HPUB with our inbox as reply  ->  PubAck  ->  callback(receipts | NotPublished)
+The callback of a group is called once: with its publish acks when the last one is here, or at the first refusal. Publishing a group
+again is harmless, because ids are deterministic. Waiting for publish acks one by one gives 5 k/s, with a future for each 23 k/s, by
+callback 39 k/s (docs/durability.md#publish-window).
 
-An effect that is known to be stored, or on its way, is not published again (`known_effects`).
-A PubAck marked duplicate does not prove that a dead letter is stored whose first copy is gone (a replay removes it, the
-server's memory of its id stays): then it is stored again under an id of its own.
+An effect that is known to be stored, or on its way, is not published again (`known_effects`). A publish ack marked duplicate does not
+prove that a dead letter is stored: a replay deletes dead letters, but the server still remembers their ids. So this looks for the
+first copy, and publishes the dead letter under another id if it is gone.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from msgspec.structs import replace
 
 from router.core.errors import RouterError
 from router.core.message import Effect
-from router.core.outcome import Receipt
+from router.core.outcome import PublishAck
 from router.delivery.api import JetStream
 from router.delivery.connection import head_of
 from router.delivery.frame_parser import Headers
 from router.delivery.known_effects import KnownEffects
 
-Receipts = tuple[Receipt, ...]
+PublishAcks = tuple[PublishAck, ...]
 
 
 class NotPublished(Struct, frozen=True):
@@ -40,32 +40,30 @@ class NotPublished(Struct, frozen=True):
     cause: str
 
 
-PublishCallback = Callable[[Receipts | NotPublished], None]
+PublishCallback = Callable[[PublishAcks | NotPublished], None]
 
 
 class EffectPublisher(Protocol):
-    """Publishes effects and reports their PubAcks: `AckedPublisher` or `BatchingPublisher`."""
+    """`AckedPublisher` or `BatchingPublisher`."""
 
     def publish(self, effects: Sequence[Effect], callback: PublishCallback) -> None: ...
 
-    async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished: ...
+    async def publish_and_wait(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished: ...
 
 
 class PublishGroup:
-    """The effects of one message, waiting for their receipts."""
+    """The effects of one message that wait for their publish acks."""
 
-    __slots__ = ("callback", "receipts", "waiting")
+    __slots__ = ("callback", "publish_acks", "waiting")
 
     def __init__(self, count: int, callback: PublishCallback) -> None:
         self.waiting = count  # 0 = the callback was called
-        self.receipts: list[Receipt | None] = [None] * count
+        self.publish_acks: list[PublishAck | None] = [None] * count
         self.callback = callback
 
 
 class PendingPublish(Struct):
-    """One effect that waits for its PubAck: its group, its place in the group, its deadline (steady seconds).
-
-    `others` are the same effect in other groups: they get this one's receipt or refusal."""
+    """One effect that waits for its publish ack. `until`: steady seconds. `others`: the same effect in other groups."""
 
     group: PublishGroup
     place: int
@@ -75,18 +73,18 @@ class PendingPublish(Struct):
 
 
 class AckedPublisher:
-    """One window for one connection."""
+    """For one connection. The caller calls `expire` now and then."""
 
     def __init__(self, jetstream: JetStream, timeout_s: float = 5.0, known: KnownEffects | None = None) -> None:
         self._jetstream = jetstream
         self._known = known
-        self._owned: dict[str, PendingPublish] = {}  # effects with an owner that wait for a PubAck, by id
+        self._owned: dict[str, PendingPublish] = {}  # effects with an owner that wait for a publish ack, by id
         self._connection = connection = jetstream.connection
         self._timeout_s = timeout_s
         self._inbox = connection.new_inbox() + "."
         self._pending: dict[str, PendingPublish] = {}  # by inbox, oldest first
         self._checks: set[asyncio.Task[None]] = set()
-        self._waiting_callers: set[asyncio.Future[Receipts | NotPublished]] = set()
+        self._waiting_callers: set[asyncio.Future[PublishAcks | NotPublished]] = set()
         self._count = 0
         self._sid = 0
         self._now = asyncio.get_running_loop().time
@@ -95,11 +93,11 @@ class AckedPublisher:
         self._sid = await self._connection.subscribe_direct(self._inbox + "*", self._on_publish_ack)
 
     async def close(self) -> None:
-        """Close the window. Callers of `publish_and_wait` that still wait get NotPublished, because they may outlive it."""
+        """Callers of `publish_and_wait` that still wait get NotPublished, because they may outlive the publisher."""
         await self._connection.unsubscribe(self._sid)
         for future in self._waiting_callers:
             if not future.done():
-                future.set_result(NotPublished("", 0, "the window is closed"))
+                future.set_result(NotPublished("", 0, "the publisher is closed"))
 
     @property
     def pending(self) -> int:
@@ -115,10 +113,10 @@ class AckedPublisher:
                 self._send(pending)
 
     def _is_needed(self, pending: PendingPublish, known: KnownEffects) -> bool:
-        """Whether the effect must be published. If an earlier copy is stored or on its way, its PubAck is used instead."""
+        """Whether the effect must be published. If an earlier copy is stored or on its way, that copy's publish ack is used."""
         effect = pending.effect
-        if (receipt := known.receipt_of(effect, self._connection.reconnect_count)) is not None:
-            asyncio.get_running_loop().call_soon(self._count_ack, pending, receipt)
+        if (publish_ack := known.publish_ack_of(effect, self._connection.reconnect_count)) is not None:
+            asyncio.get_running_loop().call_soon(self._count_ack, pending, publish_ack)
             return False
         if (first := self._owned.get(effect.id)) is not None:
             first.others = [*(first.others or ()), pending]
@@ -133,9 +131,9 @@ class AckedPublisher:
         self._pending[inbox] = pending
         self._connection.publish_nowait(effect.subject, effect.data, inbox, head_of({**effect.headers, "Nats-Msg-Id": effect.id}))
 
-    async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
-        """Publish effects and wait for the PubAcks: for retries after a pause and for commands. Costs a future."""
-        future: asyncio.Future[Receipts | NotPublished] = asyncio.get_running_loop().create_future()
+    async def publish_and_wait(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
+        """For retries after a pause, and for commands. Costs a future."""
+        future: asyncio.Future[PublishAcks | NotPublished] = asyncio.get_running_loop().create_future()
         self.publish(effects, lambda result: None if future.done() else future.set_result(result))
         self._waiting_callers.add(future)
         try:
@@ -144,7 +142,7 @@ class AckedPublisher:
             self._waiting_callers.discard(future)
 
     def expire(self) -> None:
-        """Called by a timer: report effects without a PubAck in time as not published. The stream may have stored them."""
+        """Called by a timer: report effects without a publish ack in time as not published, although the stream may have stored them."""
         now = self._now()
         while self._pending:
             inbox, pending = next(iter(self._pending.items()))
@@ -152,65 +150,66 @@ class AckedPublisher:
                 return
             del self._pending[inbox]
             denied = self._connection.denials.find(pending.effect.subject)
-            self._reject(pending, 0, str(denied or "no receipt in time"))
+            self._reject(pending, 0, str(denied or "no publish ack in time"))
 
     def _on_publish_ack(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
         pending = self._pending.pop(subject, None)
         if pending is None:
             return
         if not data:
-            self._reject(pending, 0, "no stream takes this subject" if headers and headers.get("Status") == "503" else "an empty receipt")
+            has_no_stream = headers is not None and headers.get("Status") == "503"
+            self._reject(pending, 0, "no stream takes this subject" if has_no_stream else "an empty publish ack")
             return
         try:
             ack = orjson.loads(data)
             if "error" in ack:
                 self._reject(pending, ack["error"].get("err_code", 0), ack["error"].get("description", ""))
                 return
-            receipt = Receipt(pending.effect.id, ack["stream"], ack["seq"], ack.get("duplicate", False))
+            publish_ack = PublishAck(pending.effect.id, ack["stream"], ack["seq"], ack.get("duplicate", False))
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-            self._reject(pending, 0, "the receipt cannot be read")
+            self._reject(pending, 0, "the publish ack cannot be read")
             return
-        if receipt.is_duplicate and pending.effect.is_dead_letter:
-            check = asyncio.get_running_loop().create_task(self._check_dead_letter(pending, receipt))
+        if publish_ack.is_duplicate and pending.effect.is_dead_letter:
+            check = asyncio.get_running_loop().create_task(self._check_dead_letter(pending, publish_ack))
             self._checks.add(check)
             check.add_done_callback(self._checks.discard)
         else:
-            self._accept(pending, receipt)
+            self._accept(pending, publish_ack)
 
-    async def _check_dead_letter(self, pending: PendingPublish, receipt: Receipt) -> None:
+    async def _check_dead_letter(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
         try:
-            found = await self._jetstream.message(receipt.stream, receipt.sequence)
-        except Exception as exc:  # whatever it was, the claim must not be lost with it
+            found = await self._jetstream.message(publish_ack.stream, publish_ack.sequence)
+        except Exception as exc:  # of any kind: the callback must be called
             self._reject(pending, 0, exc.code if isinstance(exc, RouterError) else type(exc).__name__)
             return
-        if found is not None and found.headers.get("Nats-Msg-Id") == receipt.id:
-            self._accept(pending, receipt)
+        if found is not None and found.headers.get("Nats-Msg-Id") == publish_ack.id:
+            self._accept(pending, publish_ack)
         else:
-            copy = replace(pending.effect, id=f"{pending.effect.id}:{receipt.sequence}")
+            copy = replace(pending.effect, id=f"{pending.effect.id}:{publish_ack.sequence}")
             self._send(PendingPublish(pending.group, pending.place, copy, self._now() + self._timeout_s))
 
-    def _accept(self, pending: PendingPublish, receipt: Receipt) -> None:
+    def _accept(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
         others = self._remove_owned(pending)
         if self._known is not None and pending.effect.owner:
-            self._known.keep(pending.effect, receipt)
-        self._count_ack(pending, receipt)
+            self._known.keep(pending.effect, publish_ack)
+        self._count_ack(pending, publish_ack)
         for other in others:
-            self._count_ack(other, replace(receipt, is_duplicate=True))
+            self._count_ack(other, replace(publish_ack, is_duplicate=True))
 
     def _remove_owned(self, pending: PendingPublish) -> Sequence[PendingPublish]:
-        """Forget that the effect is on its way; returns the copies that wait for the same PubAck."""
+        """Forget that the effect is on its way; returns the copies that wait for the same publish ack."""
         if self._owned.get(pending.effect.id) is pending:
             del self._owned[pending.effect.id]
         return pending.others or ()
 
-    def _count_ack(self, pending: PendingPublish, receipt: Receipt) -> None:
+    def _count_ack(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
         group = pending.group
         if not group.waiting:
             return
-        group.receipts[pending.place] = receipt
+        group.publish_acks[pending.place] = publish_ack
         group.waiting -= 1
         if not group.waiting:
-            group.callback(tuple(r for r in group.receipts if r is not None))
+            group.callback(tuple(r for r in group.publish_acks if r is not None))
 
     def _reject(self, pending: PendingPublish, err_code: int, cause: str) -> None:
         for one in (pending, *self._remove_owned(pending)):

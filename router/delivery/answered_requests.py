@@ -1,7 +1,8 @@
-"""Requests that were answered from their live copy: the stored copy only needs its ack, and takes its mark away.
+"""Requests that were answered from their live copy: their stored copies need nothing but an ack.
 
-By hash, so many of each. A mark is for a copy that was stored when the live one was heard (`SAME_S`), for none that comes later with
-the same bytes. Two generations, so that forgetting the oldest costs nothing; what is forgotten is handled again, to the same end.
+A request is counted by hash until its stored copy comes. Only a copy that was stored within `SAME_REQUEST_WITHIN_S` of the live one
+counts, not a later request with the same bytes. Two generations make forgetting the oldest cheap; a stored copy whose request is
+forgotten is handled again, with the same result.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from msgspec import Struct
 from router.core.message import Message
 from router.delivery.answers import MSG_ID, TENANT
 
-SAME_S = 2.0  # between hearing a request and its stored time, on two machines' clocks
-MOST_MARKS = 300_000  # of answered requests whose stored copy has not come yet; some 40 MB
+SAME_REQUEST_WITHIN_S = 2.0  # between hearing the live copy and the stored time, on two machines' clocks
+MAX_MARKS = 300_000  # answered requests whose stored copy has not come yet; some 40 MB
 
 
 class AnsweredCopies(Struct, gc=False):
-    """Of so many copies, the newest heard at `heard_at`, wall seconds."""
+    """`heard_at`: the newest live copy, wall seconds."""
 
     count: int
     heard_at: float
@@ -27,7 +28,7 @@ class AnsweredCopies(Struct, gc=False):
 class AnsweredRequests:
     """Of one subject on one instance."""
 
-    def __init__(self, most: int = MOST_MARKS) -> None:
+    def __init__(self, most: int = MAX_MARKS) -> None:
         self.counts: dict[int, AnsweredCopies] = {}  # read by the processor: empty is the common case
         self._old: dict[int, AnsweredCopies] = {}
         self._most = most // 2  # in a generation
@@ -36,7 +37,7 @@ class AnsweredRequests:
         self.add_key(key_of(data, headers), heard_at, bool(headers.get(MSG_ID)))
 
     def add_key(self, key: int, heard_at: float, has_id: bool) -> None:
-        """A stream stores one copy for each id, and one for each request without an id."""
+        """A stream stores one copy of an id, but every request without an id."""
         if len(self.counts) >= self._most:
             self.counts, self._old = {}, self.counts
         mark = None if has_id else self.counts.get(key)
@@ -46,7 +47,7 @@ class AnsweredRequests:
             mark.count, mark.heard_at = mark.count + 1, heard_at
 
     def take(self, message: Message) -> bool:
-        """Whether this stored copy was answered; it is asked for once."""
+        """Whether this stored copy was answered; it is counted off."""
         key = key_of(message.data, message.headers)
         marks = self._old if key in self._old else self.counts
         mark = marks.get(key)
@@ -55,7 +56,7 @@ class AnsweredRequests:
         mark.count -= 1
         if not mark.count:
             del marks[key]
-        return abs(message.stored_at - mark.heard_at) <= SAME_S
+        return abs(message.stored_at - mark.heard_at) <= SAME_REQUEST_WITHIN_S
 
     def clear(self) -> None:
         self.counts.clear()
@@ -63,5 +64,5 @@ class AnsweredRequests:
 
 
 def key_of(data: bytes, headers: Mapping[str, str]) -> int:
-    """What names a request to the stream: its id and tenant header, and its bytes."""
+    """The hash of a request's id, tenant header and bytes."""
     return hash((headers.get(MSG_ID) or None, headers.get(TENANT) or None, data)) if headers else hash(data)

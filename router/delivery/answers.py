@@ -1,10 +1,9 @@
-"""Where an answer goes: the inbox that the request names, the inboxes heard asking, else the reply subject.
+"""Send an answer to the inbox that the request names, to the inboxes that the listener heard, or else to the reply subject.
 
 Rule: docs/contracts.md#reply-addresses.
 
-Reply addresses are input, and replying to one is a weapon: an answer sent to `$JS.API.STREAM.PURGE.…` would empty
-a stream. Only literal subjects under `prefixes` are ever written to, and none under `own`: there the router hears the
-answers to its own questions.
+Reply addresses are input: an answer to `$JS.API.STREAM.PURGE.…` would empty a stream. So answers go only to literal subjects under
+`prefixes`, and never under `own`, where the router receives answers to its own requests.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from router.core.ids import is_literal_subject
 from router.core.message import Message, Reply
 from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import Headers
-from router.delivery.identical import MOST_LINES, IdenticalRequests
+from router.delivery.identical import MAX_LINES, IdenticalRequests
 from router.delivery.live_answers import LiveAnswers
 from router.delivery.pub_acks import (
     CONFIRM,
@@ -36,16 +35,17 @@ from router.delivery.reply_correlator import ReplyCorrelator, RequestIdentity
 MSG_ID = "Nats-Msg-Id"
 TENANT = "tenant_id"
 REPLY_TO = "Reply-To"
-LIVE_ANSWERS = "beamline.router.v1.internal.answered"  # what instances tell one another while live copies are answered
+# Subjects between instances: which live copies were answered; inboxes of live copies that were not; answered inboxes of identical requests.
+LIVE_ANSWERS = "beamline.router.v1.internal.answered"
 LIVE_ASKERS = "beamline.router.v1.internal.asked"
-IDENTICAL = "beamline.router.v1.internal.identical"  # which inboxes of identical requests have their answer
+IDENTICAL = "beamline.router.v1.internal.identical"
 INSTANCE = "Router-Instance"
-MOST_TOLD = 128 * 1024  # bytes of a request that is told to the other instances; of a larger one only the instance that heard it knows
-NEVER = 2**62  # no sequence is above it
-NOT_STORED = 2**63  # ns; of a request that is only heard yet: no answer is after this time
-SLACK_S = 1.0  # a stored copy has the server's time, and an answer this process's
-LARGEST_HEAD = 65_535  # bytes of headers that JetStream takes; above it a `no_ack` stream refuses without a word
-MANY = LARGEST_HEAD // 8  # letters of values: below it the block cannot be too large, and is not measured
+MAX_SHARED_REQUEST_BYTES = 128 * 1024  # a larger request is not published to the other instances
+NO_SEQUENCE = 2**62  # no sequence is above it
+NOT_STORED = 2**63  # stored time, ns, of a live copy: no answer is later
+CLOCK_SLACK_S = 1.0  # a stored copy has the server's time, an answer this process's
+MAX_HEADER_BYTES = 65_535  # JetStream's limit; a `no_ack` stream refuses more without an answer
+MANY_HEADER_LETTERS = MAX_HEADER_BYTES // 8  # with fewer letters in its values a header block is not too large, so it is not measured
 
 
 class ReplyRules(Struct, frozen=True):
@@ -57,7 +57,7 @@ class ReplyRules(Struct, frozen=True):
     stream: str = ""  # where requests are stored
     dedupe_window: float = 0.1  # seconds, the decide stream's
     inbox_wait: float = 0.25  # seconds
-    keep: float = 35.0  # seconds, an inbox whose answer has not come: as long as a decision may take
+    keep: float = 35.0  # seconds that an inbox waits for its answer: as long as a decision may take
 
 
 class Answers:
@@ -91,12 +91,12 @@ class Answers:
             identical=identical,
             read_copy_age=lambda: time.time() - self._stored_ns / 1e9,
         )
-        self._listens_from: int | None = None  # sequences above this one were stored while the listener was there
+        self._listens_from: int | None = None  # sequences above this one were stored while the listener was subscribed
         self._now = asyncio.get_running_loop().time
         self.refused = 0  # reply addresses outside the prefixes
         self.heard = 0
 
-    # -- the answer's half -----------------------------------------------------------------------------------
+    # -- answers ---------------------------------------------------------------------------------------------
 
     def answer(self, message: Message, reply: Reply) -> None:
         """Send an answer to the requesters of this message."""
@@ -119,11 +119,11 @@ class Answers:
             return
         may_wait = message.deliveries == 1 and message.sequence > self._listens_from
         unclaimed = lambda: self._to_reply_subject(message, reply)  # noqa: E731
-        sequence = 0 if self.live.is_used else message.sequence  # then some requests are not heard here, and cannot be numbered
+        sequence = 0 if self.live.is_used else message.sequence  # this instance does not hear all live copies, so it cannot number them
         self._correlator.answer(request, reply.data, unclaimed, may_wait=may_wait, now=self._now(), sequence=sequence)
 
     def _answer_publisher(self, message: Message, reply: Reply) -> None:
-        """The decision goes where it is read, and a PubAck to the publisher of the request."""
+        """Send the decision to `Reply-To` or the reply subject, and a publish ack to the publisher."""
         named = message.headers.get(REPLY_TO)
         if named and self._may_reach(named):
             self._connection.publish_nowait(named, reply.data)
@@ -140,16 +140,16 @@ class Answers:
         )
 
     def _send(self, inbox: str, data: bytes) -> None:
-        """A stored copy's answer, unless the live copy had it; while live copies are answered, they are to know of it."""
+        """Send a stored copy's answer, unless its live copy was answered, and note it for other live copies."""
         if self.live.is_used:
-            if self.live.has(inbox, self._request, self._stored_ns / 1e9 - SLACK_S):
+            if self.live.has(inbox, self._request, self._stored_ns / 1e9 - CLOCK_SLACK_S):
                 return
             self.live.note(inbox, self._request)
         self._connection.publish_nowait(inbox, data)
 
     def _to_reply_subject(self, message: Message, reply: Reply) -> None:
         live = self.live
-        if live.is_used and not live.is_empty and live.has_request(message.data, message.stored_at - SLACK_S):
+        if live.is_used and not live.is_empty and live.has_request(message.data, message.stored_at - CLOCK_SLACK_S):
             return
         subject = self._rules.reply_subject.replace("{subject}", message.subject)
         self._connection.publish_nowait(subject, reply.data, "", head_of(reply.headers))
@@ -162,28 +162,28 @@ class Answers:
         self.refused += 1
         self._on_refused(address)
 
-    # -- the listener's half ---------------------------------------------------------------------------------
+    # -- the listener ----------------------------------------------------------------------------------------
 
     @property
     def is_listening(self) -> bool:
         """Whether the listener hears the inbox of every request that is stored from now on."""
-        return self._listens_from is not None and self._listens_from < NEVER
+        return self._listens_from is not None and self._listens_from < NO_SEQUENCE
 
     def start_listening_from(self, sequence: int) -> None:
-        """A listener is there, and hears of everything that is stored after `sequence`."""
+        """The listener is subscribed and hears every request that is stored after `sequence`."""
         self._listens_from = sequence
-        self._correlator.identical.shift = sequence - self.heard if sequence < NEVER else None
+        self._correlator.identical.shift = sequence - self.heard if sequence < NO_SEQUENCE else None
 
     def on_identical(self, data: bytes) -> None:
-        """What another instance told of identical requests, or that it is there."""
-        instance, *lines = data.decode("utf-8", "replace").split("\n")[: MOST_LINES + 1]
+        """Another instance answered identical requests, or announced itself."""
+        instance, *lines = data.decode("utf-8", "replace").split("\n")[: MAX_LINES + 1]
         if instance != self.live.instance:
             self._correlator.identical.meet_other(self._now())
             for line in lines:
                 self._correlator.forget(line)
 
     def on_request(self, _subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
-        """A request passes by; called from the connection's reader for every one."""
+        """A live copy; called from the connection's reader for every request."""
         inbox = self.asker_of(reply, data, headers)
         if inbox is None:
             return
@@ -193,11 +193,11 @@ class Answers:
             return
         msg_id = headers.get(MSG_ID) or None
         if msg_id is None and REPLY_TO in headers:
-            return  # never dropped by the stream: its own copy answers it by name
+            return  # the stream stores each copy, which is answered by its `Reply-To`
         self._correlator.add_request(RequestIdentity(msg_id, headers.get(TENANT) or None, data), inbox, self._now(), self.heard)
 
     def asker_of(self, reply: str, data: bytes, headers: Headers | None) -> str | None:
-        """The inbox of a request that passes by and will be stored; None: it has none, or it is refused here."""
+        """The inbox of a live copy whose request will be stored; None: it has none, or this refused it."""
         self.heard += 1
         if headers is None:
             if self._may_reach(reply):
@@ -214,18 +214,16 @@ class Answers:
                 self._correlator.note(RequestIdentity(msg_id, headers.get(TENANT) or None, data), self._now())
             return None
         if not self._may_reach(inbox):
-            if (
-                REPLY_TO not in headers or _find_silencing_header(headers) is not None
-            ):  # else its stored copy is answered, and counted, once
+            if REPLY_TO not in headers or _find_silencing_header(headers) is not None:  # else its stored copy is refused, and counted
                 self._refuse(inbox)
             return None
-        if (silenced := _find_silencing_header(headers)) is not None:  # the stream refuses it without a word: said here instead
+        if (silenced := _find_silencing_header(headers)) is not None:  # the stream drops it without an answer, so this answers
             self._connection.publish_nowait(inbox, self._refusal(silenced, data, headers))
             return None
         return inbox
 
     def _on_publisher_request(self, reply: str, data: bytes, headers: Headers) -> None:
-        """Its request is left to its stored copy, also while live copies are answered: its PubAck is that copy's place."""
+        """The stored copy is answered, also while live copies are: the publish ack names its sequence."""
         if not reply:
             return
         if not self._may_reach(reply):
@@ -239,15 +237,15 @@ class Answers:
             self._correlator.add_request(_build_publisher_identity(data, headers), reply, self._now())
 
     def expect(self, request: RequestIdentity, inbox: str) -> None:
-        """Leave a live copy to its stored copy: tell every instance the requester's inbox, because any of them may decide it."""
+        """A live copy is not answered here: tell every instance its inbox, because any of them may decide the stored copy."""
         self._request, self._stored_ns = request.data, NOT_STORED
         self._correlator.add_request(request, inbox, self._now())
-        if len(request.data) <= MOST_TOLD:
+        if len(request.data) <= MAX_SHARED_REQUEST_BYTES:
             headers = {INSTANCE: self.live.instance, MSG_ID: request.msg_id or "", TENANT: request.tenant or ""}
             self._connection.publish_nowait(LIVE_ASKERS, request.data, inbox, head_of(headers))
 
     def on_asker(self, _subject: str, inbox: str, data: bytes, headers: Headers | None) -> None:
-        """What another instance's `expect` told."""
+        """Another instance's `expect`."""
         if headers is None or headers.get(INSTANCE) == self.live.instance or not self._may_reach(inbox):
             return
         self._request, self._stored_ns = data, NOT_STORED
@@ -259,7 +257,7 @@ class Answers:
         return self._connection.is_behind
 
     def inbox_of(self, reply: bytes) -> str | None:
-        """`asker_of` for a request without headers but an id, as it came; None: `asker_of` tells why."""
+        """`asker_of` for a request with no header but an id, undecoded; None: call `asker_of`."""
         try:
             inbox = reply.decode("ascii")
         except UnicodeDecodeError:
@@ -270,17 +268,17 @@ class Answers:
         return inbox
 
     def pass_over(self, msg_id: str | None, data: bytes) -> None:
-        """`asker_of` for a request without an inbox, and without headers but an id."""
+        """`asker_of` for a request without an inbox, with no header but an id."""
         self.heard += 1
         if msg_id is not None:
             self._correlator.note(RequestIdentity(msg_id, None, data), self._now())
 
     def send(self, inbox: str, data: bytes) -> None:
-        """To an inbox that `asker_of` gave, of a request whose stored copy answers no second time for another reason."""
+        """Send to an inbox from `asker_of`, where the caller prevents a second answer."""
         self._connection.publish_nowait(inbox, data)
 
     def answer_live(self, inbox: str, request: bytes, data: bytes) -> None:
-        """Straight to an inbox that `asker_of` gave; the request's stored copy answers it no second time."""
+        """Send to an inbox from `asker_of`; the stored copy then sends no second answer."""
         self._connection.publish_nowait(inbox, data)
         self.live.note(inbox, request)
 
@@ -296,11 +294,11 @@ def _build_publisher_identity(data: bytes, headers: Mapping[str, str]) -> Reques
 
 
 def _ignore() -> None:
-    """A publisher that is gone, or was heard elsewhere: its request is stored and decided all the same."""
+    """The publisher is gone, or another instance heard it: its request is stored and decided all the same."""
 
 
 def _find_silencing_header(headers: Headers) -> str | None:
-    """Why the stream drops a request in silence: a control header's name, or `headers` for a block that is too large."""
-    if sum(map(len, headers.values())) > MANY and len(head_of(headers)) > LARGEST_HEAD:
+    """The control header for which the stream drops a request without an answer, or `headers` for a block that is too large."""
+    if sum(map(len, headers.values())) > MANY_HEADER_LETTERS and len(head_of(headers)) > MAX_HEADER_BYTES:
         return "headers"
     return None if SILENCING_HEADERS.isdisjoint(headers) else find_silencing_header(headers)

@@ -1,8 +1,7 @@
-"""JetStream's own API, spoken as JSON: no dataclass in between that would drop a field it does not know.
+"""JetStream's API as JSON. (nats-py's dataclasses drop fields that they do not know.)
 
-An error of the server becomes BrokerRefused with its number; no JetStream NoJetStream; a subject that this user may not use
-PermissionDenied; silence BrokerUnavailable.
-No caller decides by the text of an error.
+An error of the server raises BrokerRefused with its number, a missing JetStream NoJetStream, a subject that this user may not use
+PermissionDenied, and no answer BrokerUnavailable. No caller decides by the text of an error.
 """
 
 from __future__ import annotations
@@ -28,15 +27,17 @@ CONSUMER_EXISTS = 10148  # created with other settings than these
 MESSAGE_NOT_FOUND = 10037
 WRONG_LAST_SEQUENCE = frozenset({10071, 10164})  # the second is said while another write to the key is still under way
 # No room in the account, in memory, on the disk; the message is too large for the stream; the stream is full.
-NO_ROOM = frozenset({10002, 10028, 10047, 10054, 10077})
+STORAGE_FULL_CODES = frozenset({10002, 10028, 10047, 10054, 10077})
 
 _OFF = frozenset({10039, 10076})  # not enabled for this account, or on this server
+
+PLAIN_API = "$JS.API"  # without a domain
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class StoredMessage(Struct, frozen=True):
-    """A message as it stands in a stream; `time` is the server's RFC 3339 text."""
+    """A message in a stream; `time` is the server's RFC 3339 text."""
 
     subject: str
     sequence: int
@@ -50,15 +51,15 @@ class JetStream:
 
     def __init__(self, connection: Connection, domain: str | None = None, timeout_s: float = 5.0) -> None:
         self.connection = connection
-        self.prefix = f"$JS.{domain}.API" if domain else "$JS.API"
+        self.prefix = f"$JS.{domain}.API" if domain else PLAIN_API
         self._timeout_s = timeout_s
 
     async def ask(self, what: str, body: Json | None = None) -> Json:
-        """The answer to one API request; raises BrokerRefused with the server's number, or BrokerUnavailable."""
+        """Send one API request and return its answer; raises BrokerRefused with the server's number, or BrokerUnavailable."""
         return await self._request(f"{self.prefix}.{what}", orjson.dumps(body) if body is not None else b"")
 
     async def publish(self, subject: str, data: bytes, headers: Mapping[str, str]) -> Json:
-        """Store one message and wait for its PubAck; raises as `ask` does. `AckedPublisher` is for many at once."""
+        """Store one message and wait for its publish ack; raises as `ask` does. `AckedPublisher` is for many at once."""
         return await self._request(subject, data, headers)
 
     async def _request(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None) -> Json:
@@ -78,7 +79,7 @@ class JetStream:
         return answer  # type: ignore[no-any-return]
 
     async def _explain_no_responders(self, subject: str) -> BrokerUnavailable:
-        """What there is not, where the server says that nothing listens on a subject: JetStream, or a stream."""
+        """No responders: tell whether JetStream or the stream is missing."""
         if not subject.startswith(f"{self.prefix}."):
             try:
                 await self.account()
@@ -87,8 +88,15 @@ class JetStream:
             except (BrokerUnavailable, BrokerRefused):  # this user may not ask: all that is known is the subject
                 pass
             return BrokerUnavailable(f"no stream takes {subject}: {_MAKE_ONE}")
-        where = "this server" if self.prefix == "$JS.API" else f"any server of its domain ({self.prefix} is asked: nats.js_domain)"
+        where = "this server" if self.prefix == PLAIN_API else f"any server of its domain ({self.prefix} is asked: nats.js_domain)"
         return NoJetStream(f"JetStream does not run on {where}: {_TURN_ON}")
+
+    def write_subject(self, subject: str) -> str:
+        """Where an entry of a bucket is published: in another domain a leaf node lets it pass under the API's prefix alone.
+
+        https://github.com/nats-io/nats-architecture-and-design/blob/main/adr/ADR-8.md
+        """
+        return subject if self.prefix == PLAIN_API else f"{self.prefix}.{subject}"
 
     async def account(self) -> Json:
         return await self.ask("INFO")
@@ -98,7 +106,7 @@ class JetStream:
         return await self._request_or_none(f"STREAM.INFO.{name}", STREAM_NOT_FOUND)
 
     async def consumer(self, stream: str, durable: str) -> Json | None:
-        """A consumer's info, or None when it or its stream is not there."""
+        """A consumer's info, or None when it or its stream is missing."""
         return await self._request_or_none(f"CONSUMER.INFO.{stream}.{durable}", CONSUMER_NOT_FOUND, STREAM_NOT_FOUND)
 
     async def message(self, stream: str, sequence: int) -> StoredMessage | None:
@@ -122,7 +130,7 @@ class JetStream:
             raise
 
     async def get(self, stream: str, query: Json) -> StoredMessage | None:
-        """What STREAM.MSG.GET finds. Unlike the others it tells a missing stream (BrokerRefused) from a missing message."""
+        """STREAM.MSG.GET. Unlike the others it tells a missing stream (BrokerRefused) from a missing message."""
         try:
             found = (await self.ask(f"STREAM.MSG.GET.{stream}", query))["message"]
         except BrokerRefused as exc:
@@ -147,7 +155,7 @@ _TURN_ON = "add `jetstream {}` to the server's configuration, and `jetstream: en
 
 
 def nanos(time: str) -> int:
-    """A server's RFC 3339 text as nanoseconds since the epoch; Python's own reading stops at microseconds."""
+    """A server's RFC 3339 text as nanoseconds since the epoch; `datetime` stops at microseconds."""
     whole, _, fraction = time.removesuffix("Z").partition(".")
     seconds = datetime.fromisoformat(f"{whole}+00:00") - _EPOCH
     return int(seconds.total_seconds()) * 1_000_000_000 + int(f"{fraction:0<9}"[:9])

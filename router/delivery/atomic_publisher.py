@@ -1,11 +1,11 @@
-"""Many messages stored by one receipt, all of them or none: JetStream's atomic batch (server 2.12, `allow_atomic`).
+"""Store many messages together or not at all: JetStream's atomic batch (server 2.12, `allow_atomic`).
 
     1  2  3 … n-1        Nats-Batch-Id, Nats-Batch-Sequence         held back by the server, visible to no consumer
-    n                    the same and Nats-Batch-Commit: 1          all stored in a row, one PubAck: the last sequence
+    n                    the same and Nats-Batch-Commit: 1          all are stored in a row; one publish ack with the last sequence
 
-One wait for the disk for all of them: with `sync_interval: always` the difference between 4 k and 40 k messages a second.
-A batch that holds an id which the stream remembers is refused whole (10201), as is one whose message the stream would
-not take (10176): the caller then publishes them one by one and learns which one it was.
+All of them wait for the disk once: with `sync_interval: always` that is 40 k instead of 4 k messages a second. The server refuses the
+whole batch if the stream remembers one of its ids (10201) or refuses one of its messages (10176); the caller then publishes them
+one by one.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ import orjson
 
 from router.core.crashpoints import crashpoint
 from router.core.message import Effect
-from router.core.outcome import Receipt
-from router.delivery.acked_publisher import NotPublished, Receipts
+from router.core.outcome import PublishAck
+from router.delivery.acked_publisher import NotPublished, PublishAcks
 from router.delivery.api import JetStream
 from router.delivery.connection import open_head_of
 from router.delivery.frame_parser import Headers
 
-MOST = 1000  # messages in one batch, the server's limit
-NOT_ENABLED = 10174
-DUPLICATE = 10201
-INCOMPLETE = 10176
-SLICE = 100  # posted before the loop may send them: the server works while we still encode
+MAX_BATCH = 1000  # messages in one batch, the server's limit
+BATCHES_NOT_ENABLED = 10174
+BATCH_HAS_DUPLICATE = 10201
+BATCH_INCOMPLETE = 10176
+SLICE = 100  # messages, then the loop may send them: the server works while this process encodes the rest
 
 Answer = asyncio.Future[tuple[bytes, Headers | None]]
 
 
 class AtomicPublisher:
-    """Batches of one connection. One at a time, or two may change places."""
+    """For one connection. The caller publishes one batch at a time, because the server may reorder two."""
 
     def __init__(self, jetstream: JetStream, timeout_s: float = 5.0) -> None:
         self._connection = jetstream.connection
         self._inbox = self._connection.new_inbox() + "."
-        self._name = token_hex(4)  # short: every message carries it, and keeps it
+        self._name = token_hex(4)  # short, because every stored message has it as a header
         self._timeout_s = timeout_s
         self._answers: dict[str, Answer] = {}
         self._count = 0
@@ -51,17 +51,17 @@ class AtomicPublisher:
     async def close(self) -> None:
         await self._connection.unsubscribe(self._sid)
 
-    async def publish(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
-        """A receipt for each of at most `MOST` effects, in their order; or why none of them is stored."""
+    async def publish(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
+        """A publish ack for each of at most `MAX_BATCH` effects, in their order; or the reason why none is stored."""
         self._count += 1
         inbox = f"{self._inbox}{self._count}"
         answer = self._answers[inbox] = asyncio.get_running_loop().create_future()
         try:
             await self._post(effects, inbox)
             async with asyncio.timeout(self._timeout_s):
-                return _receipts(effects, *await answer)
+                return _publish_acks(effects, *await answer)
         except TimeoutError:
-            return NotPublished(effects[-1].subject, 0, "no receipt in time")
+            return NotPublished(effects[-1].subject, 0, "no publish ack in time")
         finally:
             del self._answers[inbox]
 
@@ -84,19 +84,19 @@ class AtomicPublisher:
             answer.set_result((data, headers))
 
 
-def _receipts(effects: Sequence[Effect], data: bytes, headers: Headers | None) -> Receipts | NotPublished:
+def _publish_acks(effects: Sequence[Effect], data: bytes, headers: Headers | None) -> PublishAcks | NotPublished:
     subject = effects[-1].subject
     if not data:
-        return NotPublished(subject, 0, "no stream takes this subject" if headers else "an empty receipt")
+        return NotPublished(subject, 0, "no stream takes this subject" if headers else "an empty publish ack")
     try:
         ack = orjson.loads(data)
         if "error" in ack:
             return NotPublished(subject, ack["error"].get("err_code", 0), ack["error"].get("description", ""))
         stream, first = ack["stream"], ack["seq"] - len(effects) + 1
         if "batch" not in ack:
-            return NotPublished(subject, NOT_ENABLED, "the server knows no batches: it stored them one by one")
+            return NotPublished(subject, BATCHES_NOT_ENABLED, "the server knows no batches: it stored them one by one")
         if ack["count"] != len(effects):
-            return NotPublished(subject, INCOMPLETE, "the receipt counts other messages")
+            return NotPublished(subject, BATCH_INCOMPLETE, "the publish ack counts other messages")
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-        return NotPublished(subject, 0, "the receipt cannot be read")
-    return tuple(Receipt(effect.id, stream, first + place, False) for place, effect in enumerate(effects))
+        return NotPublished(subject, 0, "the publish ack cannot be read")
+    return tuple(PublishAck(effect.id, stream, first + place, False) for place, effect in enumerate(effects))

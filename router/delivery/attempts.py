@@ -1,17 +1,17 @@
-"""Attempts: how often a handler was begun on a message, counted for all processes that share the durable.
+"""Count the attempts of a message: how often its handler was started, over all processes that share the durable.
 
-JetStream counts deliveries, and deliveries are not attempts: a prefetch that is drained, or a process that dies, raises the
-count of messages that no handler ever saw. So each message that does not succeed at once has one entry in a key-value
-bucket (key: stream, consumer, sequence and stream time), and only compare-and-set changes it:
+JetStream counts deliveries, and a delivery is no attempt: a drained prefetch or a dead process raises the count of messages that no
+handler ever saw. So each message whose first attempt does not succeed has a record in a key-value bucket (key: stream, consumer,
+sequence and stream time), which only compare-and-set changes:
 
-    a first delivery fails             -> the entry is created: 1
-    before a redelivery is begun       -> the entry is counted up; not above the limit: then the message is given up unread
-    a first delivery was never begun   -> the entry is created: 0
-    an attempt that must not count     -> the entry is counted down, if no process has written since
+    a first delivery fails                 -> create the record: 1
+    a redelivery is about to start         -> add 1; at the limit the message is given up and its handler does not start
+    a first delivery that was never started -> create the record: 0
+    an attempt that must not count         -> subtract 1, unless another process has written since
 
-A local count never decides: a process that remembers an entry only saves the reading of it. The first attempt of a message
-that succeeds writes nothing. A redelivery that finds no entry counts the first delivery as an attempt, since its process may
-have begun it before it died; `?` says that this is assumed, so that the process, if it lives after all, does not count twice.
+No process decides by a count of its own: one that remembers a record only saves reading it. A message that succeeds at its first
+attempt costs no write. A redelivery without a record counts the first delivery as an attempt, because its process may have started it
+before it died; `?` in the record marks this as assumed, so that this process, if it is alive after all, does not count it again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.core.errors import BrokerUnavailable
-from router.core.ids import key, random_tokens
+from router.core.ids import bucket_prefix, key, random_tokens
 from router.core.message import Effect, Message
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream, StoredMessage
@@ -30,9 +30,9 @@ EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 
 
 class AttemptRecord(Struct, frozen=True):
-    """One entry. `revision` 0: there is none. `was_begun`: a handler has seen the message, even if `attempts` is 0.
+    """`revision` 0: there is no record. `was_begun`: a handler has seen the message, even if `attempts` is 0.
 
-    `writer`: which delivery in which process wrote it, so that a write whose publish ack was lost is recognized.
+    `writer`: the delivery and process that wrote it, so that a write whose publish ack was lost is recognized.
     """
 
     attempts: int
@@ -42,7 +42,7 @@ class AttemptRecord(Struct, frozen=True):
     writer: str = ""
 
     def limit(self, most: int) -> int:
-        """How many attempts it may have: where only a dead process knows of the first, one more must be possible at least."""
+        """The limit of attempts: at least 2 where the first attempt is only assumed."""
         return max(2, most) if self.is_first_assumed else most
 
 
@@ -57,19 +57,19 @@ class AttemptCounter:
         self._jetstream = jetstream
         self._publisher = publisher
         self._stream = f"KV_{bucket}"
-        self._prefix = f"$KV.{bucket}."
+        self._prefix = bucket_prefix(bucket)
         self._connection = jetstream.connection
         self._process = next(random_tokens())
 
     async def record_of(self, message: Message) -> AttemptRecord | None:
-        """What is counted for this message; None: nothing is. Raises BrokerUnavailable."""
+        """The record of a message; None: it has none. Raises BrokerUnavailable."""
         record = await self._find(message, NO_ATTEMPT)
         return record if record.writer else None
 
     async def count_begin(self, message: Message, known: AttemptRecord | None, most: int) -> tuple[Message, bool]:
-        """Count the attempt that is about to begin: the message with its number, and whether it may begin.
+        """Count the attempt that is about to start. Returns the message with its number, and whether the handler may start.
 
-        False: `most` attempts are counted already, and nothing was written. `known`: the entry as this process wrote it.
+        False: `most` attempts are counted already, and nothing was written. `known`: the record as this process wrote it.
         Raises BrokerUnavailable.
         """
         record = known or await self._find(message, FIRST_ASSUMED)
@@ -78,14 +78,14 @@ class AttemptCounter:
             if (revision := await self._write(message, wanted)) is not None:
                 return _set_attempt(message, replace(wanted, revision=revision), is_recorded=record.was_begun), True
             record = await self._find(message, FIRST_ASSUMED)
-        is_ours = self._is_own_write(record, message)  # the publish ack was lost, the entry is there
+        is_ours = self._is_own_write(record, message)  # the publish ack was lost, but the record was written
         return _set_attempt(message, record, is_recorded=not is_ours or record.attempts > 2), is_ours
 
     async def count_failure(self, message: Message) -> Message:
-        """Count a first delivery that has failed; returns the message with its number. Raises BrokerUnavailable."""
+        """Count a first delivery that failed; returns the message with its number. Raises BrokerUnavailable."""
         record = NO_ATTEMPT
         while not self._is_own_write(record, message):
-            is_counted = record.is_first_assumed  # it was redelivered meanwhile, and this attempt was counted then
+            is_counted = record.is_first_assumed  # a redelivery meanwhile has counted this attempt
             wanted = replace(record, attempts=record.attempts + (not is_counted), is_first_assumed=False, was_begun=True)
             if (revision := await self._write(message, wanted)) is not None:
                 counted = replace(wanted, revision=revision, attempts=1 if is_counted else wanted.attempts)
@@ -94,39 +94,40 @@ class AttemptCounter:
         return _set_attempt(message, record, is_recorded=record.attempts > 1)
 
     def give_back(self, message: Message, *, was_begun: bool = False) -> None:
-        """This attempt must not count: what stood before it stands again, unless another process has written since."""
+        """Take this attempt off the record, unless another process has written since."""
         head = head_of({EXPECTED: str(message.revision)})
         record = AttemptRecord(message.attempts - 1, is_first_assumed=message.is_first_assumed, was_begun=was_begun)
-        self._connection.publish_nowait(self._subject(message), _text(record), "", head)
+        self._connection.publish_nowait(self._jetstream.write_subject(self._subject(message)), _text(record), "", head)
 
     def forget(self, message: Message) -> None:
-        """The message is settled for good; an entry that survives expires with the bucket's TTL."""
-        self._connection.publish_nowait(self._subject(message), b"", "", _PURGE)
+        """The message is settled: delete its record. One that survives expires with the bucket's TTL."""
+        self._connection.publish_nowait(self._jetstream.write_subject(self._subject(message)), b"", "", _PURGE)
 
     async def _find(self, message: Message, otherwise: AttemptRecord) -> AttemptRecord:
-        """The entry, or `otherwise` in its place; an entry that was removed leaves its revision."""
+        """The record, or `otherwise`; a deleted record leaves its revision."""
         stored = await self._jetstream.get_last(self._stream, self._subject(message))
         if stored is None:
             return otherwise
         return _record_in(stored) or replace(otherwise, revision=stored.sequence)
 
     async def _write(self, message: Message, record: AttemptRecord) -> int | None:
-        """Replace the entry at `record.revision`; returns the new revision, or None when another process wrote first."""
+        """Replace the record at `record.revision`; returns the new revision, or None when another process wrote first."""
         subject, expected = self._subject(message), str(record.revision)
         message_id = f"{self._writer_of(message, subject)}:{expected}"
-        receipt = await self._publisher.publish_and_wait([Effect(subject, _text(record), message_id, {EXPECTED: expected})])
-        if not isinstance(receipt, NotPublished):
-            return receipt[0].sequence
-        if receipt.err_code in WRONG_LAST_SEQUENCE:
+        effect = Effect(self._jetstream.write_subject(subject), _text(record), message_id, {EXPECTED: expected})
+        publish_ack = await self._publisher.publish_and_wait([effect])
+        if not isinstance(publish_ack, NotPublished):
+            return publish_ack[0].sequence
+        if publish_ack.err_code in WRONG_LAST_SEQUENCE:
             return None
-        raise BrokerUnavailable(f"an attempt cannot be recorded: {receipt.cause}")
+        raise BrokerUnavailable(f"an attempt cannot be recorded: {publish_ack.cause}")
 
     def _is_own_write(self, record: AttemptRecord, message: Message) -> bool:
-        """Whether it is what this very delivery wrote, and its publish ack was lost."""
+        """Whether this very delivery wrote the record."""
         return record.writer != "" and record.writer == self._writer_of(message, self._subject(message))
 
     def _writer_of(self, message: Message, subject: str) -> str:
-        """This delivery in this process. A server that was killed may count deliveries anew, so the reconnects are part of it."""
+        """Names this delivery in this process. A killed server may count deliveries anew, so it includes the reconnects."""
         return f"{subject}:{self._process}:{self._connection.reconnect_count}:{message.deliveries}"
 
     def _subject(self, message: Message) -> str:

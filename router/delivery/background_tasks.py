@@ -1,4 +1,4 @@
-"""Background tasks of one subscription, beside its handlers: started when needed, cancelled by a drain."""
+"""The background tasks of one subscription; a drain cancels them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Work = Coroutine[Any, Any, None]
 
 
 class BackgroundTasks:
-    """Tasks in the consumer's task group."""
+    """They run in the consumer's task group."""
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks

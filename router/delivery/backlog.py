@@ -1,22 +1,22 @@
-"""How long a message that is stored now waits until its consumer gets to it: what is pending, at the rate of late.
+"""Estimate how long a message that is stored now waits for its consumer: pending messages divided by the recent rate of deliveries.
 
-The rate is taken while something is pending: an idle consumer shows nothing of what it can do. No clock of another machine is asked:
-the pending count comes with each delivery, and so does the count of deliveries to all instances.
+The rate is measured only while messages are pending, because an idle consumer does not show its speed. Both counts come with each
+delivery, so no other machine's clock is used.
 """
 
 from __future__ import annotations
 
 from math import exp
 
-MEMORY_S = 0.5  # the rate is an average that forgets this fast
+MEMORY_S = 0.5  # time constant of the moving average
 
 
 class BacklogEstimate:
-    """Looked at some fifty times a second. All times are steady seconds."""
+    """`wait_s` is called some fifty times a second. All times are steady seconds."""
 
     def __init__(self) -> None:
-        self._count = 0.0  # deliveries of late, and
-        self._seconds = 0.0  # in how many seconds with something pending
+        self._count = 0.0  # recent deliveries
+        self._seconds = 0.0  # the time that they took, with messages pending
         self._taken = 0
         self._at: float | None = None
 
@@ -27,7 +27,7 @@ class BacklogEstimate:
 
     def wait_s(self, pending: int, taken: int, now: float) -> float:
         """Seconds until the consumer gets to the newest message. `taken`: deliveries so far, to all instances."""
-        if self._at is None or taken < self._taken:  # the first look, or the consumer has started again
+        if self._at is None or taken < self._taken:  # the first call, or the consumer was re-created
             self._at, self._taken = now, taken
             return 0.0
         passed = now - self._at

@@ -1,12 +1,12 @@
-"""What many messages store in one turn of the loop goes out as one atomic batch, where that pays (`atomic`).
+"""Publish the effects of many messages as one atomic batch, where that pays (`atomic_publisher`).
 
-    publish ──> waiting ──> a run: whatever waits for the same stream, in the order in which it was asked for
+    publish ──> waiting ──> a run: all effects that wait for the same stream, in their order
                             ├─ few, or a stream that takes no batches    one by one (`AckedPublisher`)
-                            └─ many                                      one batch, one receipt for all
-                                 └─ refused (an id that is known, say)   one by one, each with its own fate
+                            └─ many                                      one batch, one publish ack for all
+                                 └─ refused (the stream knows an id)     one by one, each with its own result
 
-While a batch is on its way everything else waits, and is the next run: nothing overtakes. A batch that has no receipt in
-time is told as not stored, all of it; publishing it again is harmless, because ids are deterministic.
+While a batch is on its way the other effects wait for the next run, so none overtakes another. A batch without a publish ack in time
+is reported as not stored; publishing it again is harmless, because ids are deterministic.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from router.core.message import Effect
-from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishCallback, Receipts
+from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks, PublishCallback
 from router.delivery.api import JetStream
-from router.delivery.atomic_publisher import MOST, NOT_ENABLED, AtomicPublisher
+from router.delivery.atomic_publisher import BATCHES_NOT_ENABLED, MAX_BATCH, AtomicPublisher
 
-FEW = 20  # a batch has a price of its own, 2.5 ms: below this, receipts one by one cost less
+MIN_BATCH = 20  # a batch has a price of its own, 2.5 ms: below this, publish acks one by one cost less
 
 StreamOf = Callable[[str], str | None]  # which stream takes a subject; None: it is stored by itself
 Wanted = tuple[str | None, Sequence[Effect], PublishCallback]  # their stream, if it is one
@@ -55,14 +55,14 @@ class BatchingPublisher:
         if self._work is None:
             self._work = self._tasks.create_task(self._store_waiting())
 
-    async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
+    async def publish_and_wait(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
         return await self._publisher.publish_and_wait(effects)
 
     def _find_stream(self, effects: Sequence[Effect]) -> str | None:
         stream = self._stream_of(effects[0].subject)
         for effect in effects[1:]:
             if self._stream_of(effect.subject) != stream:
-                return None  # its messages are to keep their order, so no batch may take one of them along
+                return None  # they must keep their order, so none of them may go into a batch
         return stream
 
     async def _store_waiting(self) -> None:
@@ -70,7 +70,7 @@ class BatchingPublisher:
             while self._waiting:
                 stream, run = self._next_run()
                 effects = [effect for _, some, _ in run for effect in some]
-                if stream is not None and stream not in self._plain and FEW <= len(effects) <= MOST:
+                if stream is not None and stream not in self._plain and MIN_BATCH <= len(effects) <= MAX_BATCH:
                     await self._store_batch(stream, run, effects)
                 else:
                     self._store_singly(run)
@@ -80,7 +80,7 @@ class BatchingPublisher:
     def _next_run(self) -> tuple[str | None, list[Wanted]]:
         first = self._waiting.popleft()
         run, count = [first], len(first[1])
-        while self._waiting and self._waiting[0][0] == first[0] and (count := count + len(self._waiting[0][1])) <= MOST:
+        while self._waiting and self._waiting[0][0] == first[0] and (count := count + len(self._waiting[0][1])) <= MAX_BATCH:
             run.append(self._waiting.popleft())
         return first[0], run
 
@@ -92,7 +92,7 @@ class BatchingPublisher:
                 callback(result[at : at + len(some)])
                 at += len(some)
         elif result.err_code:
-            if result.err_code == NOT_ENABLED:
+            if result.err_code == BATCHES_NOT_ENABLED:
                 self._plain.add(stream)
             self._store_singly(run)
         else:  # no answer in time

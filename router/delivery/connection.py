@@ -1,12 +1,11 @@
-"""Our NATS connection: a reader that cannot be killed by a message, and a way to speak without awaiting.
+"""The NATS connection: a client of nats-py whose reader no message can stop, with a fast way in and out.
 
-nats-py's reader task ends for ever on an exception while it builds a message, and JetStream *stores* what
-causes one, so a single malformed header block would stop every router for good (docs/durability.md#reader). Here nothing
-that arrives can raise. The same place is the hot path: `subscribe_direct` hands a message to a plain function straight
-from the reader (no queue, task or object per message), `publish_nowait` appends a frame to the write buffer.
+nats-py's reader task ends for ever if building a message raises, and JetStream *stores* such messages, so a single malformed header
+block would stop every router for good (docs/durability.md#reader). Here no received byte can make the reader raise. On the hot path
+`subscribe_direct` calls a plain function from the reader (no queue, task or object per message), and `publish_nowait` appends a frame
+to the write buffer.
 
-Private methods of nats-py are overridden, so its minor version is pinned and
-tests/delivery/test_connection.py feeds the poisons on every run.
+This overrides private methods of nats-py, so its minor version is pinned, and tests/delivery/test_connection.py covers each of them.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ from router.delivery.socket import LAST_CLOSE_S, DirectTransport
 OnMessage = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
 Take = Callable[[bytes, bytes, bytes | None], bool]  # reply, data, header block, as they came; whether it took the message
 
-LARGEST_READ = 256 * 1024  # bytes that asyncio's transports ask the socket for
-MOST_HEADS = 1024  # header blocks of requests that were heard and not pulled yet; a later one is parsed again
-LONGEST_HEAD = 1024  # bytes of one
-LEAVE_S = 2  # seconds that a server may take to confirm an unsubscription
+MAX_READ_BYTES = 256 * 1024  # asyncio's transports read so much from the socket at once
+MAX_HEADS = 1024  # header blocks of requests that were heard and not pulled yet; a later one is parsed again
+MAX_HEAD_BYTES = 1024  # of one
+UNSUBSCRIBE_TIMEOUT_S = 2  # seconds that a server may take to confirm an unsubscription
 
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
 class _InboxNames(NUID):
-    """nats-py's own counts on from a random start: who sees one inbox could guess the next ones."""
+    """Random names. nats-py's count on from a random start, so a client that sees one inbox could guess the next ones."""
 
     def __init__(self) -> None:
         self._tokens = random_tokens()
@@ -65,30 +64,30 @@ class Connection(Client):
         self.callbacks: dict[int, Callable[[bytes, bytes, bytes, bytes | None], None]] = {}  # by subscription, read by the parser
         self._ps = self._wire = FrameParser(self)
         self._flushed: asyncio.Future[None] | None = None
-        self._will_write = False  # `_write` is called in this turn of the loop, or the next: no second call is needed
-        self.is_behind = False  # the newest chunk was as large as a read may be: more waits in the socket
+        self._will_write = False  # a call of `_write` is scheduled
+        self.is_behind = False  # the newest chunk was as large as a read can be, so more bytes wait in the socket
         self.on_fault: Callable[[BaseException], None] = lambda _: None
         self.denials = denials.Denials(_log_denial)
 
     @property
     def own_inboxes(self) -> str:
-        """What every inbox of this connection begins with, and no other one: no request is ever answered there."""
+        """The prefix of every inbox of this connection, and of no other. No answer to a request is sent there."""
         return f"{self._inbox_prefix.decode()}.{self._nuid.stem}"
 
     @property
     def wants_login(self) -> bool:
-        """Whether the server said that it takes no client without one."""
+        """Whether the server accepts no client without a login."""
         return bool(self._server_info.get("auth_required"))
 
     @property
     def reconnect_count(self) -> int:
-        """How often the client reconnected. A look at `is_connected` alone misses a server that restarts in milliseconds."""
+        """How often the client reconnected. `is_connected` alone misses a server that restarts in milliseconds."""
         return self.stats["reconnects"]
 
     async def subscribe_direct(self, subject: str, on_message: OnMessage, queue: str = "", take: Take | None = None) -> int:
-        """Subscribe a plain function, called from the reader itself; it must be short. Returns the subscription's id.
+        """Subscribe a plain function that the reader calls; it must be short. Returns the subscription's id.
 
-        `take` is asked first, before anything is decoded; `on_message` gets what it does not take.
+        `take` gets each message first, undecoded; `on_message` gets those for which it returns False.
         """
         subscription = await self.subscribe(subject, queue=queue, cb=_ignore_message)
         self.callbacks[subscription._id] = (
@@ -105,14 +104,14 @@ class Connection(Client):
     async def subscribe_raw(self, subject: str, on_message: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
         """`subscribe_direct` with undecoded bytes (subject, reply, data, header block), for readers of millions of messages.
 
-        What it raises costs the connection, so it must not.
+        `on_message` must not raise: that would end the connection.
         """
         subscription = await self.subscribe(subject, cb=_ignore_message)
         self.callbacks[subscription._id] = on_message
         return subscription._id
 
     async def require_permission(self, *subjects: str) -> None:
-        """Wait until the server has read what was sent, subscriptions to these among it. Raises PermissionDenied for the first denied."""
+        """Flush, so that the server has seen the subscriptions to these subjects. Raises PermissionDenied for the first denied one."""
         denied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with contextlib.ExitStack() as awaited:
             for subject in subjects:
@@ -125,25 +124,25 @@ class Connection(Client):
                 raise earlier
 
     async def unsubscribe(self, sid: int, *, at_once: bool = False) -> None:
-        """End a subscription; what the server had sent before it understood is still heard, unless `at_once`."""
+        """End a subscription. Unless `at_once`, messages that the server had sent by then are still delivered."""
         subscription = self._subs.get(sid)
         try:
             if subscription is not None and self.is_connected:
                 with contextlib.suppress(nats.errors.Error, OSError):  # a server that hangs must not hold up a drain
                     await self._send_unsubscribe(sid)
                     if not at_once:
-                        await self.flush(timeout=LEAVE_S)
-        finally:  # cancelled or not: nothing is left behind
+                        await self.flush(timeout=UNSUBSCRIBE_TIMEOUT_S)
+        finally:
             self.callbacks.pop(sid, None)
             if subscription is not None:
                 subscription._stop_processing()
                 self._remove_sub(sid)
 
     def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
-        """Append one PUB (or HPUB, with a block made by `head_of`) to what this turn of the loop sends.
+        """Append one PUB (or HPUB, with a block made by `head_of`) to the write buffer; it is written in this turn of the event loop.
 
-        While reconnecting it is kept and sent afterwards, so a pull request must look at `is_connected` first.
-        The subject is trusted: a caller that got it from outside has checked it with `ids.is_literal_subject`.
+        While reconnecting, the buffer is kept and sent afterwards, so a pull request must check `is_connected` first.
+        The subject is not checked: a caller that got it from outside checks it with `ids.is_literal_subject`.
         """
         size = len(data)
         if head:
@@ -159,30 +158,30 @@ class Connection(Client):
             self._write_soon()
 
     def _dispatch_chunk(self, data: bytes) -> bytes:
-        """What the socket reads while nats-py's reader waits; gives back what is not for direct subscriptions."""
+        """Handle a chunk from the socket while nats-py's reader waits; returns the bytes that are not for direct subscriptions."""
         if not self.is_connected:
             return data
-        self.is_behind = len(data) >= LARGEST_READ
+        self.is_behind = len(data) >= MAX_READ_BYTES
         wire = self._wire
         data = wire.feed(data)
         self._will_write = True
         try:
             return data[wire.dispatch(data) :]
-        except (Exception, asyncio.CancelledError) as exc:  # a raw callback raised: the parser's place in the chunk is lost
+        except (Exception, asyncio.CancelledError) as exc:  # a raw callback raised: the parser's position in the chunk is lost
             self.on_fault(exc)
             raise ConnectionResetError("a listener failed within a chunk") from exc
         finally:
             if self._pending:
-                self._write()  # what was answered on the spot
+                self._write()  # answers of the callbacks
             else:
-                self._write_soon()  # after the tasks that were woken, so that what they publish goes out in the same write
+                self._write_soon()  # after the tasks that were woken: their messages then go out in one write
 
     def _write_soon(self) -> None:
         asyncio.get_running_loop().call_soon(self._write)
         self._will_write = True
 
     def _write(self) -> None:
-        """All that was posted in this turn, at once; by way of nats-py's flusher where the socket takes no more, for that waits."""
+        """Write the buffer in one call. If the socket is full, nats-py's flusher writes it, because that waits."""
         self._will_write = False
         if not self._pending or not self.is_connected:
             return
@@ -205,12 +204,12 @@ class Connection(Client):
                 headers = (self._heads.pop(head, None) if self._heads else None) or parse_head(head)
             on_message(name, inbox, data, headers)
         except (Exception, asyncio.CancelledError) as exc:
-            self.on_fault(exc)  # the reader must live; a callback handles its own errors before this
+            self.on_fault(exc)  # the reader must go on; callbacks handle their own errors before this
 
     def _call_listener(self, on_message: OnMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
         headers = None
-        if head is not None and len(head) <= LONGEST_HEAD and (headers := parse_head(head)) is not None:
-            if len(self._heads) >= MOST_HEADS:
+        if head is not None and len(head) <= MAX_HEAD_BYTES and (headers := parse_head(head)) is not None:
+            if len(self._heads) >= MAX_HEADS:
                 self._heads.clear()  # of requests that other instances pulled, most of them
             self._heads[head] = headers
         self._call_on_message(on_message, subject, reply, data, head, headers)
@@ -227,7 +226,7 @@ class Connection(Client):
         self._call_on_message(on_message, subject, reply, data, head)
 
     def _get_flushed_future(self) -> asyncio.Future[None]:
-        if self._flushed is None:  # one resolved future for all: the flusher only wants to be woken
+        if self._flushed is None:  # one resolved future for all: it only wakes the flusher
             self._flushed = asyncio.get_running_loop().create_future()
             self._flushed.set_result(None)
         return self._flushed
@@ -235,7 +234,7 @@ class Connection(Client):
     # -- overridden: on Python 3.11 they lose a cancellation (`cancelling`) ---------------------------------------------------
 
     async def request(self, subject: str, *args: Any, **kwargs: Any) -> Msg:
-        """As nats-py's; PermissionDenied at once where the server denies the subject, or the inbox for the answer."""
+        """nats-py's, but it raises PermissionDenied at once if the server denies the subject, or the inbox for the answer."""
         asking = asyncio.create_task(super().request(subject, *args, **kwargs))
         asking.add_done_callback(self._forget_request)
         denied: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
@@ -248,28 +247,28 @@ class Connection(Client):
 
     def _forget_request(self, asking: asyncio.Task[Msg]) -> None:
         if not asking.cancelled():
-            asking.exception()  # it may have come after its caller was told of a denial
+            asking.exception()  # mark it as retrieved: the caller may have got PermissionDenied before it
             return
         for token in [token for token, future in self._resp_map.items() if future.cancelled()]:
-            del self._resp_map[token]  # nats-py keeps the place of a request that was cancelled
+            del self._resp_map[token]  # nats-py keeps the entry of a cancelled request
 
     async def flush(self, *args: Any, **kwargs: Any) -> None:
         await preserve_cancellation(super().flush(*args, **kwargs))
 
-    # Both while it looks for a server: one that refuses just when we are closed would be asked again and again, for ever.
+    # nats-py calls both while it looks for a server. If they lost a cancellation, it would go on looking for ever after a close.
     async def _connect_to_server(self, s: Any) -> None:
         if self._transport is None and s.uri.scheme in ("nats", "tls"):
             self._transport = DirectTransport(self._dispatch_chunk)
         await preserve_cancellation(super()._connect_to_server(s))
 
     async def _process_connect_init(self) -> None:
-        self._ps.reset()  # an error within a chunk left its rest behind: the new connection's bytes are not to be joined to it
+        self._ps.reset()  # an error within a chunk leaves the rest of it in the parser
         self.denials.forget()
         if self._reading_task is not None:
-            self._reading_task.cancel()  # of an attempt that failed late: it would read what is meant for this one
+            self._reading_task.cancel()  # of an earlier attempt that failed late: it would read this connection's bytes
         try:
             await preserve_cancellation(super()._process_connect_init())
-        except nats.errors.Error as exc:  # of no type of its own: the server's words
+        except nats.errors.Error as exc:  # nats-py has no type for a refused login
             if denials.is_login_refused(str(exc)):
                 raise denials.LoginNotTaken(str(exc)) from exc
             raise
@@ -290,23 +289,23 @@ class Connection(Client):
             self._transport.close_s = LAST_CLOSE_S
         try:
             await super()._close(status, do_cbs)
-        except OSError:  # no connection takes what is pending: nats-py would stop halfway
+        except OSError:  # no connection can send the pending bytes: nats-py would stop halfway
             self._status, self._pending, self._pending_data_size = Client.DISCONNECTED, [], 0
             await super()._close(status, do_cbs)
 
     # -- overridden: a flush confirms what was sent before it ----------------------------------------------
 
     async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
-        # nats-py writes the PING past its own buffer: the PONG would come before the SUB that was to be confirmed.
+        # nats-py writes the PING past its own buffer: the PONG could come before the SUB that the flush should confirm.
         if self._pending and self.is_connected and self._transport is not None:
-            with contextlib.suppress(OSError):  # it is closing: what is pending is for the next connection
+            with contextlib.suppress(OSError):  # it is closing: the next connection sends the buffer
                 self._transport.writelines(self._pending[:])
                 self._pending = []
                 self._pending_data_size = 0
         await super()._send_ping(future)
 
     async def _process_pong(self) -> None:
-        # A flush that timed out or was cancelled leaves its future here; nats-py would set it, fail, and read no more.
+        # A flush that timed out or was cancelled leaves its future here; nats-py would raise on it and stop reading.
         if self._pongs and self._pongs[0].done():
             self._pongs[0] = asyncio.get_running_loop().create_future()
         await super()._process_pong()
@@ -314,11 +313,11 @@ class Connection(Client):
     # -- overridden: called by nats-py's reader for every message ------------------------------------------
 
     def on_error_line(self, line: str) -> None:
-        """An error line of the server, as it came: nats-py hands it on in lower case."""
+        """An error line of the server. (nats-py passes it on in lower case.)"""
         self.denials.on_error_line(line, self.own_inboxes)
 
     async def _process_err(self, err_msg: str) -> None:
-        # nats-py closes for good on nearly every -ERR, an expired login among them, and stays deaf for ever.
+        # nats-py closes for good on nearly every -ERR, such as an expired login; this reconnects.
         if self.is_connected and PERMISSIONS_ERR not in err_msg:
             await self._process_op_err(nats.errors.Error(f"nats: {err_msg}"))
         else:
@@ -335,12 +334,12 @@ class Connection(Client):
 
 
 def head_of(headers: Mapping[str, str]) -> bytes:
-    """A header block for `publish_nowait`; line breaks inside a value become a space, so nothing can be injected."""
+    """A header block for `publish_nowait`. Line breaks inside a value become spaces, so a value cannot add a header."""
     return open_head_of(headers) + b"\r\n" if headers else b""
 
 
 def open_head_of(headers: Mapping[str, str]) -> bytes:
-    """The same without its end: the caller adds lines, then an empty one."""
+    """`head_of` without the empty line at its end: the caller adds header lines, and that line."""
     block = "NATS/1.0\r\n"
     for name, value in headers.items():
         block += f"{name}: {value if value.isprintable() else _LINE_BREAKS.sub(' ', value)}\r\n"
@@ -348,7 +347,7 @@ def open_head_of(headers: Mapping[str, str]) -> bytes:
 
 
 async def _ignore_message(_: Msg) -> None:
-    """nats-py wants a coroutine for a callback subscription; `_process_msg` never lets one reach it."""
+    """nats-py requires a coroutine function; it is never called, because the parser calls the direct callback."""
 
 
 async def connect(
@@ -358,21 +357,21 @@ async def connect(
     on_lost: Callable[[], Awaitable[None]] | None = None,
     on_back: Callable[[], Awaitable[None]] | None = None,
 ) -> Connection:
-    """A Connection that never gives up reconnecting; `options` are nats-py's own.
+    """A Connection that never gives up reconnecting; `options` are nats-py's.
 
-    The first connection has `timeout_s`: a wrong address is told, not waited for (BrokerUnavailable).
+    Raises BrokerUnavailable if the first connection takes longer than `timeout_s`, so that a wrong address is reported.
     """
     _warn_of_login(options)
     connection = Connection()
     refusals = denials.LoginRefusals(_format_servers(options), len(_servers(options)), _log_denial)
     last: list[Exception] = []
 
-    async def remember(exc: Exception) -> None:  # an error callback that raises would end the subscription it was called for
+    async def remember(exc: Exception) -> None:  # it must not raise, except LoginRefused before the first connection
         last[:] = [exc]
         if isinstance(exc, denials.LoginNotTaken):
             refusals.on_refusal()
 
-    async def on_again() -> None:
+    async def on_reconnected() -> None:
         refusals.on_connected()
         if on_back is not None:
             await on_back()
@@ -380,11 +379,11 @@ async def connect(
     settings = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.25, "ping_interval": 15, **options}
     try:
         async with asyncio.timeout(timeout_s):
-            await connection.connect(**settings, error_cb=remember, disconnected_cb=on_lost, reconnected_cb=on_again)
+            await connection.connect(**settings, error_cb=remember, disconnected_cb=on_lost, reconnected_cb=on_reconnected)
     except (OSError, nats.errors.Error) as exc:  # TimeoutError is an OSError
         cause = last[0] if last else exc
         if isinstance(cause, ConnectionError) and connection.wants_login:
-            raise refusals.error from exc  # the server cut the line before its refusal was read
+            raise refusals.error from exc  # the server closed the connection before its refusal was read
         said = f"{_format_servers(options)}: {cause or type(cause).__name__}"
         is_tls = isinstance(cause, ssl.SSLError | tls.TlsNotOffered)  # a server answered, but the TLS handshake failed
         if is_tls:
@@ -395,13 +394,13 @@ async def connect(
 
 
 def _log_denial(what: str, remedy: str) -> None:
-    from router.operations.observability import events, logs  # rare, as below
+    from router.operations.observability import events, logs  # imported late, as below
 
     logs.logger(__name__).error(events.PERMISSION_DENIED, denied=what, remedy=remedy)
 
 
 def _warn_of_login(options: Mapping[str, Any]) -> None:
-    """A line in the log where a login would travel in the clear."""
+    """Log a warning if a login would be sent without TLS."""
     if addresses := tls.find_unprotected(_servers(options), options):
         from router.operations.observability import (  # rare, and an import of every room for a client that is asked for nothing else
             events,
@@ -419,5 +418,5 @@ def _servers(options: Mapping[str, Any]) -> list[str]:
 
 
 def _format_servers(options: Mapping[str, Any]) -> str:
-    """The servers' addresses without a login that may stand in them."""
+    """The servers' addresses, without logins."""
     return ", ".join(map(hide_login, _servers(options)))

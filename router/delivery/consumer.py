@@ -1,11 +1,11 @@
-"""One durable pull consumer, driven: the supervised child that joins puller, processor and pause switch.
+"""The supervised child that runs one durable pull consumer: it joins puller, processor and pause switch.
 
-    run = open -> watch (every quarter second: signals, receipts that did not come, heartbeats that did not come)
-               -> drain, in this order: ask for nothing more; hand back what was never begun; let work finish
-                  until the soft deadline; cancel it until the hard one; flush
+    run = open -> watch (every quarter second: in-progress signals, overdue publish acks, missed heartbeats)
+               -> drain, in this order: pull no more; NAK the messages whose handler has not started; let handlers finish
+                  until the soft deadline; cancel them until the hard one; flush
 
-Two heartbeats missed: ask the server what is true, and pull anew. Four: reconnect, which also revives a reader
-that went deaf. A consumer that is gone is restored by `restore` (topology), or waited for; never a silent stall.
+After two missed heartbeats the consumer asks the server whether the durable exists, and pulls anew. After four it reconnects, which
+also helps if the reader has stopped. `restore` re-creates a durable that was deleted, or the consumer waits for it.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from router.delivery.pull import Puller
 from router.delivery.settle import Answer
 from router.delivery.subscription import Subscription
 
-TICK_S = 0.25
-QUIET_S = 2.0  # a pull request that raced with a deletion is lost without a word: a quiet subscription asks whether its durable is the same
+CONSUMER_TICK_S = 0.25
+CHECK_AFTER_SILENCE_S = 2.0  # then the consumer checks that its durable is the same: a pull request is lost if it raced with a deletion
 
 
 class Health(Struct, frozen=True):
-    """What readiness asks of a subscription."""
+    """What readiness needs to know of a consumer."""
 
     is_pulling: bool
     is_there: bool  # its stream and its durable
     paused_for: str | None
-    waits_for: str | None = None  # some messages do, for a stream without room; the others go on
+    waits_for: str | None = None  # some messages wait for room in a stream; the others go on
 
     @property
     def is_ready(self) -> bool:
@@ -57,7 +57,7 @@ class Health(Struct, frozen=True):
 
 
 class DrainDeadlines(Protocol):
-    """Seconds that a drain may take, asked when it begins: who drains several subscriptions lets them share the time."""
+    """Seconds that a drain may take, read when it begins, so that several consumers can share the time."""
 
     @property
     def soft(self) -> float: ...
@@ -67,7 +67,7 @@ class DrainDeadlines(Protocol):
 
 
 class Deadlines(Struct, frozen=True):
-    """The same seconds for every drain."""
+    """DrainDeadlines that never change."""
 
     soft: float = 10.0
     hard: float = 15.0
@@ -91,11 +91,11 @@ class Consumer:
         self._connection = jetstream.connection
         self._attempts_bucket = attempts_bucket
         self._answer = answer
-        self._restore = restore  # the durable's identity; None: it is not there, and cannot be made
-        self._deadlines = deadlines  # asked when the drain begins
+        self._restore = restore  # returns the durable's identity; None: it is missing, and cannot be created
+        self._deadlines = deadlines
         self._identity: str | None = None
         self._is_troubled = False
-        self._life = self._connection.reconnect_count  # the connection's, when the open pull requests were made
+        self._reconnects = self._connection.reconnect_count  # when the open pull requests were made
         self._checked_at = 0.0
         self.pause_switch = PauseSwitch(self._on_pause_changed)
         self.processor: MessageProcessor | None = None
@@ -114,11 +114,11 @@ class Consumer:
         )
 
     async def run(self) -> None:
-        """Until cancelled; then it drains. It may be run again."""
+        """Run until cancelled, then drain. It may be run again."""
         self.processor = self.puller = self.effect_publisher = None
-        self.pause_switch.reset()  # an earlier life may have ended while it was paused
-        known = KnownEffects(self.subscription.receipts_kept) if self.subscription.receipts_kept else None
-        publisher = AckedPublisher(self._jetstream, self.subscription.options.evidence_timeout, known)
+        self.pause_switch.reset()  # an earlier run may have ended while it was paused
+        known = KnownEffects(self.subscription.publish_acks_kept) if self.subscription.publish_acks_kept else None
+        publisher = AckedPublisher(self._jetstream, self.subscription.options.publish_timeout, known)
         await publisher.open()
         try:
             await self._work(publisher)
@@ -151,11 +151,11 @@ class Consumer:
 
     @asynccontextmanager
     async def _open_effect_publisher(self, publisher: AckedPublisher, tasks: asyncio.TaskGroup) -> AsyncIterator[EffectPublisher]:
-        """Where a subscription's effects go: into batches, where its streams take them."""
+        """The publisher of the subscription's effects: with batches, if its streams accept them."""
         if self.subscription.stream_of is None:
             yield publisher
             return
-        timeout_s = self.subscription.options.evidence_timeout
+        timeout_s = self.subscription.options.publish_timeout
         batching = BatchingPublisher(self._jetstream, publisher, stream_of=self.subscription.stream_of, tasks=tasks, timeout_s=timeout_s)
         await batching.open()
         try:
@@ -179,17 +179,17 @@ class Consumer:
 
     async def _tick(self, processor: MessageProcessor, publisher: AckedPublisher) -> None:
         while True:
-            await asyncio.sleep(TICK_S)
-            processor.tick(TICK_S)
+            await asyncio.sleep(CONSUMER_TICK_S)
+            processor.tick(CONSUMER_TICK_S)
             publisher.expire()
 
     async def _watch(self, puller: Puller) -> None:
         while True:
-            if self._connection.is_closed:  # for good: a clear end is better than a deaf process
+            if self._connection.is_closed:  # for good: the process must end, or it would hear nothing
                 raise BrokerUnavailable("the connection is closed for good")
             if self._connection.is_connected:
                 await self._look(puller)
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(CONSUMER_TICK_S)
 
     async def _look(self, puller: Puller) -> None:
         now = asyncio.get_running_loop().time()
@@ -199,19 +199,19 @@ class Consumer:
             await self._connection.force_reconnect()
         elif self._is_doubtful or silence > 2.5 * self.subscription.options.heartbeat:
             await self._ask_anew(puller, now)
-        elif silence > QUIET_S and now - self._checked_at > QUIET_S:
+        elif silence > CHECK_AFTER_SILENCE_S and now - self._checked_at > CHECK_AFTER_SILENCE_S:
             await self._ask_anew(puller, now, only_if_lost=True)
         else:
             puller.refill()
 
     @property
     def _is_doubtful(self) -> bool:
-        return self._is_troubled or self._identity is None or self._life != self._connection.reconnect_count
+        return self._is_troubled or self._identity is None or self._reconnects != self._connection.reconnect_count
 
     async def _ask_anew(self, puller: Puller, now: float, *, only_if_lost: bool = False) -> None:
-        life = self._connection.reconnect_count
-        if life == self._life and now - self._checked_at < 2 * TICK_S:
-            return  # not more often: the server has enough to do
+        reconnects = self._connection.reconnect_count
+        if reconnects == self._reconnects and now - self._checked_at < 2 * CONSUMER_TICK_S:
+            return  # this bounds the requests to the server
         self._checked_at = now
         before = self._identity
         try:
@@ -222,15 +222,15 @@ class Consumer:
         if self._identity is None or (only_if_lost and self._identity == before and await self._is_waited_for()):
             return
         self._is_troubled = False
-        self._life = life
+        self._reconnects = reconnects
         puller.reset()
 
     async def _is_waited_for(self) -> bool:
-        """Whether the server has any pull request open on the durable: with none, ours is lost."""
+        """Whether the server has an open pull request on the durable. If it has none, ours is lost."""
         try:
             info = await self._jetstream.consumer(self.subscription.stream, self.subscription.durable)
         except RouterError:
-            return True  # no answer is no proof
+            return True  # without an answer, ours may be open
         return info is not None and info["num_waiting"] > 0
 
     def _on_trouble(self) -> None:

@@ -1,14 +1,11 @@
-"""What the server denies to one connection, by its own words: the login, or a subject.
-
-nats-py has no type for either, only the text of the server's `-ERR` line. Its forms are part of the NATS protocol, and this is the
-only place that reads them.
+"""Read the server's `-ERR` lines about a refused login or a denied subject: nats-py has no type for either.
 
     -ERR 'Authorization Violation'                                   the login, while connecting
-    -ERR 'Permissions Violation for Publish to "a.b"'                a subject; the connection goes on, and no answer ever comes
-    -ERR 'Permissions Violation for Subscription to "_INBOX.x.*"'    the same; where it is our inbox, no answer to anything comes
+    -ERR 'Permissions Violation for Publish to "a.b"'                a subject; the connection goes on, and no answer comes
+    -ERR 'Permissions Violation for Subscription to "_INBOX.x.*"'    the same; for our own inbox, no answer to any request comes
 
-A caller that waits for an answer (`awaited`) gets PermissionDenied at once, and not silence. A denial that no caller waits for is
-told to `on_denied`, once for each subject.
+These texts are part of the NATS protocol, and only this file reads them. A caller that waits for an answer (`watch`) gets
+PermissionDenied at once. `on_denied` gets a denial that no caller waits for, once for each subject.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from nats.errors import Error
 
 from router.core.errors import LoginRefused, PermissionDenied
 
-MOST = 64  # subjects that are remembered, and told once; an older one is forgotten first
+MAX_SUBJECTS = 64  # remembered, and reported once; the oldest is forgotten first
 
 _SUBJECT = re.compile(r"permissions violation for (publish|subscription)[^\"]*\"([^\"]{1,1024})\"", re.IGNORECASE)
 _LOGIN = re.compile(r"authorization violation|authentication (?:error|timeout|expired|revoked)", re.IGNORECASE)
@@ -34,44 +31,44 @@ _HOW = {"publish": "publish to", "subscription": "listen on"}
 
 
 class LoginNotTaken(Error):
-    """The type that nats-py has not: what it tries again after its own errors, it tries again after this one."""
+    """A refused login. It is a nats-py error, so nats-py tries again after it as after its own."""
 
 
 def is_login_refused(text: str) -> bool:
-    """Whether the server's words say that it does not take the login."""
+    """Whether the server's text refuses the login."""
     return _LOGIN.search(text) is not None
 
 
 class LoginRefusals:
-    """How often servers refused the login. Before the first connection it ends the attempt, later it is told once."""
+    """Count refused logins. Before the first connection they end the attempt to connect; later one is reported."""
 
     def __init__(self, shown: str, servers: int, on_denied: Callable[[str, str], None]) -> None:
         self._error = LoginRefused(f"the server at {shown} refuses this login: {LOGIN_REMEDY}")
         self._on_denied = on_denied
         self._left = servers  # each may refuse once before the first connection is given up
         self._was_connected = False
-        self._is_told = False
+        self._is_reported = False
 
     @property
     def error(self) -> LoginRefused:
         return self._error
 
     def on_connected(self) -> None:
-        self._was_connected, self._is_told = True, False
+        self._was_connected, self._is_reported = True, False
 
     def on_refusal(self) -> None:
-        """Raises LoginRefused when there is no server left that could take it."""
+        """Raises LoginRefused when the last server has refused."""
         if not self._was_connected:
             self._left -= 1
             if not self._left:
                 raise self._error
-        elif not self._is_told:
-            self._is_told = True
+        elif not self._is_reported:
+            self._is_reported = True
             self._on_denied("log in", LOGIN_REMEDY)
 
 
 class Denials:
-    """Of one connection, since it was last made. A denial is kept as its words: an exception that is raised again and again grows."""
+    """The denials of one connection since its last connect. They are kept as text, because an exception grows each time it is raised."""
 
     def __init__(self, on_denied: Callable[[str, str], None]) -> None:
         self._on_denied = on_denied  # what was denied (`publish to a.b`), and what to do
@@ -80,17 +77,17 @@ class Denials:
         self._waiting: dict[str, list[asyncio.Future[Any]]] = {}
 
     def forget(self) -> None:
-        """A new connection: the server may allow what it denied before."""
+        """After a reconnect the server may allow what it denied before."""
         self._known.clear()
         self._inbox = None
 
     def find(self, subject: str) -> PermissionDenied | None:
-        """What a message to this subject met, if it met a denial."""
+        """The denial of this subject, if there is one."""
         words = self._known.get(subject) or self._inbox
         return PermissionDenied(words) if words is not None else None
 
     def on_error_line(self, line: str, inboxes: str) -> None:
-        """An error line of the server. `inboxes`: what the connection's own begin with."""
+        """An error line of the server. `inboxes`: the prefix of the connection's own."""
         if (found := _SUBJECT.search(line)) is None:
             return
         what, subject = f"{_HOW[found[1].lower()]} {found[2]}", found[2]
@@ -110,7 +107,7 @@ class Denials:
 
     @contextmanager
     def watch(self, subject: str, answer: asyncio.Future[Any]) -> Iterator[None]:
-        """While the block lasts, a denial of this subject, or of our inbox, is the exception of `answer`."""
+        """While the block runs, a denial of this subject, or of our inbox, becomes the exception of `answer`."""
         waiting = self._waiting.setdefault(subject, [])
         waiting.append(answer)
         if self._inbox is not None and not answer.done():
@@ -125,7 +122,7 @@ class Denials:
     def _remember(self, subject: str, words: str) -> None:
         self._known.pop(subject, None)
         self._known[subject] = words
-        if len(self._known) > MOST:
+        if len(self._known) > MAX_SUBJECTS:
             del self._known[next(iter(self._known))]
 
 

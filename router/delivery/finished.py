@@ -1,13 +1,13 @@
-"""Messages of a stream that are finished leave it: those that every durable on their subject has settled, and those named as done.
+"""Remove finished messages from a stream: those that every durable on their subject has settled, and those whose ids were named.
 
-    every look      note the time and the stream's last sequence
-    how far         what is older than the duplicate window, for the server tells a message that comes again by the one it holds;
-                    where the stream is half full, all but the newest one, without which the server may forget where it was
-    by the floor    one purge for each subject: up to what all its durables have settled; a subject that no durable takes keeps all
-    one by one      above the floor, where one message that is not settled holds it: those whose ids were named (`finish`)
+    each run        note the time and the stream's last sequence
+    how far         up to messages older than the duplicate window, because the server recognises a duplicate by the message it holds;
+                    in a half full stream all but the newest, without which the server may forget its last sequence
+    by the floor    one purge for each subject, up to the ack floor of all its durables; a subject without a durable keeps everything
+    one by one      above a floor that one unsettled message holds down: the messages whose ids were named (`finish`)
 
-It runs beside the messages and is asked by none of them. What is missed, because a process died or a purge was not answered,
-is found by the next look of any instance: a purge up to a sequence and a removal of one may be repeated.
+No message waits for it. If a process dies or a purge gets no answer, the next run of any instance finds the same messages: purges
+and removals may be repeated.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from router.core.ids import subject_matcher
 from router.delivery.api import JetStream, Json
 from router.delivery.stream_reader import open_reader
 
-HALF = 0.5
-MOST_NAMED = 100_000  # ids that are done and may still stand in the stream
-MOST_READ = 20_000  # heads a look
-BATCH = 1_000
-AT_ONCE = 100  # removals on their way
-PAGES = 64  # of a list of consumers
+TIGHT_FROM = 0.5
+MAX_FINISHED_IDS = 100_000  # whose messages may still be in the stream
+MAX_READ = 20_000  # headers read in one run
+READ_BATCH = 1_000
+MAX_CONCURRENT_REMOVALS = 100
+MAX_CONSUMER_PAGES = 64  # of the stream's list of consumers
 SETTLES = ("explicit", "all")
 
 
@@ -43,7 +43,7 @@ class RemovalRules(Struct, frozen=True, kw_only=True):
 
 
 class State(Struct, frozen=True):
-    """A stream at one look: how far it reaches, and how far messages may go."""
+    """A stream's first and last sequence, and up to which one messages may be removed."""
 
     first: int
     last: int
@@ -52,7 +52,7 @@ class State(Struct, frozen=True):
 
 
 class FinishedRemoval:
-    """Of one stream. `finish` is called on the loop, once a message at most: it is a dictionary's work."""
+    """For one stream. `finish` costs one write to a dictionary."""
 
     def __init__(
         self,
@@ -72,13 +72,13 @@ class FinishedRemoval:
         self._read_to = 0
 
     def finish(self, message_id: str) -> None:
-        """The message of this id is done, whether its durable has settled it or not."""
+        """The message with this id may be removed, also if its durable has not settled it."""
         self._named[message_id] = None
-        if len(self._named) > MOST_NAMED:
+        if len(self._named) > MAX_FINISHED_IDS:
             self._named.popitem(last=False)
 
     async def run(self) -> None:
-        """A child: look, for ever; while the broker is away, nothing is removed."""
+        """A supervised child. While the broker is unavailable, nothing is removed."""
         while True:
             try:
                 await self.look()
@@ -87,7 +87,7 @@ class FinishedRemoval:
             await asyncio.sleep(self._rules.every)
 
     async def look(self) -> int:
-        """Remove what may go; how many went. Raises BrokerUnavailable, BrokerRefused."""
+        """Remove finished messages; returns how many. Raises BrokerUnavailable, BrokerRefused."""
         info = await self._jetstream.stream(self._rules.stream)
         if info is None:
             return 0
@@ -103,24 +103,24 @@ class FinishedRemoval:
 
     def _state(self, info: Json) -> State:
         state, limit = info["state"], info["config"].get("max_bytes", -1)
-        is_tight = 0 < limit * HALF <= state["bytes"]
+        is_tight = 0 < limit * TIGHT_FROM <= state["bytes"]
         now, last = self._clock(), state["last_seq"]
         if self._notes and last < self._notes[-1][1]:
-            self._notes.clear()  # another stream of this name
+            self._notes.clear()  # the stream was re-created
         old = self._find_last_before(now - self._rules.keep)
         self._notes.append((now, last))
         return State(state["first_seq"], last, last - 1 if is_tight else min(old, last - 1), is_tight)
 
     def _find_last_before(self, until: float) -> int:
-        """The stream's last sequence at that time, as it was noted; 0: it was not looked at by then."""
+        """The stream's last sequence at that time; 0: none was noted by then."""
         while len(self._notes) > 1 and self._notes[1][0] <= until:
             self._notes.popleft()
         return self._notes[0][1] if self._notes and self._notes[0][0] <= until else 0
 
     async def _consumers(self) -> Sequence[Json]:
-        """Every durable that settles what it is given: one that comes and goes, or settles nothing, says nothing of a message."""
+        """Every durable that acks: ephemeral consumers, and those without acks, do not matter."""
         found: list[Json] = []
-        for _ in range(PAGES):
+        for _ in range(MAX_CONSUMER_PAGES):
             page = await self._jetstream.ask(f"CONSUMER.LIST.{self._rules.stream}", {"offset": len(found)})
             found += page["consumers"] or []
             if not page["consumers"] or len(found) >= page["total"]:
@@ -134,15 +134,15 @@ class FinishedRemoval:
         return int(answer["purged"])
 
     async def _remove_named(self, state: State) -> int:
-        """Look through what stands there, some of it at each look, for ids that are done."""
+        """Search the stream, a part in each run, for messages whose ids were named."""
         start = max(self._read_to + 1, state.first)
         if start > state.up_to:
             start = state.first
         done: list[int] = []
         self._read_to = state.up_to
         async with open_reader(self._jetstream, self._rules.stream, start, headers_only=True) as reader:
-            left = min(reader.total, MOST_READ)
-            while left > 0 and (found := await reader.read(min(BATCH, left))):
+            left = min(reader.total, MAX_READ)
+            while left > 0 and (found := await reader.read(min(READ_BATCH, left))):
                 left -= len(found)
                 self._read_to = min(found[-1].sequence, state.up_to)
                 done += [
@@ -159,16 +159,16 @@ class FinishedRemoval:
         return True
 
     async def _remove(self, sequences: Sequence[int]) -> int:
-        """One that fails is left to its durable, or to the stream's age."""
+        """A message whose removal fails stays until its durable settles it, or it is too old."""
         api, removed = f"STREAM.MSG.DELETE.{self._rules.stream}", 0
-        for start in range(0, len(sequences), AT_ONCE):
-            asked = [self._jetstream.ask(api, {"seq": one, "no_erase": True}) for one in sequences[start : start + AT_ONCE]]
+        for start in range(0, len(sequences), MAX_CONCURRENT_REMOVALS):
+            asked = [self._jetstream.ask(api, {"seq": one, "no_erase": True}) for one in sequences[start : start + MAX_CONCURRENT_REMOVALS]]
             removed += sum(isinstance(answer, dict) for answer in await asyncio.gather(*asked, return_exceptions=True))
         return removed
 
 
 def _floor(subject: str, consumers: Sequence[Json], state: State) -> int:
-    """Up to where every durable on the subject has settled all; 0: there is none, so none of it is settled."""
+    """The sequence up to which every durable on the subject has settled all messages; 0: there is no durable."""
     return min((_find_settled(one, state) for one in consumers if _is_subscribed(one["config"], subject)), default=0)
 
 
@@ -178,7 +178,7 @@ def _is_subscribed(config: Json, subject: str) -> bool:
 
 
 def _find_settled(consumer: Json, state: State) -> int:
-    """Its own floor stands at the last message that it took. In a cluster it may not know of the newest one yet."""
+    """A durable without pending messages has settled all. (In a cluster it may not know the newest message: not if the stream is tight.)"""
     if consumer["num_pending"] == 0 and consumer["num_ack_pending"] == 0 and not state.is_tight:
         return state.last
     return int(consumer["ack_floor"]["stream_seq"])

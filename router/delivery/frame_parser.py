@@ -1,9 +1,8 @@
-"""The NATS protocol's message frames, split by offset instead of by regular expression.
+"""Split a chunk from the socket into message frames of the NATS protocol, in one pass, without regular expressions.
 
-A chunk read from the socket holds dozens of frames. nats-py's parser matches each control line with two regular
-expressions and moves the rest of the buffer down after each frame; here one pass over the chunk finds them all, and
-a message of a direct subscription goes straight to its callback. Everything that is not a message (PING, INFO, -ERR) is left
-to nats-py's own parser, line by line.
+A chunk holds dozens of frames. nats-py's parser matches each control line with two regular expressions and moves the rest of the
+buffer after each frame, which costs more. A message of a direct subscription goes straight to its callback; nats-py's own parser
+gets everything that is not a message (PING, INFO, -ERR), line by line.
 
     MSG  <subject> <sid> [reply] <size>\\r\\n<payload>\\r\\n
     HMSG <subject> <sid> [reply] <header size> <total size>\\r\\n<headers><payload>\\r\\n
@@ -24,11 +23,11 @@ _M = ord("M")
 
 
 class FrameParser(Parser):
-    """nats-py's parser with our way through message frames; `nc` is a `Connection`."""
+    """nats-py's parser with a faster way for message frames; `nc` is a `Connection`."""
 
     def __init__(self, nc: Any) -> None:
         super().__init__(nc)
-        self._needed = 0  # bytes that the frame at the front of the buffer wants
+        self._needed = 0  # bytes of the incomplete frame at the front of the buffer
         self._stray: _Stray | None = None  # the message at which `dispatch` stopped
 
     def reset(self) -> None:
@@ -43,23 +42,23 @@ class FrameParser(Parser):
                 at = await self._parse_other(data, at)
         except (ProtocolError, OSError):
             raise
-        except Exception as exc:  # nats-py's reader would end for ever
+        except Exception as exc:  # it would end nats-py's reader for ever
             self.nc.on_fault(exc)
             raise ProtocolError("nats: a listener failed within a chunk") from exc
 
     def feed(self, data: bytes) -> bytes:
-        """The chunk behind the beginning of a frame that was kept; nothing while that frame is not whole."""
+        """The chunk, preceded by the incomplete frame of earlier ones; empty while that frame is incomplete."""
         if not self.buf and not self._needed:
             return data
         self.buf += data
         if len(self.buf) < self._needed:
-            return b""  # a large payload on its way: not looked at until it is whole
+            return b""
         data, self._needed = bytes(self.buf), 0
         self.buf.clear()
         return data
 
     def dispatch(self, data: bytes, at: int = 0) -> int:
-        """Call back for every whole frame of a direct subscription; keep an incomplete one. Returns where the first other begins."""
+        """Call the callback of each complete frame of a direct subscription; keep an incomplete one. Returns the first other's offset."""
         callbacks = self.nc.callbacks
         while (end := data.find(b"\r\n", at)) >= 0:
             kind = data[at]
@@ -89,7 +88,7 @@ class FrameParser(Parser):
         return len(data)
 
     async def _parse_other(self, data: bytes, at: int) -> int:
-        """Parse what `dispatch` left: a protocol line, or a message without a direct subscription. Returns where the next frame begins."""
+        """Parse what `dispatch` stopped at: a protocol line, or a message without a direct subscription. Returns the next offset."""
         if data[at] in (_H, _M):
             if self._stray is None:
                 raise ProtocolError("nats: malformed message frame")
@@ -105,11 +104,11 @@ class FrameParser(Parser):
         return end
 
 
-_Stray = tuple[tuple[int, bytes, bytes, bytes, bytes], int]  # as nats-py takes a message, and where it ends
+_Stray = tuple[tuple[int, bytes, bytes, bytes, bytes], int]  # the arguments of nats-py's `_process_msg`, and the frame's end
 
 
 def parse_head(raw: bytes) -> Headers | None:
-    """A header block as a dict; whatever it holds, it does not raise. The first of equal names wins, as in the server's dedupe."""
+    """A header block as a dict; it never raises. The first of equal names wins, as in the server's deduplication."""
     text = raw.decode("utf-8", "replace")
     if text.startswith("NATS/1.0\r\n") and text.endswith("\r\n\r\n") and " \r" not in text and "  " not in text and "\t" not in text:
         try:  # nearly always: `name: value` on every line

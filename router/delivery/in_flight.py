@@ -11,6 +11,9 @@
        └──> PUBLISHING its effects ──> COMMITTING ──> SETTLED
               └──> UNSTORED or WAITING_FOR_ROOM: they are published again
 
+A message without a signal for a whole ack wait is overdue: the server may have delivered it to another process, so this one sends no NAK
+(docs/durability.md#redelivery).
+
 A state is changed by `enter` and `pop` alone: `MessageProcessor` enters those before an outcome, `Settler` those after it.
 """
 
@@ -28,7 +31,7 @@ from router.delivery.connection import Connection
 from router.delivery.settlement import PendingSettlement
 from router.delivery.subscription import IN_PROGRESS
 
-SIGNALS = 4  # in one ack wait: a process, a broker or a machine that stands still for most of the rest costs no delivery
+SIGNALS_PER_ACK_WAIT = 4  # in one ack wait: a process, a broker or a machine that stands still for most of the rest costs no delivery
 
 
 class MessageState(Enum):
@@ -62,6 +65,7 @@ class InFlightMessage(Struct):
     state: MessageState
     call: HandlerCall | None = None  # its handler, if that waits
     pending: PendingSettlement | None = None  # its settlement, while that cannot be carried out
+    is_overdue: bool = False  # no signal went out for an ack wait: the server may have given it to another process
 
 
 class InFlight:
@@ -69,7 +73,8 @@ class InFlight:
 
     def __init__(self, connection: Connection, ack_wait_s: float) -> None:
         self._connection = connection
-        self._signal_s = ack_wait_s / SIGNALS
+        self._signal_s = ack_wait_s / SIGNALS_PER_ACK_WAIT
+        self._late_s = ack_wait_s - self._signal_s  # a signal that is so late comes after the ack wait
         self._held: dict[tuple[int, int], InFlightMessage] = {}
         self._now = asyncio.get_running_loop().time
 
@@ -99,6 +104,15 @@ class InFlight:
             held.state = state
         return held
 
+    def renew(self, held: InFlightMessage, token: str) -> None:
+        """The server delivered it to this process again: the new token settles it, and an ack wait begins."""
+        held.token, held.signal_at, held.is_overdue = token, self._now() + self._signal_s, False
+
+    def is_overdue(self, message: Message) -> bool:
+        """Whether another process may have it, because this one stood still: then it must not bring it to a third one by a NAK."""
+        held = self._held.get((message.sequence, message.stored_ns))
+        return held is not None and (held.is_overdue or self._now() - held.signal_at > self._late_s)
+
     def pop(self, message: Message) -> str:
         """The message is settled: out of the table. Returns the token that settles it."""
         held = self._held.pop((message.sequence, message.stored_ns), None)
@@ -115,5 +129,6 @@ class InFlight:
         until = now + next_in_s
         for held in self._held.values():
             if held.signal_at <= until:
+                held.is_overdue = held.is_overdue or now - held.signal_at > self._late_s
                 held.signal_at = now + self._signal_s
                 self._connection.publish_nowait(held.token, IN_PROGRESS)

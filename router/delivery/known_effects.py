@@ -1,14 +1,14 @@
-"""Which effects are stored already, or on their way: one that is repeated is not published again.
+"""Do not publish an effect again that is stored already, or on its way.
 
-A stream drops a second message of one id, but a plain subscriber on the subject receives it. So an effect that names its
-owner is published once for each connection and for `keep_s`:
+A stream drops a second message with the same id, but a plain subscriber on the subject receives it. So an effect that names its owner
+is published once within `keep_s`:
 
-    first of its id        -> published
-    its copy is on its way -> waits for that copy's PubAck
-    its PubAck is here     -> that PubAck, marked duplicate
+    first of its id           -> published
+    its copy is on its way    -> waits for that copy's publish ack
+    its publish ack is known  -> that publish ack, marked duplicate
 
-A reconnect forgets everything: a server that was killed may have lost what it acknowledged last. So does the end of the process, and
-another instance knows nothing of it: then the effect is published again, and its stream drops it.
+A reconnect clears this, because a killed server may have lost what it acknowledged last. After a restart, or on another instance,
+the effect is published again, and its stream drops it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady
 from router.core.message import Effect
-from router.core.outcome import Receipt
+from router.core.outcome import PublishAck
 
-LIMIT = 100_000  # PubAcks, some 30 MB; each owner has a share
+LIMIT = 100_000  # publish acks, some 30 MB; each owner has a share
 
 
 class KnownEffects:
@@ -30,21 +30,20 @@ class KnownEffects:
         self._keep_s = keep_s
         self._limit = limit
         self._clock = clock
-        self._lives = 0  # of the connection, when the oldest of these was published
-        self._stored: BoundedCache[str, Receipt] = BoundedCache(limit)
+        self._reconnects = 0  # when the oldest of these was published
+        self._stored: BoundedCache[str, PublishAck] = BoundedCache(limit)
 
-    def receipt_of(self, effect: Effect, reconnect_count: int) -> Receipt | None:
-        """The PubAck of an earlier copy, as the server would send it again."""
-        if reconnect_count != self._lives:
-            self._lives, self._stored = reconnect_count, BoundedCache(self._limit)
+    def publish_ack_of(self, effect: Effect, reconnect_count: int) -> PublishAck | None:
+        """The publish ack of an earlier copy, as the server would send it again."""
+        if reconnect_count != self._reconnects:
+            self._reconnects, self._stored = reconnect_count, BoundedCache(self._limit)
             return None
         known = self._stored.get(effect.id, self._clock())
         return None if known is None else replace(known, is_duplicate=True)
 
-    def keep(self, effect: Effect, receipt: Receipt) -> None:
-        """Its PubAck is here."""
+    def keep(self, effect: Effect, publish_ack: PublishAck) -> None:
         now = self._clock()
-        self._stored.put(effect.id, receipt, now + self._keep_s, now, owner=effect.owner)
+        self._stored.put(effect.id, publish_ack, now + self._keep_s, now, owner=effect.owner)
 
     def __len__(self) -> int:
         return len(self._stored)

@@ -1,4 +1,4 @@
-"""The plain listener on a request subject: no queue group, only to learn the requesters' inboxes (docs/contracts.md#replies)."""
+"""The listener: a plain subscription on the request subject, to learn the requesters' inboxes (docs/contracts.md#replies)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from router.delivery.answers import IDENTICAL, LIVE_ANSWERS, LIVE_ASKERS, Answer
 from router.delivery.api import JetStream
 from router.delivery.live import LiveRequests
 
-TICK_S = 0.02
-LEARN_TICKS = 250  # ticks between two looks at whether the stream is still the same one
-NOTHING_YET = 2**63  # no sequence is above it: no inbox can be expected
+LISTENER_TICK_S = 0.02
+LEARN_TICKS = 250  # ticks between two checks that the stream was not re-created
+NOTHING_YET = 2**63  # no sequence is above it: no inbox is expected
 
 
 class Listener:
-    """A supervised child that keeps the listener subscribed, and knows from which sequence on it hears everything."""
+    """A supervised child. It tells `answers` from which sequence on it hears every request."""
 
     def __init__(
         self, jetstream: JetStream, stream: str, subject: str, answers: Answers, *, live: LiveRequests[Any] | None = None, queue: str = ""
@@ -56,7 +56,7 @@ class Listener:
                 if self._live is not None and self._live.look() != self._is_live:
                     await self._switch(self._live)
                 ticks += 1
-                await asyncio.sleep(TICK_S)
+                await asyncio.sleep(LISTENER_TICK_S)
         finally:
             if self._live is not None:
                 await self._live.close()
@@ -66,7 +66,7 @@ class Listener:
                 await connection.unsubscribe(sid)
 
     async def _switch(self, live: LiveRequests[Any]) -> None:
-        """The other subscription first: a request that both hear is answered once, one that neither hears is not."""
+        """Add the other subscription first: a request that both hear is answered once, one that neither hears gets no answer."""
         connection, old = self._jetstream.connection, self._sids[-1]
         is_live = live.is_on
         if is_live:

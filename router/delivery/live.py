@@ -1,16 +1,16 @@
-"""Requests answered from the copy that passes by, while the stream's backlog is deeper than can be answered in time.
+"""Answer requests from their live copy while the stream's backlog is too deep to answer stored copies in time.
 
-A stream is one queue for all tenants: behind one tenant's flood every other tenant's request waits until its requester has given up.
-So while the backlog is deep (`look`), the live copy of each request is taken by one instance of a queue group, and served fairly:
+A stream is one queue for all tenants: behind one tenant's flood every other request waits until its requester has given up. So while
+the backlog is deep (`look`), one instance of a queue group takes the live copy of each request, and serves the tenants in turn:
 
-    hear ── its tenant's share of the queue has room ──> handled in turn, answered at once; its stored copy is then acknowledged
-        ├── it has not, and the backlog is too deep to be answered in time ──> answered `overloaded` with retry_after_ms, at once
-        ├── it has not ──> left to its stored copy
-        └── it cannot be told from its stored copy (`describe`: None) ──> left to that copy
+    on_request ── its tenant's share of the queue has room ──> handled and answered; its stored copy then only gets an ack
+        ├── no room, and even stored copies come too late ──> answered `overloaded` with retry_after_ms
+        ├── no room ──> left to its stored copy
+        └── its tenant or identity is not readable (`describe`: None) ──> left to its stored copy
 
-Nothing is lost by it: every instance is told the inbox of what is left, and the stored copy of whatever is not answered here is
-delivered and answered as ever, and what is asked again under its own id gets the same answer. What an answer needs stored is
-stored before the answer goes out, here as there.
+No request is lost: the stored copy of each request that is not answered here is delivered and answered as usual, and every instance is
+told its inbox. A request that is sent again under its id gets the same answer. Effects are stored before the answer is sent, as in
+`settle`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from router.core.fair_queue import FairQueue
 from router.core.fair_slots import FairSlots
 from router.core.message import NO_HEADERS, Message
 from router.core.outcome import Dead, Done, Outcome
-from router.delivery.acked_publisher import NotPublished, Receipts
+from router.delivery.acked_publisher import NotPublished, PublishAcks
 from router.delivery.answered_requests import AnsweredRequests, key_of
 from router.delivery.answers import MSG_ID, TENANT, Answers
 from router.delivery.consumer import Consumer
@@ -36,15 +36,15 @@ from router.delivery.overload import LiveRules, Overload
 from router.delivery.reply_correlator import RequestIdentity
 from router.delivery.subscription import Subscription
 
-BUDGET_S = 0.002  # of one turn of the loop; then others have theirs
-SHORT_BUDGET_S = 0.0005  # while more waits in the socket than a read takes: to hear of a request comes before handling one
+BUDGET_S = 0.002  # for handlers in one turn of the event loop
+SHORT_BUDGET_S = 0.0005  # while the socket is behind: reading requests comes before handling them
 ANSWERED, OVERLOADED, LEFT = OUTCOMES = ("answered", "overloaded", "left")  # the last: to the stored copy
-FEW_WAITING = 16  # handlers of one tenant that wait for something, while more waits in the socket than a read takes
-MOST_COUNTED = 1024  # tenants whose refusals are told together
+MAX_WAITING_WHILE_BEHIND = 16  # waiting handlers of one tenant, while the socket is behind
+MAX_COUNTED_TENANTS = 1024  # tenants whose refusals are reported together
 
 
 class LiveAsker(Protocol):
-    """What is known of a request before it is handled."""
+    """A request's tenant, and what else `describe` reads of it."""
 
     @property
     def tenant_id(self) -> str: ...
@@ -54,7 +54,7 @@ A = TypeVar("A", bound=LiveAsker)
 
 
 class LiveRequest(Struct, gc=False):
-    """One that waits. `heard_at`: wall seconds."""
+    """A live copy in the queue. `heard_at`: wall seconds."""
 
     subject: str
     data: bytes
@@ -65,20 +65,20 @@ class LiveRequest(Struct, gc=False):
 
 
 class LiveObserver(Protocol):
-    """Who counts. Called on the loop; the first once a request that is not refused."""
+    """Counts live copies. `on_live` is called once for each request that is not refused."""
 
     def on_live(self, outcome: str, seconds: float) -> None:
-        """ANSWERED or LEFT, and how long it took since its live copy was heard."""
+        """ANSWERED or LEFT, and the seconds since the live copy was heard."""
 
     def on_refused(self, tenant: str, count: int) -> None:
-        """So many requests of a tenant were answered `overloaded` since this was last called for it."""
+        """`count` requests of a tenant were answered `overloaded` since the last call for it."""
 
     def on_overload(self, wait_s: float | None) -> None:
-        """Live copies are taken from now on, for the backlog is so many seconds deep; or (None) no longer."""
+        """Live copies are taken from now on, because the backlog is `wait_s` deep; None: no longer."""
 
 
 class LiveRequests(Generic[A]):
-    """Of one subject. `consumer` is the stream's, whose handler and storing it shares; None while it starts."""
+    """For one subject. `consumer` returns the stream's consumer, whose handler and publisher it uses; None while that starts."""
 
     def __init__(
         self,
@@ -102,10 +102,10 @@ class LiveRequests(Generic[A]):
         self._overload = Overload(answers, rules)
         self._queue: FairQueue[LiveRequest] = FairQueue(rules.places, rules.max_bytes, rules.weights)
         self._running: set[asyncio.Task[None]] = set()
-        self._places = FairSlots(rules.at_once)  # of handlers that wait
-        self._refused: dict[str, int] = {}  # by tenant, and not told yet: a flood is counted some fifty times a second
+        self._places = FairSlots(rules.at_once)  # for handlers that wait
+        self._refused: dict[str, int] = {}  # by tenant, not reported yet
         self._newest_ns = 0
-        self._handled = 0  # live copies: what is pending holds theirs, too, which only need an ack
+        self._handled = 0  # live copies; their stored copies are pending, but need only an ack
         self._is_working = False
         self._is_closing = False
         self._is_allowed = True
@@ -113,7 +113,7 @@ class LiveRequests(Generic[A]):
         self.is_on = False
 
     def look(self) -> bool:
-        """Whether live copies are to be taken now. Called by the listener, some fifty times a second."""
+        """Whether to take live copies now. The listener calls it some fifty times a second."""
         self._tell_refused()
         consumer = self._consumer()
         if consumer is None or consumer.processor is None:
@@ -129,14 +129,14 @@ class LiveRequests(Generic[A]):
     def _switch(self, is_on: bool) -> None:
         self.is_on = is_on
         if not is_on:
-            self._marks.clear()  # a mark that is left over would swallow a later copy of the same bytes
+            self._marks.clear()  # else a later request with the same bytes could count as answered
         self._answers.live.switch(is_on)
         self._observer.on_overload(self._overload.wait_s if is_on else None)
 
     # -- in --------------------------------------------------------------------------------------------------
 
     def on_request(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
-        """A live copy; called from the connection's reader. A flood comes this way, so what is refused makes no object."""
+        """A live copy; called from the connection's reader. A flood comes this way, so a refusal creates no object."""
         inbox = self._answers.asker_of(reply, data, headers)
         if inbox is None:
             return
@@ -153,9 +153,9 @@ class LiveRequests(Generic[A]):
             self._refuse_now(asker, inbox, data, key_of(data, heads), bool(heads.get(MSG_ID)))
 
     def take_at_once(self, reply: bytes, data: bytes, head: bytes | None) -> bool:
-        """`hear` for what a flood is made of: no inbox, or a share that is taken. Nothing is decoded for it that need not be.
+        """The cheap part of `on_request`, for a flood: requests without an inbox, or above a share. It decodes as little as possible.
 
-        False: only `hear` can tell.
+        False: `on_request` must handle it.
         """
         msg_id = None if head is None else id_alone_in(head)
         if head is not None and msg_id is None:
@@ -178,19 +178,16 @@ class LiveRequests(Generic[A]):
         return self._queue.has_room(tenant, size) and not self._is_too_much(tenant)
 
     def _is_too_much(self, tenant: str) -> bool:
-        """Whether to begin another request of this tenant would keep the router from hearing the others.
-
-        A handler that waits for an extension goes on whenever its answer comes, in no turn and within no budget.
-        """
-        return self._answers.is_behind and self._places.count(tenant) >= FEW_WAITING
+        """Whether another handler of this tenant would keep the router from reading requests: a waiting handler has no budget."""
+        return self._answers.is_behind and self._places.count(tenant) >= MAX_WAITING_WHILE_BEHIND
 
     def _refuse_now(self, asker: A, inbox: str, data: bytes, key: int, has_id: bool) -> None:
-        # Not noted: the mark is enough here, and two entries in a large dictionary would cost a third of all this.
+        # `live.note` is not called: the mark is enough, and two entries in a large dictionary would cost a third of this method.
         self._answers.send(inbox, self._refuse(asker, self._overload.retry_after_ms))
         self._marks.add_key(key, wall(), has_id)
         refused, tenant = self._refused, asker.tenant_id
         refused[tenant] = refused.get(tenant, 0) + 1
-        if len(refused) > MOST_COUNTED:
+        if len(refused) > MAX_COUNTED_TENANTS:
             self._tell_refused()
 
     def _tell_refused(self) -> None:
@@ -217,7 +214,7 @@ class LiveRequests(Generic[A]):
     def _handle(self, request: LiveRequest) -> None:
         consumer = self._consumer()
         if request.headers.get(MSG_ID) and self._answers.live.has(request.inbox, request.data, request.heard_at):
-            return  # its stored copy was first; without an id it may be another request's answer, so it is answered again
+            return  # its stored copy was answered first. Without an id that may be another request's answer, so it is answered again.
         if consumer is None or not consumer.pause_switch.is_open:
             self._leave_request(request)
             return
@@ -227,7 +224,7 @@ class LiveRequests(Generic[A]):
             return
         try:
             outcome = consumer.subscription.handle(self._message(request, consumer.subscription))
-        except Exception:  # its stored copy fails the same way, and there it is told, counted and given up
+        except Exception:  # its stored copy fails the same way, and is counted and given up there
             self._leave_request(request)
             return
         self._handled += 1
@@ -247,7 +244,7 @@ class LiveRequests(Generic[A]):
         self._places.release(tenant)
 
     def _message(self, request: LiveRequest, subscription: Subscription) -> Message:
-        """As its stored copy will be, but for its place: the time stands for that, so it is made different for each."""
+        """The message as its stored copy will be, without a sequence: its time is unique instead."""
         self._newest_ns = max(self._newest_ns + 1, int(wall() * 1e9))
         subject = subscription.subject or request.subject
         return Message(subject, request.data, request.headers, subscription.stream, subscription.durable, 0, self._newest_ns, 1, "")
@@ -267,17 +264,17 @@ class LiveRequests(Generic[A]):
             self._conclude(request, outcome)
 
     async def _store(self, consumer: Consumer, done: Done) -> bool:
-        """Its effects, then its commit: before the answer, as in `settle`."""
-        receipts: Receipts = ()
+        """Publish the effects, then commit: before the answer, as in `settle`."""
+        publish_acks: PublishAcks = ()
         if done.effects:
             if consumer.effect_publisher is None:
                 return False
             stored = await consumer.effect_publisher.publish_and_wait(done.effects)
             if isinstance(stored, NotPublished):
                 return False
-            receipts = stored
+            publish_acks = stored
         if done.commit is not None:
-            await done.commit(receipts)
+            await done.commit(publish_acks)
         return True
 
     def _conclude(self, request: LiveRequest, outcome: Outcome) -> None:
@@ -286,7 +283,7 @@ class LiveRequests(Generic[A]):
                 self._answers.answer_live(request.inbox, request.data, outcome.reply.data)
             self._marks.add(request.data, request.headers, request.heard_at)
             self._observer.on_live(ANSWERED, wall() - request.heard_at)
-        elif isinstance(outcome, Dead) and outcome.reply is not None:  # the dead letter is its stored copy's
+        elif isinstance(outcome, Dead) and outcome.reply is not None:  # the stored copy makes the dead letter
             self._answers.answer_live(request.inbox, request.data, outcome.reply.data)
             self._observer.on_live(ANSWERED, wall() - request.heard_at)
         else:
@@ -296,14 +293,14 @@ class LiveRequests(Generic[A]):
         self._leave(request.data, request.headers, request.inbox)
 
     def _leave(self, data: bytes, headers: Mapping[str, str], inbox: str) -> None:
-        """The instance that decides the stored copy answers it, so every instance is told the inbox."""
+        """Tell every instance the inbox: the one that decides the stored copy answers it."""
         self._answers.expect(RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox)
         self._observer.on_live(LEFT, 0.0)
 
     # -- the end ---------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Handle what waits and needs no time; the rest is left to its stored copies."""
+        """Handle what waits and needs no time; leave the rest to the stored copies."""
         self._is_closing = True
         self._tell_refused()
         while (request := self._queue.take()) is not None:

@@ -1,11 +1,11 @@
-"""Which requests have their answer, while live copies are answered: a request's other copy answers it no second time.
+"""Remember answered requests while live copies are answered, so that a request's other copy sends no second answer.
 
-    note ──> kept here, and told to the other instances at the end of this turn of the loop ──> hear
-    has  ──> asked before an answer goes out, of a stored copy or a live one
+    note ──> kept here, and sent to the other instances at the end of this turn of the event loop ──> on_answered
+    has  ──> called before an answer is sent, for a stored copy or a live one
 
-A request is named by its inbox, a checksum of its bytes, and its time: an inbox may be used for many, also with the same bytes.
-What is told is believed, so only routers may publish on the subject. It is kept for 10 to 20 seconds, as askers are, and bounded: a
-request that is forgotten is answered twice, alike both times.
+A request is identified by its inbox, a checksum of its bytes, and its time, because an inbox may be used for many requests. Instances
+trust these messages, so only routers may publish on the subject. Entries are kept for 10 to 20 seconds, and bounded in number: a
+request that is forgotten gets the same answer twice.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ from zlib import crc32
 
 from router.core.clock import Clock, wall
 
-MOST = 200_000  # numbers in each of two generations, two for a request: some 40 MB together
+MAX_ANSWERS = 200_000  # entries in each of two generations, two for a request: some 40 MB together
 KEEP_S = 10.0
-MOST_LINES = 2_000  # of one message
-LONGEST = 512  # characters of a line: an inbox is shorter
+MAX_LINES = 2_000  # of one message
+MAX_LINE_LENGTH = 512  # an inbox is shorter
 
 
 class LiveAnswers:
-    """Of one subject on one instance."""
+    """For one subject on one instance."""
 
     def __init__(self, publish: Callable[[bytes], None], clock: Clock = wall) -> None:
         self._publish = publish
         self._clock = clock
-        self.instance = token_hex(8)  # what comes back from itself is not read
+        self.instance = token_hex(8)  # it ignores its own messages
         self._own = self.instance.encode()
-        self._young: dict[int, float] = {}  # checksums, and hashes of inbox and checksum: when, wall seconds
+        self._young: dict[int, float] = {}  # checksums, and hashes of inbox and checksum -> wall seconds
         self._old: dict[int, float] = {}
         self._turned_at = 0.0
         self._lines: list[str] = []
-        self.is_on = False  # live copies are answered here
-        self.is_used = False  # a plain attribute, looked at once an answer: they are, or were lately, here or elsewhere
+        self.is_on = False  # this instance answers live copies
+        self.is_used = False  # an instance answers live copies, or did lately; a plain attribute, because each answer reads it
 
     def note(self, inbox: str, request: bytes) -> None:
-        """It was answered just now."""
+        """This request is being answered."""
         checksum = crc32(request)
         self._add(inbox, checksum, self._clock())
         if not self._lines:
             asyncio.get_running_loop().call_soon(self._tell)
         self._lines.append(f"{checksum} {inbox}")
-        if len(self._lines) >= MOST_LINES:
+        if len(self._lines) >= MAX_LINES:
             self._tell()
 
     def has(self, inbox: str, request: bytes, since: float) -> bool:
-        """Whether it was answered after `since`, wall seconds: when this copy was stored, or heard."""
+        """Whether it was answered after `since`, wall seconds: the time when this copy was stored, or heard."""
         return self._is_after(hash((inbox, crc32(request))), since)
 
     def has_request(self, request: bytes, since: float) -> bool:
-        """Whether some inbox had the answer to these bytes: then it is not sent where answers go that no inbox waits for."""
+        """Whether an inbox got the answer to these bytes: then the reply subject gets none."""
         return self._is_after(crc32(request), since)
 
     @property
@@ -66,18 +66,18 @@ class LiveAnswers:
         return at is not None and at >= since
 
     def on_answered(self, data: bytes) -> None:
-        """What another instance told; lines that are none are passed over."""
+        """Another instance's answers; malformed lines are ignored."""
         if data.startswith(self._own):
             return
         now = self._clock()
-        _, *lines = data.decode("utf-8", "replace").split("\n")[: MOST_LINES + 1]
+        _, *lines = data.decode("utf-8", "replace").split("\n")[: MAX_LINES + 1]
         for line in lines:
             checksum, _, inbox = line.partition(" ")
-            if len(line) <= LONGEST and inbox and checksum.isascii() and checksum.isdecimal() and len(checksum) <= 10:
+            if len(line) <= MAX_LINE_LENGTH and inbox and checksum.isascii() and checksum.isdecimal() and len(checksum) <= 10:
                 self._add(inbox, int(checksum), now)
 
     def switch(self, is_on: bool) -> None:
-        """Live copies are answered here from now on, or no longer."""
+        """Start or stop answering live copies."""
         self.is_on = is_on
         self.is_used = is_on or bool(self._young or self._old)
 
@@ -87,7 +87,7 @@ class LiveAnswers:
             self._turn(now)
 
     def _add(self, inbox: str, checksum: int, now: float) -> None:
-        if len(self._young) >= MOST:
+        if len(self._young) >= MAX_ANSWERS:
             self._turn(self._turned_at)
         self._young[hash((inbox, checksum))] = self._young[checksum] = now
         self.is_used = True

@@ -1,4 +1,4 @@
-"""Whether a subscription consumes. It pauses while effects cannot be stored: no pulls, no acks, no attempts used up."""
+"""The switch that pauses a subscription, for example while effects cannot be stored: no pulls, no acks, no attempts spent."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 
 class PauseSwitch:
-    """Open, or closed for causes that an operator can read; each cause is closed and opened by the part that found it."""
+    """Open, or closed for causes that an operator can read. The part that closes it for a cause opens it again."""
 
     def __init__(self, changed: Callable[[str | None], None]) -> None:
         self._causes: dict[str, str] = {}
         self._changed = changed
         self._opened = asyncio.Event()
         self._opened.set()
-        self.is_open = True  # a plain attribute: looked at once a message
+        self.is_open = True  # a plain attribute, because it is read for each message
 
     @property
     def cause(self) -> str | None:
@@ -34,7 +34,7 @@ class PauseSwitch:
             self._changed(None)
 
     def reset(self) -> None:
-        """Forget every cause: the parts that closed it have ended."""
+        """Open for every cause: the parts that closed it have ended."""
         for by in list(self._causes):
             self.open(by)
 

@@ -34,15 +34,15 @@ from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 from router.delivery.in_flight import HandlerCall, InFlight, InFlightMessage, MessageState
 from router.delivery.pause_switch import PauseSwitch
-from router.delivery.redeliveries import KILLED, RedeliveryTracker
+from router.delivery.redeliveries import ATTEMPTS_EXHAUSTED, RedeliveryTracker
 from router.delivery.settle import Answer, Settler
 from router.delivery.settlement import nak, outcome_of_error
 from router.delivery.subscription import Subscription
 from router.delivery.task_pool import PooledCall, PooledOutcome, TaskPool
 
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
-ANSWERED = Done()  # from its live copy
-AT_ONCE = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to the next puller
+ANSWERED_LIVE = Done()  # from its live copy
+IMMEDIATE_NAK_S = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to the next puller
 HANDLER = "handler"
 EXAMINE = "examine"
 
@@ -118,7 +118,7 @@ class MessageProcessor:
         if message.deliveries > 1 or message in self.in_flight:
             return self._take_again(message)
         if self._marks is not None and self._marks.counts and self._marks.take(message):
-            self.settler.settle_plain(message, ANSWERED, token)
+            self.settler.settle_plain(message, ANSWERED_LIVE, token)
             return True
         if self._pause_switch.is_open and not self._is_draining:
             self._begin(message)
@@ -139,23 +139,18 @@ class MessageProcessor:
     def _take_later(self, message: Message) -> None:
         if self._is_draining:
             self._redeliveries.give_back(message)
-            self._connection.publish_nowait(message.token, nak(AT_ONCE))
+            self._connection.publish_nowait(message.token, nak(IMMEDIATE_NAK_S))
         else:
             self.in_flight.enter(message, MessageState.QUEUED)
 
     def _take_again(self, message: Message) -> bool:
         if (held := self.in_flight.find(message)) is not None:  # the server gave up waiting for us: one copy is enough
-            held.token = message.token
+            self.in_flight.renew(held, message.token)
             return True
-        if (ack := self._redeliveries.find_last_ack(message)) is not None:
+        ack = self._redeliveries.find_last_ack(message) or (nak(IMMEDIATE_NAK_S) if self._is_draining else None)
+        if ack is not None:
             self._connection.publish_nowait(message.token, ack)
             return True
-        if self._is_draining:
-            self._connection.publish_nowait(message.token, nak(AT_ONCE))
-            return True
-        return self._take_redelivery(message)
-
-    def _take_redelivery(self, message: Message) -> bool:
         if (sent_back := self._redeliveries.pop_sent_back(message)) is not None:
             held = self.in_flight.enter(message, MessageState.COUNTING)
             self._background_tasks.start(self._count_and_begin(held, sent_back.record))
@@ -191,7 +186,9 @@ class MessageProcessor:
         if may_begin:
             self._begin(held.message, is_held=True)
         else:
-            self.settler.conclude(held.message, Retry(KILLED))  # its last attempt is used up: the settlement has the dead letter
+            self.settler.conclude(
+                held.message, Retry(ATTEMPTS_EXHAUSTED)
+            )  # its last attempt is used up: the settlement has the dead letter
 
     # -- begin ---------------------------------------------------------------------------------------------------
 
@@ -303,6 +300,8 @@ class MessageProcessor:
         self.in_flight.signal(next_in_s)
         self._redeliveries.tick()
         self._task_pool.end_overdue()
+        if self._without_slot and self._pause_switch.is_open:
+            self._fill_slots()  # a handler that ignores its timeout never gives its slot back by itself
 
     def stop_taking(self) -> None:
         """From now on deliveries are handed back, and so is what was never begun: it spends nothing."""
@@ -340,8 +339,11 @@ class MessageProcessor:
                 held.call.cancel()
 
     def _send_back(self, message: Message) -> None:
-        if message in self.in_flight:
-            self._connection.publish_nowait(self.in_flight.pop(message), nak(AT_ONCE))
+        """NAK it, unless another process may have it by now."""
+        if self.in_flight.is_overdue(message):
+            self.in_flight.pop(message)
+        elif message in self.in_flight:
+            self._connection.publish_nowait(self.in_flight.pop(message), nak(IMMEDIATE_NAK_S))
 
 
 async def _wait_until_over(call: HandlerCall) -> None:

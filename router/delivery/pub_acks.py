@@ -1,8 +1,8 @@
-"""A publisher's PubAck in a stream that acknowledges nothing itself.
+"""Publish acks that the router sends for a `no_ack` stream.
 
-In confirm mode "decision" the first answer to a request is the decision, which a JetStream client takes for a failed publish. A
-publisher that says which stream it expects, or asks by header, is told where its request is stored instead; the decision goes to
-`Reply-To`, else to the reply subject. The router that decides the request knows its sequence, so the PubAck comes with the decision.
+In confirm mode "decision" the first answer to a request is the decision, which a JetStream client takes for a failed publish. So a
+publisher that names the stream it expects, or asks by header, gets a publish ack; the decision goes to `Reply-To`, else to the reply
+subject. The router that decides the request knows its sequence, so the publish ack comes with the decision.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _WRONG_STREAM = {"code": 400, "err_code": 10060, "description": "expected stream
 
 
 def is_pub_ack_wanted(headers: Mapping[str, str]) -> bool:
-    """Whether its sender waits for a PubAck, not for the decision."""
+    """Whether the sender waits for a publish ack, not for the decision."""
     return EXPECTED_STREAM in headers or headers.get(CONFIRM) == STORED
 
 
 def is_for_another_stream(headers: Mapping[str, str], stream: str) -> bool:
-    """Whether the stream drops this request without a word, for its sender means another one."""
+    """Whether the stream drops this request without an answer, because its sender expects another stream."""
     return headers.get(EXPECTED_STREAM, stream) != stream
 
 
@@ -36,5 +36,5 @@ def wrong_stream(stream: str) -> bytes:
 
 
 def tenant_of_publisher(tenant: str | None) -> str:
-    """In the place of a tenant in a `Question`: of two requests with equal bytes a publisher and an asker hear different answers."""
+    """The tenant of a publisher's `RequestIdentity`: a publisher and a requester with equal bytes get different answers."""
     return f"{tenant or ''} {CONFIRM}"

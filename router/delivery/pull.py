@@ -1,17 +1,15 @@
-"""Pulling from one durable: how much is asked for, when, and what the server's status frames say.
+"""Pull messages from one durable, and read the server's status frames.
 
-One long-lived inbox. Messages arrive on it under their own subject, status frames under the inbox's: that
-alone tells them apart, for a client may send a header `Status: 404`. The window starts at 1, doubles while
-first deliveries come, and falls to 1 when a redelivery does, so a message that kills its handler takes no
-neighbours along.
+    free_capacity --refill--> MSG.NEXT {batch, max_bytes, expires, idle_heartbeat} --> on_delivery(...) / status
 
-    room (free places) --refill--> MSG.NEXT {batch, max_bytes, expires, idle_heartbeat} --> deliver(...) / status
+Messages and status frames arrive on one inbox. Messages have their own subject, status frames the inbox's; headers do not tell them
+apart, because a client may send a header `Status: 404`. The window starts at 1, doubles while first deliveries come, and falls to 1 at
+an unexplained redelivery, so a message that kills the process costs few other messages an attempt.
 
-A request for several messages is bounded in bytes too: what the server may send at once must stay far below its
-`max_pending`, or it takes the client for a slow consumer and cuts the connection. At the limit the server ends the
-request with a 409 that says how many messages it still owed. A message above the whole limit would end each request so: it
-is asked for alone, without a limit in bytes. A request whose bytes are used up to the very last one ends without a
-word; so the limit has a random part, or a sender could aim at it and leave the subscription waiting for its watchdog.
+A request for several messages is limited in bytes: if the server sends more than `max_pending`, it takes the client for a slow
+consumer and closes the connection. At the limit the server ends the request with a 409 and the number of messages that it still owes.
+A message above the limit would end each request in this way, so it is pulled alone, without a limit. If the messages use up the limit
+to the last byte, the server sends no 409; so the limit has a random part, or a sender could stall the subscription on purpose.
 """
 
 from __future__ import annotations
@@ -30,11 +28,11 @@ OnDelivery = Callable[[str, str, bytes, Headers | None], bool]  # False: an unex
 
 
 SPREAD_BYTES = 64 * 1024  # the random part of a request's limit
-OF_BYTES = frozenset({"Message Size Exceeds MaxBytes", "Batch Completed"})  # a 409 that ends a request as it should
+OF_BYTES = frozenset({"Message Size Exceeds MaxBytes", "Batch Completed"})  # 409s at the end of a request
 
 
 class PullState(Struct):
-    """What an operator may ask: plain figures, written by the puller only."""
+    """Figures for operators, written by the puller only."""
 
     requests: int = 0
     heard_at: float = 0.0  # steady seconds of the last frame of any kind
@@ -63,7 +61,7 @@ class Puller:
         self._expires_ns = int(expires_s * 1e9)
         self._heartbeat_ns = int(heartbeat_s * 1e9)
         self._prefetch = prefetch
-        self._most_bytes = prefetch_bytes // 2  # of one request: a second one is made when half of the window has come
+        self._most_bytes = prefetch_bytes // 2  # of one request; there can be two, because `refill` asks when half of the window has come
         self._on_delivery = on_delivery
         self._free_capacity = free_capacity
         self._on_trouble = on_trouble
@@ -72,11 +70,11 @@ class Puller:
         self._now = asyncio.get_running_loop().time
         self.state = PullState()
         self.window = 1
-        self.outstanding = 0  # asked for, not yet delivered
-        self._low = 0  # ask again when outstanding is at or below this
+        self.outstanding = 0  # messages that were asked for and not delivered yet
+        self._low = 0  # ask again when `outstanding` is at or below this
         self._is_growing = False  # a first delivery came since the last request
-        self._is_asking = False  # `refill` is on its way
-        self._is_too_large = False  # the next message is larger than a request may have bytes
+        self._is_asking = False  # a call of `refill` is scheduled
+        self._is_too_large = False  # the next message is larger than the limit of a request
         self.is_pulling = False
 
     async def open(self) -> None:
@@ -84,7 +82,7 @@ class Puller:
         self.is_pulling = True
 
     def pause(self) -> None:
-        """Ask for nothing more; what was asked for still arrives."""
+        """Send no more requests; messages of the open ones still arrive."""
         self.is_pulling = False
 
     def resume(self) -> None:
@@ -92,12 +90,12 @@ class Puller:
         self.refill()
 
     async def close(self) -> None:
-        """Take the open requests back; what the server had sent by then has been delivered when this returns."""
+        """Cancel the open requests. Messages that the server had sent by then are delivered before this returns."""
         self.is_pulling = False
         await self._connection.unsubscribe(self._sid)
 
     def reset(self) -> None:
-        """Forget what is outstanding (heartbeats missed, reconnected) and ask anew from a window of 1."""
+        """After missed heartbeats or a reconnect: forget the open requests and start again with a window of 1."""
         self._generation += 1
         self.state.resets += 1
         self.state.heard_at = self._now()
@@ -106,7 +104,7 @@ class Puller:
         self.refill()
 
     def refill_soon(self) -> None:
-        """`refill`, once for all the places that come free in this turn of the loop: one request each would cost as much as a message."""
+        """Call `refill` once for all messages settled in this turn of the event loop: a request costs as much as a message."""
         if self.outstanding <= self._low and not self._is_asking:
             self._is_asking = True
             asyncio.get_running_loop().call_soon(self._ask)
@@ -116,7 +114,7 @@ class Puller:
         self.refill()
 
     def refill(self) -> None:
-        """Ask for what there is room for, once half of the window has come."""
+        """Ask for as many messages as there is capacity for, once half of the window has come."""
         if self.outstanding > self._low or not self.is_pulling or not self._connection.is_connected:
             return
         if self._is_growing:
@@ -156,17 +154,17 @@ class Puller:
     def _status(self, subject: str, headers: Headers) -> None:
         status = headers.get("Status", "")
         if status == "100" or not subject.endswith(f".{self._generation}"):
-            return  # a heartbeat, or the end of a request that is forgotten already
+            return  # a heartbeat, or the end of a request before `reset`
         undelivered = headers.get("Nats-Pending-Messages", "")
         self.outstanding -= min(self.outstanding, int(undelivered) if undelivered.isdigit() else self.outstanding)
         if status in ("408", "404"):
             self.refill()
         elif headers.get("Description") in OF_BYTES:
             left = headers.get("Nats-Pending-Bytes", "")
-            # As much is left as was asked for: this request brought nothing, and the next one of its kind would bring nothing.
+            # The whole limit is left: this request brought no message, and the next one would bring none.
             self._is_too_large = undelivered != "0" and left.isdigit() and int(left) >= self._most_bytes
             self.refill_soon()
         else:
-            # 409 has many causes (deleted, a new leader, a shutdown), told apart by text only, and a deleted consumer
-            # is said once, then never again, even after it is re-created: the consumer asks the server what is true.
+            # A 409 has many causes (deleted, a new leader, a shutdown), which only its text tells apart, and the server reports a
+            # deleted consumer only once. So the consumer asks the server for the durable.
             self._on_trouble()

@@ -1,11 +1,10 @@
-"""Storing a message in a stream that sends no PubAck, and knowing that it is there: it is seen coming out again.
+"""Store a message in a `no_ack` stream, and confirm it by reading it back.
 
-    publish -> the stream's own copy passes by (headers only, an ephemeral push consumer) -> stored, at that sequence
+    publish -> an ephemeral push consumer (headers only) delivers the stored copy -> stored, at that sequence
        └──────── not within the duplicate window: publish again ────────┘
 
-A `no_ack` stream says neither yes nor no, so the only honest proof is the message itself. One that the stream dropped as a
-duplicate does not pass by; once the window is over it is stored anew, and the stream's handler recognises it by its id.
-While nothing is known the message may still be stored: sending it again is safe.
+A `no_ack` stream sends no publish ack, so only the stored message proves that it is stored. If the stream dropped it as a duplicate,
+it is published again after the duplicate window, and the stream's handler recognises it by its id. Publishing again is safe.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from router.delivery.connection import head_of
 from router.delivery.frame_parser import Headers
 
 MSG_ID = "Nats-Msg-Id"
-TICK_S = 0.25  # between two looks at whether we still hear
+SUBSCRIPTION_CHECK_S = 0.25
 HEARTBEAT_S = 0.5
-SILENT_S = 1.25  # our consumer is gone, or its server hangs
-FORGOTTEN_S = 10  # the server removes a consumer without a subscriber
-SLACK_S = 0.1  # beyond the duplicate window, before the message is published again
+SILENCE_LIMIT_S = 1.25  # then the ephemeral consumer is gone, or its server hangs
+INACTIVE_THRESHOLD_S = 10  # then the server removes a consumer without a subscriber
+WINDOW_SLACK_S = 0.1  # beyond the duplicate window, before the message is published again
 
 
 class ConfirmByReadback:
@@ -35,7 +34,7 @@ class ConfirmByReadback:
         self._jetstream = jetstream
         self._stream = stream
         self._subject = subject
-        self._again_s = window_s + SLACK_S
+        self._again_s = window_s + WINDOW_SLACK_S
         self._within_s = within_s
         self._clock = clock
         self._wanted: dict[str, asyncio.Future[int]] = {}  # by message id
@@ -47,7 +46,7 @@ class ConfirmByReadback:
         return self._is_subscribed.is_set()
 
     async def run(self) -> None:
-        """A child: hear what is stored, for ever."""
+        """A supervised child: receive the stored copies."""
         connection = self._jetstream.connection
         inbox = connection.new_inbox()
         sid = await connection.subscribe_direct(inbox, self._on_copy)
@@ -57,15 +56,15 @@ class ConfirmByReadback:
                 if connection.is_connected and await self._follow(inbox):
                     self._is_subscribed.set()
                 while self._is_subscribed.is_set() and reconnects == connection.reconnect_count and not self._is_silent:  # noqa: ASYNC110 - three causes
-                    await asyncio.sleep(TICK_S)
+                    await asyncio.sleep(SUBSCRIPTION_CHECK_S)
                 self._is_subscribed.clear()
-                await asyncio.sleep(TICK_S)
+                await asyncio.sleep(SUBSCRIPTION_CHECK_S)
         finally:
             self._is_subscribed.clear()
             await connection.unsubscribe(sid)
 
     async def store(self, data: bytes, headers: Mapping[str, str]) -> int:
-        """The sequence that the message stands at; its id is in `headers`. BrokerUnavailable: that is not known. Poison: too large."""
+        """The sequence of the message, whose id is in `headers`. Raises BrokerUnavailable (not known in time), Poison (too large)."""
         msg_id, head = headers[MSG_ID], head_of(headers)
         if len(head) + len(data) > self._jetstream.connection.max_payload:  # the server would close the connection for it
             raise Poison("the message is larger than the connection allows")
@@ -85,7 +84,7 @@ class ConfirmByReadback:
 
     @property
     def _is_silent(self) -> bool:
-        return self._clock() - self._heard_at > SILENT_S
+        return self._clock() - self._heard_at > SILENCE_LIMIT_S
 
     async def _follow(self, inbox: str) -> bool:
         config = {
@@ -97,7 +96,7 @@ class ConfirmByReadback:
             "mem_storage": True,
             "num_replicas": 1,
             "idle_heartbeat": int(HEARTBEAT_S * 1e9),
-            "inactive_threshold": FORGOTTEN_S * 1_000_000_000,
+            "inactive_threshold": INACTIVE_THRESHOLD_S * 1_000_000_000,
         }
         try:
             await self._jetstream.ask(f"CONSUMER.CREATE.{self._stream}", {"stream_name": self._stream, "config": config})

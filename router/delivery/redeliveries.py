@@ -26,9 +26,11 @@ from router.delivery.connection import Connection
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.subscription import Subscription
 
-KILLED = Fault("internal", "begun as often as allowed, and no attempt settled it: its process died, or its dead letter found no room")
-ATTEMPTS = "attempts"
-MOST_SETTLED = 10_000  # of the messages that came more than once, so many are known after their end
+ATTEMPTS_EXHAUSTED = Fault(
+    "internal", "begun as often as allowed, and no attempt settled it: its process died, or its dead letter found no room"
+)
+ATTEMPTS_UNAVAILABLE = "attempts"
+MAX_SETTLED = 10_000  # of the messages that came more than once, so many are known after their end
 
 T = TypeVar("T")
 
@@ -104,7 +106,7 @@ class RedeliveryTracker:
         if ack is not None:
             until = self._now() + 2 * self._subscription.options.ack_wait
             self._settled[(message.sequence, message.stored_ns)] = Ended(ack, message.deliveries, self._connection.reconnect_count, until)
-            if len(self._settled) > MOST_SETTLED:
+            if len(self._settled) > MAX_SETTLED:
                 self._settled.popitem(last=False)
 
     def give_back(self, message: Message) -> None:
@@ -134,8 +136,8 @@ class RedeliveryTracker:
             try:
                 result = await attempt()
             except RouterError as exc:
-                self._pause_switch.close(ATTEMPTS, f"an attempt cannot be recorded: {exc}")
+                self._pause_switch.close(ATTEMPTS_UNAVAILABLE, f"an attempt cannot be recorded: {exc}")
                 await asyncio.sleep(self._subscription.options.store_retry)
             else:
-                self._pause_switch.open(ATTEMPTS)
+                self._pause_switch.open(ATTEMPTS_UNAVAILABLE)
                 return result

@@ -14,15 +14,15 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator
 
-from router.delivery.acked_publisher import EffectPublisher, NotPublished, Receipts
-from router.delivery.api import NO_ROOM
+from router.delivery.acked_publisher import EffectPublisher, NotPublished, PublishAcks
+from router.delivery.api import STORAGE_FULL_CODES
 from router.delivery.settlement import PendingSettlement
 from router.delivery.subscription import Subscription
 
-TENANTS = 4  # one tenant may take this part of the places
+TENANT_SHARE_DIVISOR = 4  # one tenant may take this part of the places
 
 Waiting = tuple[str, PendingSettlement]  # whose it is
-GoesOn = tuple[PendingSettlement, Receipts | None]  # None: its effects are to be published again
+GoesOn = tuple[PendingSettlement, PublishAcks | None]  # None: its effects are to be published again
 
 
 class RefusedStorage:
@@ -32,7 +32,7 @@ class RefusedStorage:
         self._subscription = subscription
         self._publisher = publisher
         self._most = subscription.options.max_waiting
-        self._share = max(1, self._most // TENANTS)
+        self._share = max(1, self._most // TENANT_SHARE_DIVISOR)
         self._waiting: dict[str, deque[Waiting]] = {}  # by the subject that was refused, in the order in which they are tried
         self._tenants: Counter[str] = Counter()
         self.cause: str | None = None
@@ -42,7 +42,7 @@ class RefusedStorage:
 
     def means(self, refusal: NotPublished) -> bool:
         """Whether it is the stream that has no room; else the broker is in trouble, and the subscription is to pause."""
-        return self._most > 0 and refusal.err_code in NO_ROOM
+        return self._most > 0 and refusal.err_code in STORAGE_FULL_CODES
 
     def take(self, pending: PendingSettlement, refusal: NotPublished) -> bool:
         """Let it wait, until `retry` returns it; it must be in hand. False: too many wait, or too many of its tenant."""

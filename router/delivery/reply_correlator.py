@@ -1,16 +1,15 @@
-"""Correlates requests with answers: joins the answers of requests decided from the stream with the inboxes heard on the subject.
+"""Match answers of stored requests with the inboxes that the listener heard.
 
-A stream stores the payload, not the requester's inbox. So a listener hears every request as it passes (core NATS,
-no queue group) and calls `add_request`; the decision calls `answer`. Either half may come first. They are matched by a
-64-bit hash of (Nats-Msg-Id, tenant header, payload): nothing is parsed (docs/contracts.md#matching).
+A stream stores the payload, not the requester's inbox. So a listener hears every request (core NATS, no queue group) and calls
+`add_request`; the decision calls `answer`. Either call may come first. They are matched by a 64-bit hash of (Nats-Msg-Id, tenant
+header, payload), without parsing (docs/contracts.md#matching).
 
-    request, then answer    the inbox is kept `keep_s` to twice that; most belong to other instances, so full is never a refusal
-    answer, then request    kept 250 ms, then it goes to the reply subject
-    request again           with an id, within `span` of the answer: the stream has dropped it, so it is answered from here
+    request, then answer    an inbox is kept for `keep_s` to twice that; other instances answer most, so a full table refuses nothing
+    answer, then request    the answer is kept for 250 ms, then it goes to the reply subject
+    request again           with an id, within `span` of the answer: the stream drops it, so this answers it
 
-With an id everything hangs on the id, because the stream dedupes by the id alone: the same id with other bytes
-is dropped as well. It hears the same answer where it asks for the same (`is_same`), else that its id was taken.
-Pure: time comes in as an argument, sending goes out through `send`.
+The stream deduplicates by id alone, so it also drops a request with the same id and other bytes. Such a request gets the same answer
+if it asks for the same (`is_same`), else a conflict. Pure: the time is an argument, and `send` sends.
 """
 
 from __future__ import annotations
@@ -27,22 +26,20 @@ from msgspec.structs import replace
 from router.delivery.identical import IdenticalRequests
 
 Send = Callable[[str, bytes], None]  # inbox, data
-WaitingInbox = tuple[
-    str, int, float, bytes
-]  # inbox, hash of what was asked, when; what was asked, where its id came with other bytes before
+WaitingInbox = tuple[str, int, float, bytes]  # inbox, hash of the content, when it was heard, and the content if its id had another before
 NO_INBOX = ""  # of a request without an inbox
-CorrelationKey = int  # where the halves meet: a hash of the Nats-Msg-Id, or of the whole when there is none
+CorrelationKey = int  # a hash of the Nats-Msg-Id, or of the whole request when it has none
 
-# Without an id nothing tells an inbox whose answer another instance gave from the one that this answer is for. Where all of
-# them were heard longer ago than this, it may still be on its way: the answer goes to them, and waits for it too.
-FRESH_S = 0.02
-MOST_KEPT = 4 * 1024 * 1024  # bytes of requests under an id that others came with before, in each of two generations
-LARGEST_KEPT = 16 * 1024  # bytes of an answered request
-SILENCE_S = 2.0  # after an id-less key was answered, its further copies get no answer for this long
+# Without an id, an inbox that another instance has answered looks like the one that this answer is for. If all inboxes were heard
+# longer ago than this, the right one may be yet to come: the answer goes to all of them, and waits for one more.
+INBOX_FRESH_S = 0.02
+MAX_KEPT_BYTES = 4 * 1024 * 1024  # of requests whose id came with other bytes before, in each of two generations
+MAX_KEPT_REQUEST_BYTES = 16 * 1024
+ANSWERED_FOR_S = 2.0  # for so long after an answer, further copies of a request without an id get none
 
 
 class RequestIdentity(Struct, frozen=True, gc=False):
-    """What both halves know of a request."""
+    """What the listener and the decision know of a request."""
 
     msg_id: str | None
     tenant: str | None
@@ -60,13 +57,13 @@ class UnclaimedAnswer(Struct):
 
 
 class Answered(Struct, gc=False):
-    """What was answered to an id, for as long as the stream drops it."""
+    """The answer to an id, kept as long as the stream drops duplicates of it."""
 
     request: RequestIdentity
     content_hash: int
     data: bytes
     at: float
-    to: str | None = None  # the inbox that the request named itself, and that has its answer
+    to: str | None = None  # the inbox that the request named, which has its answer
 
 
 class ReplyCorrelator:
@@ -88,7 +85,7 @@ class ReplyCorrelator:
         self._send = send
         self._read_copy_age = read_copy_age  # seconds since the stream stored the copy that is answered
         self.identical = identical if identical is not None else IdenticalRequests(lambda _: None)
-        self._conflict = conflict  # "this id came with other bytes": the id, and those bytes, empty where they are gone
+        self._conflict = conflict  # builds the answer "this id came with other bytes" from the id and those bytes (empty: not kept)
         self._is_same = is_same  # whether other bytes ask for the same: a fresh trace id, another order of keys
         self._span = dedupe_window_s + 0.12
         self._wait_s = inbox_wait_s
@@ -100,22 +97,22 @@ class ReplyCorrelator:
         self._waiting: dict[CorrelationKey, deque[UnclaimedAnswer]] = {}
         self._answered: OrderedDict[CorrelationKey, Answered] = OrderedDict()  # with an id, oldest first
         self._inboxes = 0  # in the young generation
-        self._kept_bytes = 0  # since it began
-        self._silent: OrderedDict[int, float] = OrderedDict()  # id-less keys -> when answered, oldest first
+        self._kept_bytes = 0  # in the young generation
+        self._silent: OrderedDict[int, float] = OrderedDict()  # keys without id -> when answered, oldest first
 
     @property
     def pending(self) -> int:
-        """Inboxes that were not answered here. Other instances answered most of them."""
+        """Inboxes that this instance has not answered. Other instances answered most of them."""
         return len(self._young) + len(self._old)
 
-    # -- the two halves: once a message each ---------------------------------------------------------------
+    # -- once for each request, once for each answer -------------------------------------------------------
 
     def add_request(self, request: RequestIdentity, inbox: str, now: float, number: int = 0) -> None:
-        """An inbox was heard with these bytes, as the `number`th request."""
+        """The listener heard this request, as number `number`."""
         msg_id, content_hash = request.msg_id, _hash_content(request)
         key = content_hash if msg_id is None else hash(msg_id)
         if msg_id is None:
-            self.identical.hear_again(key, request.data, now)
+            self.identical.on_repeat(key, request.data, now)
         if self._waiting and key in self._waiting:
             self._claim(request, content_hash, inbox, now, number)
             return
@@ -139,7 +136,7 @@ class ReplyCorrelator:
             self._young[key] = [(inbox, named, now, b"")]
 
     def add_plain_request(self, data: bytes, inbox: str, now: float, number: int) -> None:
-        """`add_request` for a request without headers. One that is like no other, as most are, costs one place in a table."""
+        """`add_request` for a request without headers. If its bytes are unique, as most are, it costs one entry in a table."""
         key = hash(data)
         is_alone = key not in self._young and key not in self._waiting and key not in self.identical.first_ones
         if is_alone and self._inboxes < self._capacity:
@@ -149,13 +146,13 @@ class ReplyCorrelator:
             self.add_request(RequestIdentity(None, None, data), inbox, now, number)
 
     def answer_plain(self, data: bytes, answer: bytes, now: float, sequence: int) -> bool:
-        """`answer` of a request without headers that is like no other and was heard here. False: nothing was done, `answer` does it."""
+        """`answer` for a request without headers, with unique bytes, that was heard here. False: nothing was done; call `answer`."""
         key, identical = hash(data), self.identical
         inboxes = self._young.get(key)
         if inboxes is None or len(inboxes) > 1 or key in self._silent or key in identical.repeated or key in self._old:
             return False
         one = inboxes[0]
-        if now - one[2] > FRESH_S or identical.may_be_anothers(one, sequence, now, is_old=False):
+        if now - one[2] > INBOX_FRESH_S or identical.may_be_anothers(one, sequence, now, is_old=False):
             return False
         del self._young[key]
         self._inboxes -= 1
@@ -167,7 +164,7 @@ class ReplyCorrelator:
         return True
 
     def note(self, request: RequestIdentity, now: float) -> None:
-        """A request with an id and without an inbox was heard: the stream drops a later request with this id and other bytes."""
+        """A request with an id, but without an inbox, was heard: the stream drops a later request with this id."""
         key = hash(request.msg_id)
         if key in self._waiting or self._inboxes >= self._capacity:
             return
@@ -177,15 +174,17 @@ class ReplyCorrelator:
     def answer(
         self, request: RequestIdentity, data: bytes, unclaimed: Callable[[], None], *, may_wait: bool, now: float, sequence: int = 0
     ) -> None:
-        """Send the answer of the copy at `sequence` to the inboxes that asked for it; `unclaimed` is called when there is none.
+        """Send the answer of the copy at `sequence` to its inboxes; without one, call `unclaimed`.
 
-        `may_wait` False: none can be expected (a redelivery, or stored before this listener was there).
+        `may_wait` False: no inbox is to come (a redelivery, or stored before this listener subscribed).
         """
         msg_id, content_hash = request.msg_id, _hash_content(request)
         key = content_hash if msg_id is None else hash(msg_id)
         if msg_id is not None:
             self._answered.pop(key, None)
-            self._answered[key] = Answered(request if len(request.data) <= LARGEST_KEPT else _drop_data(request), content_hash, data, now)
+            self._answered[key] = Answered(
+                request if len(request.data) <= MAX_KEPT_REQUEST_BYTES else _drop_data(request), content_hash, data, now
+            )
         inboxes = self._pop_requests(key)
         if not inboxes:
             is_claimed = False
@@ -208,14 +207,16 @@ class ReplyCorrelator:
             unclaimed()
 
     def answer_to_named_inbox(self, request: RequestIdentity, data: bytes, to: str, now: float) -> None:
-        """The request named its inbox itself (`Reply-To`): it is served, and others of the same id with it."""
+        """Send the answer to the inbox that the request named (`Reply-To`), and to others with the same id."""
         self._send(to, data)
         msg_id, content_hash = request.msg_id, _hash_content(request)
         if msg_id is None:
             return
         key = hash(msg_id)
         self._answered.pop(key, None)
-        self._answered[key] = Answered(request if len(request.data) <= LARGEST_KEPT else _drop_data(request), content_hash, data, now, to)
+        self._answered[key] = Answered(
+            request if len(request.data) <= MAX_KEPT_REQUEST_BYTES else _drop_data(request), content_hash, data, now, to
+        )
         others = [one for one in self._pop_requests(key) if one[0] != to]
         if others:
             self._share([*others, (to, content_hash, now, b"")], content_hash, request, data, served=to)
@@ -223,14 +224,14 @@ class ReplyCorrelator:
     # -- time ------------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Called some fifty times a second: ends waits, forgets answers, turns the generations."""
+        """Called some fifty times a second: removes what has expired."""
         if self._waiting:
             self._end_waits(now)
         self._answer_left_over(now)
-        self.identical.speak(now)
+        self.identical.announce(now)
         while self._answered and next(iter(self._answered.values())).at < now - self._span:
             self._answered.popitem(last=False)
-        while self._silent and next(iter(self._silent.values())) < now - SILENCE_S:
+        while self._silent and next(iter(self._silent.values())) < now - ANSWERED_FOR_S:
             self._silent.popitem(last=False)
         if now - self._turned_at >= self._keep_s:
             self._turn(now)
@@ -259,14 +260,14 @@ class ReplyCorrelator:
             unclaimed()
 
     def _answer_of_other(self, stored: RequestIdentity, other: RequestIdentity, answer: bytes) -> bytes:
-        """What a requester hears whose bytes the stream dropped, for their id came with those of `stored`."""
+        """The answer to a request that the stream dropped because its id came with the bytes of `stored`."""
         if stored.tenant == other.tenant and self._is_same(stored.data, other.data):
             return answer
         return self._conflict(stored.msg_id or "", other.data)
 
     def _keep_bytes(self, request: RequestIdentity) -> bytes:
-        """Bytes that are looked at once their id is answered; empty when too many are kept already."""
-        if request.msg_id is None or self._kept_bytes + len(request.data) > MOST_KEPT:
+        """Keep the bytes until their id is answered; empty when too many are kept already."""
+        if request.msg_id is None or self._kept_bytes + len(request.data) > MAX_KEPT_BYTES:
             return b""
         self._kept_bytes += len(request.data)
         return request.data
@@ -277,10 +278,10 @@ class ReplyCorrelator:
     def _share(
         self, inboxes: list[WaitingInbox], content_hash: int, request: RequestIdentity, data: bytes, served: str | None = None
     ) -> bool:
-        """One stored copy's answer among all inboxes of its id.
+        """Send one stored copy's answer to the inboxes of its id that belong to it.
 
-        Only those within `span` of its newest inbox asked for this copy: older ones had, and lost, another
-        instance's; inboxes with other bytes were dropped by the stream if they are as near.
+        These are the ones within `span` of its newest inbox. Older ones belong to an earlier copy that another instance answered;
+        the stream dropped requests with other bytes that came within `span`.
         """
         newest = max((at for _, hashed, at, _ in inboxes if hashed == content_hash), default=None)
         if newest is None:
@@ -310,7 +311,7 @@ class ReplyCorrelator:
         if request.msg_id is None:
             self._mark_answered(content_hash, now)
             self.identical.keep_first(key, (inbox, number, now, b""), now)
-            if number and not self.identical.is_alone(now):  # it may be the inbox of another copy
+            if number and not self.identical.is_alone(now):  # the inbox may belong to another copy
                 self.identical.watch(key, crc32(request.data), data, now)
         elif others := self._pop_requests(key):  # the same id with other bytes, heard before the first one's inbox
             self._share([*others, (inbox, content_hash, now, b"")], content_hash, request, data, served=inbox)
@@ -322,10 +323,10 @@ class ReplyCorrelator:
     def _answer_without_id(
         self, request: RequestIdentity, inboxes: list[WaitingInbox], data: bytes, sequence: int, *, may_wait: bool, now: float
     ) -> bool:
-        """The inbox of this copy where it can be told from those of identical requests, else all of them."""
+        """Answer the inbox of this copy if it can be told from those of identical requests, else all of them."""
         identical, key = self.identical, _hash_content(request)
         is_like_no_other = len(inboxes) == 1 and key not in self._silent and key not in identical.repeated
-        if is_like_no_other and sequence and now - inboxes[0][2] <= FRESH_S:
+        if is_like_no_other and sequence and now - inboxes[0][2] <= INBOX_FRESH_S:
             identical.learn(inboxes[0], sequence)
         self._mark_answered(key, now)
         if is_like_no_other or not identical.can_choose(inboxes, sequence, now):
@@ -334,7 +335,7 @@ class ReplyCorrelator:
                 self._answer_inbox(checksum, one, data, now)
             if is_like_no_other:
                 identical.keep_first(key, inboxes[0], now)
-            if may_wait and identical.may_be_anothers(inboxes[-1], sequence, now, is_old=now - inboxes[-1][2] > FRESH_S):
+            if may_wait and identical.may_be_anothers(inboxes[-1], sequence, now, is_old=now - inboxes[-1][2] > INBOX_FRESH_S):
                 self._spare(key, UnclaimedAnswer(request, key, data, now + self._wait_s, _ignore))
             return True
         checksum = identical.note(key, request.data)
@@ -355,7 +356,7 @@ class ReplyCorrelator:
             self._inboxes += len(inboxes)
 
     def _answer_left_over(self, now: float) -> None:
-        """Inboxes that no instance answered in time, though identical requests are answered."""
+        """Answer inboxes that no instance answered in time, although identical requests were answered."""
         for key, checksum, data in self.identical.take_due(now):
             inboxes = self._pop_requests(key)
             for one in inboxes:
@@ -398,7 +399,7 @@ class ReplyCorrelator:
 
 
 def _drop_data(request: RequestIdentity) -> RequestIdentity:
-    """A large one without its bytes, for it is kept as long as the stream's duplicate window."""
+    """A large request without its bytes: it is kept as long as the stream's duplicate window."""
     return replace(request, data=b"")
 
 
@@ -407,7 +408,7 @@ def _ignore() -> None:
 
 
 def _hash_content(request: RequestIdentity) -> int:
-    """Both halves are computed in this process, so Python's own hash serves."""
+    """Python's own hash will do, because both sides compute it in this process."""
     if request.msg_id is None and request.tenant is None:
         return hash(request.data)
     return hash((request.msg_id, request.tenant, request.data))

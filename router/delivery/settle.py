@@ -15,7 +15,7 @@ from collections.abc import Callable
 from router.core.crashpoints import crashpoint, crashpoint_sent
 from router.core.message import Message, Reply
 from router.core.outcome import Commit, Done, Outcome, Retry
-from router.delivery.acked_publisher import EffectPublisher, NotPublished, Receipts
+from router.delivery.acked_publisher import EffectPublisher, NotPublished, PublishAcks
 from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
 from router.delivery.in_flight import InFlight, MessageState
@@ -69,7 +69,7 @@ class Settler:
         """The outcome of a message that is in flight, or is not plain."""
         if type(outcome) is Done and message.deliveries == 1 and not outcome.effects and outcome.commit is None:
             self.settle_plain(message, outcome, self._in_flight.pop(message))
-            crashpoint("after_stamp")
+            crashpoint("after_ack")
             self.on_capacity()
         elif type(outcome) is Retry and outcome.uses_attempt and message.deliveries == 1 and not message.revision:
             self._in_flight.enter(message, MessageState.COUNTING)
@@ -78,7 +78,10 @@ class Settler:
             self.settle(PendingSettlement(message, outcome, self._decide(message, outcome)))
 
     async def _count_failure(self, message: Message, outcome: Retry) -> None:
-        self.conclude(await self._redeliveries.count_failure(message), outcome)
+        counted = await self._redeliveries.count_failure(message)
+        if counted.attempts == 1 and counted.is_recorded and (held := self._in_flight.find(message)) is not None:
+            held.is_overdue = True  # it was counted as the first attempt already, by the process that has the redelivery
+        self.conclude(counted, outcome)
 
     def _decide(self, message: Message, outcome: Outcome) -> Settlement:
         try:
@@ -90,13 +93,13 @@ class Settler:
     def settle(self, pending: PendingSettlement) -> None:
         if pending.settlement.effects:
             self._in_flight.enter(pending.message, MessageState.PUBLISHING)
-            crashpoint("before_store")
+            crashpoint("before_publish")
             self._publisher.publish(pending.settlement.effects, lambda result: self._on_result(pending, result))
-            crashpoint_sent("after_store")
+            crashpoint_sent("after_publish")
         else:
             self._on_stored(pending, ())
 
-    def _on_result(self, pending: PendingSettlement, result: Receipts | NotPublished) -> None:
+    def _on_result(self, pending: PendingSettlement, result: PublishAcks | NotPublished) -> None:
         if not isinstance(result, NotPublished):
             self._on_stored(pending, result)
         elif self.refused.means(result):
@@ -104,18 +107,18 @@ class Settler:
         else:
             self._pause(pending, result)
 
-    def _on_stored(self, pending: PendingSettlement, receipts: Receipts) -> None:
-        if receipts:
-            self._observer.on_stored(pending.message, receipts)
+    def _on_stored(self, pending: PendingSettlement, publish_acks: PublishAcks) -> None:
+        if publish_acks:
+            self._observer.on_stored(pending.message, publish_acks)
         if pending.settlement.commit is None:
             self._finish(pending)
         else:
             self._in_flight.enter(pending.message, MessageState.COMMITTING)
-            self._background_tasks.start_uncancelled(self._commit(pending, pending.settlement.commit, receipts))
+            self._background_tasks.start_uncancelled(self._commit(pending, pending.settlement.commit, publish_acks))
 
-    async def _commit(self, pending: PendingSettlement, commit: Commit, receipts: Receipts) -> None:
+    async def _commit(self, pending: PendingSettlement, commit: Commit, publish_acks: PublishAcks) -> None:
         try:
-            await commit(receipts)
+            await commit(publish_acks)
         except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
             self.conclude(pending.message, outcome_of_error(self._subscription, pending.message, exc))
         else:
@@ -123,16 +126,17 @@ class Settler:
 
     def _finish(self, pending: PendingSettlement) -> None:
         message, outcome, settlement = pending.message, pending.outcome, pending.settlement
+        is_left = not settlement.is_final and self._in_flight.is_overdue(message)  # to the process that may have it by now
         token = self._in_flight.pop(message)
-        crashpoint("after_receipt")
+        crashpoint("after_commit")
         if settlement.reply is not None:
             self._answer(message, settlement.reply)
-        if settlement.ack is not None:
+        if settlement.ack is not None and not is_left:
             self._connection.publish_nowait(token, settlement.ack)
-        crashpoint("after_stamp")
+        crashpoint("after_ack")
         if settlement.is_final:
             self._redeliveries.on_settled(message, settlement.ack, is_exhausted=isinstance(outcome, Retry))
-        elif isinstance(outcome, Retry):
+        elif isinstance(outcome, Retry) and not is_left:
             self._redeliveries.on_sent_back(message, outcome)
         self.on_capacity()
         self._observer.on_settled(message, outcome, settlement.is_final)
@@ -149,11 +153,11 @@ class Settler:
         self._on_stored(instead, ())
 
     async def _await_room(self) -> None:
-        async for pending, receipts in self.refused.retry():
-            if receipts is None:
+        async for pending, publish_acks in self.refused.retry():
+            if publish_acks is None:
                 self.settle(pending)
             else:
-                self._on_stored(pending, receipts)
+                self._on_stored(pending, publish_acks)
 
     def _report_refused_dead_letter(self, pending: PendingSettlement, refusal: NotPublished) -> None:
         if any(effect.is_dead_letter for effect in pending.settlement.effects):
@@ -167,14 +171,14 @@ class Settler:
 
     async def _retry_publish(self) -> None:
         """Publish the first one again until it is stored; then all of them go on."""
-        while first := self._list_unstored()[:1]:
+        while unstored := self._list_unstored():
             await sleep(self._subscription.options.store_retry)
-            result = await self._publisher.publish_and_wait(first[0].settlement.effects)
+            result = await self._publisher.publish_and_wait(unstored[0].settlement.effects)
             if isinstance(result, NotPublished) and not self.refused.means(result):
                 continue
-            _, *others = self._list_unstored()
+            first, *others = self._list_unstored()
             self._pause_switch.open(PUBLISHING)
-            self._on_result(first[0], result)
+            self._on_result(first, result)
             for pending in others:
                 self.settle(pending)
 

@@ -1,4 +1,4 @@
-"""From an outcome to exactly one ack: pure, and the only place that compares attempts with their limit.
+"""Turn an outcome into exactly one ack. Pure, and the only place that compares attempts with their limit.
 
 Done   -> effects, reply                                              +ACK
 Retry  -> nothing, or the dead letter after the last allowed attempt  -NAK, or dead_letter_ack
@@ -16,20 +16,20 @@ from router.core.backoff import delay_after
 from router.core.errors import Poison
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Hold, Outcome, Retry
-from router.delivery.subscription import ACK, DEAD_LETTER_REFUSED, DECLINED, SENT_BACK, Subscription
+from router.delivery.subscription import ACK, DEAD_LETTER_OMITTED, DECLINED, SENT_BACK, Subscription
 
-INTERNAL = Fault("internal", "the handler failed")
-NO_ROOM = Fault("storage_full", "what must be stored finds no room")
+HANDLER_FAILED = Fault("internal", "the handler failed")
+STORAGE_FULL = Fault("storage_full", "what must be stored finds no room")  # the fault of a NAK
 
 
 class Settlement(Struct, frozen=True):
-    """What is to be done, in this order and no other: effects published, commit, reply, ack."""
+    """What to do, in this order: publish the effects, commit, reply, ack."""
 
     effects: tuple[Effect, ...]
     reply: Reply | None
     commit: Commit | None
     ack: bytes | None
-    is_final: bool  # nothing more will come of this message
+    is_final: bool  # the message is done
 
 
 class PendingSettlement(Struct, frozen=True):
@@ -46,8 +46,7 @@ def decide_settlement(subscription: Subscription, message: Message, outcome: Out
         case Done(effects, reply, commit):
             return Settlement(effects, reply, commit, ACK, True)
         case Retry(fault, _, uses_attempt) if uses_attempt and message.attempts >= subscription.options.max_attempts:
-            # The dead letter is stored before the ack: it is an effect like any other, so if it cannot
-            # be stored nothing is acked and JetStream delivers again.
+            # The dead letter is an effect: if it cannot be stored, nothing is acked, and JetStream delivers again.
             return give_up(subscription, message, fault)
         case Retry(_, delay):
             wait = delay if delay is not None else delay_after(message.attempts, subscription.options.backoff)
@@ -73,26 +72,26 @@ def give_up(subscription: Subscription, message: Message, fault: Fault) -> Settl
 
 
 def decide_without_storage(subscription: Subscription, pending: PendingSettlement) -> tuple[str, PendingSettlement]:
-    """A stream has no room for its effects, and no more messages may wait for that: what becomes of it, and what that is called.
+    """Settle a message whose effects a full stream refused while too many others wait. Returns the word for metrics and the settlement.
 
-    A requester is told at once: `overloaded`, or the failure itself, for which no dead letter is stored
-    then. Elsewhere the message comes again later, and spends no attempt.
+    A requester is answered at once: `overloaded`, or the failure, without a dead letter. Without a requester the message is NAKed
+    and spends no attempt.
     """
     message, settlement, delay = pending.message, pending.settlement, subscription.options.full_retry
     if subscription.overloaded is None:
-        # Where its attempts are exhausted they stay so: it comes again for its dead letter alone.
-        instead = Retry(NO_ROOM, delay, uses_attempt=isinstance(pending.outcome, Retry))
+        # Exhausted attempts stay exhausted: it is redelivered for its dead letter alone.
+        instead = Retry(STORAGE_FULL, delay, uses_attempt=isinstance(pending.outcome, Retry))
         return SENT_BACK, PendingSettlement(message, instead, Settlement((), None, None, nak(delay), False))
     if isinstance(pending.outcome, Done):
         return DECLINED, PendingSettlement(message, Done(), Settlement((), subscription.overloaded(message, delay), None, ACK, True))
-    return DEAD_LETTER_REFUSED, PendingSettlement(
+    return DEAD_LETTER_OMITTED, PendingSettlement(
         message, pending.outcome, Settlement((), settlement.reply, settlement.commit, settlement.ack, True)
     )
 
 
 def outcome_of(exc: BaseException) -> Dead | Retry:
-    """What a raised error means: our own Poison is hopeless, anything else a failure of the handler."""
-    return Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR) if isinstance(exc, Poison) else Retry(INTERNAL)
+    """The outcome of an error that a handler raised: Dead for Poison, else Retry."""
+    return Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR) if isinstance(exc, Poison) else Retry(HANDLER_FAILED)
 
 
 def outcome_of_error(subscription: Subscription, message: Message, exc: BaseException) -> Outcome:

@@ -1,10 +1,10 @@
-"""Whose messages fill a stream: once it is half full, a tenant that holds more than its share may add nothing more.
+"""Each tenant's share of a stream: once the stream is half full, a tenant above its share may store nothing more.
 
-    look     below half: every tenant may borrow what is free, and nothing is counted
-             above: heads are read, the sizes of each tenant's messages added up; new ones as they come, all anew once a minute
-    add      what this process stores between two looks; another instance hears of it at its next look
+    look     below half: nothing is counted
+             above: read headers and add up the sizes of each tenant's messages; new ones in each run, all of them once a minute
+    add      what this process stores between two runs; another instance counts it in its next run
 
-So one tenant can take its share, what was free below the half, and what it stores on other instances within one look.
+So a tenant can hold its share, what was free below the half, and what other instances stored for it within one run.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from router.core.errors import RouterError
 from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.stream_reader import open_reader
 
-HALF = 0.5
-NEARLY = 0.9
-EVERY_S = 5.0
-ANEW_S = 60.0
-MOST_READ = 50_000  # heads a look
-BATCH = 1_000
-MOST_TENANTS = 10_000  # above it only the largest are remembered: none of the others can be near its share
-HEAD_BYTES = 300  # of a stored message beside its payload: subject, headers, the server's own; the next look says what it was
+COUNTED_FROM = 0.5
+NEARLY_FULL_FROM = 0.9
+SHARES_EVERY_S = 5.0
+RECOUNT_EVERY_S = 60.0
+MAX_READ = 50_000  # headers in one run
+READ_BATCH = 1_000
+MAX_TENANTS = 10_000  # above it only the largest are kept: no other can be near its share
+OVERHEAD_BYTES = 300  # estimate for a stored message beside its payload: subject, headers, the server's record
 
 
 class ShareRules(Struct, frozen=True, kw_only=True):
@@ -39,14 +39,14 @@ class ShareRules(Struct, frozen=True, kw_only=True):
 
 
 class TenantShares:
-    """Of one stream. `is_over` and `add` are called on the loop: below the half they cost a look at an attribute."""
+    """For one stream. Below half, `is_over` and `add` cost the reading of an attribute."""
 
     def __init__(self, jetstream: JetStream, rules: ShareRules, clock: Clock = steady) -> None:
         self._jetstream = jetstream
         self._rules = rules
         self._clock = clock
-        self._counted: Counter[str] = Counter()  # bytes that stand there, by tenant
-        self._added: Counter[str] = Counter()  # by this process, since they were counted
+        self._counted: Counter[str] = Counter()  # bytes in the stream, by tenant
+        self._added: Counter[str] = Counter()  # by this process, since the last run
         self._limit = 0.0  # bytes of one tenant; 0: nothing is counted
         self._read_to = 0
         self._anew_at = 0.0
@@ -57,31 +57,31 @@ class TenantShares:
 
     @property
     def is_nearly_full(self) -> bool:
-        """What is left is for those who are not over their share."""
+        """Whether the rest is reserved for tenants within their share."""
         return bool(self._limit) and self._free <= 0
 
     def add(self, tenant: str, size: int) -> None:
         if self._limit:
-            self._added[tenant] += size + HEAD_BYTES
-            self._free -= size + HEAD_BYTES
+            self._added[tenant] += size + OVERHEAD_BYTES
+            self._free -= size + OVERHEAD_BYTES
 
     async def run(self) -> None:
-        """A child: look, for ever; while the broker is away, the last count stands."""
+        """A supervised child. While the broker is unavailable, the last count is used."""
         while True:
             with suppress(RouterError):
                 await self.look()
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(SHARES_EVERY_S)
 
     async def look(self) -> None:
         """Raises BrokerUnavailable, BrokerRefused."""
         info = await self._jetstream.stream(self._rules.stream)
         limit = info["config"].get("max_bytes", -1) if info is not None else -1
-        if info is None or limit <= 0 or self._rules.share >= 1 or info["state"]["bytes"] < HALF * limit:
+        if info is None or limit <= 0 or self._rules.share >= 1 or info["state"]["bytes"] < COUNTED_FROM * limit:
             self._forget()
             return
         await self._count(info["state"])
         self._added.clear()
-        self._free = NEARLY * limit - info["state"]["bytes"]
+        self._free = NEARLY_FULL_FROM * limit - info["state"]["bytes"]
         self._limit = self._rules.share * limit
 
     def _forget(self) -> None:
@@ -93,21 +93,21 @@ class TenantShares:
         now = self._clock()
         if now >= self._anew_at:
             self._counted.clear()
-            self._read_to, self._anew_at = 0, now + ANEW_S
+            self._read_to, self._anew_at = 0, now + RECOUNT_EVERY_S
         if self._read_to >= state["last_seq"]:
             return
         async with open_reader(self._jetstream, self._rules.stream, self._read_to + 1, headers_only=True) as reader:
-            left = min(reader.total, MOST_READ)
-            while left > 0 and (found := await reader.read(min(BATCH, left))):
+            left = min(reader.total, MAX_READ)
+            while left > 0 and (found := await reader.read(min(READ_BATCH, left))):
                 left -= len(found)
                 self._read_to = found[-1].sequence
                 for one in found:
                     self._counted[one.headers.get(self._rules.header, "")] += _size(one)
-        if len(self._counted) > MOST_TENANTS:
-            self._counted = Counter(dict(self._counted.most_common(MOST_TENANTS // 10)))
+        if len(self._counted) > MAX_TENANTS:
+            self._counted = Counter(dict(self._counted.most_common(MAX_TENANTS // 10)))
 
 
 def _size(head: StoredMessage) -> int:
-    """The server says how large the payload is that it left out."""
+    """`Nats-Msg-Size` is the size of the payload, which a headers-only consumer does not deliver."""
     size = head.headers.get("Nats-Msg-Size", "")
-    return HEAD_BYTES + (int(size) if size.isdecimal() else 0)
+    return OVERHEAD_BYTES + (int(size) if size.isdecimal() else 0)

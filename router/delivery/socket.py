@@ -1,11 +1,11 @@
-"""The socket under a connection: nats-py's own stream, and a way past it for messages.
+"""The transport of a connection: nats-py's stream, and a shortcut for messages.
 
-A stream costs two turns of the loop for each chunk: one that wakes its reader, one that reads. While the reader waits, and all that
-came before is parsed, a chunk is handed to a plain function here, in the turn that it comes in; what that gives back (a PING, an
-error, a message without a direct subscription) goes the stream's way, and everything behind it too, until the reader has caught up.
+A stream costs two turns of the event loop for each chunk: one wakes its reader, one reads. If the stream is empty and its reader waits,
+a chunk goes to a plain function in the turn in which it arrives. The bytes that this function returns (a PING, an error, a message
+without a direct subscription) go through the stream, and so does everything after them, until the reader has caught up.
 
     chunk ── the stream holds bytes ──> stream ──> nats-py's reader ──> parser
-        └── the reader waits ────────> hear ── what it does not take ──┘
+        └── the reader waits ────────> hear ── bytes that it returns ──┘
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from urllib.parse import ParseResult
 
 from nats.aio.transport import TcpTransport
 
-# asyncio flushes a transport that is closed, for as long as the peer keeps it waiting.
-RECONNECT_CLOSE_S = 0.5  # the server is gone, as far as can be told
-LAST_CLOSE_S = 10.0  # a slow link may need it for what was published last
-Hear = Callable[[bytes], bytes]  # a chunk; what it gives back is the reader's
+# asyncio flushes a closed transport for as long as the peer lets it wait.
+RECONNECT_CLOSE_S = 0.5  # the server seems to be gone
+LAST_CLOSE_S = 10.0  # a slow link may need it for the last messages
+Hear = Callable[[bytes], bytes]  # takes a chunk, returns the bytes for the reader
 
 
 class DirectProtocol(asyncio.StreamReaderProtocol):
-    """A stream's protocol with a way past the stream. `held`: bytes in the stream that nats-py has not read."""
+    """A stream's protocol with the shortcut. `held`: bytes in the stream that nats-py has not read."""
 
     def __init__(self, limit: int) -> None:
         self.reader = asyncio.StreamReader(limit=limit)
@@ -44,7 +44,7 @@ class DirectProtocol(asyncio.StreamReaderProtocol):
 
 
 class DirectTransport(TcpTransport):
-    """TCP, with or without TLS. `hear` takes chunks while nats-py's reader waits for one. Before it is connected it is only true."""
+    """TCP, with or without TLS. `hear` gets chunks while nats-py's reader waits for one."""
 
     _io_writer: Any
     _protocol: DirectProtocol
@@ -55,7 +55,7 @@ class DirectTransport(TcpTransport):
         self.close_s = RECONNECT_CLOSE_S
 
     def __bool__(self) -> bool:
-        return True  # nats-py makes a transport of its own in place of one that says no
+        return True  # nats-py replaces a falsy transport with its own
 
     async def connect(self, uri: ParseResult, buffer_size: int, connect_timeout: float) -> None:
         protocol = DirectProtocol(buffer_size)
@@ -76,7 +76,7 @@ class DirectTransport(TcpTransport):
         self._io_writer = asyncio.StreamWriter(transport, protocol, protocol.reader, asyncio.get_running_loop())
 
     async def read(self, buffer_size: int) -> bytes:
-        """What the stream holds. The caller has parsed what it read before: if nothing is left, messages need not come this way."""
+        """nats-py's reader calls it when it has parsed everything it read before. If the stream is empty, the shortcut opens."""
         protocol = self._protocol
         if protocol.held == 0:
             protocol.hear = self._hear
@@ -90,7 +90,7 @@ class DirectTransport(TcpTransport):
         return line
 
     async def wait_closed(self) -> None:
-        """Give the server `close_s` to take what was written, then drop it: a machine that vanished never takes it, nor says so."""
+        """Give the server `close_s` to receive what was written, then abort: a machine that vanished never answers."""
         try:
             async with asyncio.timeout(self.close_s):
                 await super().wait_closed()  # type: ignore[no-untyped-call]
@@ -98,13 +98,13 @@ class DirectTransport(TcpTransport):
             self._io_writer.transport.abort()
 
     def writelines(self, payload: list[bytes]) -> None:
-        """Raises ConnectionResetError where a stream would take it and drop it: it stays pending, for the next connection."""
+        """Raises ConnectionResetError on a closing transport, which would drop the bytes: they stay pending for the next connection."""
         if self._io_writer.transport.is_closing():
             raise ConnectionResetError("the connection is closing")
-        self._io_writer.write(b"".join(payload))  # `writelines` of Python 3.12 forgets to say that the socket is full
+        self._io_writer.write(b"".join(payload))  # `writelines` of Python 3.12 does not pause the writer when the socket is full
 
     @property
     def is_idle(self) -> bool:
-        """Whether what is written now goes out at once: nothing waits before it."""
+        """Whether the write buffer is empty, so that bytes written now go out at once."""
         transport = self._io_writer.transport
         return not transport.is_closing() and transport.get_write_buffer_size() == 0

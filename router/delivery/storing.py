@@ -1,4 +1,4 @@
-"""A PubAck window for callers without a subscription: commands, publishers. Effects without a PubAck in time are reported as not published.
+"""An `AckedPublisher` for callers without a subscription, such as commands; it expires effects by itself.
 
 async with open_publisher(jetstream) as publisher:
     result = await publisher.publish_and_wait([effect])
@@ -14,13 +14,13 @@ from router.core.errors import BrokerUnavailable
 from router.delivery.acked_publisher import AckedPublisher
 from router.delivery.api import JetStream
 
-PATIENCE_S = 5.0  # without news of a message that was sent
-TICK_S = 0.5
+PUBLISH_TIMEOUT_S = 5.0  # without news of a message that was sent
+EXPIRE_EVERY_S = 0.5
 
 
 @asynccontextmanager
-async def open_publisher(jetstream: JetStream, timeout_s: float = PATIENCE_S) -> AsyncIterator[AckedPublisher]:
-    """An open window that gives up in time, closed in the end."""
+async def open_publisher(jetstream: JetStream, timeout_s: float = PUBLISH_TIMEOUT_S) -> AsyncIterator[AckedPublisher]:
+    """An open publisher, closed at the end."""
     publisher = AckedPublisher(jetstream, timeout_s)
     await publisher.open()
     ticking = asyncio.create_task(_tick(publisher))
@@ -34,5 +34,5 @@ async def open_publisher(jetstream: JetStream, timeout_s: float = PATIENCE_S) ->
 
 async def _tick(publisher: AckedPublisher) -> None:
     while True:
-        await asyncio.sleep(TICK_S)
+        await asyncio.sleep(EXPIRE_EVERY_S)
         publisher.expire()

@@ -1,10 +1,10 @@
-"""A stream read forwards, in batches, by an ephemeral consumer without acknowledgements: 50 000 messages a second and more.
+"""Read a stream forwards in batches, by an ephemeral consumer without acks: 50 000 messages a second and more.
 
-    async with reading(jetstream, stream, start) as reader:       reader.total: how many stand there now
+    async with open_reader(jetstream, stream, start) as reader:       # reader.total: how many messages there are
         while found := await reader.read(500): …
 
-Sequence and time are taken from the delivery's own subject, never from a header: a sender writes headers.
-Nothing is settled and nothing is remembered by the server; who stops reading is forgotten after five minutes.
+Sequence and time come from the ack subject, not from headers, which senders write. The server removes the consumer five minutes after
+the last read.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.frame_parser import Headers
 from router.delivery.pull import SPREAD_BYTES
 
-PATIENCE_S = 5.0
-FORGOTTEN_AFTER_NS = 300 * 1_000_000_000
-MOST_BYTES = 8 * 1024 * 1024  # of one batch, whatever it counts: far below what a server holds for a client before it cuts it off
-ENDED = ("", "404", "408")  # all came, there are no more, no more came in time
+READ_TIMEOUT_S = 5.0
+INACTIVE_THRESHOLD_NS = 300 * 1_000_000_000
+MAX_BATCH_BYTES = 8 * 1024 * 1024  # far below the server's `max_pending`, at which it closes the connection
+ENDED = ("", "404", "408")  # all came; there are no more; no more came in time
 
 
 class StreamReader:
-    """One way through a stream. `heads_only`: without payloads; `subject`: only that one."""
+    """`headers_only`: without payloads; `subject`: only messages on it."""
 
     def __init__(
         self, jetstream: JetStream, stream: str, start: int = 1, *, subject: str | None = None, headers_only: bool = False
@@ -46,18 +46,18 @@ class StreamReader:
             "opt_start_seq": max(start, 1),
             "headers_only": headers_only,
             "mem_storage": True,
-            "inactive_threshold": FORGOTTEN_AFTER_NS,
+            "inactive_threshold": INACTIVE_THRESHOLD_NS,
         }
         if subject is not None:
             self._config["filter_subject"] = subject
         self._inbox = connection.new_inbox() + "."
-        self._asked = 0  # requests so far: frames of an earlier one are not of this one
+        self._asked = 0  # requests so far; it tells frames of an earlier request apart
         self._missing = 0
         self._found: list[StoredMessage] = []
         self._ended = asyncio.Event()
         self._status = ""
         self._sid = 0
-        self.total = 0  # messages that stood there when it was opened
+        self.total = 0  # messages in the stream when it was opened
 
     async def open(self) -> None:
         """Raises BrokerRefused when the stream cannot be read."""
@@ -68,21 +68,21 @@ class StreamReader:
         self.total = int(answer["num_pending"])
 
     async def read(self, most: int, wait_s: float = 0.0) -> list[StoredMessage]:
-        """At most `most` messages in their order; none when there are no more, or none came within `wait_s`."""
+        """At most `most` messages, in order; empty when there are no more, or none came within `wait_s`."""
         self._found, self._missing, self._status = [], most, ""
         self._ended.clear()
         self._asked += 1
-        # The random part: a batch whose bytes are used up to the very last one would end without a word.
-        wanted: Json = {"batch": most, "max_bytes": max(MOST_BYTES, 2 * self._connection.max_payload) + randbelow(SPREAD_BYTES)}
+        # The limit has a random part as in `pull`: if messages use it up to the last byte, the server reports no end.
+        wanted: Json = {"batch": most, "max_bytes": max(MAX_BATCH_BYTES, 2 * self._connection.max_payload) + randbelow(SPREAD_BYTES)}
         wanted |= {"expires": int(wait_s * 1e9)} if wait_s else {"no_wait": True}
         subject = f"{self._jetstream.prefix}.CONSUMER.MSG.NEXT.{self._stream}.{self._name}"
         self._connection.publish_nowait(subject, orjson.dumps(wanted), f"{self._inbox}{self._asked}")
         try:
-            async with asyncio.timeout(wait_s + PATIENCE_S):
+            async with asyncio.timeout(wait_s + READ_TIMEOUT_S):
                 await self._ended.wait()
         except TimeoutError as exc:
             raise self._connection.denials.find(subject) or BrokerUnavailable(f"stream {self._stream} cannot be read: no answer") from exc
-        if self._status not in ENDED and not self._found:  # with some found, it was the bytes that were enough
+        if self._status not in ENDED and not self._found:  # with messages, the status is that of the limit in bytes
             raise BrokerUnavailable(f"stream {self._stream} cannot be read: status {self._status}")
         return self._found
 

@@ -1,4 +1,4 @@
-"""A subscription: what one durable consumer handles, and how. Delivery gets everything about the messages from it."""
+"""A subscription: a durable consumer, its handler and its options. It tells delivery everything about the messages."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from typing import Protocol
 from msgspec import Struct
 
 from router.core.message import Effect, Message, Reply
-from router.core.outcome import Fault, Handler, Outcome, Receipt
+from router.core.outcome import Fault, Handler, Outcome, PublishAck
 
 ACK = b"+ACK"
 IN_PROGRESS = b"+WPI"
 
-# What became of a message whose effects a stream refused for want of room.
-WAITING = "waiting"  # in hand, until there is room
-SENT_BACK = "sent_back"  # it comes again later, and spends no attempt
-DECLINED = "declined"  # its requester was told `overloaded`
-DEAD_LETTER_REFUSED = "letter_given_up"  # its requester was told of the failure; no dead letter is stored
+# What became of a message whose effects a full stream refused.
+WAITING = "waiting"  # in flight, until there is room
+SENT_BACK = "sent_back"  # NAKed; it spends no attempt
+DECLINED = "declined"  # its requester was answered `overloaded`
+DEAD_LETTER_OMITTED = "dead_letter_omitted"  # its requester was answered with the failure; no dead letter is stored
 
 
 class ConsumerOptions(Struct, frozen=True, kw_only=True):
-    """How a durable is driven. Durations are seconds."""
+    """How the durable is consumed. Durations are seconds."""
 
     max_attempts: int = 3
     backoff: tuple[float, ...] = (1.0, 2.0, 4.0)
     ack_wait: float = 30.0  # the server's; in-progress signals go out at a quarter of it
-    prefetch: int = 512  # messages asked for and not yet started, at most
-    prefetch_bytes: int = 8 * 1024 * 1024  # asked for and not yet come, about: a single message may be larger
-    max_delayed: int = 5000  # messages sent away for a while, at most: they count against the server's max_ack_pending
-    slots: int = 64  # handlers that wait (awaitables) at once
-    slots_beside_prefetch: bool = False  # True: what is in a slot leaves its place in the prefetch to the next message
+    prefetch: int = 512  # messages pulled and not yet settled, at most
+    prefetch_bytes: int = 8 * 1024 * 1024  # asked for and not yet delivered, about: a single message may be larger
+    max_delayed: int = 5000  # NAKed messages that are to come again, at most: they count against the server's max_ack_pending
+    slots: int = 64  # waiting handlers (awaitables) at once
+    slots_beside_prefetch: bool = False  # True: messages in a slot do not count against the prefetch
     handler_timeout: float = 300.0  # a handler that hangs is cancelled and its attempt is spent
     pull_expires: float = 30.0
-    heartbeat: float = 5.0  # at most half of pull_expires; two missed = ask again, four = reconnect
-    evidence_timeout: float = 5.0
-    store_retry: float = 1.0  # what could not be stored is tried again this often
-    max_waiting: int = 0  # messages in hand that may wait for a stream without room; 0 = the subscription pauses instead
-    full_retry: float = 10.0  # when more would wait, they come again after this, or their requesters are told to
+    heartbeat: float = 5.0  # at most half of pull_expires; two missed: ask the server; four: reconnect
+    publish_timeout: float = 5.0
+    store_retry: float = 1.0  # effects that could not be stored are published again this often
+    max_waiting: int = 0  # messages that may wait for room in a full stream; 0 = the subscription pauses instead
+    full_retry: float = 10.0  # further messages are redelivered after this, or their requesters are told to ask again after it
 
 
 class Observer(Protocol):
     """Counts and logs what a consumer does. Called on the loop, `on_stored` and `on_settled` once a message: quick, and it never raises."""
 
-    def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
-        """Its effects have their PubAcks; the message is not acked yet."""
+    def on_stored(self, message: Message, publish_acks: Sequence[PublishAck]) -> None:
+        """Its effects have their publish acks; the message is not acked yet."""
 
     def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         """After the ack. A final Retry was the last attempt, and its dead letter is stored."""
@@ -53,25 +53,23 @@ class Observer(Protocol):
         """The server redelivered a message that this process did not NAK: its ack wait expired, or another process died."""
 
     def on_dead_letter_refused(self, message: Message, cause: str) -> None:
-        """A dead letter could not be stored: the subscription pauses, or, where only its stream is full, this message waits."""
+        """A dead letter could not be stored: the subscription pauses, or, if only that stream is full, this message waits."""
 
     def on_flow(self, cause: str | None) -> None:
         """The subscription paused for a cause, or (None) resumed."""
 
     def on_storage(self, cause: str | None) -> None:
-        """Messages began to wait for a stream without room, for a cause, or (None) none waits any more. The others go on."""
+        """Messages wait for room in a full stream, for a cause, or (None) no longer. The others go on."""
 
     def on_storage_refused(self, message: Message, subject: str, what: str) -> None:
-        """A stream without room refused an effect on `subject`; `what` became of its message (`WAITING`, `SENT_BACK`, …)."""
+        """A full stream refused an effect on `subject`; `what` became of its message: `WAITING`, `SENT_BACK` …"""
 
     def on_handler_error(self, message: Message, exc: BaseException) -> None:
-        """A handler raised an error that is none of ours."""
+        """A handler raised an error that is not a RouterError."""
 
 
 class NullObserver:
-    """An observer that does nothing."""
-
-    def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None: ...
+    def on_stored(self, message: Message, publish_acks: Sequence[PublishAck]) -> None: ...
 
     def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None: ...
 
@@ -92,7 +90,7 @@ SILENT: Observer = NullObserver()
 
 
 class StoredCopies(Protocol):
-    """Which stored copies need nothing but their ack (`live.AnsweredRequests`)."""
+    """Which stored copies need only an ack (`AnsweredRequests`)."""
 
     @property
     def counts(self) -> Sized: ...
@@ -105,11 +103,10 @@ def tenant_in_header(message: Message) -> str:
 
 
 class Subscription(Struct, frozen=True, kw_only=True):
-    """One durable and what its messages mean.
+    """One durable and how its messages are handled.
 
-    `dead_letter_ack` is sent once the dead letter is stored: +ACK (BeamLine) or +TERM (SR, MeshForge).
-
-    `subject`: what its messages are said to have come on, where the stream holds them under another (a partition's).
+    `dead_letter_ack` is sent once the dead letter is stored: +ACK (BeamLine) or +TERM (SR, MeshForge). `subject` replaces the
+    messages' own subject, where the stream holds them under a partition's.
     """
 
     stream: str
@@ -117,13 +114,13 @@ class Subscription(Struct, frozen=True, kw_only=True):
     options: ConsumerOptions
     handle: Handler
     dead_letter: Callable[[Message, str, Fault], Effect | None]  # None: dead letters are switched off
-    failure_reply: Callable[[Message, Fault], Reply | None]  # what a requester gets when we give up
+    failure_reply: Callable[[Message, Fault], Reply | None]  # the requester's answer when the message is given up
     subject: str | None = None
     dead_letter_ack: bytes = ACK
     is_allowed: Callable[[str], bool] | None = None  # the subject allow list; None = every subject
     observer: Observer = SILENT
     live_marks: StoredCopies | None = None  # None: requests are never answered from their live copy
-    tenant_of: Callable[[Message], str] = tenant_in_header  # whose share it takes of what is scarce
-    overloaded: Callable[[Message, float], Reply] | None = None  # what a requester hears then, with seconds; None: there is no requester
-    receipts_kept: float = 0.0  # seconds in which an effect with an owner that is known to be stored is not published again; 0 = it is
+    tenant_of: Callable[[Message], str] = tenant_in_header  # whose share a waiting message takes
+    overloaded: Callable[[Message, float], Reply] | None = None  # the answer with the seconds to wait; None: there is no requester
+    publish_acks_kept: float = 0.0  # seconds for which `KnownEffects` keeps publish acks; 0 = effects are always published
     stream_of: Callable[[str], str | None] | None = None  # an effect's stream, by its subject, for batches; None = no batches

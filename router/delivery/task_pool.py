@@ -1,10 +1,10 @@
-"""Handlers that wait: one task for each slot, and a slot goes from one message straight to the next.
+"""Run waiting handlers in slots: each slot is a task, which goes from one message straight to the next.
 
-    put --> a slot has just come free --> it goes on with this message: no task, and no turn of the loop, is spent on it
-        \\-> none has --> a task, which lives until nothing waits when it is done
+    put --> a slot has just become free --> it awaits this handler next: no new task, and no turn of the event loop
+        \\-> else --> a new task, which ends when no handler waits for a slot
 
-A task for each message would cost as much as reading it. Timeouts are looked at by the subscription's timer, for the same reason.
-A slot whose handler has left a context variable set ends with it: the next message is to see none of it.
+A task for each message would cost as much as reading the message. For the same reason the subscription's timer checks timeouts.
+A slot ends if its handler has changed a context variable, so that the next message does not see it.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class PooledCall:
             self._waiter.set_result(None)
 
     async def wait_until_over(self) -> None:
-        """Wait until it is over, whatever came of it."""
+
         if not self.is_over:
             self._waiter = self._waiter or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._waiter)
 
 
 class TaskPool:
-    """Of one subscription. `on_outcome` gets each message's outcome; `outcome_of_error` turns what a handler raised into one."""
+    """For one subscription. `on_outcome` gets each message's outcome; `outcome_of_error` translates an error of a handler."""
 
     def __init__(
         self,

@@ -1,8 +1,7 @@
-"""TLS is insisted on where it was asked for, and a login that travels without it is warned of.
+"""Require TLS where the settings ask for it, and find logins that would be sent without it.
 
-A server says by itself, in its first line (INFO), whether it wants TLS, and nats-py believes it: a program that answers in the server's
-place would be sent the login in the clear. Here the client decides: an address with `tls://`, or a file for TLS, and no byte is
-sent to a server that offers none.
+A server says in its first line (INFO) whether it requires TLS, and nats-py trusts that: a program in the server's place could get the
+login in the clear. Here the client decides: with an address `tls://`, or a file for TLS, it sends nothing to a server without TLS.
 
     tls:// or files for TLS ── the server requires TLS ──> handshake
                             ├─ it offers TLS ────────────> handshake, as if it required it
@@ -29,7 +28,7 @@ class TlsNotOffered(nats.errors.Error):
 
 
 def is_wanted(schemes: Iterable[str], options: Mapping[str, Any]) -> bool:
-    """One encrypted address speaks for all of a cluster: each member is sent the same login."""
+    """One encrypted address counts for all of a cluster, because each member gets the same login."""
     return bool(options.get("tls")) or any(scheme in ENCRYPTED for scheme in schemes)
 
 
@@ -43,7 +42,7 @@ def require(info: dict[str, Any], scheme: str) -> None:
 
 
 def find_unprotected(servers: Iterable[str], options: Mapping[str, Any]) -> list[str]:
-    """The addresses beyond this host that would be sent a login in the clear, as they were given."""
+    """The addresses of other hosts to which a login would be sent in the clear."""
     addresses = list(servers)
     if is_wanted(map(_scheme, addresses), options):
         return []

@@ -1,7 +1,7 @@
-"""Streams, consumers and buckets as declared; what a server has of them; what is missing or has drifted.
+"""Declared streams, consumers and buckets, compared with those on a server.
 
-Only what is declared is compared, so a server's own defaults are never drift. Nothing is changed silently:
-`create` makes what is missing, `apply` (a command) also brings back what has drifted, `check` only looks.
+Only declared fields are compared, so a server's defaults are never drift. `compare` changes nothing, `create` makes what is missing,
+`apply` (a command) also changes what has drifted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from router.core.errors import BrokerRefused
+from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream, Json
 
 NANOS = 1_000_000_000
@@ -57,7 +58,7 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
 
 
 class MirrorSpec(StreamSpec, frozen=True, kw_only=True):
-    """A copy, in this account, of a stream of another account. It takes no message of its own, and when it is full the oldest go.
+    """A copy, in this account, of a stream of another account. Clients cannot publish to it; when it is full, it drops the oldest.
 
     `api` and `deliver`: where this account imports the other's API and what it delivers (deploy/nats/accounts.conf).
     """
@@ -74,7 +75,7 @@ class MirrorSpec(StreamSpec, frozen=True, kw_only=True):
 
 
 class ConsumerSpec(Struct, frozen=True, kw_only=True):
-    """One durable pull consumer. `max_deliver` -1: we count starts, the server does not count (docs/contracts.md#attempts)."""
+    """One durable pull consumer. `max_deliver` -1: the router counts attempts, the server sets no limit (docs/contracts.md#attempts)."""
 
     stream: str
     durable: str
@@ -110,7 +111,7 @@ def bucket(name: str, *, ttl: float = 0.0, history: int = 1, replicas: int = 1, 
     """A key-value bucket is a stream of a known shape."""
     return StreamSpec(
         name=f"KV_{name}",
-        subjects=(f"$KV.{name}.>",),
+        subjects=(bucket_prefix(name) + ">",),
         max_age=ttl,
         max_bytes=max_bytes,
         discard="new",
@@ -121,14 +122,14 @@ def bucket(name: str, *, ttl: float = 0.0, history: int = 1, replicas: int = 1, 
 
 
 class Topology(Struct, frozen=True):
-    """All that is declared."""
+    """All declared streams and consumers."""
 
     streams: tuple[StreamSpec, ...]
     consumers: tuple[ConsumerSpec, ...] = ()
 
 
 class Difference(Struct, frozen=True):
-    """One thing that is not as declared. `fields`: name -> (declared, on the server)."""
+    """A stream or consumer that is not as declared. `fields`: name -> (declared, on the server)."""
 
     kind: str  # stream | consumer
     name: str
@@ -143,7 +144,7 @@ class Difference(Struct, frozen=True):
 
 
 async def compare(jetstream: JetStream, topology: Topology) -> list[Difference]:
-    """What the server has against what is declared; raises BrokerUnavailable."""
+    """Compare the server with the declaration; raises BrokerUnavailable."""
     found: list[Difference] = []
     for stream in topology.streams:
         info = await jetstream.stream(stream.name)
@@ -171,7 +172,7 @@ async def apply(jetstream: JetStream, topology: Topology) -> list[Difference]:
 
 
 async def identity(jetstream: JetStream, stream: str, durable: str) -> str | None:
-    """When the durable was created: another time, another consumer. None: it is not there."""
+    """The durable's time of creation, which differs after it is re-created. None: it is missing."""
     info = await jetstream.consumer(stream, durable)
     return None if info is None else str(info["created"])
 
@@ -184,9 +185,9 @@ async def _make(jetstream: JetStream, topology: Topology, difference: Difference
         consumer = next(one for one in topology.consumers if f"{one.stream}/{one.durable}" == difference.name)
         config = consumer.to_json()
         if verb == "UPDATE" and (info := await jetstream.consumer(consumer.stream, consumer.durable)) is not None:
-            # What is not declared stays: what an operator set, and a worker's note of where it starts.
+            # Undeclared fields stay: an operator's settings, and a worker's start point in the metadata.
             config = {**info["config"], **config, "metadata": {**info["config"].get("metadata", {}), **consumer.metadata}}
-        # The action is said: plain creation would overwrite an existing durable in silence.
+        # Without an action, CREATE would overwrite an existing durable.
         body = {"stream_name": consumer.stream, "config": config, "action": verb.lower()}
         await jetstream.ask(f"CONSUMER.CREATE.{consumer.stream}.{consumer.durable}", body)
 
@@ -194,7 +195,7 @@ async def _make(jetstream: JetStream, topology: Topology, difference: Difference
 async def _stream(jetstream: JetStream, spec: StreamSpec, verb: str) -> None:
     body = spec.to_json()
     if verb == "UPDATE" and (info := await jetstream.stream(spec.name)) is not None:
-        body = {**info["config"], **body}  # what is not declared stays as the operator made it
+        body = {**info["config"], **body}  # undeclared fields stay
     try:
         await jetstream.ask(f"STREAM.{verb}.{spec.name}", body)
     except BrokerRefused as exc:

@@ -1,7 +1,7 @@
 """What SDS-047 speaks of, field by field: its two entities, its three value objects, and the answer of its two queries.
 
     OutboxEvent   committed with the service's own data, published afterwards
-    InboxMessage  the receipt by which a message is handled once
+    InboxMessage  the inbox row by which a message is handled once
     EventSubject  {context}.event.{name}.v{n}
 
 `policies` holds the rules about them, `migrations/` the tables. Modules may build on these entities; none may add a field.

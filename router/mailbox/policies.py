@@ -15,7 +15,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from router.core.errors import Poison, RouterError, Transient
-from router.mailbox.entities import EventSubject, InboxMessage, OutboxEvent
+from router.mailbox.entities import EventSubject, OutboxEvent
 
 
 class MailboxPolicy(Struct, frozen=True):
@@ -64,7 +64,7 @@ class FutureEvent(PolicyViolated, Transient):
     """The event's time has not come: the same event may be added later."""
 
 
-MOST_OF_A_NAME = 512
+MAX_NAME_LENGTH = 512
 
 
 def check_outbox(event: OutboxEvent, context: str = "context") -> EventSubject:
@@ -72,7 +72,7 @@ def check_outbox(event: OutboxEvent, context: str = "context") -> EventSubject:
     if not (event.id and event.event_type and event.aggregate_type and event.aggregate_id):
         raise InvalidEntity(VALID_OUTBOX, "id, event_type, aggregate_type and aggregate_id must be there")
     if not (_is_name(event.aggregate_type) and _is_name(event.aggregate_id)):
-        raise InvalidEntity(VALID_OUTBOX, f"aggregate_type and aggregate_id must have at most {MOST_OF_A_NAME} characters, none U+0000")
+        raise InvalidEntity(VALID_OUTBOX, f"aggregate_type and aggregate_id must have at most {MAX_NAME_LENGTH} characters, none U+0000")
     try:
         return EventSubject.from_parts(context, event.event_type, event.event_version)
     except ValueError as exc:
@@ -81,11 +81,4 @@ def check_outbox(event: OutboxEvent, context: str = "context") -> EventSubject:
 
 def _is_name(text: str) -> bool:
     """Whether a column of PostgreSQL can hold the text: half a surrogate pair is no UTF-8."""
-    return len(text) <= MOST_OF_A_NAME and "\x00" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
-
-
-def check_inbox(message: InboxMessage) -> None:
-    """Raises PolicyViolated INVALID_TIMESTAMP."""
-    received_at, processed_at = message.received_at, message.processed_at
-    if received_at is not None and processed_at is not None and processed_at < received_at:
-        raise InvalidEntity(ORDERED_TIMES, f"message {message.message_id} was processed before it was received")
+    return len(text) <= MAX_NAME_LENGTH and "\x00" not in text and not any("\ud800" <= one <= "\udfff" for one in text)

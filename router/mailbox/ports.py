@@ -19,7 +19,7 @@ from typing import Protocol
 from uuid import UUID
 
 from router.core.message import Message
-from router.core.outcome import Receipt
+from router.core.outcome import PublishAck
 from router.mailbox.entities import InboxMessage, Json, OutboxEvent
 from router.mailbox.inbox.handling import HandlerResult
 
@@ -50,7 +50,7 @@ class InboxRepository(Protocol):
 class JetStreamPublisher(Protocol):
     """PORT-047-003. Returns when the message is stored; raises BrokerUnavailable or BrokerRefused."""
 
-    async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> Receipt: ...
+    async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> PublishAck: ...
 
 
 class JetStreamConsumer(Protocol):

@@ -5,6 +5,7 @@
     migrations/0003_inbox.sql    the durable that an inbox belongs to
     migrations/0004_backlog.sql  the function that counts unpublished events
     migrations/0005_long_names.sql  waiting rows may have names of any length
+    migrations/0006_publish_acks.sql  the new name of the table of publish acks
 
 `migrate` runs in one transaction under one lock, so two that run at once take turns. `check` only reads. A role that owns nothing but its
 schema is enough.
@@ -23,8 +24,6 @@ from router.mailbox.postgres import Database, Session
 from router.mailbox.specified import require_specified
 
 LOCK = 0x5D5047  # of migrations, in this database
-LEDGER = """
-    CREATE TABLE IF NOT EXISTS mailbox_migrations (version INT PRIMARY KEY, name TEXT NOT NULL, applied_at TIMESTAMPTZ DEFAULT NOW())"""
 
 
 class Migration(Struct, frozen=True):

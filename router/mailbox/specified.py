@@ -39,7 +39,7 @@ TABLES: Final = {
     },
 }
 
-COLUMNS: Final = """
+SELECT_COLUMNS: Final = """
     SELECT attname::text, format_type(atttypid, atttypmod) || CASE WHEN attnotnull THEN ' NOT NULL' ELSE '' END
     FROM pg_attribute WHERE attrelid = to_regclass(quote_ident(current_schema()) || '.' || %s) AND attnum > 0 AND NOT attisdropped"""
 
@@ -47,7 +47,7 @@ COLUMNS: Final = """
 async def require_specified(session: Session) -> None:
     """Raises Misconfigured if a table of one of these names exists with other columns."""
     for table, specified in TABLES.items():
-        found = dict(await session.fetch(COLUMNS, (table,), make=_column))
+        found = dict(await session.fetch(SELECT_COLUMNS, (table,), make=_column))
         if found and found != specified:
             differing = sorted(name for name in found.keys() | specified.keys() if found.get(name) != specified.get(name))
             raise Misconfigured("mailbox.db_schema", f"the table {table} is there, and not as specified: {', '.join(differing[:5])}")

@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -135,13 +136,34 @@ class EmbeddedServer:
         deadline = asyncio.get_running_loop().time() + timeout_s
         while asyncio.get_running_loop().time() < deadline:
             if self._process.returncode is not None:
-                place = f"port {self._port or 'any'} or its store {self._store}"
-                raise BrokerUnavailable(f"nats-server ended with status {self._process.returncode}: is {place} in use?")
+                raise BrokerUnavailable(self._explain_end(self._process.returncode))
             if (port := _port_in(scratch)) is not None:
                 return port
             await asyncio.sleep(0.005)
         await self.kill()
         raise BrokerUnavailable(f"nats-server did not listen within {timeout_s:.0f} s")
+
+    def _explain_end(self, status: int) -> str:
+        """Why the server did not start, and what to do. Its own log is not kept, because it would grow without a limit."""
+        if self._port and not _is_free(self._host, self._port):
+            return (
+                f"port {self._port} is in use: stop the program that listens there, choose another port (--nats-port 0 takes any), or, if "
+                f"it is a NATS server, use that one: --nats-url {self.url} instead of --embedded"
+            )
+        return (
+            f"nats-server ended with status {status} before it listened: `{server_binary()} -js -sd {self._store}` shows why; "
+            "--store names another directory"
+        )
+
+
+def _is_free(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
 
 
 def _port_in(scratch: Path) -> int | None:

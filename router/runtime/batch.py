@@ -27,7 +27,7 @@ from router.runtime.batch_item import BatchItem, is_replay, read_item, row_of, s
 from router.runtime.database import StoreFailed
 from router.runtime.envelope import stored_envelope
 from router.runtime.outbound import OutputRules, build_outgoing_row, effect_of
-from router.runtime.receipts import Receipts
+from router.runtime.publish_acks import PublishAckBuffer
 from router.runtime.rows import KnownEvent, OutgoingRow, ResumableEvent
 from router.runtime.schema import DEAD, RECEIVED
 from router.runtime.state import StateTransaction
@@ -35,9 +35,9 @@ from router.runtime.store import Store
 
 log = logs.logger(__name__)
 
-FAILED = Fault("internal", "the agent failed")
-SPENT = Fault("internal", "begun as often as allowed, and never applied: the process died on it")
-GIVEN_UP = Fault("internal", "it was given up before")
+AGENT_FAILED = Fault("internal", "the agent failed")
+ATTEMPTS_SPENT = Fault("internal", "begun as often as allowed, and never applied: the process died on it")
+DEAD_BEFORE = Fault("internal", "it was given up before")
 
 
 class BatchProcessor:
@@ -50,7 +50,7 @@ class BatchProcessor:
         self,
         adapter: AgentAdapter,
         store: Store,
-        receipts: Receipts,
+        publish_acks: PublishAckBuffer,
         *,
         limit: int,
         rules: OutputRules,
@@ -60,7 +60,7 @@ class BatchProcessor:
         self._adapter = adapter
         self._agent = adapter.name
         self._store = store
-        self._receipts = receipts
+        self._publish_acks = publish_acks
         self._limit = limit
         self._rules = rules
         self._mark_dead = mark_dead
@@ -73,7 +73,7 @@ class BatchProcessor:
         crashpoint("agent_received")
         for unique in split_by_key([item for item in items if isinstance(item, BatchItem)]):
             self._process(unique)
-        return [item if isinstance(item, Dead) else item.outcome or Retry(FAILED) for item in items]
+        return [item if isinstance(item, Dead) else item.outcome or Retry(AGENT_FAILED) for item in items]
 
     def resume(self, row: ResumableEvent) -> bool:
         """Make one more attempt at an event received before; return whether it is applied now. It must be the store's only work."""
@@ -107,13 +107,13 @@ class BatchProcessor:
                 if row.status == RECEIVED and row.attempts < self._limit:
                     again.append(item)
                 elif row.status == RECEIVED:
-                    item.outcome = Dead(SPENT, MAXDELIVER_EXHAUSTED, commit=self._mark_dead(row.place))
+                    item.outcome = Dead(ATTEMPTS_SPENT, MAXDELIVER_EXHAUSTED, commit=self._mark_dead(row.place))
                 elif row.status == DEAD and is_replay(item.message):
                     item.attempt = 1
                     reset.append(item)
                 elif row.status == DEAD:
-                    item.outcome = Dead(GIVEN_UP, PROCESSING_ERROR)
-        marks = self._receipts.take()
+                    item.outcome = Dead(DEAD_BEFORE, PROCESSING_ERROR)
+        marks = self._publish_acks.take()
         if new or again or reset or marks:
             with self._store.transaction():
                 self._store.receive([row_of(item) for item in new])
@@ -189,9 +189,9 @@ class BatchProcessor:
         log.warning(events.HANDLER_FAILED, agent=self._agent, attempt=item.attempt, error=type(exc).__name__, exc_info=exc)
         deliveries = item.message.deliveries if item.message is not None else 0
         if max(item.attempt, deliveries) < self._limit:
-            return Retry(FAILED)
-        return Dead(FAILED, MAXDELIVER_EXHAUSTED, commit=self._mark_dead(item.place))
+            return Retry(AGENT_FAILED)
+        return Dead(AGENT_FAILED, MAXDELIVER_EXHAUSTED, commit=self._mark_dead(item.place))
 
     def _finish(self, item: BatchItem, messages: Sequence[OutgoingRow]) -> None:
-        self._receipts.expect(messages)
+        self._publish_acks.expect(messages)
         item.outcome = Done(tuple([effect_of(one) for one in messages]))

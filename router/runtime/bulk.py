@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
 
-HANDFUL = 64
+ROWS_PER_STATEMENT = 64
 Row = tuple[object, ...]
 
 
 def write_rows(db: sqlite3.Connection, statement: str, rows: Sequence[Row], *same: object) -> None:
     """`statement` holds `{rows}`, which becomes `(?, ?), (?, ?)`; `same`: the parameters in front of them, for all rows."""
-    for start in range(0, len(rows), HANDFUL):
-        handful = rows[start : start + HANDFUL]
+    for start in range(0, len(rows), ROWS_PER_STATEMENT):
+        handful = rows[start : start + ROWS_PER_STATEMENT]
         db.execute(_with_rows(statement, len(handful), len(handful[0])), (*same, *chain.from_iterable(handful)))
 
 

@@ -1,6 +1,6 @@
 """An agent's dead letters: the format of all of them, on `meshforge.failed.{original_subject}` (docs/requirements.md#mf-8).
 
-A letter keeps any payload that an agent takes: a command is gone from its work queue once its letter stands.
+A dead letter keeps any payload that an agent takes: a command is gone from its work queue once its dead letter stands.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from router.core.message import Effect, Message
 from router.core.outcome import Fault
 from router.delivery.connection import Connection
 from router.runtime.envelope import read_envelope
-from router.runtime.topology import LETTERS
+from router.runtime.topology import DEAD_LETTER_SUBJECT
 
 
 def build_dead_letter_writer(
@@ -32,7 +32,7 @@ def build_dead_letter_writer(
             now_ms=now_ms(),
             max_bytes=connection.max_payload,
             payload_bytes=payload_bytes,
-            subject_pattern=LETTERS,
+            subject_pattern=DEAD_LETTER_SUBJECT,
             seen=_extract_ids(message, payload_bytes),
         )
 

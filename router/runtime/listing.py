@@ -13,7 +13,7 @@ from router.core.errors import Misconfigured
 from router.runtime import schema
 from router.runtime.database import open_read_only
 
-STATUSES = (schema.RECEIVED, schema.APPLIED, schema.DEAD)
+EVENT_STATUSES = (schema.RECEIVED, schema.APPLIED, schema.DEAD)
 _QUERY = (
     "SELECT place, stream, stream_seq, subject, idempotency_key, status, attempts, content,"
     " (SELECT count(stored_seq) FROM outgoing WHERE outgoing.place = events.place),"
@@ -53,7 +53,7 @@ class ListedEvent(Struct, frozen=True):
 
 def list_newest_events(path: Path, wanted: EventFilter, limit: int) -> list[ListedEvent]:
     """Raises Misconfigured, StoreFailed."""
-    if wanted.status not in (None, *STATUSES):
-        raise Misconfigured("status", f"should be one of {', '.join(STATUSES)}")
+    if wanted.status not in (None, *EVENT_STATUSES):
+        raise Misconfigured("status", f"should be one of {', '.join(EVENT_STATUSES)}")
     with open_read_only(path) as db:
         return [ListedEvent(*row) for row in db.execute(_QUERY, (wanted.status, wanted.key, limit))]

@@ -19,7 +19,7 @@ import orjson
 from router.core.errors import BrokerRefused, RouterError
 from router.core.ids import subject_matcher
 from router.core.message import Effect, Message
-from router.core.outcome import Commit, Dead, Done, Fault, Hold, Outcome, Receipt, Retry
+from router.core.outcome import Commit, Dead, Done, Fault, Hold, Outcome, PublishAck, Retry
 from router.delivery.advisories import advisory_subject, read_stranded
 from router.delivery.api import JetStream, StoredMessage, nanos
 from router.operations.observability import events, logs
@@ -73,9 +73,9 @@ class AgentMaxDeliverRecovery:
                 assert_never(outcome)
 
     def _remove_after(self, message: Message, commit: Commit | None) -> Commit:
-        async def run(receipts: Sequence[Receipt]) -> None:
+        async def run(publish_acks: Sequence[PublishAck]) -> None:
             if commit is not None:
-                await commit(receipts)
+                await commit(publish_acks)
             if self._is_work_queue:
                 with contextlib.suppress(BrokerRefused):  # it was settled meanwhile
                     await self._jetstream.ask(f"STREAM.MSG.DELETE.{self._subscription.stream}", {"seq": message.sequence, "no_erase": True})

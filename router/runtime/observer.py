@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from router.contracts.alert import WARNING, Alert
 from router.core.message import Message
-from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Receipt
+from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, PublishAck
 from router.delivery.subscription import NullObserver
 from router.operations.observability import events, logs
-from router.runtime.receipts import Receipts
+from router.runtime.publish_acks import PublishAckBuffer
 
 log = logs.logger(__name__)
 
@@ -48,14 +48,14 @@ class AgentAlerts(Struct, frozen=True):
 class AgentObserver(NullObserver):
     """The observer of an agent's consumer."""
 
-    def __init__(self, durable: str, receipts: Receipts, alerts: AgentAlerts) -> None:
+    def __init__(self, durable: str, publish_acks: PublishAckBuffer, alerts: AgentAlerts) -> None:
         self._durable = durable
-        self._receipts = receipts
+        self._publish_acks = publish_acks
         self._stats = alerts.stats
         self._alert = alerts.alert
 
-    def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
-        self._receipts.note(receipts)
+    def on_stored(self, message: Message, publish_acks: Sequence[PublishAck]) -> None:
+        self._publish_acks.note(publish_acks)
 
     def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         if type(outcome) is Done:

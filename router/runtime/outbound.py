@@ -23,7 +23,7 @@ from router.runtime.adapter import Outgoing
 from router.runtime.envelope import Envelope, derive_ids, traceparent_of
 from router.runtime.rows import OutgoingRow
 
-HEAD_BYTES = 512  # for id and traceparent: the server's limit includes headers
+HEADER_ROOM_BYTES = 512  # for id and traceparent: the server's limit includes headers
 
 
 class OutputRules:
@@ -32,7 +32,7 @@ class OutputRules:
     `check` raises Unsendable for a subject or a type that cannot be sent; it checks each of the few that an agent uses once.
     """
 
-    def __init__(self, is_bound: Callable[[str], bool], max_bytes: int = 1024 * 1024 - HEAD_BYTES) -> None:
+    def __init__(self, is_bound: Callable[[str], bool], max_bytes: int = 1024 * 1024 - HEADER_ROOM_BYTES) -> None:
         self.max_bytes = max_bytes
         self.check: Callable[[str, str], None] = lru_cache(maxsize=1024)(partial(_check, is_bound))
 

@@ -25,8 +25,8 @@ from router.runtime.rows import NewEvent, OutgoingRow
 from router.runtime.state import StateTransaction
 from router.runtime.store import Store
 
-PAGE = 500
-ANYWHERE = OutputRules(lambda _: True, 2**62)  # nothing is sent
+EVENTS_PER_COMMIT = 500
+ALL_SUBJECTS = OutputRules(lambda _: True, 2**62)  # nothing is sent
 _EVENTS = (
     "SELECT place, idempotency_key, stream, stream_seq, subject, content, turn, attempts FROM events WHERE agent = ?"
     " ORDER BY turn IS NULL, turn, place"
@@ -70,7 +70,7 @@ def replay(adapter: AgentAdapter, source: Path, into: Path, progress: Progress =
 
 def _replay(adapter: AgentAdapter, db: sqlite3.Connection, store: Store, count: int, progress: Progress) -> None:
     rows, done = db.execute(_EVENTS, (adapter.name,)), 0
-    while page := rows.fetchmany(PAGE):
+    while page := rows.fetchmany(EVENTS_PER_COMMIT):
         with store.transaction():
             store.receive([NewEvent(*row[:6]) for row in page])
             _apply(adapter, store, [row for row in page if row[6] is not None])
@@ -91,7 +91,7 @@ def _apply_one(adapter: AgentAdapter, state: StateTransaction, row: Row) -> list
         adapter.receive(envelope)
         answers = read_messages(adapter.apply(Context(adapter.name, key, state, attempts), envelope))
         messages = [
-            build_outgoing_row(adapter.name, envelope, one, place=place, number=number, rules=ANYWHERE)
+            build_outgoing_row(adapter.name, envelope, one, place=place, number=number, rules=ALL_SUBJECTS)
             for number, one in enumerate(answers)
         ]
     except Exception as exc:  # the author's code may raise anything

@@ -15,45 +15,47 @@ from router.delivery.storing import open_publisher
 from router.operations.observability import events, logs
 from router.runtime.batch import BatchProcessor
 from router.runtime.outbound import effect_of
-from router.runtime.receipts import Receipts
+from router.runtime.publish_acks import PublishAckBuffer
 from router.runtime.rows import OutgoingRow
 from router.runtime.store import Store
 from router.runtime.thread import StoreThread
 
 log = logs.logger(__name__)
 
-RETRY_S = 1.0
+PUBLISH_RETRY_S = 1.0
 
 
-async def resume(batch: BatchProcessor, store: Store, receipts: Receipts, *, thread: StoreThread, jetstream: JetStream, limit: int) -> None:
+async def resume(
+    batch: BatchProcessor, store: Store, publish_acks: PublishAckBuffer, *, thread: StoreThread, jetstream: JetStream, limit: int
+) -> None:
     """Raises StoreFailed."""
     rows = await thread.run(store.list_resumable, limit)
     applied = [await thread.run(batch.resume, row) for row in rows]
-    sent = await _send(store, receipts, thread, jetstream)
+    sent = await _send(store, publish_acks, thread, jetstream)
     if rows or sent:
         log.info(events.AGENT_RESUMED, received=len(rows), applied=sum(applied), sent=sent)
 
 
-async def _send(store: Store, receipts: Receipts, thread: StoreThread, jetstream: JetStream) -> int:
+async def _send(store: Store, publish_acks: PublishAckBuffer, thread: StoreThread, jetstream: JetStream) -> int:
     """Publish every message without a publish ack; return how many there were."""
     count, after = 0, (0, -1)
     async with open_publisher(jetstream) as acked_publisher:
         while page := await thread.run(store.list_unsent, *after):
-            await thread.run(receipts.expect, page)
-            await _insist(acked_publisher, receipts, page)
-            await thread.run(_write_down, store, receipts)
+            await thread.run(publish_acks.expect, page)
+            await _insist(acked_publisher, publish_acks, page)
+            await thread.run(_write_down, store, publish_acks)
             count, after = count + len(page), (page[-1].place, page[-1].number)
     return count
 
 
-async def _insist(acked_publisher: AckedPublisher, receipts: Receipts, page: Sequence[OutgoingRow]) -> None:
+async def _insist(acked_publisher: AckedPublisher, publish_acks: PublishAckBuffer, page: Sequence[OutgoingRow]) -> None:
     effects = [effect_of(one) for one in page]
     while isinstance(result := await acked_publisher.publish_and_wait(effects), NotPublished):
         log.error(events.PUBLISH_FAILED, subject=result.subject, cause=result.cause)
-        await asyncio.sleep(RETRY_S)
-    receipts.note(result)
+        await asyncio.sleep(PUBLISH_RETRY_S)
+    publish_acks.note(result)
 
 
-def _write_down(store: Store, receipts: Receipts) -> None:
+def _write_down(store: Store, publish_acks: PublishAckBuffer) -> None:
     with store.transaction():
-        store.mark(receipts.take())
+        store.mark(publish_acks.take())

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 APPLICATION_ID = 0x4D465354  # "MFST": another program's SQLite file is told from ours
 
-LAST = 2**62  # the greatest place or turn that another may follow: a store gets there by no number of events
+MAX_POSITION = 2**62  # the greatest place or turn that another may follow: a store gets there by no number of events
 
 RECEIVED = "received"
 APPLIED = "applied"

@@ -12,7 +12,7 @@ from functools import cache
 
 from router.runtime import schema
 
-MOST_TOLD = 5
+MAX_REPORTED = 5
 _OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT IN ('sqlite_stat1', 'sqlite_stat4')"  # ANALYZE makes those
 
 Object = tuple[str, str, str, str]  # type, name, table, its SQL with single spaces
@@ -23,7 +23,7 @@ def differences(connection: sqlite3.Connection, version: int) -> Sequence[str]:
     found, ours = _objects(connection), _expected_objects(schema.MIGRATIONS[:version])
     strange = [f"{kind} {_format_name(name)}" for kind, name, _, _ in sorted(found - ours)]
     missing = [f"no {kind} {name}" for kind, name, _, _ in sorted(ours - found) if f"{kind} {name}" not in strange]
-    return [*strange, *missing][:MOST_TOLD]
+    return [*strange, *missing][:MAX_REPORTED]
 
 
 def _format_name(name: str) -> str:

@@ -20,8 +20,8 @@ from router.core.errors import Poison
 from router.runtime.database import open_read_only
 from router.runtime.rows import Memory
 
-MOST_OF_A_NAME = 512  # characters
-MOST_OF_A_VALUE = 64 * 1024 * 1024  # bytes of JSON; SQLite refuses a gigabyte, and would end the agent with it
+MAX_STATE_NAME = 512  # characters
+MAX_STATE_VALUE_BYTES = 64 * 1024 * 1024  # bytes of JSON; SQLite refuses a gigabyte, and would end the agent with it
 
 
 class StateTooLarge(Poison):
@@ -49,8 +49,8 @@ class StateTransaction:
 
     def put(self, name: str, value: Any) -> None:
         data = write_value(value, orjson.OPT_SORT_KEYS)
-        if not 0 < len(name) <= MOST_OF_A_NAME or len(data) > MOST_OF_A_VALUE:
-            raise StateTooLarge(f"a state's name has 1 to {MOST_OF_A_NAME} characters, its value at most {MOST_OF_A_VALUE} bytes")
+        if not 0 < len(name) <= MAX_STATE_NAME or len(data) > MAX_STATE_VALUE_BYTES:
+            raise StateTooLarge(f"a state's name has 1 to {MAX_STATE_NAME} characters, its value at most {MAX_STATE_VALUE_BYTES} bytes")
         self._draft[name] = data
 
     def delete(self, name: str) -> None:

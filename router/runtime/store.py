@@ -16,10 +16,10 @@ from router.core.errors import Misconfigured
 from router.runtime.bulk import runs, write_rows
 from router.runtime.database import StoreFailed, StoreFile
 from router.runtime.rows import KnownEvent, Mark, Memory, NewEvent, OutgoingRow, ResumableEvent
-from router.runtime.schema import DEAD, LAST
+from router.runtime.schema import DEAD, MAX_POSITION
 
-PAGE = 500
-HOT, HOT_BYTES = 4096, 4096  # cached values of the state, and the largest size of one with its name
+UNSENT_PAGE = 500
+MAX_HOT_VALUES, MAX_HOT_BYTES = 4096, 4096  # cached values of the state, and the largest size of one with its name
 
 
 class Store:
@@ -52,7 +52,9 @@ class Store:
                 " CROSS JOIN events ON agent = ? AND idempotency_key = one.value",
                 (orjson.dumps(keys).decode(), self._agent),
             ).fetchall()
-        return {key: KnownEvent(place, status, attempts if type(attempts) is int else LAST) for key, place, status, attempts in rows}
+        return {
+            key: KnownEvent(place, status, attempts if type(attempts) is int else MAX_POSITION) for key, place, status, attempts in rows
+        }
 
     def contents_of(self, places: Sequence[int]) -> dict[int, bytes]:
         """What was persisted of these events."""
@@ -126,8 +128,8 @@ class Store:
         return value
 
     def _keep_hot(self, memory: Sequence[Memory]) -> None:
-        self._hot.update([(name, value) for name, value in memory if value is not None and len(name) + len(value) <= HOT_BYTES])
-        for name in list(islice(self._hot, max(0, len(self._hot) - HOT))):  # those read or written longest ago
+        self._hot.update([(name, value) for name, value in memory if value is not None and len(name) + len(value) <= MAX_HOT_BYTES])
+        for name in list(islice(self._hot, max(0, len(self._hot) - MAX_HOT_VALUES))):  # those read or written longest ago
             del self._hot[name]
 
     def _read(self, name: str) -> bytes | None:
@@ -182,13 +184,13 @@ class Store:
             rows = self._db.execute(
                 "SELECT place, number, id, subject, data, traceparent FROM outgoing"
                 " WHERE stored_seq IS NULL AND (place, number) > (?, ?) ORDER BY place, number LIMIT ?",
-                (place, number, PAGE),
+                (place, number, UNSENT_PAGE),
             ).fetchall()
         return [OutgoingRow(*row) for row in rows]
 
     def _greatest(self, name: str, query: str) -> int:
         """Raises Misconfigured where no event could follow: SQLite counts to 2^63 - 1."""
         greatest = self._db.execute(query).fetchone()[0] or 0
-        if not isinstance(greatest, int) or not 0 <= greatest <= LAST:
+        if not isinstance(greatest, int) or not 0 <= greatest <= MAX_POSITION:
             raise Misconfigured("store", f"the greatest {name} of {self.database.path} is none that an agent gives: restore a copy")
         return greatest

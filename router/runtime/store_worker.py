@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from router.core.message import Message
-from router.core.outcome import Commit, Outcome, Receipt
+from router.core.outcome import Commit, Outcome, PublishAck
 from router.delivery.api import JetStream
 from router.runtime.adapter import AgentAdapter
 from router.runtime.batch import BatchProcessor
 from router.runtime.database import StoreFile
-from router.runtime.outbound import HEAD_BYTES, OutputRules
-from router.runtime.receipts import Receipts
+from router.runtime.outbound import HEADER_ROOM_BYTES, OutputRules
+from router.runtime.publish_acks import PublishAckBuffer
 from router.runtime.resume import resume
 from router.runtime.store import Store
 from router.runtime.thread import StoreThread
@@ -24,15 +24,15 @@ class StoreWorker:
     def __init__(
         self, adapter: AgentAdapter, database: StoreFile, thread: StoreThread, topology: AgentTopology, *, max_payload: int
     ) -> None:
-        self.receipts = Receipts()
+        self.publish_acks = PublishAckBuffer()
         self._thread = thread
         self._limit = topology.max_deliver
         self._store = Store(database, adapter.name)
-        rules = OutputRules(topology.is_bound, max_payload - HEAD_BYTES)
+        rules = OutputRules(topology.is_bound, max_payload - HEADER_ROOM_BYTES)
         self._batch = BatchProcessor(
             adapter,
             self._store,
-            self.receipts,
+            self.publish_acks,
             limit=self._limit,
             rules=rules,
             mark_dead=self._build_mark_dead,
@@ -48,14 +48,14 @@ class StoreWorker:
         return await self._thread.run(self._batch.handle, messages)
 
     async def resume(self, jetstream: JetStream) -> None:
-        await resume(self._batch, self._store, self.receipts, thread=self._thread, jetstream=jetstream, limit=self._limit)
+        await resume(self._batch, self._store, self.publish_acks, thread=self._thread, jetstream=jetstream, limit=self._limit)
 
     async def flush(self) -> None:
         """Write the publish acks that no batch has written."""
         await self._thread.run(self._write_marks)
 
     def _build_mark_dead(self, place: int) -> Commit:
-        async def run(_: Sequence[Receipt]) -> None:
+        async def run(_: Sequence[PublishAck]) -> None:
             await self._thread.run(self._mark_dead, place)
 
         return run
@@ -63,7 +63,7 @@ class StoreWorker:
     # -- in the store's thread -----------------------------------------------------------------------------------
 
     def _write_marks(self) -> None:
-        if marks := self.receipts.take():
+        if marks := self.publish_acks.take():
             with self._store.transaction():
                 self._store.mark(marks)
 

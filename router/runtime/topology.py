@@ -17,12 +17,12 @@ from msgspec import Struct
 from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.core import ids
 from router.core.errors import Misconfigured
-from router.delivery.advisories import STREAM as ADVISORIES
+from router.delivery.advisories import ADVISORY_STREAM as ADVISORIES
 from router.delivery.advisories import advisories_stream, advisory_subject
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
 from router.runtime.adapter import AgentAdapter, filters_of
 
-LETTERS = "meshforge.failed.{original_subject}"
+DEAD_LETTER_SUBJECT = "meshforge.failed.{original_subject}"
 _DAY = 86_400.0
 
 

@@ -1,8 +1,8 @@
-"""An agent's supervision tree: its batches, its receipts, a consumer for each stream with its recovery beside it.
+"""An agent's supervision tree: its batches, its publish acks, a consumer for each stream with its recovery beside it.
 
     {agent}   one_for_one, no restarts: a failure of the store ends the agent
-    ├── batches     many messages, two commits
-    ├── receipts    where outgoing messages are stored
+    ├── batches   handles many messages by two commits
+    ├── publish_acks   writes down where outgoing messages are stored
     └── consumers   one_for_one
         ├── MESHFORGE_COMMANDS             the agent's durable
         ├── MESHFORGE_COMMANDS.stranded    advisories: messages that the server gave up
@@ -70,8 +70,9 @@ class AgentTree:
             tuple(child for subscription in subscriptions for child in self._children_of(subscription)),
             intensity=Intensity(5, 30),
         )
-        receipts = Child("receipts", lambda: self._work.receipts.run(self._work.flush))
-        return Supervisor(self._agent, (*beside, Child("batches", self._batches.run), receipts, consumers), intensity=Intensity(restarts=0))
+        batches = Child("batches", self._batches.run)
+        publish_acks = Child("publish_acks", lambda: self._work.publish_acks.run(self._work.flush))
+        return Supervisor(self._agent, (*beside, batches, publish_acks, consumers), intensity=Intensity(restarts=0))
 
     def _children_of(self, subscription: AgentSubscription) -> Iterator[Child]:
         is_queue = self._topology.is_work_queue(subscription.stream)
@@ -104,7 +105,7 @@ class AgentTree:
             dead_letter=self._letter,
             failure_reply=lambda *_: None,
             dead_letter_ack=dead_letter_ack,
-            observer=AgentObserver(durable, self._work.receipts, self._alerts),
+            observer=AgentObserver(durable, self._work.publish_acks, self._alerts),
             stream_of=self._stream_of,
         )
 

@@ -4,7 +4,7 @@ integrity     SQLite's own check of every page and index
 schema        tables, indexes, triggers and views are the store's own, and no other is there
 durability    a commit reaches the disk: the journal is a WAL
 received      events that are not applied: a crash, or a failing adapter
-unsent        outgoing messages without a receipt
+unsent        outgoing messages without a publish ack
 exhausted     events that were begun as often as allowed
 gaps          turns that are missing: an event was applied, and its row is gone
 orphans       outgoing messages whose event is gone
@@ -19,14 +19,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from router.runtime.database import open_read_only
-from router.runtime.schema import LAST
+from router.runtime.schema import MAX_POSITION
 from router.runtime.schema_check import differences
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 POSITIONS = f"""
     SELECT count(*) FROM events
-    WHERE place NOT BETWEEN 1 AND {LAST} OR typeof(attempts) <> 'integer' OR attempts NOT BETWEEN 0 AND {LAST}
-       OR turn IS NOT NULL AND (typeof(turn) <> 'integer' OR turn NOT BETWEEN 1 AND {LAST})"""  # noqa: S608 - a constant
+    WHERE place NOT BETWEEN 1 AND {MAX_POSITION} OR typeof(attempts) <> 'integer' OR attempts NOT BETWEEN 0 AND {MAX_POSITION}
+       OR turn IS NOT NULL AND (typeof(turn) <> 'integer' OR turn NOT BETWEEN 1 AND {MAX_POSITION})"""  # noqa: S608 - a constant
 
 
 class StoreFinding(Struct, frozen=True):

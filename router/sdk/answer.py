@@ -25,7 +25,7 @@ class Answer(Struct, frozen=True):
     raw: bytes = b""
 
 
-class _Receipt(Struct):
+class _StreamAck(Struct):
     """JetStream's own answer to a publisher."""
 
     stream: str | None = None
@@ -33,7 +33,7 @@ class _Receipt(Struct):
 
 
 _ANSWER = msgspec.json.Decoder(Answer)
-_RECEIPT = msgspec.json.Decoder(_Receipt)
+_STREAM_ACK = msgspec.json.Decoder(_StreamAck)
 
 
 def read_answer(data: bytes) -> Answer | None:
@@ -44,17 +44,17 @@ def read_answer(data: bytes) -> Answer | None:
     try:
         return msgspec.structs.replace(_ANSWER.decode(data), raw=data)
     except UNREADABLE:
-        _check_receipt(data)
+        _check_stream_ack(data)
         return None
 
 
-def _check_receipt(data: bytes) -> None:
+def _check_stream_ack(data: bytes) -> None:
     try:
-        receipt = _RECEIPT.decode(data)
+        publish_ack = _STREAM_ACK.decode(data)
     except UNREADABLE as exc:
         raise RouterError("what came back is not an answer of a router") from exc
-    if receipt.error is not None:
-        number = receipt.error.get("err_code")
-        raise BrokerRefused(number if isinstance(number, int) else 0, str(receipt.error.get("description", "")))
-    if receipt.stream is None:
+    if publish_ack.error is not None:
+        number = publish_ack.error.get("err_code")
+        raise BrokerRefused(number if isinstance(number, int) else 0, str(publish_ack.error.get("description", "")))
+    if publish_ack.stream is None:
         raise RouterError("what came back is not an answer of a router")

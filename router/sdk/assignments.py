@@ -29,7 +29,7 @@ from router.delivery.connection import Connection, head_of
 from router.sdk import reports
 from router.sdk.attempts import Attempts, AttemptsResult
 from router.sdk.start_point import StartPoint
-from router.sdk.step import GIVEN_UP, UNREADABLE, UNSENDABLE, StepResult, build_failure
+from router.sdk.step import NO_ATTEMPT_LEFT, UNREADABLE, UNSENDABLE, StepResult, build_failure
 
 _ROOM_FOR_HEADERS = 4096  # of the server's max_payload, which counts them too
 
@@ -103,7 +103,7 @@ class Assignments:
     def letter(self, message: Message, _reason: str, fault: Fault) -> Effect:
         """Build the consumer's dead letter: it is stored when no handler answers for the assignment."""
         try:
-            assignment, code = read_exec_assignment(message.data), GIVEN_UP
+            assignment, code = read_exec_assignment(message.data), NO_ATTEMPT_LEFT
         except Poison:
             assignment, code = None, UNREADABLE
         data = reports.unstarted_bytes(message, assignment, fault, code=code, now_ms=now_ms())

@@ -21,7 +21,18 @@ from router.core.clock import steady
 from router.core.errors import Poison, Transient
 from router.core.masking import shorten
 from router.operations.observability import events, logs
-from router.sdk.step import CANCELLED, ERROR, FAILED, HOPELESS, OVERDUE, TIMEOUT, UNSENDABLE, Handler, StepResult, build_failure
+from router.sdk.step import (
+    CANCELLED,
+    DEADLINE_PASSED,
+    ERROR,
+    HANDLER_RAISED,
+    HOPELESS,
+    TIMEOUT,
+    UNSENDABLE,
+    Handler,
+    StepResult,
+    build_failure,
+)
 
 log = logs.logger(__name__)
 
@@ -50,7 +61,7 @@ class Attempts:
             async with asyncio.timeout(assignment.deadline_ms / 1000):
                 step = await self._repeat(assignment, totals)
         except TimeoutError:
-            step = build_failure(OVERDUE, f"not done within its deadline of {assignment.deadline_ms} ms", status=TIMEOUT)
+            step = build_failure(DEADLINE_PASSED, f"not done within its deadline of {assignment.deadline_ms} ms", status=TIMEOUT)
         except Poison as exc:
             step, is_hopeless = build_failure(HOPELESS, _describe(exc)), True
         latency_ms = round((steady() - begun) * 1000)
@@ -75,16 +86,16 @@ class Attempts:
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise  # by the deadline, or by a drain: not by the handler
-            return build_failure(FAILED, "the handler was cancelled", status=CANCELLED)
+            return build_failure(HANDLER_RAISED, "the handler was cancelled", status=CANCELLED)
         except Poison:
             raise
         except Transient as exc:
-            return build_failure(FAILED, _describe(exc), is_retriable=True)
+            return build_failure(HANDLER_RAISED, _describe(exc), is_retriable=True)
         except TimeoutError as exc:
-            return build_failure(OVERDUE, _describe(exc), status=TIMEOUT)
+            return build_failure(DEADLINE_PASSED, _describe(exc), status=TIMEOUT)
         except Exception as exc:
             log.warning(events.HANDLER_FAILED, assignment_id=assignment.assignment_id, error=repr(exc), exc_info=exc)
-            return build_failure(FAILED, _describe(exc))
+            return build_failure(HANDLER_RAISED, _describe(exc))
 
     async def _answer(self, assignment: ExecAssignment) -> StepResult:
         if self._pool is None:

@@ -33,7 +33,7 @@ from router.bus.topology import apply_topology, declare_streams
 from router.contracts.envelope import MessageEnvelope
 from router.contracts.envelope_making import make_envelope
 from router.core.errors import BrokerUnavailable, Misconfigured, RouterError
-from router.core.outcome import Receipt
+from router.core.outcome import PublishAck
 from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
 from router.delivery.topology import ConsumerSpec, Difference, Topology
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 log = logs.logger(__name__)
 
-LOOK_AGAIN_S = 0.25
+CONSUMER_CHECK_S = 0.25
 
 
 class Bus:
@@ -94,7 +94,7 @@ class Bus:
         correlation_id: str | None = None,
         causation_id: str | None = None,
         idempotency_key: str | None = None,
-    ) -> Receipt:
+    ) -> PublishAck:
         """Store an event. The same event again, with its own `message_id`, is the same message: `is_duplicate` says so.
 
         Raises Malformed, Poison (too large), BrokerUnavailable (it may be stored: publish it again), BrokerRefused.
@@ -170,7 +170,7 @@ class Bus:
             try:
                 differences = await apply_topology(self.jetstream, self.settings, Topology((), (durable,)))
             except BrokerUnavailable:
-                await asyncio.sleep(LOOK_AGAIN_S)
+                await asyncio.sleep(CONSUMER_CHECK_S)
                 continue
             for difference in differences:
                 raise Misconfigured("name", f"{difference}; choose another name, or delete that consumer")

@@ -24,7 +24,7 @@ import orjson
 
 from router.contracts.codec import text_of
 from router.core import ids
-from router.core.errors import Misconfigured, RouterError, Unanswered
+from router.core.errors import Misconfigured, NoRouter, RouterError, Unanswered
 from router.delivery.connection import Connection, head_of
 from router.sdk.answer import Answer, read_answer
 from router.sdk.connect import DEFAULT_URL, open_connection
@@ -180,7 +180,7 @@ def _build_settler(answer: asyncio.Future[T], read: Callable[[bytes], T | None],
             return  # the second answer of a redelivery, or one that came too late
         try:
             if is_nobody:
-                raise Unanswered(f"no subscriber on {subject}: no router was ever started on this server")
+                raise NoRouter(f"no subscriber on {subject}: no router was ever started on this server")
             if (value := read(data)) is not None:
                 answer.set_result(value)
         except RouterError as exc:

@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 
 from router.contracts.exec_assignment import ExecAssignment
-from router.sdk.step import FAILED, StepResult, build_failure
+from router.sdk.step import HANDLER_RAISED, StepResult, build_failure
 
 
 class Echo:
@@ -21,5 +21,5 @@ class Echo:
         if self._latency_s:
             await asyncio.sleep(self._latency_s)
         if self._fail_rate and Random(assignment.assignment_id).random() < self._fail_rate:  # noqa: S311 - no secret
-            return build_failure(FAILED, "the echo failed, as it was told to")
+            return build_failure(HANDLER_RAISED, "the echo failed, as it was told to")
         return StepResult(output=assignment.payload, cost=self._cost)

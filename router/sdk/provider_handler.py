@@ -28,15 +28,15 @@ import orjson
 from router.contracts.exec_assignment import ExecAssignment
 from router.contracts.provider import ProviderResponse
 from router.core.errors import RouterError
-from router.sdk.step import ERROR, FAILED, TIMEOUT, StepResult, build_failure
+from router.sdk.step import ERROR, HANDLER_RAISED, TIMEOUT, StepResult, build_failure
 
 if TYPE_CHECKING:
     from router.sdk.client import Client
 
 TIMED_OUT = "TIMEOUT"
 UNAVAILABLE = "PROVIDER_UNAVAILABLE"
-BROKEN = "SERVER_ERROR"
-REFUSED = "4XX"
+PROVIDER_FAILED = "SERVER_ERROR"
+PROVIDER_REFUSED = "4XX"
 NOT_FOUND = "PROVIDER_NOT_FOUND"
 
 _AGAIN = frozenset({"overloaded", "internal"})  # the router's own trouble: no fault of the provider's, and it may pass
@@ -62,7 +62,7 @@ class ProviderHandler:
                 timeout=assignment.deadline_ms / 1000,
             )
         except RouterError as exc:  # no router serves providers, or the broker is unavailable
-            return build_failure(FAILED, str(exc), is_retriable=True)
+            return build_failure(HANDLER_RAISED, str(exc), is_retriable=True)
         return step_of(response)
 
 
@@ -89,11 +89,11 @@ def _classify(response: ProviderResponse) -> tuple[str, str, bool]:
         case "extension_unavailable":
             return ERROR, UNAVAILABLE, True
         case "extension_error":
-            return ERROR, REFUSED if fault == "request" else BROKEN, fault == "service"
+            return ERROR, PROVIDER_REFUSED if fault == "request" else PROVIDER_FAILED, fault == "service"
         case "extension_not_found":
             return ERROR, NOT_FOUND, False
         case code:
-            return ERROR, FAILED, code in _AGAIN
+            return ERROR, HANDLER_RAISED, code in _AGAIN
 
 
 def _prompt_of(assignment: ExecAssignment) -> tuple[str | bytes, Mapping[str, object], Mapping[str, object]]:

@@ -7,7 +7,8 @@
         print(chunk.data, end="")
 
 The router finds the provider in its registry, calls it within the time that is left, and measures it. A loop that is left
-early, or cancelled, stops the stream at its source: the subscription ends, and the server tells the sender (`calls.reply_streams`).
+early, or cancelled, stops the stream at its source: the subscription ends, and the server tells the sender, whose streams are
+`delivery.calls.reply_streams`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from router.contracts.extension import DEADLINE
 from router.contracts.provider import INVOKE, INVOKE_STREAM, ProviderResponse, read_response
 from router.contracts.provider_chunk import StreamChunk, read_chunk
 from router.contracts.provider_request import ProviderRequest, request_bytes
-from router.core.errors import CallTimeout, NoResponders, RouterError, Unanswered
+from router.core.errors import CallTimeout, NoResponders, NoRouter, RouterError, Unanswered
 from router.delivery.calls.stream import Stream
 from router.delivery.connection import Connection, head_of
 
@@ -132,7 +133,7 @@ async def _chunks(stream: Stream) -> AsyncGenerator[StreamChunk, None]:
                 if chunk.done:
                     return
     except NoResponders as exc:
-        raise Unanswered(f"no subscriber on {INVOKE_STREAM}: no router serves providers on this server") from exc
+        raise NoRouter(f"no subscriber on {INVOKE_STREAM}: no router serves providers on this server") from exc
     except CallTimeout as exc:
         raise Unanswered(f"the stream on {INVOKE_STREAM} fell silent: {exc}") from exc
 

@@ -2,7 +2,7 @@
 
     ack       docs/contracts.md#acks
     result    docs/contracts.md#results; its message id comes from the assignment's, so that told twice it is stored once
-    letter    docs/contracts.md#workers-dead-letters: an ExecResult in JSON, `status: error`, and the root cause
+    dead letter    docs/contracts.md#workers-dead-letters: an ExecResult in JSON, `status: error`, and the root cause
 
 Nothing is published here.
 """

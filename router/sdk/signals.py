@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from router.core.errors import Misconfigured, RouterError, describe_causes
 from router.core.masking import MAX_COMPLAINT, hide_logins, printable, shorten
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 INTERRUPTED = 130
 LAST_CHANCE_S = 1.0
 
@@ -72,7 +72,7 @@ class _SignalHandler:
         self._holds_program = False
         self._is_ending = False
         self._times = 0
-        self._before = {number: signal.signal(number, self._hear) for number in SIGNALS if _is_left_alone(number)}
+        self._before = {number: signal.signal(number, self._hear) for number in STOP_SIGNALS if _is_left_alone(number)}
 
     async def hold(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.current_task()
@@ -129,7 +129,7 @@ def _get_signal_handler() -> _SignalHandler | None:
     loop = asyncio.get_running_loop()
     if threading.current_thread() is not threading.main_thread():
         return None
-    if not _LISTENING and any(map(_is_left_alone, SIGNALS)):
+    if not _LISTENING and any(map(_is_left_alone, STOP_SIGNALS)):
         _LISTENING.append(_SignalHandler(loop))
     return next((one for one in _LISTENING if one.loop is loop), None)
 

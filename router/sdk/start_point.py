@@ -37,8 +37,8 @@ STARTS: tuple[str, ...] = get_args(Start)
 
 HOW = "router-start"
 UP_TO = "router-start-after"
-MOST_READ = 200_000  # results, the newest: as many ids are remembered, some 20 MB
-BATCH = 1_000
+MAX_READ = 200_000  # results, the newest: as many ids are remembered, some 20 MB
+READ_BATCH = 1_000
 
 
 class StartPoint:
@@ -105,10 +105,10 @@ class StartPoint:
         if stream is None or info is None:
             return set()
         answered: set[str] = set()
-        start = max(info["state"]["first_seq"], info["state"]["last_seq"] - MOST_READ + 1)
+        start = max(info["state"]["first_seq"], info["state"]["last_seq"] - MAX_READ + 1)
         async with open_reader(self._jetstream, stream, start, subject=self._results) as reader:
-            left = min(reader.total, MOST_READ)
-            while left > 0 and (found := await reader.read(min(BATCH, left))):
+            left = min(reader.total, MAX_READ)
+            while left > 0 and (found := await reader.read(min(READ_BATCH, left))):
                 left -= len(found)
                 answered.update(_assignment_key(one) for one in found)
         return answered

@@ -24,11 +24,11 @@ RESULT_STATUS = {OK: "success", ERROR: "error", TIMEOUT: "timeout", CANCELLED: "
 
 # The specification knows CAF's error codes as 1xxx..5xxx, sent as text, and no more. These are the worker's own.
 UNREADABLE = "1001"  # the assignment is none
-FAILED = "2001"  # the handler raised
+HANDLER_RAISED = "2001"  # the handler raised
 UNSENDABLE = "2002"  # what the handler answered cannot be sent
 HOPELESS = "3001"  # the handler says that it can never succeed
-OVERDUE = "4001"  # the deadline passed
-GIVEN_UP = "5001"  # begun as often as allowed, or accepted by no worker
+DEADLINE_PASSED = "4001"  # the deadline passed
+NO_ATTEMPT_LEFT = "5001"  # begun as often as allowed, or accepted by no worker
 
 NOTHING: Mapping[str, object] = MappingProxyType({})
 

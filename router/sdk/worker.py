@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from router.config import NatsConfig
 
 DURABLE = "caf-worker"
-LOOK_AGAIN_S = 0.25
+CONSUMER_CHECK_S = 0.25
 _FULL_RETRY_S = 60.0  # seconds: a redelivered assignment is done again
 _A_DAY_S = 86_400.0  # the assignment's own deadline is what ends a handler
 
@@ -192,7 +192,7 @@ class Worker:
                 raise  # waiting cannot help
             except RouterError as exc:  # the broker is unavailable again: tried again
                 self._logger.on_start_failure(exc)
-            await asyncio.sleep(LOOK_AGAIN_S)
+            await asyncio.sleep(CONSUMER_CHECK_S)
 
     async def _restore(self, jetstream: JetStream) -> str | None:
         """Find or create the durable, and return its identity. The router makes the stream; this waits for it."""

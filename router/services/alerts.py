@@ -19,7 +19,7 @@ from router.operations.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)
 
-MOST_QUEUED = 100
+MAX_QUEUED = 100
 
 
 class Alerts:
@@ -29,7 +29,7 @@ class Alerts:
         self._node_id = node_id
         self._rate_limit = LogRateLimit(every_s=every_s, clock=clock)
         self._connection: Connection | None = None
-        self._queue: deque[tuple[str, bytes]] = deque(maxlen=MOST_QUEUED)
+        self._queue: deque[tuple[str, bytes]] = deque(maxlen=MAX_QUEUED)
 
     def attach(self, connection: Connection) -> None:
         """Publish on this connection from now on; parts that raise alerts exist before it does."""

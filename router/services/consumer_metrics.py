@@ -11,10 +11,10 @@ from router.contracts.decision import INTERNAL, OVERLOADED
 from router.contracts.extract import extract_ids
 from router.contracts.headers import TENANT_ID
 from router.core.message import Message
-from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Receipt, Retry
-from router.delivery.processor import ANSWERED, REFUSED_SUBJECT
-from router.delivery.settlement import NO_ROOM
-from router.delivery.subscription import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK, WAITING
+from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, PublishAck, Retry
+from router.delivery.processor import ANSWERED_LIVE, REFUSED_SUBJECT
+from router.delivery.settlement import STORAGE_FULL
+from router.delivery.subscription import DEAD_LETTER_OMITTED, DECLINED, SENT_BACK, WAITING
 from router.operations.deadletters.replay import RUN
 from router.operations.observability import LogRateLimit, Metrics, events, logs
 from router.services.alerts import Alerts
@@ -42,17 +42,17 @@ class ConsumerMetrics:
             metrics.decisions[metrics.tenant[""], "", "", "", INTERNAL] += 0
         self._failures = LogRateLimit(every_s=1.0)
         self._without_dead_letter: Message | None = None  # the consumer settles it next
-        for what in (WAITING, SENT_BACK, DECLINED, DEAD_LETTER_REFUSED):
+        for what in (WAITING, SENT_BACK, DECLINED, DEAD_LETTER_OMITTED):
             metrics.storage_refused[consumer, what] += 0  # start the series at 0, so that its first event shows as an increase
         self.violations: Violations | None = None  # is told which attempt was settled
         self.newest_ns = 0  # stream time of the message that was settled last
 
-    def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
-        for receipt in receipts:
-            if not receipt.is_duplicate:
-                if (count := self._published.get(receipt.stream)) is not None:
+    def on_stored(self, message: Message, publish_acks: Sequence[PublishAck]) -> None:
+        for publish_ack in publish_acks:
+            if not publish_ack.is_duplicate:
+                if (count := self._published.get(publish_ack.stream)) is not None:
                     count.value += 1
-            elif receipt.stream == self._usage and message.deliveries == 1:  # else the same message, after a crash
+            elif publish_ack.stream == self._usage and message.deliveries == 1:  # else the same message, after a crash
                 self._metrics.results_duplicate.value += 1
 
     def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
@@ -64,7 +64,7 @@ class ConsumerMetrics:
             metrics.acks[self._consumer,] += 1
             if RUN in message.headers:
                 metrics.replayed.value += 1
-            if self._seconds is not None and outcome is not ANSWERED:
+            if self._seconds is not None and outcome is not ANSWERED_LIVE:
                 self._seconds.observe(time.time() - message.stored_ns / 1e9)
         if isinstance(outcome, Done):
             return
@@ -109,20 +109,20 @@ class ConsumerMetrics:
 
     def on_storage_refused(self, message: Message, subject: str, what: str) -> None:
         self._metrics.storage_refused[self._consumer, what] += 1
-        if what == DEAD_LETTER_REFUSED:
+        if what == DEAD_LETTER_OMITTED:
             self._without_dead_letter = message
-            self._report_given_up(message)
+            self._report_omitted(message)
         elif what == DECLINED and self._answers:
             count_answer(self._metrics, extract_ids(message).get(TENANT_ID, ""), OVERLOADED)
 
-    def on_dead_letter_given_up(self, message: Message) -> None:
+    def on_dead_letter_omitted(self, message: Message) -> None:
         """The tenant holds too much of a nearly full dead letter stream: the message is settled next, without a dead letter."""
         self._without_dead_letter = message
-        self._metrics.storage_refused[self._consumer, DEAD_LETTER_REFUSED] += 1
-        self._report_given_up(message)
+        self._metrics.storage_refused[self._consumer, DEAD_LETTER_OMITTED] += 1
+        self._report_omitted(message)
 
-    def _report_given_up(self, message: Message) -> None:
-        if self._failures.allow(DEAD_LETTER_REFUSED):
+    def _report_omitted(self, message: Message) -> None:
+        if self._failures.allow(DEAD_LETTER_OMITTED):
             log.error(events.DEAD_LETTER_REFUSED, consumer=self._consumer, stream=message.stream, sequence=message.sequence)
         text = "The dead letters are full: failures are answered, and no dead letter is kept of them"
         self._raise(CRITICAL, f"dead_letter_refused:{self._consumer}", text, {"consumer": self._consumer, "stream": message.stream})
@@ -132,7 +132,7 @@ class ConsumerMetrics:
             log.error(events.HANDLER_FAILED, consumer=self._consumer, sequence=message.sequence, attempts=message.attempts, exc_info=exc)
 
     def _count_redelivery(self, message: Message, outcome: Retry) -> None:
-        reason = "tenant" if outcome.fault.code == FOREIGN_TENANT else "full" if outcome.fault is NO_ROOM else "nak"
+        reason = "tenant" if outcome.fault.code == FOREIGN_TENANT else "full" if outcome.fault is STORAGE_FULL else "nak"
         if outcome.fault is REFUSED_SUBJECT:
             self._metrics.subjects_refused.value += 1
             if self._failures.allow(REFUSED_SUBJECT.code):

@@ -20,7 +20,7 @@ from router.operations.observability import ReadinessCheck, events, logs
 
 log = logs.logger(__name__)
 
-EVERY_S = 30.0
+DRIFT_EVERY_S = 30.0
 
 
 class DriftWatch:
@@ -46,6 +46,6 @@ class DriftWatch:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(DRIFT_EVERY_S)
             with suppress(RouterError):  # the broker is unavailable: its own readiness check shows that
                 await self.look()

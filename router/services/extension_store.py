@@ -1,6 +1,6 @@
 """The bucket of registry entries: each is checked and versioned before it is written.
 
-The command line and the admin service write with this class; a router reads with `app.live_extensions`.
+The command line and the admin service write with this class; a router reads with `services.live_extensions`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from router.core.errors import RouterError
 from router.delivery.buckets.entries import BucketEntry
 from router.delivery.buckets.versioned_store import MAX_AUTHOR, RECORD_BYTES, VersionedStore
 from router.routing.extensions import ExtensionEntry, parse_entry
-from router.routing.extensions.parse import LARGEST, check_size, read_document
+from router.routing.extensions.parse import MAX_ENTRY_BYTES, check_size, read_document
 
 BY_HAND = "by hand"
 
@@ -78,7 +78,7 @@ class ExtensionStore(VersionedStore[RegisteredExtension]):
 
 def read_registered(stored: BucketEntry) -> RegisteredExtension:
     """Read a stored value: a record, or a bare entry that an operator wrote with another tool. Raises EntryError."""
-    document = read_document(stored.value, LARGEST + RECORD_BYTES)
+    document = read_document(stored.value, MAX_ENTRY_BYTES + RECORD_BYTES)
     record = read_record(stored.value) if "document" in document else _build_manual_record(document, stored)
     return RegisteredExtension(parse_entry(record.document, stored.key), record)
 

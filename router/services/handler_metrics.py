@@ -7,7 +7,7 @@ from router.contracts.headers import Violation
 from router.contracts.request import RouteRequest
 from router.core.message import Message
 from router.operations.observability import OTHER, LogRateLimit, Metrics, events, logs
-from router.routing.decide.push import FOREIGN_TENANT, SWITCHED_OFF
+from router.routing.decide.push import PUSH_TENANT_FORBIDDEN, SWITCHED_OFF
 from router.services.violations import Violations
 
 log = logs.logger(__name__)
@@ -19,7 +19,7 @@ class DecideMetrics:
     def __init__(self, metrics: Metrics, violations: Violations) -> None:
         self._metrics = metrics
         self._violations = violations
-        for skipped in (SWITCHED_OFF, FOREIGN_TENANT):
+        for skipped in (SWITCHED_OFF, PUSH_TENANT_FORBIDDEN):
             metrics.assignments_skipped[skipped.reason,] += 0  # start the series at 0, so that its first event shows as an increase
 
     def on_decision(self, request: RouteRequest, answer: Decision | Refusal, seconds: float) -> None:

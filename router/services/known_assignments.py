@@ -5,8 +5,9 @@ from __future__ import annotations
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import ack_bytes, ack_key, read_record
+from router.core.ids import bucket_prefix
+from router.delivery.api import JetStream
 from router.delivery.buckets.write_once import WriteOnceKv
-from router.delivery.connection import Connection
 from router.routing.reports import AssignmentCache
 
 
@@ -33,9 +34,9 @@ class AckStore:
     fill the bucket.
     """
 
-    def __init__(self, connection: Connection, bucket: str) -> None:
-        self._connection = connection
-        self._prefix = f"$KV.{bucket}."
+    def __init__(self, jetstream: JetStream, bucket: str) -> None:
+        self._connection = jetstream.connection
+        self._prefix = jetstream.write_subject(bucket_prefix(bucket))
 
     def on_ack(self, ack: ExecAssignmentAck, known: Assignment | None) -> None:
         if known is not None:

@@ -1,6 +1,6 @@
 """Keeps the policy table of this process equal to its bucket; a directory may seed the bucket.
 
-`app.policy_seed` writes policies, and operators do through `app.policy_store`.
+`services.policy_seed` writes policies, and operators do through `services.policy_store`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from router.delivery.buckets.live_bucket import LiveBucket
 from router.delivery.buckets.versioned_store import RECORD_BYTES
 from router.operations.observability import events, logs
 from router.routing.policy import Policy, PolicyTable, parse_policy
-from router.routing.policy.parse import LARGEST, check_size
+from router.routing.policy.parse import MAX_POLICY_BYTES, check_size
 from router.services.policy_seed import seed
 from router.services.policy_store import PolicyStore, read_stored_policy
 
@@ -37,7 +37,7 @@ class LivePolicies(LiveBucket[Policy]):
 
     def read(self, entry: BucketEntry) -> Policy:
         """Raises Poison or PolicyError for a value that is no policy."""
-        check_size(entry.value, LARGEST + RECORD_BYTES)  # before a byte of it is read
+        check_size(entry.value, MAX_POLICY_BYTES + RECORD_BYTES)  # before a byte of it is read
         stored = read_stored_policy(entry)
         return parse_policy(stored.record.document, stored.tenant_id, stored.policy_id, stored.record.version).policy
 

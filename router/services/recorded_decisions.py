@@ -18,7 +18,7 @@ from router.routing.policy import Comparison, Policy, PolicyError, PolicyFinder,
 from router.services.policy_check import check_policy_in_thread
 from router.services.policy_store import PolicyNotFound, PolicyStore
 
-AT_ONCE = 20  # cases compared in one turn of the event loop: under a millisecond
+CASES_PER_TURN = 20  # cases compared in one turn of the event loop: under a millisecond
 
 FindVersion = Callable[[str, str, int], Awaitable[Policy | None]]  # tenant (or `_shared`), policy, version
 
@@ -65,7 +65,7 @@ class RecordedDecisions:
         compared: list[Comparison] = []
         for case in self._recorder.list_latest(tenant_id, policy_id, against):
             compared.append(compare(candidate, case))
-            if len(compared) % AT_ONCE == 0:
+            if len(compared) % CASES_PER_TURN == 0:
                 await asyncio.sleep(0)
         newest = sorted(compared, key=lambda one: -one.at_ms)[:against]
         return {"is_recorded": self._recorder.is_recorded(tenant_id), "compared": to_builtins(newest)}

@@ -27,7 +27,7 @@ from router.delivery.buckets.assignments import StoredAssignment, find_assignmen
 from router.delivery.stream_reader import StreamReader, open_reader
 from router.operations.deadletters.parse import parse
 
-AT_ONCE = 500
+MAX_STEPS_READ = 500
 MOST_OF_A_FACT = 200  # characters
 FACTS = (
     "message_type",
@@ -57,10 +57,11 @@ class RequestStep(Struct, frozen=True):
 
 
 class RequestSteps(Struct, frozen=True):
-    """The steps by time; `gaps`: what was not read or is not stored, and why."""
+    """The steps by time; `gaps`: what was not read or is not stored, and why; `denied`: the places that this user may not read, and why."""
 
     steps: list[RequestStep]
     gaps: list[str]
+    denied: dict[str, str]
 
 
 class RequestSearch(Struct, frozen=True):
@@ -104,7 +105,7 @@ async def find_request_steps(jetstream: JetStream, settings: Settings, tenant_id
     for what, stream in (("acknowledgement", streams.acks.name), ("result", streams.results.name), ("usage event", streams.usage.name)):
         await steps.read(what, stream, ours)
     await steps.read("dead letter", streams.dlq.name, dead_letters)
-    return RequestSteps(sorted(steps.found, key=lambda step: nanos(step.at)), steps.gaps)
+    return RequestSteps(sorted(steps.found, key=lambda step: nanos(step.at)), steps.gaps, steps.denied)
 
 
 class Filter(Struct, frozen=True):
@@ -122,6 +123,7 @@ class _Steps:
         self._look = look
         self.found: list[RequestStep] = []
         self.gaps: list[str] = []
+        self.denied: dict[str, str] = {}
 
     async def read(self, what: str, stream: str, filter_: Filter) -> None:
         try:
@@ -131,11 +133,15 @@ class _Steps:
             async with open_reader(self._jetstream, stream, start) as reader:
                 taken = await _read_matching(reader, self._look, filter_.matches)
         except PermissionDenied as exc:
-            self.gaps.append(f"{what}: {stream} was not read: {exc}")
+            self._note_denied(what, stream, exc)
             return
         for one in taken:
             facts = {"subject": one.subject, **filter_.facts_of(one)}
             self.found.append(RequestStep(one.time, what, f"{stream} {one.sequence}", facts))
+
+    def _note_denied(self, what: str, place: str, exc: PermissionDenied) -> None:
+        self.gaps.append(f"{what}: {place} was not read: {exc}")
+        self.denied[place] = str(exc)
 
     async def _start(self, what: str, stream: str) -> int | None:
         """The first sequence to read; None if there is nothing to read."""
@@ -154,7 +160,7 @@ class _Steps:
         try:
             one = await find_assignment(self._jetstream, bucket.name, search.assignment_id)
         except PermissionDenied as exc:
-            self.gaps.append(f"decision, assignment: {bucket.name} was not read: {exc}")
+            self._note_denied("decision, assignment", bucket.name, exc)
             return
         if one is not None:
             self.found += _record_steps(one, bucket.name)
@@ -169,7 +175,7 @@ class _Steps:
 async def _read_matching(reader: StreamReader, look: int, matches: Callable[[StoredMessage], bool]) -> list[StoredMessage]:
     """Read the messages that were there at the start, and keep the matching ones."""
     taken, left = list[StoredMessage](), min(look, reader.total)
-    while left > 0 and (batch := await reader.read(min(AT_ONCE, left))):
+    while left > 0 and (batch := await reader.read(min(MAX_STEPS_READ, left))):
         left -= len(batch)
         taken += filter(matches, batch)
     return taken

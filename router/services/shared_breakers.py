@@ -27,7 +27,7 @@ from router.routing.policy import RemoteTransition
 
 log = logs.logger(__name__)
 
-RETRY_S = 0.25
+WRITE_RETRY_S = 0.25
 
 News = Mapping[tuple[str, str], RemoteTransition]  # by (tenant, provider)
 
@@ -79,7 +79,7 @@ class SharedBreakers:
                 for key, record in list(self._unwritten.items()):
                     await self._put(key, record)
             except RouterError:  # `BucketMirror` logs it; the breakers go on with local observations
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(WRITE_RETRY_S)
 
     def on_change(self, entries: Mapping[str, BucketEntry]) -> None:
         """Pass the entries that are new to `on_news`."""

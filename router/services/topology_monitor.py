@@ -22,7 +22,7 @@ from router.services.unread_drops import UnreadDrops
 
 log = logs.logger(__name__)
 
-EVERY_S = 5.0
+TOPOLOGY_EVERY_S = 5.0
 COMPARE_EVERY = 6  # measurements between two comparisons of the topology
 
 
@@ -85,7 +85,7 @@ class TopologyMonitor:
             except RouterError:
                 pass  # the broker is unavailable: its own readiness check shows that
             count += 1
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(TOPOLOGY_EVERY_S)
 
     async def _measure_stream(self, stream: str) -> None:
         """Measure how full a stream is: a full one with `discard = new` refuses messages, and the consumer that publishes them pauses."""

@@ -22,7 +22,7 @@ from router.services.alerts import Alerts
 
 log = logs.logger(__name__)
 
-MANY = 10
+VIOLATIONS_LIMIT = 10
 WITHIN_S = 60.0
 MOST_UNSETTLED = 10_000  # messages in their first attempt: far more than a consumer may have in flight
 
@@ -37,7 +37,7 @@ class Violations:
         self._alerts = alerts
         self._clock = clock
         self._lines = LogRateLimit(every_s=1.0, clock=clock)
-        self._times: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MANY))
+        self._times: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=VIOLATIONS_LIMIT))
         self.unsettled: dict[Place, tuple[Violation, ...]] = {}  # oldest first; empty while clients keep the contract
 
     def read(self, message: Message, violations: tuple[Violation, ...]) -> None:
@@ -76,9 +76,9 @@ class Violations:
     def _check_rate(self, subject: str) -> None:
         times, now = self._times[subject], self._clock()
         times.append(now)
-        if len(times) == MANY and now - times[0] <= WITHIN_S:
+        if len(times) == VIOLATIONS_LIMIT and now - times[0] <= WITHIN_S:
             times.clear()
-            message = f"{MANY} violations of the header contract within a minute"
+            message = f"{VIOLATIONS_LIMIT} violations of the header contract within a minute"
             self._alerts.raise_alert(
                 Alert(
                     severity=WARNING,

@@ -1,7 +1,7 @@
 """Listens to workers: which are alive, which fell silent, and which assignments they gave up.
 
 heartbeats   both subjects, on a core subscription: nothing is stored, every instance receives all
-letters      `caf.exec.dlq.v1`, `caf.deadletter.v1`: stored by their stream; one instance of the queue group raises an alert
+dead letters      `caf.exec.dlq.v1`, `caf.deadletter.v1`: stored by their stream; one instance of the queue group raises an alert
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from router.services.alerts import Alerts
 
 log = logs.logger(__name__)
 
-TICK_S = 0.5
+LIVENESS_EVERY_S = 0.5
 GRACE_AFTER_RECONNECT_S = 15.0  # after a reconnect no worker counts as silent: the router missed their heartbeats
 QUEUE = "router-workers-group"
-MOST_NAMED = 20  # workers named in one check, and log lines a second: made-up names must not flood operators
+MAX_NAMED_WORKERS = 20  # workers named in one check, and log lines a second: made-up names must not flood operators
 
-NO_ROOM = Fault("overloaded", "More workers are heard than one group of tenants may have remembered")
+TOO_MANY_WORKERS = Fault("overloaded", "More workers are heard than one group of tenants may have remembered")
 
 
 class Workers:
@@ -45,7 +45,7 @@ class Workers:
         self._metrics = metrics
         self._alerts = alerts
         self._clock = clock
-        self._lines = LogRateLimit(every_s=1.0, limit=MOST_NAMED, clock=clock)
+        self._lines = LogRateLimit(every_s=1.0, limit=MAX_NAMED_WORKERS, clock=clock)
         self._dead_letter_lines = LogRateLimit(every_s=1.0, clock=clock)
         self._refused_lines = LogRateLimit(every_s=1.0, clock=clock)
         self._grace_until = 0.0
@@ -58,7 +58,7 @@ class Workers:
         reconnects = connection.reconnect_count
         try:
             while True:
-                await asyncio.sleep(TICK_S)
+                await asyncio.sleep(LIVENESS_EVERY_S)
                 if reconnects != connection.reconnect_count or not connection.is_connected:
                     reconnects, self._grace_until = connection.reconnect_count, self._clock() + GRACE_AFTER_RECONNECT_S
                 self.report_silent()
@@ -83,7 +83,7 @@ class Workers:
         refused = self.liveness.refused
         change = self.liveness.on_heartbeat(beat, self._clock())
         if self.liveness.refused > refused:
-            self._refuse(subject, NO_ROOM, data)
+            self._refuse(subject, TOO_MANY_WORKERS, data)
         if change is not None:
             self._log_change(change)
 
@@ -93,10 +93,10 @@ class Workers:
         if now < self._grace_until:
             return
         fallen = sorted(self.liveness.find_silent(now), key=lambda change: not self.liveness.is_proven(change.worker))
-        for change in fallen[:MOST_NAMED]:
+        for change in fallen[:MAX_NAMED_WORKERS]:
             self._log_change(change)
             self._alerts.raise_alert(_build_silence_alert(change, now))
-        if len(fallen) > MOST_NAMED:
+        if len(fallen) > MAX_NAMED_WORKERS:
             self._alerts.raise_alert(_build_many_silent_alert(len(fallen)))
 
     def on_dead_letter(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:

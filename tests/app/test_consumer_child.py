@@ -2,15 +2,15 @@
 
 from router.app.consumer_child import DrainDeadline
 from router.config.service import DrainConfig
-from tests.support.app import Hand
+from tests.support.app import ManualClock
 
 
-def a_deadline(clock: Hand) -> DrainDeadline:
+def a_deadline(clock: ManualClock) -> DrainDeadline:
     return DrainDeadline(DrainConfig(soft_deadline_ms=10_000, hard_deadline_ms=15_000), clock)
 
 
 def test_the_second_consumer_has_the_rest_of_the_time() -> None:
-    clock = Hand()
+    clock = ManualClock()
     drain_deadline = a_deadline(clock)
     assert (drain_deadline.soft, drain_deadline.hard) == (10.0, 15.0)
     clock.now += 12
@@ -18,7 +18,7 @@ def test_the_second_consumer_has_the_rest_of_the_time() -> None:
 
 
 def test_a_restart_resets_the_deadline() -> None:
-    clock = Hand()
+    clock = ManualClock()
     drain_deadline = a_deadline(clock)
     assert drain_deadline.soft == 10.0
     clock.now += 12

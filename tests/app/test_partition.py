@@ -5,7 +5,7 @@ import pytest
 from router.app import declare_topology
 from router.config import DECIDE, Settings
 from router.config.consumers import DecideConfig
-from tests.support.config import loaded, refusal
+from tests.support.config import load_settings, read_refusal
 
 PART = Settings(decide=DecideConfig(partition="1"))
 
@@ -29,10 +29,10 @@ def test_everything_else_is_shared() -> None:
 
 
 def test_a_partition_is_one_token() -> None:
-    assert loaded(ROUTER_DECIDE__PARTITION="").settings.decide.partition is None
-    assert "decide.partition" in refusal(ROUTER_DECIDE__PARTITION="a.b")
+    assert load_settings(ROUTER_DECIDE__PARTITION="").settings.decide.partition is None
+    assert "decide.partition" in read_refusal(ROUTER_DECIDE__PARTITION="a.b")
 
 
 @pytest.mark.parametrize("prefix", ["_INBOX_*", "a b", "", "_INBOX."])
 def test_an_inbox_prefix_is_literal_tokens(prefix: str) -> None:
-    assert "nats.inbox_prefix" in refusal(ROUTER_NATS__INBOX_PREFIX=prefix)
+    assert "nats.inbox_prefix" in read_refusal(ROUTER_NATS__INBOX_PREFIX=prefix)

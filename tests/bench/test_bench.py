@@ -18,7 +18,7 @@ from bench.question import Broken, Figure, Measured, Question, Side, at_least, a
 from bench.rounds import Line, ask, lines
 from bench.run import Run
 from bench.sides.pacer import Pacer
-from tests.support.cli import invoked, router
+from tests.support.cli import call_command_async, router
 
 FAST = ("policy_engine", "dead_letters")
 
@@ -155,7 +155,7 @@ def test_the_command_is_the_benchs_own() -> None:
 
 async def test_an_installed_package_says_where_the_bench_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(product, "__file__", str(tmp_path / "router" / "__init__.py"))
-    ended = await invoked("bench", "--smoke")
+    ended = await call_command_async("bench", "--smoke")
     assert ended.status == 2
     assert "clone the repository, and run `make bench` there" in ended.err
 

@@ -12,8 +12,8 @@ from bench.broker import a_broker
 from bench.sides import alone, metering, store
 from bench.sides.agents import Counter, a_delivery
 from bench.sides.router import a_router, settled
-from tests.support.agents import a_bench
-from tests.support.tapped import Tapped, tapped
+from tests.support.agents import a_batch_bench
+from tests.support.socket_tap import SocketTap, open_socket_tap
 from tests.support.waiting import until
 
 COUNT = 1_000
@@ -29,7 +29,7 @@ def unheard(**_: str) -> None: ...
 async def test_a_decision_is_one_answer_and_one_acknowledgement() -> None:
     async with a_broker() as url:
         await store.fill(unheard, url=url, count=COUNT)
-        with tapped() as tap:
+        with open_socket_tap() as tap:
             async with a_router(url, lambda _: None) as service:
                 await until(lambda: settled(service)() >= COUNT)
     published, size = tap.published(KINDS), tap.bytes(KINDS)
@@ -44,7 +44,7 @@ async def test_a_decision_is_one_answer_and_one_acknowledgement() -> None:
 async def test_a_result_is_one_usage_event_and_one_acknowledgement_and_shares_its_lookup() -> None:
     async with a_broker() as url:
         await metering.fill(unheard, url=url, count=COUNT, form="json", is_known=False)
-        with tapped() as tap:
+        with open_socket_tap() as tap:
             async with a_router(url, lambda _: None) as service:
                 durable = service.settings.results.durable
                 await until(lambda: service.metrics.acks.get((durable,), 0) >= COUNT)
@@ -56,7 +56,7 @@ async def test_a_result_is_one_usage_event_and_one_acknowledgement_and_shares_it
     assert tap.writes <= COUNT / 2
 
 
-def _others(tap: Tapped) -> int:
+def _others(tap: SocketTap) -> int:
     published = tap.published(KINDS)
     return published.total() - sum(published[kind] for kind in KINDS)
 
@@ -88,7 +88,7 @@ async def test_the_engine_keeps_nothing_and_holds_little() -> None:
 
 def test_a_batch_of_commands_is_two_commits_however_many_they_are(tmp_path: Path) -> None:
     told: list[str] = []
-    with a_bench(tmp_path / "s.db", Counter()) as bench:
+    with a_batch_bench(tmp_path / "s.db", Counter()) as bench:
         bench.database.connection.set_trace_callback(told.append)
         bench.batch.handle([a_delivery(number) for number in range(100)])
     assert told.count("COMMIT") == 2  # received, then applied: each waits for the disk once

@@ -14,7 +14,7 @@ from router.bus import Nak, Term
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
 from router.core.errors import Misconfigured
 from router.sdk.bus import Bus
-from tests.support.bus import EXAMPLE, QUICK, a_bus, an_envelope, consuming, settled, stored_in
+from tests.support.bus import EXAMPLE, QUICK, a_bus, an_envelope, read_bus_stream, run_consumer, wait_until_settled
 from tests.support.waiting import until
 
 
@@ -26,7 +26,7 @@ async def bus(nats_url: str, prefix: str) -> AsyncIterator[Bus]:
 
 async def test_a_consumer_is_a_durable_with_explicit_acks_under_its_prefix(bus: Bus, prefix: str) -> None:
     """SR-25, SR-32: `{NATS_CONSUMER_PREFIX}-{name}`."""
-    async with consuming(bus, lambda _: None, only="loop"):
+    async with run_consumer(bus, lambda _: None, only="loop"):
         await until(lambda: bus.jetstream.consumer(f"{prefix}-events", f"{prefix}-consumer-projector"))
         info = await bus.jetstream.consumer(f"{prefix}-events", f"{prefix}-consumer-projector")
         assert info is not None
@@ -52,8 +52,8 @@ async def test_acks_naks_and_terms_are_seen_on_the_wire(bus: Bus, prefix: str) -
 
     for number in (1, 2, 3):
         await bus.publisher.event(an_envelope(number))
-    async with consuming(bus, handle):
-        await settled(bus)
+    async with run_consumer(bus, handle):
+        await wait_until_settled(bus)
     await bus.jetstream.connection.unsubscribe(sid)
     assert {number: [word[:4] for word in words] for number, words in stamps.items()} == {1: [b"+ACK"], 2: [b"-NAK", b"+ACK"], 3: [b"+TER"]}
 
@@ -71,10 +71,10 @@ async def test_what_failed_for_good_is_a_dead_letter_under_the_prefix(bus: Bus, 
         if envelope.message_id == "evt_1":
             raise ValueError("always")
 
-    async with consuming(bus, handle):
-        await settled(bus)
+    async with run_consumer(bus, handle):
+        await wait_until_settled(bus)
         await until(lambda: _letters_are(bus, 3))
-    letters = [(one.subject, orjson.loads(one.data)["reason"]) for one in await stored_in(bus, "dlq")]
+    letters = [(one.subject, orjson.loads(one.data)["reason"]) for one in await read_bus_stream(bus, "dlq")]
     assert sorted(letters) == [
         (f"{prefix}.dlq.{prefix}.events.loop", "validation_failed"),
         (f"{prefix}.dlq.{prefix}.events.other", "validation_failed"),
@@ -95,14 +95,14 @@ async def test_a_process_that_is_starved_begins_nothing_more_often_than_is_allow
 
     for number in range(20):
         await bus.publisher.event(an_envelope(number))
-    async with consuming(bus, handle, options=replace(QUICK, ack_wait=0.1, backoff=(0.01, 0.02))):
-        await settled(bus)
+    async with run_consumer(bus, handle, options=replace(QUICK, ack_wait=0.1, backoff=(0.01, 0.02))):
+        await wait_until_settled(bus)
     assert seen == {f"evt_{number}": 5 for number in range(20)}
-    assert len(await stored_in(bus, "dlq")) == 20
+    assert len(await read_bus_stream(bus, "dlq")) == 20
 
 
 async def _letters_are(bus: Bus, count: int) -> bool:
-    return len(await stored_in(bus, "dlq")) == count
+    return len(await read_bus_stream(bus, "dlq")) == count
 
 
 @pytest.mark.parametrize("store", ["sqlite", "bucket", "memory"])
@@ -114,12 +114,12 @@ async def test_each_event_is_processed_once_however_often_it_was_published(bus: 
         "bucket": bus.shared_keys("projector"),
         "memory": None,
     }[store]
-    async with a_bus(bus._all.nats.url[0], prefix) as other, consuming(bus, lambda one: counts.update([one.message_id]), store=keys):
+    async with a_bus(bus._all.nats.url[0], prefix) as other, run_consumer(bus, lambda one: counts.update([one.message_id]), store=keys):
         copies = [(number, copy) for number in range(100) for copy in range(1 + number % 5)]
         await asyncio.gather(*(_publish_copy((bus, other)[copy % 2], number, copy) for number, copy in copies))
-        await settled(bus)
+        await wait_until_settled(bus)
     assert counts == {f"evt_{number}": 1 for number in range(100)}
-    assert len(await stored_in(bus, "events")) > 100  # the server took copies in
+    assert len(await read_bus_stream(bus, "events")) > 100  # the server took copies in
 
 
 async def _publish_copy(bus: Bus, number: int, copy: int) -> None:
@@ -139,14 +139,14 @@ async def test_processes_of_one_name_share_the_work_and_another_name_sees_all(bu
 
     async with (
         a_bus(bus._all.nats.url[0], prefix) as second,
-        consuming(bus, into("one")),
-        consuming(second, into("two")),
-        consuming(bus, into("other"), "audit"),
+        run_consumer(bus, into("one")),
+        run_consumer(second, into("two")),
+        run_consumer(bus, into("other"), "audit"),
     ):
         for number in range(50):
             await bus.publisher.event(an_envelope(number))
-        await settled(bus)
-        await settled(bus, "audit")
+        await wait_until_settled(bus)
+        await wait_until_settled(bus, "audit")
     everything = sorted(f"evt_{number}" for number in range(50))
     assert sorted(seen["one"] + seen["two"]) == sorted(seen["other"]) == everything
 
@@ -156,8 +156,8 @@ async def test_commands_are_consumed_by_name(bus: Bus) -> None:
     seen = []
     await bus.publisher.command("iteration.start", an_envelope(1, message_type="StartIteration"))
     await bus.publisher.command("oracle.run", an_envelope(2, message_type="RunOracle"))
-    async with consuming(bus, lambda one: seen.append(one.message_type), category="commands", only="oracle.run"):
-        await settled(bus, category="commands")
+    async with run_consumer(bus, lambda one: seen.append(one.message_type), category="commands", only="oracle.run"):
+        await wait_until_settled(bus, category="commands")
     assert seen == ["RunOracle"]
 
 
@@ -174,15 +174,15 @@ async def test_an_order_that_redeliveries_upset_leaves_the_same_effects(bus: Bus
         return None
 
     await asyncio.gather(*(bus.publisher.event(an_envelope(number)) for number in range(200)))
-    async with consuming(bus, handle, store=tmp_path / "keys.db"):
-        await settled(bus)
+    async with run_consumer(bus, handle, store=tmp_path / "keys.db"):
+        await wait_until_settled(bus)
     assert len(first) == 20
     assert sorted(order) == sorted(f"evt_{number}" for number in range(200))
 
 
 async def test_a_name_that_is_taken_with_another_filter_is_refused(bus: Bus) -> None:
     """SR-32: two meanings of one durable would take each other's messages."""
-    async with consuming(bus, lambda _: None, only="loop"):
+    async with run_consumer(bus, lambda _: None, only="loop"):
         await until(lambda: bus.jetstream.consumer(f"{bus.settings.stream_prefix}-events", bus.settings.durable("projector")))
         with pytest.raises(Misconfigured, match="filter_subject"):
             await bus.consume("projector", lambda _: None, only="run", options=QUICK)
@@ -203,6 +203,6 @@ async def test_what_a_handler_writes_is_written_once_with_its_key(bus: Bus, tmp_
     for copy in range(5):
         data = envelope_bytes(replace(an_envelope(1), causation_id=str(copy)))
         await bus.jetstream.publish(f"{bus.settings.stream_prefix}.events.loop", data, {})
-    async with consuming(bus, lambda one: lambda cursor: cursor.execute("INSERT INTO loops VALUES (?)", (one.message_id,)), store=file):
-        await settled(bus)
+    async with run_consumer(bus, lambda one: lambda cursor: cursor.execute("INSERT INTO loops VALUES (?)", (one.message_id,)), store=file):
+        await wait_until_settled(bus)
     assert sqlite3.connect(file).execute("SELECT id FROM loops").fetchall() == [("evt_1",)]

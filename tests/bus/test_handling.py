@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from router.bus import BusHandler, BusSettings, MemoryProcessed, Nak, Term
-from router.bus.consumer import DEFAULT_OPTIONS, TERM
+from router.bus.consumer import DEFAULT_OPTIONS, TERM_WITH_REASON
 from router.bus.dead_letters import build_dead_letter_writer
 from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import BusMetrics, ConsumerMeter
@@ -15,9 +15,9 @@ from router.contracts.envelope import MessageEnvelope, envelope_bytes
 from router.core.errors import Poison, Transient
 from router.core.message import Message
 from router.core.outcome import Done
-from router.delivery.in_memory_consumer import InMemoryConsumer
 from router.delivery.subscription import Subscription
 from tests.support.bus import EXAMPLE, an_envelope
+from tests.support.in_memory_consumer import InMemoryConsumer
 
 SUBJECT = "sr.events.loop"
 
@@ -49,7 +49,7 @@ def a_twin(handle: BusHandler, processed: MemoryProcessed | None = None) -> InMe
             handle=handling,
             dead_letter=letter,
             failure_reply=lambda *_: None,
-            dead_letter_ack=TERM,
+            dead_letter_ack=TERM_WITH_REASON,
         )
     )
 
@@ -120,7 +120,7 @@ async def test_a_permanent_failure_is_terminated_once_its_letter_is_stored(failu
     number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))
     await twin.run()
     assert [step.kind for step in twin.steps] == ["started", "stored", "acked"]
-    assert twin.acks(number) == [TERM]
+    assert twin.acks(number) == [TERM_WITH_REASON]
     (letter,) = letters(twin)
     assert (letter["reason"], letter["last_error"]["message"]) == ("processing_error", "no such loop")
 
@@ -132,7 +132,7 @@ async def test_a_version_that_is_not_supported_is_terminated_and_never_handled()
     data = orjson.dumps({**EXAMPLE, "schema_version": "2.0"})
     number = twin.publish(SUBJECT, data, {"Nats-Msg-Id": "k"})
     await twin.run()
-    assert (handled, twin.acks(number)) == ([], [TERM])
+    assert (handled, twin.acks(number)) == ([], [TERM_WITH_REASON])
     (effect,) = twin.effects
     (letter,) = letters(twin)
     assert effect.subject == "sr.dlq.sr.events.loop"
@@ -146,7 +146,7 @@ async def test_what_is_no_envelope_is_terminated_with_a_letter(data: bytes) -> N
     twin = a_twin(lambda _: None)
     number = twin.publish(SUBJECT, data)
     await twin.run()
-    assert twin.acks(number) == [TERM]
+    assert twin.acks(number) == [TERM_WITH_REASON]
     assert letters(twin)[0]["reason"] == "validation_failed"
 
 
@@ -159,7 +159,7 @@ async def test_a_letter_that_cannot_be_stored_holds_its_message_back() -> None:
     assert (twin.paused_for, twin.acks(number)) == ("full", [])
     twin.refuses = None
     await twin.run()
-    assert twin.acks(number) == [TERM]
+    assert twin.acks(number) == [TERM_WITH_REASON]
 
 
 async def test_unknown_fields_reach_the_handler_as_nothing() -> None:

@@ -18,8 +18,8 @@ from router.core.message import Message
 from router.delivery.storing import open_publisher
 from router.delivery.topology import Topology
 from router.sdk.bus import Bus
-from tests.support.bus import QUICK, a_bus, an_envelope, settled
-from tests.support.observability import asked, scraped, serving
+from tests.support.bus import QUICK, a_bus, an_envelope, wait_until_settled
+from tests.support.observability import http_get, parse_scrape, serve_http
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -30,7 +30,7 @@ async def consumed(bus: Bus, metrics: BusMetrics, handle: BusHandler) -> Labels:
     await apply_topology(bus.jetstream, bus.settings, Topology((), (durable,)))
     handling = EnvelopeProcessor(bus.settings, handle, MemoryProcessed(), ConsumerMeter(metrics, durable.durable))
     working = asyncio.create_task(consumer_of(bus.settings, durable, handling, bus.jetstream, options=QUICK).run())
-    await settled(bus)
+    await wait_until_settled(bus)
     working.cancel()
     with suppress(asyncio.CancelledError):
         await working
@@ -57,7 +57,7 @@ async def test_each_message_is_counted_by_what_became_of_it(nats_url: str, prefi
         await connection.publish(subject, (await bus.jetstream.message(f"{prefix}-events", 1)).data)  # type: ignore[union-attr]
         await connection.flush()
         mine = await consumed(bus, metrics, handle)
-    seen = scraped(metrics.registry)
+    seen = parse_scrape(metrics.registry)
     (name, durable) = mine[0]
     assert seen["router_bus_delivered_total"] == {mine: 1 + 1 + QUICK.max_attempts + 1 + 1}
     assert seen["router_bus_duplicates_total"] == {mine: 1}
@@ -77,7 +77,7 @@ async def test_each_publication_is_counted_by_what_became_of_it(nats_url: str, p
             await bus_publisher.event(replace(an_envelope(2), schema_version="9.9"))
     subject = ("subject", f"{prefix}.events.loop")
     counted = {(("code", code), subject): 1 for code in ("stored", "duplicate", Poison.code)}
-    assert scraped(metrics.registry)["router_bus_published_total"] == counted
+    assert parse_scrape(metrics.registry)["router_bus_published_total"] == counted
 
 
 async def test_a_handler_that_raises_took_its_time_too() -> None:
@@ -90,12 +90,12 @@ async def test_a_handler_that_raises_took_its_time_too() -> None:
     assert isinstance(answer, Awaitable)
     with pytest.raises(ZeroDivisionError):
         await answer
-    assert scraped(metrics.registry)["router_bus_handler_seconds_count"] == {(("consumer", "c"),): 1}
+    assert parse_scrape(metrics.registry)["router_bus_handler_seconds_count"] == {(("consumer", "c"),): 1}
 
 
 async def test_a_program_shows_them_on_a_page_of_its_own() -> None:
     metrics = BusMetrics()
     ConsumerMeter(metrics, "c").on_delivery()
-    async with serving(metrics.registry) as port:
-        status, page = await asked(port, "/metrics")
+    async with serve_http(metrics.registry) as port:
+        status, page = await http_get(port, "/metrics")
     assert (status, b'router_bus_delivered_total{consumer="c"} 1.0' in page) == (200, True)

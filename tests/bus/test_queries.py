@@ -12,7 +12,7 @@ from router.bus.queries import Responder
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
 from router.core.errors import Poison, Unanswered
 from router.sdk.bus import Bus
-from tests.support.bus import a_bus, an_envelope, stored_in
+from tests.support.bus import a_bus, an_envelope, read_bus_stream
 from tests.support.waiting import until
 
 QUESTION = an_envelope(message_type="LoopStatus", payload={"loop_id": "loop_1"})
@@ -46,7 +46,7 @@ async def test_a_question_is_answered_by_the_responder_and_not_by_the_stream(bus
     """SR-15, X4: a stream that acknowledges would answer `{"stream": …, "seq": 1}` first."""
     async with responding(bus, echo):
         assert await bus.query("status", QUESTION) == {"heard": {"loop_id": "loop_1"}}
-    assert [one.data for one in await stored_in(bus, "queries")] == [envelope_bytes(QUESTION)]
+    assert [one.data for one in await read_bus_stream(bus, "queries")] == [envelope_bytes(QUESTION)]
 
 
 async def test_an_answer_with_a_number_that_json_has_not_is_a_failure_not_null(bus: Bus) -> None:
@@ -111,7 +111,7 @@ async def test_an_address_that_is_no_inbox_is_never_written_to(bus: Bus, prefix:
         await client.publish(f"{prefix}.queries.status", envelope_bytes(QUESTION), reply=f"{prefix}.events.loop")
         await client.flush()
         assert await bus.query("status", an_envelope(2)) == {"heard": {"n": 2}}
-    assert await stored_in(bus, "events") == []
+    assert await read_bus_stream(bus, "events") == []
     await client.close()
 
 
@@ -125,7 +125,7 @@ async def test_a_responder_that_hangs_gives_its_places_back(bus: Bus, monkeypatc
         return {"ok": "yes"}
 
     async with responding(bus, respond):
-        hanging = (bus.query("status", an_envelope(number + 100)) for number in range(queries.AT_ONCE))
+        hanging = (bus.query("status", an_envelope(number + 100)) for number in range(queries.MAX_CONCURRENT_QUERIES))
         told = await asyncio.gather(*hanging, return_exceptions=True)
         assert {one.code for one in told if isinstance(one, QueryRefused)} == {"timeout"}
         assert await bus.query("status", QUESTION) == {"ok": "yes"}

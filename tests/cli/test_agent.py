@@ -16,63 +16,63 @@ import pytest
 from router.delivery.api import JetStream
 from router.runtime.verify import verify
 from router.sdk.samples.agents.ledger import Ledger
-from tests.support.agents import a_bench, a_message, an_agent, applied_in, is_empty, stored
+from tests.support.agents import a_batch_bench, a_message, an_agent, count_applied, is_empty, publish_until_stored
 from tests.support.broker import Broker
-from tests.support.cli import COMMAND, ENDED_WITHIN_S, invoked, router, surroundings, words
+from tests.support.cli import COMMAND, ENDED_WITHIN_S, call_command_async, clean_environment, router, table_words
 from tests.support.delivery import connected
 from tests.support.waiting import until
 
-WITNESS = "tests.support.witness:Witness"
+WITNESS = "tests.support.counting_agent:Witness"
 LEDGER = "router.sdk.samples.agents.ledger:Ledger"
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """Three events applied, nothing sent; one that failed."""
-    with a_bench(tmp_path / "w.db") as bench:
+    with a_batch_bench(tmp_path / "w.db") as bench:
         bench.batch.handle([a_message(1), a_message(2), a_message(3), a_message(4, fail=9)])
     return tmp_path / "w.db"
 
 
 async def test_hash_prints_the_same_whenever_it_is_asked(store: Path) -> None:
     """MF-11."""
-    first = await invoked("agent", "hash", "--store", str(store), "--json")
-    again = await invoked("agent", "hash", "--store", str(store), "--json")
+    first = await call_command_async("agent", "hash", "--store", str(store), "--json")
+    again = await call_command_async("agent", "hash", "--store", str(store), "--json")
     assert first.json == again.json
     assert (first.status, first.json["events"], len(first.json["state"])) == (0, 4, 64)
-    assert first.json["state"] in (await invoked("agent", "hash", "--store", str(store))).out
+    assert first.json["state"] in (await call_command_async("agent", "hash", "--store", str(store))).out
 
 
 async def test_replay_prints_the_stores_hash(store: Path, tmp_path: Path) -> None:
     """MF-11."""
-    told = (await invoked("agent", "hash", "--store", str(store), "--json")).json
-    replayed = await invoked("agent", "replay", WITNESS, "--store", str(store), "--into", str(tmp_path / "fresh.db"), "--json")
+    told = (await call_command_async("agent", "hash", "--store", str(store), "--json")).json
+    replayed = await call_command_async("agent", "replay", WITNESS, "--store", str(store), "--into", str(tmp_path / "fresh.db"), "--json")
     assert (replayed.status, replayed.json) == (0, {"same": True, **told})
-    assert applied_in(tmp_path / "fresh.db") == applied_in(store)
-    table = await invoked("agent", "replay", WITNESS, "--store", str(store))
-    assert words(table.out).count("ok") == 4
+    assert count_applied(tmp_path / "fresh.db") == count_applied(store)
+    table = await call_command_async("agent", "replay", WITNESS, "--store", str(store))
+    assert table_words(table.out).count("ok") == 4
 
 
 async def test_replay_by_another_agent_says_no(store: Path) -> None:
-    other = await invoked("agent", "replay", "tests.runtime.test_replay:Fickle", "--store", str(store), "--json")
+    other = await call_command_async("agent", "replay", "tests.runtime.test_replay:Fickle", "--store", str(store), "--json")
     assert (other.status, other.json["same"]) == (1, False)
 
 
 async def test_events_are_listed_the_newest_first_and_filtered(store: Path) -> None:
-    everything = await invoked("agent", "events", "--store", str(store), "--json")
+    everything = await call_command_async("agent", "events", "--store", str(store), "--json")
     assert [line["key"] for line in everything.lines] == ["k-4", "k-3", "k-2", "k-1"]
     assert everything.lines[3]["content"]["type"] == "count"
-    received = await invoked("agent", "events", "--store", str(store), "--status", "received", "--json")
+    received = await call_command_async("agent", "events", "--store", str(store), "--status", "received", "--json")
     assert [(line["key"], line["attempts"], line["unsent"]) for line in received.lines] == [("k-4", 1, 0)]
-    one = await invoked("agent", "events", "--store", str(store), "--key", "k-2", "--json")
+    one = await call_command_async("agent", "events", "--store", str(store), "--key", "k-2", "--json")
     assert [(line["key"], line["unsent"]) for line in one.lines] == [("k-2", 1)]
-    assert "k-4" in (await invoked("agent", "events", "--store", str(store))).out
-    wrong = await invoked("agent", "events", "--store", str(store), "--status", "lost")
+    assert "k-4" in (await call_command_async("agent", "events", "--store", str(store))).out
+    wrong = await call_command_async("agent", "events", "--store", str(store), "--status", "lost")
     assert (wrong.status, "received, applied, dead" in wrong.err) == (2, True)
 
 
 async def test_verify_warns_of_what_waits_and_fails_for_what_is_broken(store: Path) -> None:
-    told = await invoked("agent", "verify", "--store", str(store), "--json")
+    told = await call_command_async("agent", "verify", "--store", str(store), "--json")
     verdicts = {line["name"]: (line["verdict"], line["detail"]) for line in told.lines}
     assert told.status == 0
     assert verdicts["received"] == ("warn", "1")
@@ -80,15 +80,15 @@ async def test_verify_warns_of_what_waits_and_fails_for_what_is_broken(store: Pa
     assert verdicts["integrity"] == ("ok", "ok")
     with sqlite3.connect(store) as db:
         db.execute("DELETE FROM events WHERE place = 2")
-    broken = await invoked("agent", "verify", "--store", str(store))
+    broken = await call_command_async("agent", "verify", "--store", str(store))
     assert broken.status == 1
     assert {one.name for one in verify(store) if one.verdict == "fail"} == {"gaps", "orphans"}
 
 
 async def test_what_is_no_store_and_what_is_no_agent_are_said(tmp_path: Path) -> None:
-    missing = await invoked("agent", "hash", "--store", str(tmp_path / "none.db"))
+    missing = await call_command_async("agent", "hash", "--store", str(tmp_path / "none.db"))
     assert (missing.status, "there is no" in missing.err) == (2, True)
-    stranger = await invoked("agent", "run", "pathlib:Path", "--store", str(tmp_path / "x.db"))
+    stranger = await call_command_async("agent", "run", "pathlib:Path", "--store", str(tmp_path / "x.db"))
     assert (stranger.status, "is no agent" in stranger.err) == (2, True)
 
 
@@ -96,7 +96,7 @@ async def test_what_is_no_store_and_what_is_no_agent_are_said(tmp_path: Path) ->
 def running(url: str, store: Path) -> Iterator["subprocess.Popen[str]"]:
     """`router agent run` with the sample, ready."""
     command = [*COMMAND, "agent", "run", LEDGER, "--store", str(store), "--nats-url", url]
-    process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, env=surroundings())
+    process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, env=clean_environment())
     try:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["event"] == "agent.ready"
@@ -114,31 +114,31 @@ async def test_the_sample_runs_until_it_is_told_to_stop_and_a_second_one_is_refu
     nc = await nats.connect(nats_url)
     with running(nats_url, store) as process:
         body = json.dumps({"type": "post", "payload": {"account": "acme", "amount": 250}}).encode()
-        await stored(nc.jetstream(), body, "cmd.default.demo.ledger.post")
+        await publish_until_stored(nc.jetstream(), body, "cmd.default.demo.ledger.post")
         async with connected(nats_url) as connection:
             await until(lambda: is_empty(JetStream(connection)))
         second = await asyncio.to_thread(router, "agent", "run", LEDGER, "--store", str(store), "--nats-url", nats_url)
         assert (second.status, f"in use by process {process.pid}" in second.err) == (2, True)
         process.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(process.wait, ENDED_WITHIN_S) == 0
-    assert applied_in(store) == {"balance:acme": 250}
+    assert count_applied(store) == {"balance:acme": 250}
     await nc.close()
 
 
 async def test_state_shows_what_an_agent_remembers(store: Path) -> None:
-    everything = await invoked("agent", "state", "--store", str(store), "--json")
+    everything = await call_command_async("agent", "state", "--store", str(store), "--json")
     assert everything.lines == [{"agent": "witness", "name": f"k-{number}", "value": 1} for number in (1, 2, 3)]
-    assert (await invoked("agent", "state", "k-2", "--store", str(store), "--json")).lines == everything.lines[1:2]
-    assert len((await invoked("agent", "state", "--store", str(store), "--prefix", "k-", "--limit", "2", "--json")).lines) == 2
-    assert "k-3" in (await invoked("agent", "state", "--store", str(store))).out
-    unknown = await invoked("agent", "state", "k-9", "--store", str(store))
+    assert (await call_command_async("agent", "state", "k-2", "--store", str(store), "--json")).lines == everything.lines[1:2]
+    assert len((await call_command_async("agent", "state", "--store", str(store), "--prefix", "k-", "--limit", "2", "--json")).lines) == 2
+    assert "k-3" in (await call_command_async("agent", "state", "--store", str(store))).out
+    unknown = await call_command_async("agent", "state", "k-9", "--store", str(store))
     assert (unknown.status, unknown.out) == (1, "nothing of that name is remembered\n")
 
 
 async def test_state_shortens_a_large_value_in_its_table(tmp_path: Path) -> None:
-    with a_bench(tmp_path / "w.db") as bench:
+    with a_batch_bench(tmp_path / "w.db") as bench:
         bench.database.connection.execute("INSERT INTO memory VALUES ('witness', 'n', ?)", (json.dumps("x" * 100_000).encode(),))
-    told = await invoked("agent", "state", "--store", str(tmp_path / "w.db"))
+    told = await call_command_async("agent", "state", "--store", str(tmp_path / "w.db"))
     assert len(told.out) < 2_000
 
 
@@ -154,13 +154,13 @@ async def test_send_is_applied_once_however_often_it_is_sent(tmp_path: Path, own
     nats_url = own_server
     async with an_agent(nats_url, tmp_path / "w.db", Ledger()), connected(nats_url) as connection:
         words_ = ("ledger.post", "--payload", '{"account": "acme", "amount": 250}', "--key", "p-1", "--nats-url", nats_url, "--json")
-        first, again = [await invoked("agent", "send", *words_) for _ in range(2)]
+        first, again = [await call_command_async("agent", "send", *words_) for _ in range(2)]
         assert (first.status, first.json["subject"], first.json["duplicate"]) == (0, "cmd.default.demo.ledger.post", False)
         assert (again.status, again.json["duplicate"]) == (0, True)
-        plain = await invoked("agent", "send", "cmd.default.demo.ledger.post", *words_[1:3], "--nats-url", nats_url)
+        plain = await call_command_async("agent", "send", "cmd.default.demo.ledger.post", *words_[1:3], "--nats-url", nats_url)
         assert (plain.status, "stored: MESHFORGE_COMMANDS" in plain.out) == (0, True)
         await until(lambda: is_empty(JetStream(connection)))
-    state = await invoked("agent", "state", "--store", str(tmp_path / "w.db"), "--json")
+    state = await call_command_async("agent", "state", "--store", str(tmp_path / "w.db"), "--json")
     assert state.lines == [{"agent": "ledger", "name": "balance:acme", "value": 500}]
 
 
@@ -174,6 +174,6 @@ async def test_send_is_applied_once_however_often_it_is_sent(tmp_path: Path, own
     ],
 )
 async def test_what_no_agent_could_read_is_not_sent(given: tuple[str, ...], status: int, words_: str) -> None:
-    refused = await invoked("agent", "send", *given, "--nats-url", "nats://127.0.0.1:1")
+    refused = await call_command_async("agent", "send", *given, "--nats-url", "nats://127.0.0.1:1")
     assert refused.status == status
     assert words_ in refused.err

@@ -13,8 +13,8 @@ import pytest
 
 from router.contracts.envelope_schema import envelope_schema
 from router.sdk.bus import Bus
-from tests.support.bus import EXAMPLE, a_bus, an_envelope, consuming, settled, stored_in
-from tests.support.cli import COMMAND, Ended, invoked, router, surroundings, words
+from tests.support.bus import EXAMPLE, a_bus, an_envelope, read_bus_stream, run_consumer, wait_until_settled
+from tests.support.cli import COMMAND, CommandResult, call_command_async, clean_environment, router, table_words
 from tests.support.waiting import until
 
 EVENT = ("publish", "LoopCreated", "--payload", '{"loop_id": "loop_1"}', "--actor", "user_1", "--id", "evt_1")
@@ -26,8 +26,8 @@ async def bus(nats_url: str, prefix: str) -> AsyncIterator[Bus]:
         yield bus
 
 
-async def _run(bus: Bus, *arguments: str, given: bytes = b"", group: str = "bus") -> Ended:
-    return await invoked(group, *arguments, given=given, environ=_environ(bus))
+async def _run(bus: Bus, *arguments: str, given: bytes = b"", group: str = "bus") -> CommandResult:
+    return await call_command_async(group, *arguments, given=given, environ=_environ(bus))
 
 
 def _environ(bus: Bus) -> dict[str, str]:
@@ -39,7 +39,7 @@ async def test_an_event_is_published_and_again_it_is_the_same(bus: Bus, prefix: 
     first = router("bus", *EVENT, "--json", environ=_environ(bus)).json
     assert (first["stream"], first["sequence"], first["duplicate"]) == (f"{prefix}-events", 1, False)
     assert (await _run(bus, *EVENT)).out == f"evt_1 was stored before: {prefix}-events 1\n"
-    (found,) = await stored_in(bus, "events")
+    (found,) = await read_bus_stream(bus, "events")
     assert orjson.loads(found.data)["payload"] == {"loop_id": "loop_1"}
     assert (await _run(bus, "publish", "LoopPaused")).status == 0
 
@@ -47,8 +47,8 @@ async def test_an_event_is_published_and_again_it_is_the_same(bus: Bus, prefix: 
 async def test_a_whole_envelope_and_a_command_are_published(bus: Bus, prefix: str) -> None:
     assert (await _run(bus, "publish", "--file", "-", given=orjson.dumps(EXAMPLE))).status == 0
     assert (await _run(bus, "publish", "StartIteration", "--command", "iteration.start", "--payload", "@-", given=b'{"n": 1}')).status == 0
-    assert [one.subject for one in await stored_in(bus, "commands")] == [f"{prefix}.commands.iteration.start"]
-    assert [one.data for one in await stored_in(bus, "events")] == [orjson.dumps(EXAMPLE)]
+    assert [one.subject for one in await read_bus_stream(bus, "commands")] == [f"{prefix}.commands.iteration.start"]
+    assert [one.data for one in await read_bus_stream(bus, "events")] == [orjson.dumps(EXAMPLE)]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ async def test_a_whole_envelope_and_a_command_are_published(bus: Bus, prefix: st
 )
 async def test_wrong_use_says_what_is_legal(bus: Bus, arguments: tuple[str, ...], status: int, text: str) -> None:
     ended = await _run(bus, *arguments)
-    assert (ended.status, text in " ".join(words(ended.err.replace("│", "")))) == (status, True), ended.err
+    assert (ended.status, text in " ".join(table_words(ended.err.replace("│", "")))) == (status, True), ended.err
 
 
 async def test_tail_shows_what_stands_there_and_what_comes(bus: Bus, prefix: str) -> None:
@@ -79,7 +79,7 @@ async def test_tail_shows_what_stands_there_and_what_comes(bus: Bus, prefix: str
         stdout=PIPE,
         stderr=PIPE,
         text=True,
-        env=surroundings(_environ(bus)),
+        env=clean_environment(_environ(bus)),
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     await until(lambda: _is_read(bus))
@@ -100,21 +100,21 @@ async def _is_read(bus: Bus) -> bool:
 async def test_the_topology_is_shown_compared_and_applied(nats_url: str, prefix: str) -> None:
     """SR-13 to SR-17, SR-31, SR-33."""
     environ = {"NATS_URL": nats_url, "NATS_STREAM_PREFIX": prefix, "NATS_MESSAGE_TTL_SECS": "3600"}
-    told = await invoked("bus", "topology", "--json", environ=environ)
+    told = await call_command_async("bus", "topology", "--json", environ=environ)
     assert (told.status, [one["name"] for one in told.json["streams"]][:2]) == (1, [f"{prefix}-events", f"{prefix}-commands"])
-    assert (await invoked("bus", "topology", "--apply", environ=environ)).status == 0
-    assert (await invoked("bus", "topology", environ=environ)).status == 0
-    drifted = await invoked("bus", "topology", environ={**environ, "NATS_MESSAGE_TTL_SECS": "7200"})
-    assert (drifted.status, "drifted" in words(drifted.out)) == (1, True)
+    assert (await call_command_async("bus", "topology", "--apply", environ=environ)).status == 0
+    assert (await call_command_async("bus", "topology", environ=environ)).status == 0
+    drifted = await call_command_async("bus", "topology", environ={**environ, "NATS_MESSAGE_TTL_SECS": "7200"})
+    assert (drifted.status, "drifted" in table_words(drifted.out)) == (1, True)
 
 
 async def test_the_schema_is_printed_and_envelopes_are_checked_by_it(tmp_path: Path) -> None:
     """SR-36."""
-    assert (await invoked("bus", "schema")).json == envelope_schema()
+    assert (await call_command_async("bus", "schema")).json == envelope_schema()
     file = tmp_path / "envelope.json"
     file.write_bytes(orjson.dumps(EXAMPLE))
-    assert (await invoked("bus", "schema", "--check", str(file))).out.startswith("LoopCreated evt_01HQ")
-    refused = await invoked("bus", "schema", "--check", "-", given=b'{"schema_version": "2.0"}')
+    assert (await call_command_async("bus", "schema", "--check", str(file))).out.startswith("LoopCreated evt_01HQ")
+    refused = await call_command_async("bus", "schema", "--check", "-", given=b'{"schema_version": "2.0"}')
     assert (refused.status, "Unsupported schema_version" in refused.err) == (1, True)
 
 
@@ -122,16 +122,16 @@ async def test_a_version_may_be_dropped_when_nobody_can_meet_it(bus: Bus, prefix
     """SR-29, X6: the duplicate window says nothing about it; the streams and their durables do."""
     await bus.publisher.event(an_envelope(1))
     await bus.publisher.event(an_envelope(2, message_type="RunStarted"))
-    async with consuming(bus, lambda _: None, "loops", only="loop"):
+    async with run_consumer(bus, lambda _: None, "loops", only="loop"):
         await settled_on_loops(bus)
     told = await _run(bus, "check-drain", "1.0", "--json")
     assert (told.status, told.json["drained"]) == (1, False)
     assert told.json["streams"][0]["waiting"] == {"c-loops": 0}
     assert told.json["streams"][0]["standing"] == 2
     assert (await _run(bus, "check-drain", "1.0", "--lag-only")).status == 0
-    async with consuming(bus, lambda _: None, "runs", only="run"):
+    async with run_consumer(bus, lambda _: None, "runs", only="run"):
         await bus.publisher.event(an_envelope(3, message_type="RunStarted"))
-        await settled(bus, "runs")
+        await wait_until_settled(bus, "runs")
     await bus.publisher.event(an_envelope(4, message_type="RunStarted"))
     lagging = await _run(bus, "check-drain", "1.0", "--lag-only", "--json")
     assert (lagging.status, lagging.json["streams"][0]["waiting"]) == (1, {"c-loops": 0, "c-runs": 1})
@@ -159,16 +159,16 @@ async def test_dead_letters_of_the_bus_are_listed_and_sent_again(bus: Bus, prefi
         seen.append(envelope)
 
     await bus.publisher.event(an_envelope(1))
-    async with consuming(bus, handle):
+    async with run_consumer(bus, handle):
         await until(lambda: _letters(bus))
         (line,) = (await _run(bus, "list", "--of", "bus", "--json", group="dlq")).lines
         assert (line["reason"], line["original_subject"]) == ("maxdeliver_exhausted", f"{prefix}.events.loop")
         is_mended.append(True)
         assert (await _run(bus, "replay", "--all", "--of", "bus", "--json", group="dlq")).json["sent"] == 1
         await until(lambda: seen)
-    assert await stored_in(bus, "dlq") == []
+    assert await read_bus_stream(bus, "dlq") == []
     assert (await _run(bus, "list", "--of", "nobody", group="dlq")).status == 2
 
 
 async def _letters(bus: Bus) -> bool:
-    return bool(await stored_in(bus, "dlq"))
+    return bool(await read_bus_stream(bus, "dlq"))

@@ -11,8 +11,8 @@ import pytest
 
 from router.delivery.connection import connect
 from tests.support.broker import Broker
-from tests.support.cli import COMMAND, Ended, called, router, serving, surroundings, words
-from tests.support.commands import every_command, examples_in, wrong_in
+from tests.support.cli import COMMAND, CommandResult, call_command, clean_environment, router, serve_router, table_words
+from tests.support.commands import every_command, examples_in, find_wrong_commands
 
 IMPATIENT = {"ROUTER_NATS__CONNECT_TIMEOUT_MS": "100"}
 ASK = ("decide", "--tenant", "acme", "--type", "chat")
@@ -21,15 +21,15 @@ ASK = ("decide", "--tenant", "acme", "--type", "chat")
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     store = tmp_path_factory.mktemp("store")
-    with serving("--embedded", "--http-port", "0", "--nats-port", "0", "--store", str(store)) as served:
+    with serve_router("--embedded", "--http-port", "0", "--nats-port", "0", "--store", str(store)) as served:
         yield served.ready["nats_url"]
 
 
 @pytest.fixture(scope="module")
 def letter(url: str) -> int:
     """The sequence of a dead letter whose payload is no text."""
-    called("decide", "--file", "-", given=b"\x01\x1b[31m\xff evil", environ={"NATS_URL": url})
-    return int(called("dlq", "list", "--json", "--limit", "1", environ={"NATS_URL": url}).lines[0]["sequence"])
+    call_command("decide", "--file", "-", given=b"\x01\x1b[31m\xff evil", environ={"NATS_URL": url})
+    return int(call_command("dlq", "list", "--json", "--limit", "1", environ={"NATS_URL": url}).lines[0]["sequence"])
 
 
 # -- decide -----------------------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ def test_a_decision_is_printed_as_json(url: str) -> None:
 
 def test_the_context_reaches_the_policy(url: str) -> None:
     ask = (*ASK, "--payload", "x", "--context", "user_id=u-7", "--nats-url", url)
-    providers = {called(*ask).json["decision"]["provider_id"] for _ in range(3)}
+    providers = {call_command(*ask).json["decision"]["provider_id"] for _ in range(3)}
     assert len(providers) == 1
 
 
@@ -56,14 +56,14 @@ def test_a_no_is_status_1(url: str) -> None:
 def test_a_payload_comes_from_a_file_or_from_standard_input(url: str, tmp_path: Path) -> None:
     file = tmp_path / "payload"
     file.write_bytes(b"\x00\xff")
-    assert called(*ASK, "--payload", f"@{file}", "--nats-url", url).status == 0
-    assert called(*ASK, "--payload", "-", "--nats-url", url, given=b"hello").status == 0
+    assert call_command(*ASK, "--payload", f"@{file}", "--nats-url", url).status == 0
+    assert call_command(*ASK, "--payload", "-", "--nats-url", url, given=b"hello").status == 0
 
 
 def test_a_file_of_requests_is_answered_in_its_order(url: str) -> None:
     requests = [{"tenant_id": "acme", "message_type": "chat", "payload": n, "request_id": f"f-{n}"} for n in range(200)]
     lines = "\n".join(map(json.dumps, requests)).encode()
-    ended = called("decide", "--file", "-", "--nats-url", url, given=lines)
+    ended = call_command("decide", "--file", "-", "--nats-url", url, given=lines)
     assert ended.status == 0
     assert [line["context"]["request_id"] for line in ended.lines] == [f"f-{n}" for n in range(200)]
 
@@ -85,7 +85,7 @@ async def test_ctrl_c_ends_a_waiting_command_with_130(nats_url: str) -> None:
         "x",
         "--nats-url",
         nats_url,
-        env=surroundings({"ROUTER_DECIDE__SUBJECT": "silent"}),
+        env=clean_environment({"ROUTER_DECIDE__SUBJECT": "silent"}),
         stderr=PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # the parent of the tests may ignore it
     )
@@ -109,7 +109,7 @@ async def test_ctrl_c_ends_a_waiting_command_with_130(nats_url: str) -> None:
     ],
 )
 def test_wrong_use_is_status_2(arguments: tuple[str, ...]) -> None:
-    assert called(*arguments).status == 2
+    assert call_command(*arguments).status == 2
 
 
 AWAY = [
@@ -126,7 +126,7 @@ AWAY = [
 
 @pytest.mark.parametrize("arguments", AWAY, ids=" ".join)
 def test_a_broker_that_is_away_is_status_3(arguments: tuple[str, ...]) -> None:
-    ended = called(*arguments, "--nats-url", "nats://127.0.0.1:1", environ=IMPATIENT)
+    ended = call_command(*arguments, "--nats-url", "nats://127.0.0.1:1", environ=IMPATIENT)
     assert (ended.status, ended.out) == (3, "")
     assert "no NATS server answers at nats://127.0.0.1:1" in ended.err
     assert "start it, or name another in nats.url (--nats-url)" in ended.err
@@ -144,10 +144,10 @@ def test_no_answer_is_status_3(nats_url: str) -> None:
 
 
 def test_letters_are_listed_and_shown(url: str, letter: int) -> None:
-    listed = called("dlq", "list", "--since", "1h", "--reason", "validation_failed", "--nats-url", url)
+    listed = call_command("dlq", "list", "--since", "1h", "--reason", "validation_failed", "--nats-url", url)
     assert listed.status == 0
-    assert {str(letter), "SCHEMA_VALIDATION_FAILED"} <= set(words(listed.out))
-    shown = called("dlq", "show", str(letter), "--nats-url", url)
+    assert {str(letter), "SCHEMA_VALIDATION_FAILED"} <= set(table_words(listed.out))
+    shown = call_command("dlq", "show", str(letter), "--nats-url", url)
     assert "01 1b 5b 33 31 6d ff" in shown.out
     assert "\x1b" not in listed.out + shown.out
 
@@ -159,20 +159,20 @@ def test_a_letter_as_json_is_whole(url: str, letter: int) -> None:
 
 
 def test_a_letter_that_is_not_there_is_status_1(url: str) -> None:
-    assert called("dlq", "show", "999999", "--nats-url", url).status == 1
+    assert call_command("dlq", "show", "999999", "--nats-url", url).status == 1
 
 
 def test_no_letters_is_no_error(url: str, nats_url: str) -> None:
-    assert called("dlq", "list", "--tenant", "nobody", "--nats-url", url).out == "no dead letters\n"
-    assert called("dlq", "list", "--nats-url", nats_url).status == 0
-    assert called("dlq", "list", "--since", "yesterday", "--nats-url", url).status == 2
+    assert call_command("dlq", "list", "--tenant", "nobody", "--nats-url", url).out == "no dead letters\n"
+    assert call_command("dlq", "list", "--nats-url", nats_url).status == 0
+    assert call_command("dlq", "list", "--since", "yesterday", "--nats-url", url).status == 2
 
 
 # -- doctor and topology -----------------------------------------------------------------------------------------------
 
 
 def test_a_served_broker_passes_the_doctor(url: str) -> None:
-    ended = called("doctor", "--json", "--nats-url", url)
+    ended = call_command("doctor", "--json", "--nats-url", url)
     assert ended.status == 0, ended.out
     assert not [line for line in ended.lines if line["verdict"] == "fail"]
     assert {line["check"] for line in ended.lines if line["verdict"] == "ok"} >= {"server version", "jetstream", "topology"}
@@ -182,11 +182,11 @@ def test_an_empty_broker_fails_until_the_topology_is_applied() -> None:
     broker = Broker().start()
     try:
         at = ("--nats-url", broker.url)
-        assert called("doctor", *at).status == 1
+        assert call_command("doctor", *at).status == 1
         assert _plan(at).status == 1
-        assert called("topology", "apply", *at, "--json").status == 0
+        assert call_command("topology", "apply", *at, "--json").status == 0
         assert _plan(at).lines == []
-        assert called("doctor", *at).status == 0
+        assert call_command("doctor", *at).status == 0
     finally:
         broker.remove()
 
@@ -194,21 +194,23 @@ def test_an_empty_broker_fails_until_the_topology_is_applied() -> None:
 def test_drift_is_planned_with_both_values() -> None:
     broker = Broker().start()
     try:
-        called("topology", "apply", "--nats-url", broker.url)
-        plan = called("topology", "plan", "--nats-url", broker.url, "--json", environ={"ROUTER_STREAMS__DECIDE__MAX_BYTES": "1048576"})
+        call_command("topology", "apply", "--nats-url", broker.url)
+        plan = call_command(
+            "topology", "plan", "--nats-url", broker.url, "--json", environ={"ROUTER_STREAMS__DECIDE__MAX_BYTES": "1048576"}
+        )
         assert plan.status == 1
         assert plan.json["fields"] == {"max_bytes": [1048576, 1073741824]}
     finally:
         broker.remove()
 
 
-def _plan(at: tuple[str, ...]) -> Ended:
-    return called("topology", "plan", *at, "--json")
+def _plan(at: tuple[str, ...]) -> CommandResult:
+    return call_command("topology", "plan", *at, "--json")
 
 
 def test_the_topology_is_exported_for_other_tools(tmp_path: Path) -> None:
-    assert {stream["name"] for stream in called("topology", "export").json["streams"]} >= {"ROUTER_DECIDE", "ROUTER_DLQ"}
-    called("topology", "export", "--dir", str(tmp_path))
+    assert {stream["name"] for stream in call_command("topology", "export").json["streams"]} >= {"ROUTER_DECIDE", "ROUTER_DLQ"}
+    call_command("topology", "export", "--dir", str(tmp_path))
     assert json.loads((tmp_path / "stream-ROUTER_DECIDE.json").read_text())["no_ack"] is True
     assert (tmp_path / "consumer-ROUTER_DECIDE-router-decide-consumer.json").is_file()
 
@@ -217,11 +219,11 @@ def test_the_topology_is_exported_for_other_tools(tmp_path: Path) -> None:
 
 
 def test_the_tree_is_drawn() -> None:
-    assert "└── consumer" in called("tree").out
+    assert "└── consumer" in call_command("tree").out
 
 
 def test_settings_tell_their_source_and_hide_secrets() -> None:
-    rows = called("config", "--json", environ={"ROUTER_NATS__TOKEN": "s3cret", "NATS_URL": "nats://u:p@h"}).lines
+    rows = call_command("config", "--json", environ={"ROUTER_NATS__TOKEN": "s3cret", "NATS_URL": "nats://u:p@h"}).lines
     found = {row["name"]: row for row in rows}
     assert (found["nats.token"]["value"], found["nats.token"]["source"]) == ("***", "ROUTER_NATS__TOKEN")
     assert "u:p" not in json.dumps(rows)
@@ -230,9 +232,9 @@ def test_settings_tell_their_source_and_hide_secrets() -> None:
 def test_policies_are_linted(tmp_path: Path) -> None:
     (tmp_path / "acme").mkdir()
     (tmp_path / "acme" / "good.json").write_text('{"providers": [{"name": "a", "weight": 1}]}')
-    assert called("policy", "lint", str(tmp_path)).status == 0
+    assert call_command("policy", "lint", str(tmp_path)).status == 0
     (tmp_path / "acme" / "bad.json").write_text('{"providers": [], "nonsense": 1}')
-    ended = called("policy", "lint", str(tmp_path), "--json")
+    ended = call_command("policy", "lint", str(tmp_path), "--json")
     assert ended.status == 1
     assert {line["path"] for line in ended.lines} == {"providers", "nonsense"}
     assert {line["file"] for line in ended.lines} == {"acme/bad.json"}
@@ -240,22 +242,22 @@ def test_policies_are_linted(tmp_path: Path) -> None:
 
 def test_the_policy_that_a_tenant_meets_is_shown() -> None:
     samples = str(Path("router/services/sample_policies"))
-    shown = called("policy", "show", "acme", "default", "--policies", samples, "--json")
+    shown = call_command("policy", "show", "acme", "default", "--policies", samples, "--json")
     assert shown.json["tenant"] == "_shared"
-    assert called("policy", "show", "acme", "nope", "--policies", samples).status == 1
-    assert called("policy", "show", "..", "x", "--policies", samples).status == 2
+    assert call_command("policy", "show", "acme", "nope", "--policies", samples).status == 1
+    assert call_command("policy", "show", "..", "x", "--policies", samples).status == 2
 
 
 def test_help_has_an_example_for_every_command() -> None:
     commands = dict(every_command())
     assert len(commands) >= 50
     assert [path for path, command in commands.items() if path not in examples_in(command.help or "")] == []
-    assert [path for path, command in commands.items() if wrong_in(examples_in(command.help or ""))] == []
+    assert [path for path, command in commands.items() if find_wrong_commands(examples_in(command.help or ""))] == []
     assert router("--help").status == 0
 
 
 def test_the_version_is_told() -> None:
-    assert called("version", "--json").json["router"]
+    assert call_command("version", "--json").json["router"]
 
 
 def test_the_demo_plays_to_its_end() -> None:

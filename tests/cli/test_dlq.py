@@ -10,37 +10,37 @@ import pytest
 
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
-from tests.support.cli import Ended, called, words
-from tests.support.deadletters import House, a_letter, stored
+from tests.support.cli import CommandResult, call_command, table_words
+from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
 
 
 @pytest.fixture
-async def house(nats_url: str, prefix: str) -> AsyncIterator[House]:
+async def house(nats_url: str, prefix: str) -> AsyncIterator[DeadLetterStreams]:
     connection = await connect({"servers": [nats_url]})
-    yield await House(JetStream(connection), prefix).build()
+    yield await DeadLetterStreams(JetStream(connection), prefix).build()
     await connection.close()
 
 
-def _dlq(house: House, nats_url: str, *arguments: str, given: bytes = b"", **environ: str) -> Ended:
+def _dlq(house: DeadLetterStreams, nats_url: str, *arguments: str, given: bytes = b"", **environ: str) -> CommandResult:
     named = {"NATS_URL": nats_url, "ROUTER_STREAMS__DLQ__NAME": house.letters, **environ}
-    return called("dlq", *arguments, given=given, environ=named)
+    return call_command("dlq", *arguments, given=given, environ=named)
 
 
-async def test_letters_are_grouped_by_their_cause(house: House, nats_url: str) -> None:
+async def test_letters_are_grouped_by_their_cause(house: DeadLetterStreams, nats_url: str) -> None:
     await house.store(2)
-    await house.store(1, make=lambda message: a_letter(message, reason="maxdeliver_exhausted"))
+    await house.store(1, make=lambda message: a_dead_letter(message, reason="maxdeliver_exhausted"))
     lines = _dlq(house, nats_url, "list", "--group", "--json").lines
     assert [(line["reason"], line["error"], line["count"]) for line in lines] == [
         ("validation_failed", "SCHEMA_VALIDATION_FAILED", 2),
         ("maxdeliver_exhausted", "SCHEMA_VALIDATION_FAILED", 1),
     ]
-    assert "maxdeliver_exhausted" in words(_dlq(house, nats_url, "list", "--group").out)
+    assert "maxdeliver_exhausted" in table_words(_dlq(house, nats_url, "list", "--group").out)
     counted = _dlq(house, nats_url, "stats", "--json").json
     assert (counted["letters"], [kind["count"] for kind in counted["kinds"]]) == (3, [2, 1])
     assert f"{house.letters}: 3 dead letters" in _dlq(house, nats_url, "stats").out
 
 
-async def test_letters_are_sent_again_by_number_and_by_filter(house: House, nats_url: str) -> None:
+async def test_letters_are_sent_again_by_number_and_by_filter(house: DeadLetterStreams, nats_url: str) -> None:
     await house.store(3)
     rehearsed = _dlq(house, nats_url, "replay", "--all", "--dry-run")
     assert (rehearsed.status, rehearsed.out.split(";")[0]) == (0, "3 would be sent again, 0 kept")
@@ -55,17 +55,17 @@ async def test_letters_are_sent_again_by_number_and_by_filter(house: House, nats
     )
 
 
-async def test_what_cannot_be_sent_is_told_with_its_cause_and_status_1(house: House, nats_url: str) -> None:
-    await house.store(1, make=lambda _: stored(b"\xff", f"{house.subject}.dlq"))
+async def test_what_cannot_be_sent_is_told_with_its_cause_and_status_1(house: DeadLetterStreams, nats_url: str) -> None:
+    await house.store(1, make=lambda _: a_stored_dead_letter(b"\xff", f"{house.subject}.dlq"))
     await house.store(1, headers={"x-replay-count": "1"})
     told = _dlq(house, nats_url, "replay", "--all", "--max-replays", "1", "--json")
     assert told.status == 1
     causes = [(kept["cause"], kept["sequences"]) for kept in told.json["kept"]]
-    assert causes == [("it is no letter of ours", [1]), ("it was replayed 1 times already", [2])]
-    assert "no letter of ours" in _dlq(house, nats_url, "replay", "1", "9").out
+    assert causes == [("it is no dead letter of ours", [1]), ("it was replayed 1 times already", [2])]
+    assert "no dead letter of ours" in _dlq(house, nats_url, "replay", "1", "9").out
 
 
-async def test_one_payload_is_mended_in_an_editor_and_sent(house: House, nats_url: str, tmp_path: Path) -> None:
+async def test_one_payload_is_mended_in_an_editor_and_sent(house: DeadLetterStreams, nats_url: str, tmp_path: Path) -> None:
     await house.store(2)
     editor = tmp_path / "editor.py"
     editor.write_text("import sys, pathlib; p = pathlib.Path(sys.argv[1]); p.write_text(p.read_text().replace('0', '42'))")
@@ -77,7 +77,7 @@ async def test_one_payload_is_mended_in_an_editor_and_sent(house: House, nats_ur
     assert "nothing was changed" in unchanged.err
 
 
-async def test_letters_are_thrown_away_only_after_a_yes(house: House, nats_url: str) -> None:
+async def test_letters_are_thrown_away_only_after_a_yes(house: DeadLetterStreams, nats_url: str) -> None:
     await house.store(3)
     refused = _dlq(house, nats_url, "discard", "1", "2", given=b"n\n")
     assert (refused.status, await house.left()) == (1, [1, 2, 3])
@@ -87,7 +87,7 @@ async def test_letters_are_thrown_away_only_after_a_yes(house: House, nats_url: 
     assert await house.left() == []
 
 
-async def test_letters_are_exported_as_json_lines(house: House, nats_url: str, tmp_path: Path) -> None:
+async def test_letters_are_exported_as_json_lines(house: DeadLetterStreams, nats_url: str, tmp_path: Path) -> None:
     await house.store(2, data=b"\x00\xff")
     lines = _dlq(house, nats_url, "export", "--all").lines
     assert [(line["sequence"], line["payload_encoding"]) for line in lines] == [(1, "base64"), (2, "base64")]
@@ -102,4 +102,4 @@ async def test_letters_are_exported_as_json_lines(house: House, nats_url: str, t
     [("replay",), ("discard",), ("export",), ("replay", "1", "--all"), ("replay", "--all", "--edit"), ("replay", "--rate", "0", "--all")],
 )
 def test_letters_must_be_said_and_wrong_use_is_status_2(arguments: tuple[str, ...]) -> None:
-    assert called("dlq", *arguments).status == 2
+    assert call_command("dlq", *arguments).status == 2

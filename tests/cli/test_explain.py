@@ -24,8 +24,8 @@ from router.operations.doctor import Verdict
 from router.routing.extensions import modes
 from router.routing.policy import plan
 from router.sdk import step
-from tests.support.cli import invoked, words
-from tests.support.commands import wrong_in
+from tests.support.cli import call_command_async, table_words
+from tests.support.commands import find_wrong_commands
 
 CARRIERS = {"Fault", "Refusal", "ServiceError", "Failure", "Malformed", "QueryRefused"}  # their first argument is a code
 CARRIED = re.compile(rf"\b({'|'.join(CARRIERS)})\(")
@@ -34,7 +34,7 @@ TOLD = {
     "answer": {value for name, value in vars(decision).items() if name.isupper() and isinstance(value, str)} - {"executed_extensions"}
     | set(modes._CODES.values()),
     "decision": set(plan.PRIORITIES),
-    "admin": {*service_error.STATUSES, service_error.INTERNAL},
+    "admin": {*service_error.HTTP_STATUSES, service_error.INTERNAL},
     "worker": {value for name, value in vars(step).items() if name.isupper() and isinstance(value, str) and value.isdigit()},
     "reason": {outcome.VALIDATION_FAILED, outcome.MAXDELIVER_EXHAUSTED, outcome.PROCESSING_ERROR},
     "validation": set(VALIDATION_CODES),
@@ -95,7 +95,7 @@ def test_an_explanation_says_something_everywhere(name: str) -> None:
     assert all((code.means, *code.usual, *code.do))
     assert code.usual
     assert code.do
-    assert wrong_in("\n".join((code.means, *code.usual, *code.do))) == []
+    assert find_wrong_commands("\n".join((code.means, *code.usual, *code.do))) == []
 
 
 @pytest.mark.parametrize("name", codes.read_codes())
@@ -125,29 +125,29 @@ def test_no_code_is_explained_twice() -> None:
 
 
 async def test_a_code_is_explained_for_people_and_for_programs() -> None:
-    told = await invoked("explain", "policy_not_found")
+    told = await call_command_async("explain", "policy_not_found")
     assert told.status == 0
-    assert {"Usually", "What"} <= set(words(told.out))
+    assert {"Usually", "What"} <= set(table_words(told.out))
     assert "router policy put" in told.out
-    asked = (await invoked("explain", "POL-047-006", "--json")).json
+    asked = (await call_command_async("explain", "POL-047-006", "--json")).json
     assert (asked["code"], asked["kinds"], asked["page"]) == ("POL-047-006", ["policy"], "docs/requirements.md#pol-047-006")
     assert asked["rule"] == "POL-047-006: a handler that answers 422 has the message in the dead letters, and acked."
 
 
 async def test_a_letters_error_code_is_found_in_its_upper_case() -> None:
-    assert (await invoked("explain", "MAXDELIVER_EXHAUSTED", "--json")).json["code"] == "maxdeliver_exhausted"
-    assert (await invoked("explain", "TENANT_FORBIDDEN", "--json")).json["code"] == "TENANT_FORBIDDEN"
+    assert (await call_command_async("explain", "MAXDELIVER_EXHAUSTED", "--json")).json["code"] == "maxdeliver_exhausted"
+    assert (await call_command_async("explain", "TENANT_FORBIDDEN", "--json")).json["code"] == "TENANT_FORBIDDEN"
 
 
 async def test_an_unknown_code_is_told_the_nearest_names() -> None:
-    ended = await invoked("explain", "extension_timout")
+    ended = await call_command_async("explain", "extension_timout")
     assert ended.status == 1
     assert "did you mean extension_timeout" in ended.err
-    assert "did you mean" not in (await invoked("explain", "0x7f")).err
+    assert "did you mean" not in (await call_command_async("explain", "0x7f")).err
 
 
 async def test_without_a_code_all_are_listed_by_kind() -> None:
-    lines = (await invoked("explain", "--json")).lines
+    lines = (await call_command_async("explain", "--json")).lines
     assert {line["code"] for line in lines} == set(codes.read_codes())
-    table = (await invoked("explain")).out
+    table = (await call_command_async("explain")).out
     assert [kind for kind in codes.KINDS if f"\n {kind} " not in table] == []

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from router.cli.app import app
 from router.sdk.samples.extensions.pii_guard import pii_guard
 from tests.support.buckets import Bucket, a_bucket
-from tests.support.cli import Ended, words
-from tests.support.extension_author import served
+from tests.support.cli import CommandResult, table_words
+from tests.support.extension_author import serve_extension
 from tests.support.registry import Document, a_version, an_entry
 
 HEALTHY = {
@@ -51,11 +51,11 @@ class Registry:
         self.url = nats_url
         self._environ = {"NATS_URL": nats_url, "ROUTER_BUCKETS__EXTENSIONS__NAME": bucket}
 
-    async def __call__(self, *arguments: str, given: bytes = b"", **environ: str) -> Ended:
+    async def __call__(self, *arguments: str, given: bytes = b"", **environ: str) -> CommandResult:
         command, environ = ["extension", *arguments], {**self._environ, **environ}
         result = await asyncio.to_thread(CliRunner().invoke, app, command, input=given, env=environ)
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-        return Ended(result.exit_code, result.stdout, result.stderr)
+        return CommandResult(result.exit_code, result.stdout, result.stderr)
 
     async def holds(self, *documents: Document) -> None:
         for document in documents:
@@ -99,7 +99,7 @@ async def test_an_entry_from_a_file_is_registered_shown_and_listed(registry: Reg
     assert "guard, version 1, written" in (await registry("show", "guard")).out
     (line,) = (await registry("list", "--json")).lines
     assert line == shown
-    assert {"guard", "validator", "beamline.ext.validate.guard.v2", "(off)", "on", "ann"} <= set(words((await registry("list")).out))
+    assert {"guard", "validator", "beamline.ext.validate.guard.v2", "(off)", "on", "ann"} <= set(table_words((await registry("list")).out))
 
 
 async def test_an_entry_from_options_and_from_standard_input(registry: Registry) -> None:
@@ -187,7 +187,7 @@ async def test_health_is_a_routers_and_without_one_nobody_tells(registry: Regist
         one = await registry("health", "guard", "--json")
         nobody = await registry("health", "nobody")
     assert (everything.status, one.status, nobody.status) == (1, 0, 1)
-    assert {"guard", "healthy", "bad", "unhealthy", "99.0%", "closed"} <= set(words(everything.out))
+    assert {"guard", "healthy", "bad", "unhealthy", "99.0%", "closed"} <= set(table_words(everything.out))
     assert one.json == {"health": {"guard": HEALTHY}, "services": {"guard": 0}}
     assert (asked[0].headers or {})["api_key"] == "hush"
 
@@ -197,11 +197,11 @@ async def test_an_extension_that_was_not_called_or_is_not_served_any_more_is_not
     answer = {"health": {"pii_guard": uncalled}, "router_node_ids": ["one"]}
     async with answering(registry.url, "beamline.router.v1.admin.get_extension_health", answer):
         ended = await registry("health")
-        async with served(registry.url, pii_guard):
+        async with serve_extension(registry.url, pii_guard):
             at_work = await registry("health", "--json")
     assert (ended.status, at_work.status) == (0, 0)
-    assert not {"healthy", "100.0%"} & set(words(ended.out))
-    assert {"calls", "none", "found"} <= set(words(ended.out))
+    assert not {"healthy", "100.0%"} & set(table_words(ended.out))
+    assert {"calls", "none", "found"} <= set(table_words(ended.out))
     assert at_work.json["services"] == {"pii_guard": 1}
 
 
@@ -215,7 +215,7 @@ async def test_an_instance_that_did_not_answer_in_time_is_missed(registry: Regis
     ):
         told = await registry("health")
     assert "1 of 2 instances did not answer in time" in told.err
-    assert "one" in words(told.out)
+    assert "one" in table_words(told.out)
 
 
 async def test_a_refusal_of_the_router_is_told_with_the_setting_that_mends_it(registry: Registry) -> None:

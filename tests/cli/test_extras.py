@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tests.support.cli import called
+from tests.support.cli import call_command
 
 NEEDS_POSTGRES = [
     ("mailbox", "migrate"),
@@ -22,6 +22,6 @@ NEEDS_POSTGRES = [
 @pytest.mark.parametrize("module", ["psycopg", "httpx2"])
 def test_a_command_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], module: str) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    ended = called(*command)
+    ended = call_command(*command)
     assert (ended.status, ended.out) == (2, "")
     assert ended.err == f"router: {module}: is not installed: pip install 'beamline-router[postgres]'\n"

@@ -8,7 +8,7 @@ import pytest
 from router.cli.doctor import WORST_FIRST
 from router.cli.exit_codes import OUTPUT_CLOSED
 from tests.support.broker import Broker
-from tests.support.cli import COMMAND, called, surroundings
+from tests.support.cli import COMMAND, call_command, clean_environment
 
 
 @pytest.fixture(scope="module")
@@ -20,19 +20,19 @@ def bare() -> Iterator[Broker]:
 
 def test_what_apply_made_is_told_as_made_and_what_the_doctor_finds_begins_with_the_worst(bare: Broker) -> None:
     at = ("--nats-url", bare.url)
-    ended = called("doctor", *at)
+    ended = call_command("doctor", *at)
     verdicts = [line.split()[0] for line in ended.out.splitlines() if line.split() and line.split()[0] in WORST_FIRST]
     assert verdicts == sorted(verdicts, key=WORST_FIRST.index)
     assert ended.out.splitlines()[-1] == f"{verdicts.count('fail')} failed, 1 warning, {verdicts.count('ok')} ok"
-    made = called("topology", "apply", *at)
+    made = call_command("topology", "apply", *at)
     assert "made" in made.out
     assert "missing" not in made.out
-    assert "nothing to do" in called("topology", "apply", *at).out
+    assert "nothing to do" in call_command("topology", "apply", *at).out
 
 
 def test_a_reader_who_stops_is_not_told_as_an_answer() -> None:
     command = [*COMMAND, "topology", "export"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=surroundings())
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
     assert process.stdout is not None
     process.stdout.close()
     _, err = process.communicate(timeout=20)
@@ -40,12 +40,12 @@ def test_a_reader_who_stops_is_not_told_as_an_answer() -> None:
 
 
 def test_the_version_is_an_option_too() -> None:
-    ended = called("--version")
-    assert (ended.status, ended.out) == (0, called("version").out)
+    ended = call_command("--version")
+    assert (ended.status, ended.out) == (0, call_command("version").out)
 
 
 def test_help_stands_in_panels_and_no_two_commands_say_the_same() -> None:
-    help_ = called("--help").out
+    help_ = call_command("--help").out
     assert all(f"─ {panel} ─" in help_ for panel in ("Run", "Ask and look", "Policies, extensions, providers", "Usage", "Set up and check"))
     assert "answer requests until SIGTERM" in help_
     assert "Answer assignments until" in help_

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.cli.formatting import MOST, format_bytes
+from router.cli.formatting import MAX_SHOWN_BYTES, format_bytes
 
 
 def test_json_is_indented() -> None:
@@ -15,8 +15,8 @@ def test_what_is_no_text_is_shown_as_hexadecimal() -> None:
 
 
 def test_a_long_payload_is_cut_and_says_so() -> None:
-    assert format_bytes(b"x" * (MOST + 3)).endswith("… and 3 more bytes")
-    assert format_bytes("é".encode() * MOST).endswith(f"… and {MOST} more bytes")
+    assert format_bytes(b"x" * (MAX_SHOWN_BYTES + 3)).endswith("… and 3 more bytes")
+    assert format_bytes("é".encode() * MAX_SHOWN_BYTES).endswith(f"… and {MAX_SHOWN_BYTES} more bytes")
 
 
 @given(st.binary(max_size=64) | st.text(max_size=64).map(lambda text: text.encode("utf-8", "replace")))

@@ -14,7 +14,7 @@ from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult
 from router.mailbox.postgres import Driver
 from tests.support.broker import Broker
-from tests.support.cli import invoked, router
+from tests.support.cli import call_command_async, router
 from tests.support.inbox import EFFECTS, EVENTS, an_id, an_inbox, effects, is_settled, publish, record
 from tests.support.inbox_process import HANDLER, InboxProcess
 from tests.support.postgres import Postgres, rows
@@ -51,20 +51,20 @@ async def test_its_dead_letters_are_read_and_sent_again_like_all_others(broker: 
     async with an_inbox(broker.url, dsn, refuse):
         await publish(nc, [1001])
         await until(lambda: is_settled(nc))
-    (letter,) = (await invoked("dlq", "list", "--of", "inbox", "--json", "--nats-url", broker.url)).lines
+    (letter,) = (await call_command_async("dlq", "list", "--of", "inbox", "--json", "--nats-url", broker.url)).lines
     assert (letter["msg_id"], letter["reason"], letter["code"]) == (an_id(1001), "processing_error", "handler_poison")
     async with an_inbox(broker.url, dsn, record):
-        replayed = await invoked("dlq", "replay", "--all", "--of", "inbox", "--nats-url", broker.url)
+        replayed = await call_command_async("dlq", "replay", "--all", "--of", "inbox", "--nats-url", broker.url)
         assert replayed.status == 0, replayed.err
         await until(lambda: effects(dsn))
-    assert (await invoked("dlq", "list", "--of", "inbox", "--json", "--nats-url", broker.url)).out == ""
+    assert (await call_command_async("dlq", "list", "--of", "inbox", "--json", "--nats-url", broker.url)).out == ""
 
 
 async def test_backlog_counts_what_is_not_processed(dsn: str) -> None:
     """SD-18: QRY-051."""
     await rows(dsn, "INSERT INTO inbox_messages VALUES (%s, 's', '2025-12-28T22:00:00Z', NULL, 1)", an_id(1))
     await rows(dsn, "INSERT INTO inbox_messages VALUES (%s, 's', now(), NULL, 1), (%s, 's', now(), now(), 1)", an_id(2), an_id(3))
-    ended = await invoked("inbox", "backlog", "--json", environ={"ROUTER_MAILBOX__DSN": dsn})
+    ended = await call_command_async("inbox", "backlog", "--json", environ={"ROUTER_MAILBOX__DSN": dsn})
     assert (ended.status, ended.json) == (0, {"context": "sea", "count": 2, "oldest_at": "2025-12-28T22:00:00+00:00"})
 
 
@@ -78,7 +78,7 @@ async def test_backlog_counts_what_is_not_processed(dsn: str) -> None:
     ],
 )
 async def test_what_cannot_be_consumed_is_said(dsn: str, arguments: tuple[str, ...], said: str) -> None:
-    ended = await invoked(*arguments, environ={"ROUTER_MAILBOX__DSN": dsn})
+    ended = await call_command_async(*arguments, environ={"ROUTER_MAILBOX__DSN": dsn})
     assert (ended.status, said in ended.err) == (2, True)
 
 
@@ -89,7 +89,7 @@ async def test_without_tables_it_says_how_to_make_them(postgres: Postgres) -> No
 
 async def test_a_connection_string_is_never_printed() -> None:
     dsn = "postgresql://u:secret@127.0.0.1:1/none"
-    ended = await invoked("inbox", "backlog", environ={"ROUTER_MAILBOX__DSN": dsn})
+    ended = await call_command_async("inbox", "backlog", environ={"ROUTER_MAILBOX__DSN": dsn})
     assert (ended.status, "secret" in ended.out + ended.err) == (3, False)
 
 

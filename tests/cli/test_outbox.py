@@ -7,11 +7,11 @@ import pytest
 
 from router.mailbox.postgres import Database, DatabaseConfig
 from tests.support.broker import Broker
-from tests.support.cli import Ended, invoked, router
-from tests.support.mailbox import Place, a_place, added, all_published, an_event, filled, rounds
+from tests.support.cli import CommandResult, call_command_async, router
+from tests.support.mailbox import OutboxStream, add_events, all_published, an_event, an_outbox_stream, fill_outbox, run_rounds
 from tests.support.postgres import Postgres, rows
 from tests.support.relay import Relay, names_for
-from tests.support.stories import page
+from tests.support.stories import read_page
 
 
 @pytest.fixture
@@ -27,13 +27,13 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.fixture
-async def place(broker: Broker) -> AsyncIterator[Place]:
-    async with a_place(broker) as place:
+async def place(broker: Broker) -> AsyncIterator[OutboxStream]:
+    async with an_outbox_stream(broker) as place:
         yield place
 
 
-async def asked(dsn: str, *arguments: str) -> Ended:
-    return await invoked(*arguments, environ={"ROUTER_MAILBOX__DSN": dsn})
+async def asked(dsn: str, *arguments: str) -> CommandResult:
+    return await call_command_async(*arguments, environ={"ROUTER_MAILBOX__DSN": dsn})
 
 
 async def test_tables_are_checked_made_and_checked(postgres: Postgres) -> None:
@@ -47,17 +47,17 @@ async def test_tables_are_checked_made_and_checked(postgres: Postgres) -> None:
 
 async def test_the_backlog_is_told_by_context(dsn: str) -> None:
     """SD-17."""
-    await filled(dsn, 3)
+    await fill_outbox(dsn, 3)
     told = (await asked(dsn, "outbox", "backlog", "--json")).json
     assert (told["context"], told["count"]) == ("sea", 3)
     assert told["oldest_at"]
 
 
-async def test_parked_events_are_listed_and_requeued(dsn: str, place: Place) -> None:
-    poison, _ = await added(dsn, an_event("o-1"), an_event("o-1"))
+async def test_parked_events_are_listed_and_requeued(dsn: str, place: OutboxStream) -> None:
+    poison, _ = await add_events(dsn, an_event("o-1"), an_event("o-1"))
     await rows(dsn, "UPDATE outbox_events SET event_type = 'order paid' WHERE id = %s", poison)
     async with Database(DatabaseConfig(dsn)) as database:
-        await rounds(database, place)
+        await run_rounds(database, place)
     listed = await asked(dsn, "outbox", "parked", "--json")
     assert (listed.status, listed.json["id"], listed.json["behind"]) == (1, str(poison), 1)
     assert "POL-047-001" in (await asked(dsn, "outbox", "parked")).out
@@ -67,11 +67,11 @@ async def test_parked_events_are_listed_and_requeued(dsn: str, place: Place) -> 
 
 
 async def test_requeue_wants_to_know_what() -> None:
-    assert (await invoked("outbox", "requeue")).status == 2
+    assert (await call_command_async("outbox", "requeue")).status == 2
 
 
 async def test_a_command_without_a_database_says_which_setting_is_missing() -> None:
-    ended = await invoked("outbox", "backlog")
+    ended = await call_command_async("outbox", "backlog")
     assert (ended.status, "mailbox.dsn" in ended.err) == (2, True)
 
 
@@ -97,16 +97,16 @@ async def test_a_relay_refuses_tables_that_are_not_there(postgres: Postgres, bro
 
 
 @pytest.mark.slow  # a process
-async def test_a_relay_publishes_shows_its_gauges_and_ends_with_0(dsn: str, broker: Broker, place: Place) -> None:
+async def test_a_relay_publishes_shows_its_gauges_and_ends_with_0(dsn: str, broker: Broker, place: OutboxStream) -> None:
     """SD-17, SD-19: the event of publishing is a figure."""
     relay = Relay({**names_for(broker.url, dsn), "mailbox.events.max_bytes": 10 * 1024**3}, None)  # as the stream has it
     try:
         await asyncio.to_thread(relay.start)
         assert (relay.ready["context"], relay.ready["stream"]) == ("sea", "SEA_EVENTS")
-        await filled(dsn, 30)
+        await fill_outbox(dsn, 30)
         await all_published(dsn)
-        status, text = await page(relay.ready["http"], "/metrics")
-        assert (status, (await page(relay.ready["http"], "/readyz"))[0]) == (200, 200)
+        status, text = await read_page(relay.ready["http"], "/metrics")
+        assert (status, (await read_page(relay.ready["http"], "/readyz"))[0]) == (200, 200)
         assert 'router_outbox_published_total{event_type="order_paid"} 30.0' in text
         assert 'router_outbox_backlog{context="sea"}' in text
         assert await asyncio.to_thread(relay.terminate) == 0

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from router.cli.app import app
 from tests.support.buckets import a_bucket
-from tests.support.cli import Ended, words
-from tests.support.policies_at_run_time import a_policy_of
+from tests.support.cli import CommandResult, table_words
+from tests.support.policy_buckets import a_policy_of
 
 
 class Desk:
@@ -26,10 +26,10 @@ class Desk:
         file.write_bytes(document)
         return str(file)
 
-    def policy(self, *arguments: str, given: bytes = b"") -> Ended:
+    def policy(self, *arguments: str, given: bytes = b"") -> CommandResult:
         """In this process: a dozen commands a test would take as many seconds."""
         done = CliRunner().invoke(app, ["policy", *arguments], input=given, env=self._environ, catch_exceptions=False)
-        return Ended(done.exit_code, done.stdout, done.stderr)
+        return CommandResult(done.exit_code, done.stdout, done.stderr)
 
     def versions(self) -> dict[str, int]:
         return {f"{one['tenant']}/{one['policy']}": one["version"] for one in self.policy("list", "--json").lines}
@@ -61,7 +61,7 @@ def test_a_policy_is_put_shown_compared_and_rolled_back(desk: Desk) -> None:
     assert desk.policy("show", "acme", "default", "--version", "2").json["timeout_ms"] == 100
 
     history = desk.policy("history", "acme", "default")
-    assert [word for word in words(history.out) if word in {"ann", "bob", "eve"}] == ["ann", "bob", "eve"]
+    assert [word for word in table_words(history.out) if word in {"ann", "bob", "eve"}] == ["ann", "bob", "eve"]
     assert "the last 64 are kept" in history.out
 
 

@@ -9,7 +9,7 @@ from subprocess import PIPE
 import pytest
 
 from tests.cli.test_workers import next_line, pushed, working
-from tests.support.cli import COMMAND, Ended, called, serving, surroundings
+from tests.support.cli import COMMAND, CommandResult, call_command, clean_environment, serve_router
 
 ENTRY = {"id": "echo", "type": "provider", "subject": "beamline.provider.echo.v1"}
 POLICY = {"version": "1.0", "providers": [{"name": "echo", "weight": 100}]}
@@ -23,13 +23,13 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         (home / name).write_text(json.dumps(document))
     (home / "router.toml").write_text(f"[extensions]\ndir = {json.dumps(str(home / 'extensions'))}\n")
     options = ("--embedded", "--http-port", "0", "--nats-port", "0", "--store", str(home / "store"), "--policies", str(home / "policies"))
-    with serving(*options, "--config", str(home / "router.toml")) as served:
+    with serve_router(*options, "--config", str(home / "router.toml")) as served:
         yield from _with_samples(served.ready["nats_url"])
 
 
 def _with_samples(url: str) -> Iterator[str]:
     command = [*COMMAND, "extension", "serve-samples", "--nats-url", url]
-    process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, env=surroundings({"PYTHONPATH": str(Path.cwd())}))
+    process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, env=clean_environment({"PYTHONPATH": str(Path.cwd())}))
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -40,8 +40,8 @@ def _with_samples(url: str) -> Iterator[str]:
         process.communicate()
 
 
-def invoked(url: str, *arguments: str, given: bytes = b"") -> Ended:
-    return called("provider", "invoke", *arguments, "--tenant", "acme", "--nats-url", url, given=given)
+def invoked(url: str, *arguments: str, given: bytes = b"") -> CommandResult:
+    return call_command("provider", "invoke", *arguments, "--tenant", "acme", "--nats-url", url, given=given)
 
 
 def test_the_answer_is_printed(url: str) -> None:
@@ -77,7 +77,7 @@ def test_one_that_is_not_registered_is_a_no(url: str, options: tuple[str, ...]) 
 
 
 def test_where_no_router_is_the_status_is_3(url: str) -> None:
-    assert called("provider", "invoke", "echo", "--prompt", "x", "--tenant", "a", "--nats-url", "nats://127.0.0.1:1").status == 3
+    assert call_command("provider", "invoke", "echo", "--prompt", "x", "--tenant", "a", "--nats-url", "nats://127.0.0.1:1").status == 3
 
 
 def test_a_worker_with_providers_answers_assignments_by_invoking(url: str) -> None:
@@ -89,4 +89,4 @@ def test_a_worker_with_providers_answers_assignments_by_invoking(url: str) -> No
 
 @pytest.mark.parametrize("wrong", [("--providers", "--echo"), ("--providers", "some:thing")])
 def test_a_worker_has_one_way_of_answering(wrong: tuple[str, ...]) -> None:
-    assert called("worker", *wrong).status == 2
+    assert call_command("worker", *wrong).status == 2

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker import Broker
-from tests.support.cli import router, serving
+from tests.support.cli import router, serve_router
 from tests.support.fleet import is_there
-from tests.support.policies_at_run_time import a_policy_of
+from tests.support.policy_buckets import a_policy_of
 
 ANY_PORTS = ("--http-port", "0", "--nats-port", "0")
 
 
 def test_an_embedded_router_is_ready_and_ends_with_0(tmp_path: Path) -> None:
-    with serving("--embedded", *ANY_PORTS, cwd=tmp_path) as served:
+    with serve_router("--embedded", *ANY_PORTS, cwd=tmp_path) as served:
         ready = served.ready
         assert (ready["event"], ready["policies"]) == ("router.ready", "samples")
         assert urllib.request.urlopen(f"{ready['http']}/readyz").status == 200
@@ -29,7 +29,7 @@ def test_an_embedded_router_is_ready_and_ends_with_0(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_with_0_and_leaves_no_broker_behind(tmp_path: Path) -> None:
-    with serving("--embedded", *ANY_PORTS, "--store", str(tmp_path / "s")) as served:
+    with serve_router("--embedded", *ANY_PORTS, "--store", str(tmp_path / "s")) as served:
         port = int(served.ready["nats_url"].rpartition(":")[2])
         assert served.told(signal.SIGINT) == 0
     with pytest.raises(ConnectionRefusedError):
@@ -38,7 +38,7 @@ def test_ctrl_c_ends_with_0_and_leaves_no_broker_behind(tmp_path: Path) -> None:
 
 @pytest.mark.slow  # four interpreters start in it
 def test_two_workers_on_an_embedded_broker_are_ready_once_and_end_with_0(tmp_path: Path) -> None:
-    with serving("--embedded", "--processes", "2", *ANY_PORTS, "--store", str(tmp_path / "s")) as served:
+    with serve_router("--embedded", "--processes", "2", *ANY_PORTS, "--store", str(tmp_path / "s")) as served:
         assert (served.ready["event"], served.ready["processes"], served.ready["policies"]) == ("router.ready", 2, "samples")
         decided = router("decide", "--nats-url", served.ready["nats_url"], "--tenant", "acme", "--type", "chat", "--payload", "hi")
         assert (decided.status, decided.json["ok"]) == (0, True)
@@ -51,7 +51,7 @@ def test_two_workers_on_an_embedded_broker_are_ready_once_and_end_with_0(tmp_pat
 def test_a_second_signal_does_not_wait_for_the_drain(tmp_path: Path) -> None:
     broker = Broker().start()
     try:
-        with serving("--nats-url", broker.url, "--http-port", "0", "--policies", str(tmp_path)) as served:
+        with serve_router("--nats-url", broker.url, "--http-port", "0", "--policies", str(tmp_path)) as served:
             broker.pause()  # the drain waits for a server that is silent
             with pytest.raises(subprocess.TimeoutExpired):
                 served.told(signal.SIGTERM, within_s=0.5)
@@ -67,10 +67,10 @@ def test_a_restart_on_the_same_store_finds_its_streams_and_policies(tmp_path: Pa
     own = tmp_path / "policies" / "acme" / "default.json"
     own.parent.mkdir(parents=True)
     own.write_bytes(a_policy_of("own"))
-    with serving("--embedded", *ANY_PORTS, *store, "--policies", str(tmp_path / "policies")) as served:
+    with serve_router("--embedded", *ANY_PORTS, *store, "--policies", str(tmp_path / "policies")) as served:
         router("decide", "--nats-url", served.ready["nats_url"], "--file", "-", given=b"nonsense")
         served.told(signal.SIGTERM)
-    with serving("--embedded", *ANY_PORTS, *store) as served:
+    with serve_router("--embedded", *ANY_PORTS, *store) as served:
         assert len(router("dlq", "list", "--nats-url", served.ready["nats_url"], "--json").lines) == 1
         assert served.ready["policies"] is None  # no samples: the server has its own policies
         served.told(signal.SIGTERM)
@@ -78,7 +78,7 @@ def test_a_restart_on_the_same_store_finds_its_streams_and_policies(tmp_path: Pa
 
 
 def test_an_embedded_broker_that_is_killed_comes_back(tmp_path: Path) -> None:
-    with serving("--embedded", *ANY_PORTS, "--store", str(tmp_path / "s")) as served:
+    with serve_router("--embedded", *ANY_PORTS, "--store", str(tmp_path / "s")) as served:
         os.kill(_only_child(served.process.pid), signal.SIGKILL)
         ask = ("decide", "--nats-url", served.ready["nats_url"], "--tenant", "acme", "--type", "chat", "--payload", "hi")
         assert router(*ask).status == 0
@@ -95,7 +95,7 @@ def _children(pid: int) -> list[int]:
 
 
 def test_it_serves_on_somebody_else_s_broker(nats_url: str, tmp_path: Path) -> None:
-    with serving("--nats-url", nats_url, "--http-port", "0", "--policies", str(tmp_path)) as served:
+    with serve_router("--nats-url", nats_url, "--http-port", "0", "--policies", str(tmp_path)) as served:
         assert served.ready["nats_url"] == nats_url
         refused = router("decide", "--nats-url", nats_url, "--tenant", "a", "--type", "t", "--payload", "p")
         assert refused.json["error"]["code"] == "policy_not_found"
@@ -126,9 +126,19 @@ def test_a_wrong_variable_is_named() -> None:
     assert "did you mean ROUTER_DECIDE__PREFETCH?" in ended.err
 
 
-def test_an_embedded_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
-    with serving("--embedded", *ANY_PORTS, "--store", str(tmp_path / "a")) as served:
-        port = served.ready["nats_url"].rpartition(":")[2]
-        ended = router("serve", "--embedded", "--http-port", "0", "--nats-port", port, "--store", str(tmp_path / "b"))
-    assert ended.status == 1
-    assert f"is port {port} or its store {tmp_path / 'b'} in use?" in ended.err
+def test_an_embedded_broker_whose_port_is_taken_says_what_to_do(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = router("serve", "--embedded", "--http-port", "0", "--nats-port", str(port), "--store", str(tmp_path / "s"))
+    assert (ended.status, ended.out) == (1, "")
+    assert f"port {port} is in use" in ended.err
+    assert f"--nats-url nats://127.0.0.1:{port}" in ended.err
+    assert "--nats-port" in ended.err
+
+
+def test_an_embedded_broker_that_cannot_write_its_store_says_where_to_look(tmp_path: Path) -> None:
+    (tmp_path / "jetstream").write_text("a file where the server wants a directory")
+    ended = router("serve", "--embedded", *ANY_PORTS, "--store", str(tmp_path))
+    assert (ended.status, ended.out) == (1, "")
+    assert f"-js -sd {tmp_path}` shows why" in ended.err
+    assert "--store" in ended.err

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from router.cli.signals import run_until_signal
-from tests.support.observability import captured
+from tests.support.observability import capture_log
 from tests.support.waiting import until
 
 
@@ -31,7 +31,7 @@ async def test_asked_to_reload_it_drains_and_ends_with_0_however_often_it_is_ask
             draining.set()
             await may_end.wait()
 
-    with captured() as lines:
+    with capture_log() as lines:
         life = asyncio.create_task(run_until_signal(work()))
         await asyncio.sleep(0)
         os.kill(os.getpid(), signal.SIGHUP)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from router.cli import exit_codes
 from router.cli.output import build_grid, format_json, print_json, print_lines, print_table, printable
 from router.operations.observability import logs
-from tests.support.observability import captured
+from tests.support.observability import capture_log
 
 STEERS = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\u2066\u200b\x00\r\x7f"
 
@@ -50,7 +50,7 @@ def test_a_table_and_a_panel_are_without_it(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_log_for_people_is_without_it() -> None:
-    with captured(style="console") as lines:
+    with capture_log(style="console") as lines:
         logs.logger("x").warning("a.b", subject=STEERS, names=[STEERS], more={"k": STEERS})
     assert is_still(lines.stream.getvalue())
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import called
+from tests.support.cli import call_command
 from tests.support.lake_accounts import an_account, body, tables_of
 from tests.support.lake_gold import Use, a_warehouse
 
@@ -25,40 +25,40 @@ def gold(tmp_path: Path) -> str:
 
 
 def test_json_has_every_dimension_and_the_totals(gold: str) -> None:
-    told = called("usage", "report", "--warehouse", gold, "--json")
+    told = call_command("usage", "report", "--warehouse", gold, "--json")
     assert told.status == 0
     assert [tuple(row) for row in told.json["rows"]] == [ROW] * 4
     assert (told.json["totals"]["count"], told.json["totals"]["cost"]) == (4, "4.000000004")
 
 
 def test_csv_has_the_same_rows(gold: str) -> None:
-    rows = list(csv.DictReader(io.StringIO(called("usage", "report", "--warehouse", gold, "--csv").out)))
+    rows = list(csv.DictReader(io.StringIO(call_command("usage", "report", "--warehouse", gold, "--csv").out)))
     assert [tuple(row) for row in rows] == [ROW] * 4
     assert rows[0]["cost"] == "1.000000001"
 
 
 def test_the_table_has_totals_and_error_rates(gold: str) -> None:
-    told = called("usage", "report", "--warehouse", gold, "--by", "tenant")
+    told = call_command("usage", "report", "--warehouse", gold, "--by", "tenant")
     lines = [line.split() for line in told.out.splitlines() if line.strip()]
     assert lines[-1][:4] == ["all", "4", "4.000000004", "50.00%"]
     assert [line[0] for line in lines[2:-1] if line[0].isalpha()] == ["acme", "zed"]
 
 
 def test_what_all_lines_share_is_told_once_above_the_table(gold: str) -> None:
-    shared, heads, *_ = (line.split() for line in called("usage", "report", "--warehouse", gold).out.splitlines() if line.strip())
+    shared, heads, *_ = (line.split() for line in call_command("usage", "report", "--warehouse", gold).out.splitlines() if line.strip())
     assert shared[::2] == ["day", "provider"]
     assert heads[:2] == ["tenant", "events"]
 
 
 def test_a_page_is_written_beside_the_table(gold: str, tmp_path: Path) -> None:
     page = tmp_path / "usage.html"
-    assert called("usage", "report", "--warehouse", gold, "--by", "status", "--html", str(page)).status == 0
+    assert call_command("usage", "report", "--warehouse", gold, "--by", "status", "--html", str(page)).status == 0
     assert page.read_text().startswith("<!doctype html>")
     assert "as of commit 1" in page.read_text()
 
 
 def test_no_usage_ends_with_one(gold: str) -> None:
-    assert called("usage", "report", "--warehouse", gold, "--tenant", "nobody").status == 1
+    assert call_command("usage", "report", "--warehouse", gold, "--tenant", "nobody").status == 1
 
 
 @pytest.mark.parametrize(
@@ -66,28 +66,28 @@ def test_no_usage_ends_with_one(gold: str) -> None:
     [(("--warehouse", "/nowhere/at/all"), "usage ingest"), (("--by", "colour"), "--by"), (("--day", "today"), "YYYY-MM-DD")],
 )
 def test_wrong_use_says_what_to_do(gold: str, arguments: tuple[str, ...], complaint: str) -> None:
-    ended = called("usage", "report", "--warehouse", gold, *arguments)
+    ended = call_command("usage", "report", "--warehouse", gold, *arguments)
     assert ended.status == 2
     assert complaint in ended.err
 
 
 def test_reconcile_ends_with_nothing_when_it_all_agrees(tmp_path: Path) -> None:
     an_account(tmp_path, tables_of([body(1), body(2)], ["0.25", "0.25"]))
-    ended = called("usage", "reconcile", "--warehouse", str(tmp_path), "--offline", "--json")
+    ended = call_command("usage", "reconcile", "--warehouse", str(tmp_path), "--offline", "--json")
     assert (ended.status, ended.json["agrees"]) == (0, True)
 
 
 def test_reconcile_ends_with_one_and_names_what_differs(tmp_path: Path) -> None:
     tables = tables_of([body(1), body(2), body(3)], ["0.25", "0.5", "0.25"])
     an_account(tmp_path, tables)
-    ended = called("usage", "reconcile", "--warehouse", str(tmp_path), "--offline")
+    ended = call_command("usage", "reconcile", "--warehouse", str(tmp_path), "--offline")
     assert ended.status == 1
     assert "cost: bronze = silver: 2" in ended.out
 
 
 def test_generate_fills_the_stream_and_tells_the_truth(nats_url: str, tmp_path: Path) -> None:
     truth = tmp_path / "truth.json"
-    ended = called("usage", "generate", "--events", "500", "--seed", "9", "--truth", str(truth), "--nats-url", nats_url, "--json")
+    ended = call_command("usage", "generate", "--events", "500", "--seed", "9", "--truth", str(truth), "--nats-url", nats_url, "--json")
     assert (ended.status, ended.json["last_seq"], ended.json["duplicates"]) == (0, 500, 10)
     assert json.loads(truth.read_bytes())["accepted"] == ended.json["accepted"]
 
@@ -110,7 +110,7 @@ RAW = set("\x1b\x07\u202e\u2066\x9b\x7f\x00")
 
 def test_no_cell_of_the_csv_is_a_formula_or_steers_a_terminal(tmp_path: Path) -> None:
     a_warehouse(tmp_path, [Use(provider=name, type=name) for name in (*FORMULAS, STEERING, "plain-name_1.2:x")])
-    out = called("usage", "report", "--warehouse", str(tmp_path), "--csv").out
+    out = call_command("usage", "report", "--warehouse", str(tmp_path), "--csv").out
     rows = list(csv.DictReader(io.StringIO(out)))
     told = [row[name] for row in rows for name in ("provider_id", "event_type")]
     assert len(rows) == len(FORMULAS) + 2
@@ -124,20 +124,20 @@ def test_no_name_steers_a_terminal_by_a_table_a_line_or_a_reconciliation(tmp_pat
     uses = [Use(tenant=STEERING, provider=STEERING, type=kind) for kind in ("a", "b")]
     a_warehouse(tmp_path / "gold", uses)
     for by in ("tenant,provider,type", "tenant"):
-        ended = called("usage", "report", "--warehouse", str(tmp_path / "gold"), "--by", by)
+        ended = call_command("usage", "report", "--warehouse", str(tmp_path / "gold"), "--by", by)
         assert "red" in ended.out
         assert not RAW & set(ended.out + ended.err)
     tables = tables_of([body(1, tenant_id=STEERING)], ["0.25"])
     tables["gold_day"] = []
     an_account(tmp_path / "account", tables)
-    ended = called("usage", "reconcile", "--warehouse", str(tmp_path / "account"), "--offline")
+    ended = call_command("usage", "reconcile", "--warehouse", str(tmp_path / "account"), "--offline")
     assert ended.status == 1
     assert "gnp.exe" in ended.out
     assert not RAW & set(ended.out + ended.err)
 
 
 def test_an_error_that_quotes_a_name_steers_no_terminal(tmp_path: Path) -> None:
-    ended = called("usage", "report", "--warehouse", str(tmp_path / STEERING.replace("\x00", "")))
+    ended = call_command("usage", "report", "--warehouse", str(tmp_path / STEERING.replace("\x00", "")))
     assert ended.status == 2
     assert "gnp.exe" in ended.err
     assert not RAW & set(ended.err)

@@ -12,12 +12,12 @@ from subprocess import PIPE
 import pytest
 
 from router import Client
-from router.cli.workers import MOST_REFUSED
+from router.cli.workers import MAX_REFUSED
 from router.cli.workers import _on_heartbeat as hear_beat
 from router.delivery.api import JetStream
 from router.delivery.buckets.assignments import find_assignment
 from router.routing.reports import Liveness
-from tests.support.cli import COMMAND, called, serving, surroundings, words
+from tests.support.cli import COMMAND, call_command, clean_environment, serve_router, table_words
 from tests.support.delivery import connected
 from tests.support.waiting import until
 
@@ -34,7 +34,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     directory = tmp_path_factory.mktemp("served")
     (directory / "router.toml").write_text("[acks]\nenabled = true\n")
     options = ("--embedded", "--http-port", "0", "--nats-port", "0", "--store", str(directory / "store"))
-    with serving(*options, "--config", str(directory / "router.toml")) as served:
+    with serve_router(*options, "--config", str(directory / "router.toml")) as served:
         yield served.ready["nats_url"]
 
 
@@ -42,7 +42,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def working(url: str, *arguments: str, cwd: Path | None = None) -> Iterator["subprocess.Popen[str]"]:
     """`router worker …`, ready, with a durable of its own."""
     command = [*COMMAND, "worker", "--nats-url", url, *arguments]
-    process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, cwd=cwd, env=surroundings({"PYTHONPATH": str(Path.cwd())}))
+    process = subprocess.Popen(
+        command, stdout=PIPE, stderr=PIPE, text=True, cwd=cwd, env=clean_environment({"PYTHONPATH": str(Path.cwd())})
+    )
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -94,11 +96,11 @@ def test_an_echo_handles_what_is_pushed_and_the_assignment_shows_it(url: str) ->
         assert (line["event"], line["status"], line["tenant_id"]) == ("worker.handled", "ok", "acme")
     assignment_id = str(line["assignment_id"])
     acknowledged(url, assignment_id)
-    shown = called("assignments", "show", assignment_id, "--json", "--nats-url", url).json
+    shown = call_command("assignments", "show", assignment_id, "--json", "--nats-url", url).json
     assert (shown["request_id"], shown["status"]) == ("r-echo", "accepted")
     assert shown["assignment"]["job"] == {"type": "chat", "payload": "hello"}
-    told = called("assignments", "show", assignment_id, "--nats-url", url).out
-    assert {"accepted", "acme", "r-echo"} <= set(words(told))
+    told = call_command("assignments", "show", assignment_id, "--nats-url", url).out
+    assert {"accepted", "acme", "r-echo"} <= set(table_words(told))
 
 
 def test_a_share_of_echoes_fails_when_asked_for(url: str) -> None:
@@ -127,46 +129,46 @@ def test_told_to_stop_a_worker_drains_and_ends_well(url: str) -> None:
     [(), ("--echo", "some:thing"), ("no_such_module:answer",), ("json",), ("json:nothing",), ("--echo", "--encoding", "xml")],
 )
 def test_a_worker_that_cannot_work_says_so_and_ends_with_2(wrong: tuple[str, ...]) -> None:
-    ended = called("worker", *wrong)
+    ended = call_command("worker", *wrong)
     assert ended.status == 2
     assert ended.err
 
 
 def test_workers_that_are_heard_are_listed(url: str) -> None:
     with working(url, "--echo", "--worker-id", "heard-1", "--slots", "4", "--heartbeat", "0.1", "--durable", "heard"):
-        told = called("workers", "--for", "0.5", "--nats-url", url)
-        listed = called("workers", "--for", "0.5", "--json", "--nats-url", url)
+        told = call_command("workers", "--for", "0.5", "--nats-url", url)
+        listed = call_command("workers", "--for", "0.5", "--json", "--nats-url", url)
     assert (told.status, listed.status) == (0, 0)
-    assert {"heard-1", "idle", "4"} <= set(words(told.out))
+    assert {"heard-1", "idle", "4"} <= set(table_words(told.out))
     (line,) = [line for line in listed.lines if line["worker_id"] == "heard-1"]
     assert (line["status"], line["capacity"], line["interval_ms"]) == ("idle", 4, 100)
 
 
 def test_nobody_heard_is_a_no(url: str) -> None:
-    ended = called("workers", "--for", "0.1", "--nats-url", url)
+    ended = call_command("workers", "--for", "0.1", "--nats-url", url)
     assert (ended.status, ended.out) == (1, "no worker was heard within 0.1 s\n")
 
 
 def test_a_heartbeat_that_cannot_be_taken_is_told_once() -> None:
     known, refused = Liveness(), dict[tuple[str | None, str], None]()
-    for worker in ("gpu one", "gpu one", "gpu-1", *(f"gpu {number}" for number in range(2 * MOST_REFUSED))):
+    for worker in ("gpu one", "gpu one", "gpu-1", *(f"gpu {number}" for number in range(2 * MAX_REFUSED))):
         hear_beat(known, refused, json.dumps({"worker_id": worker, "status": "idle"}).encode(), None)
     assert len(known) == 1
-    assert ("gpu one", len(refused)) == (next(iter(refused))[0], MOST_REFUSED)
+    assert ("gpu one", len(refused)) == (next(iter(refused))[0], MAX_REFUSED)
 
 
 def test_assignments_are_listed_newest_first_and_chosen(url: str) -> None:
     pushed(url, "r-old", "r-new", tenant="initech")
-    lines = called("assignments", "--tenant", "initech", "--status", "unacknowledged", "--json", "--nats-url", url).lines
+    lines = call_command("assignments", "--tenant", "initech", "--status", "unacknowledged", "--json", "--nats-url", url).lines
     assert [line["request_id"] for line in lines] == ["r-new", "r-old"]
     assert [line.get("status") for line in lines] == [None, None]  # the router does not listen, so there is no status
     heard = {"ROUTER_ACKS__ENABLED": "true"}
-    lines = called("assignments", "--tenant", "initech", "--json", "--nats-url", url, environ=heard).lines
+    lines = call_command("assignments", "--tenant", "initech", "--json", "--nats-url", url, environ=heard).lines
     assert [line["status"] for line in lines] == ["unacknowledged", "unacknowledged"]
-    assert lines[0]["assignment_id"] in called("assignments", "--limit", "1", "--nats-url", url).out
-    assert called("assignments", "--tenant", "initech", "--status", "rejected", "--nats-url", url).out == "no assignments\n"
+    assert lines[0]["assignment_id"] in call_command("assignments", "--limit", "1", "--nats-url", url).out
+    assert call_command("assignments", "--tenant", "initech", "--status", "rejected", "--nats-url", url).out == "no assignments\n"
 
 
 def test_an_unknown_assignment_is_a_no_and_an_unknown_status_wrong_use(url: str) -> None:
-    assert called("assignments", "show", "nobody", "--nats-url", url).status == 1
-    assert called("assignments", "--status", "done", "--nats-url", url).status == 2
+    assert call_command("assignments", "show", "nobody", "--nats-url", url).status == 1
+    assert call_command("assignments", "--status", "done", "--nats-url", url).status == 2

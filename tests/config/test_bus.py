@@ -4,12 +4,12 @@ import pytest
 
 from router.app.bus import build_bus_settings
 from router.config import Settings
-from tests.support.config import loaded, refusal
+from tests.support.config import load_settings, read_refusal
 
 
 def test_the_defaults_are_the_specifications() -> None:
     """SR-30, SR-31, SR-32, SR-33, SR-34, SR-35."""
-    settings = loaded().settings
+    settings = load_settings().settings
     bus = build_bus_settings(settings)
     assert settings.nats.url == ("nats://localhost:4222",)
     assert (bus.stream_prefix, bus.consumer_prefix) == ("sr", "sr-consumer")
@@ -28,14 +28,14 @@ def test_the_defaults_are_the_specifications() -> None:
 )
 def test_each_variable_sets_its_own_field_of_the_bus_alone(variable: str, text: str, field: str, value: object) -> None:
     """SR-31, SR-32, SR-33, SR-34, SR-35, SR-17."""
-    settings = loaded(**{variable: text}).settings
+    settings = load_settings(**{variable: text}).settings
     assert getattr(build_bus_settings(settings), field) == value
     assert settings.model_copy(update={"bus": Settings().bus, "node_id": "n"}) == Settings(node_id="n")
 
 
 def test_nats_url_is_everyones() -> None:
     """SR-30."""
-    assert loaded(NATS_URL="nats://elsewhere:4222").settings.nats.url == ("nats://elsewhere:4222",)
+    assert load_settings(NATS_URL="nats://elsewhere:4222").settings.nats.url == ("nats://elsewhere:4222",)
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_nats_url_is_everyones() -> None:
 def test_what_a_server_would_refuse_is_refused_at_the_start(variable: str, value: str) -> None:
     """SR-17, SR-31, SR-32: the window is at most the age."""
     field = variable.removeprefix("NATS_").lower()
-    assert refusal(**{variable: value}).startswith(f"bus.{field}: ")
+    assert read_refusal(**{variable: value}).startswith(f"bus.{field}: ")

@@ -6,33 +6,33 @@ import pytest
 from pydantic import ValidationError
 
 from router.config import Settings, load
-from tests.support.config import a_file, loaded
+from tests.support.config import a_file, load_settings
 
 
 def test_nothing_given_is_the_defaults() -> None:
-    settings, sources = loaded()
+    settings, sources = load_settings()
     assert settings == Settings()
     assert set(sources.values()) == {"default"}
 
 
 def test_each_layer_wins_over_the_one_before(tmp_path: Path) -> None:
     toml = 'nats_url = "nats://file"'
-    assert loaded(toml, tmp_path=tmp_path).settings.nats.url == ("nats://file",)
-    specified = loaded(toml, tmp_path=tmp_path, NATS_URL="nats://spec")
+    assert load_settings(toml, tmp_path=tmp_path).settings.nats.url == ("nats://file",)
+    specified = load_settings(toml, tmp_path=tmp_path, NATS_URL="nats://spec")
     assert (specified.settings.nats.url, specified.sources["nats.url"]) == (("nats://spec",), "NATS_URL")
-    ours = loaded(toml, tmp_path=tmp_path, NATS_URL="nats://spec", ROUTER_NATS__URL="nats://ours")
+    ours = load_settings(toml, tmp_path=tmp_path, NATS_URL="nats://spec", ROUTER_NATS__URL="nats://ours")
     assert (ours.settings.nats.url, ours.sources["nats.url"]) == (("nats://ours",), "ROUTER_NATS__URL")
-    option = loaded(toml, tmp_path=tmp_path, options={"nats.url": "nats://option"}, ROUTER_NATS__URL="nats://ours")
+    option = load_settings(toml, tmp_path=tmp_path, options={"nats.url": "nats://option"}, ROUTER_NATS__URL="nats://ours")
     assert (option.settings.nats.url, option.sources["nats.url"]) == (("nats://option",), "command line")
 
 
 def test_an_option_that_was_not_given_changes_nothing() -> None:
-    assert loaded(options={"http.port": None}).sources["http.port"] == "default"
+    assert load_settings(options={"http.port": None}).sources["http.port"] == "default"
 
 
 def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
     path = a_file("[http]\nport = 1234", tmp_path)
-    settings, sources = loaded(ROUTER_CONFIG_FILE=str(path))
+    settings, sources = load_settings(ROUTER_CONFIG_FILE=str(path))
     assert (settings.http.port, sources["http.port"]) == (1234, "file")
 
 
@@ -48,7 +48,7 @@ def test_the_process_environment_is_the_default_one(monkeypatch: pytest.MonkeyPa
 
 
 def test_one_field_of_a_consumer_leaves_its_others() -> None:
-    results = loaded(ROUTER_RESULTS__ACK_WAIT_MS="45").settings.results
+    results = load_settings(ROUTER_RESULTS__ACK_WAIT_MS="45").settings.results
     assert (results.ack_wait_ms, results.max_attempts, results.durable) == (45, 10, "router-results")
 
 
@@ -59,7 +59,7 @@ def test_settings_are_frozen() -> None:
 
 def test_attempts_are_3_10_3_unless_set_and_then_all_three() -> None:
     def attempts(**environ: str) -> tuple[int, int, int]:
-        settings = loaded(**environ).settings
+        settings = load_settings(**environ).settings
         return settings.decide.max_attempts, settings.results.max_attempts, settings.acks.max_attempts
 
     assert attempts() == (3, 10, 3)
@@ -69,5 +69,5 @@ def test_attempts_are_3_10_3_unless_set_and_then_all_three() -> None:
 
 
 def test_what_names_one_consumer_wins_even_from_an_earlier_layer(tmp_path: Path) -> None:
-    settings = loaded("[results]\nmax_attempts = 7", tmp_path=tmp_path, NATS_MAX_DELIVER="5").settings
+    settings = load_settings("[results]\nmax_attempts = 7", tmp_path=tmp_path, NATS_MAX_DELIVER="5").settings
     assert (settings.decide.max_attempts, settings.results.max_attempts) == (5, 7)

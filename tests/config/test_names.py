@@ -8,7 +8,7 @@ import pytest
 from router.config import Settings
 from router.config.group import list_settings
 from router.config.names import NAMES, SPECIFIED, flat
-from tests.support.config import loaded, refusal
+from tests.support.config import load_settings, read_refusal
 
 
 def test_no_two_settings_share_a_flat_name_and_no_alias_hides_one() -> None:
@@ -25,12 +25,12 @@ def test_every_alias_leads_to_settings_that_exist() -> None:
 
 @pytest.mark.parametrize("spelling", ["ROUTER_DLQ__ENABLED", "ROUTER_DLQ_ENABLED"])
 def test_double_and_single_underscores_are_the_same(spelling: str) -> None:
-    assert loaded(**{spelling: "off"}).settings.dlq.enabled is False
+    assert load_settings(**{spelling: "off"}).settings.dlq.enabled is False
 
 
 @pytest.mark.parametrize("toml", ["dlq_enabled = false", "[dlq]\nenabled = false"])
 def test_tables_and_flat_keys_are_the_same(toml: str, tmp_path: Path) -> None:
-    assert loaded(toml, tmp_path=tmp_path).settings.dlq.enabled is False
+    assert load_settings(toml, tmp_path=tmp_path).settings.dlq.enabled is False
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_tables_and_flat_keys_are_the_same(toml: str, tmp_path: Path) -> None:
     ],
 )
 def test_the_specifications_names_in_a_file(toml: str, name: str, value: object, tmp_path: Path) -> None:
-    settings = loaded(toml, tmp_path=tmp_path).settings
+    settings = load_settings(toml, tmp_path=tmp_path).settings
     assert {s.name: s.value for s in list_settings(settings)}[name] == value
 
 
@@ -75,35 +75,39 @@ def test_the_specifications_names_in_a_file(toml: str, name: str, value: object,
     ],
 )
 def test_the_specifications_names_in_the_environment(variable: str, text: str, name: str, value: object) -> None:
-    settings, sources = loaded(**{variable: text})
+    settings, sources = load_settings(**{variable: text})
     assert {s.name: s.value for s in list_settings(settings)}[name] == value
     assert sources[name] == variable
 
 
 def test_an_unknown_variable_is_refused_with_a_close_legal_name() -> None:
-    assert "did you mean ROUTER_DECIDE__ACK_WAIT_MS?" in refusal(ROUTER_DECIDE__ACK_WAIT="30")
-    assert refusal(ROUTER_XYZZY="1").startswith("ROUTER_XYZZY: there is no such setting")
+    assert "did you mean ROUTER_DECIDE__ACK_WAIT_MS?" in read_refusal(ROUTER_DECIDE__ACK_WAIT="30")
+    assert read_refusal(ROUTER_XYZZY="1").startswith("ROUTER_XYZZY: there is no such setting")
 
 
 def test_an_earlier_name_is_refused_with_the_name_to_use(tmp_path: Path) -> None:
-    assert refusal(ROUTER_WORKERS="2") == "ROUTER_WORKERS: this setting is called processes now"
-    assert refusal("workers = 2", tmp_path=tmp_path).endswith(": this setting is called processes now")
+    assert read_refusal(ROUTER_WORKERS="2") == "ROUTER_WORKERS: this setting is called processes now"
+    assert read_refusal("workers = 2", tmp_path=tmp_path).endswith(": this setting is called processes now")
+    assert (
+        read_refusal(ROUTER_EVIDENCE__TIMEOUT_MS="2")
+        == "ROUTER_EVIDENCE__TIMEOUT_MS: this setting is called effects.publish_timeout_ms now"
+    )
 
 
 def test_an_unknown_key_of_a_file_is_refused_with_a_close_legal_name(tmp_path: Path) -> None:
-    text = refusal("[decide]\nprefech = 1", tmp_path=tmp_path)
+    text = read_refusal("[decide]\nprefech = 1", tmp_path=tmp_path)
     assert text.startswith("decide.prefech in ")
     assert "did you mean decide.prefetch?" in text
 
 
 def test_a_value_where_a_group_is_meant_is_refused(tmp_path: Path) -> None:
-    assert "there is no such setting" in refusal("decide = 5", tmp_path=tmp_path)
+    assert "there is no such setting" in read_refusal("decide = 5", tmp_path=tmp_path)
 
 
 def test_variables_of_others_are_not_ours() -> None:
-    assert loaded(NATS_STREAM_PREFIX="sr", NATS_WHATEVER="1", PATH="/bin").settings == Settings()
+    assert load_settings(NATS_STREAM_PREFIX="sr", NATS_WHATEVER="1", PATH="/bin").settings == Settings()
 
 
 def test_one_setting_twice_in_one_layer_is_refused() -> None:
-    text = refusal(ROUTER_DLQ_ENABLED="1", ROUTER_DLQ__ENABLED="0")
+    text = read_refusal(ROUTER_DLQ_ENABLED="1", ROUTER_DLQ__ENABLED="0")
     assert "given twice: ROUTER_DLQ_ENABLED and ROUTER_DLQ__ENABLED" in text

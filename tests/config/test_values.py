@@ -13,7 +13,7 @@ from router.config.describe import is_secret
 from router.config.group import list_settings
 from router.contracts.worker import DEFAULT_LIMITS
 from router.lake.tables.body import BOUNDS
-from tests.support.config import loaded, refusal
+from tests.support.config import load_settings, read_refusal
 
 WORDS = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=8)
 BLANKS = st.sampled_from(["", " ", "  ", "\t"])
@@ -22,21 +22,21 @@ BLANKS = st.sampled_from(["", " ", "  ", "\t"])
 @given(st.lists(st.tuples(BLANKS, WORDS, BLANKS)))
 def test_lists_are_comma_separated_and_blanks_do_not_count(parts: list[tuple[str, str, str]]) -> None:
     text = ",".join("".join(part) for part in parts)
-    assert loaded(ROUTER_TENANTS_ALLOWED=text).settings.tenants_allowed == tuple(word for _, word, _ in parts)
+    assert load_settings(ROUTER_TENANTS_ALLOWED=text).settings.tenants_allowed == tuple(word for _, word, _ in parts)
 
 
 @given(st.lists(st.integers(1, 10**9), min_size=1))
 def test_lists_of_milliseconds_are_read_in_order(waits: list[int]) -> None:
-    settings = loaded(NATS_BACKOFF_MS=",".join(map(str, waits))).settings
+    settings = load_settings(NATS_BACKOFF_MS=",".join(map(str, waits))).settings
     assert settings.decide.backoff_ms == settings.acks.backoff_ms == tuple(waits)
 
 
 @given(st.integers(-(10**12), 10**12))
 def test_a_whole_number_is_taken_or_refused_by_its_bounds(port: int) -> None:
     if 0 <= port <= 65535:
-        assert loaded(ROUTER_HTTP__PORT=str(port)).settings.http.port == port
+        assert load_settings(ROUTER_HTTP__PORT=str(port)).settings.http.port == port
     else:
-        assert str(port) in refusal(ROUTER_HTTP__PORT=str(port))
+        assert str(port) in read_refusal(ROUTER_HTTP__PORT=str(port))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_whole_number_is_taken_or_refused_by_its_bounds(port: int) -> None:
     ],
 )
 def test_a_bad_value_is_told_with_its_key_the_value_and_what_is_legal(variable: str, value: str, words: list[str]) -> None:
-    text = refusal(**{variable: value})
+    text = read_refusal(**{variable: value})
     assert [word for word in words if word not in text] == []
 
 
@@ -81,29 +81,29 @@ def test_a_bad_value_is_told_with_its_key_the_value_and_what_is_legal(variable: 
     ],
 )
 def test_settings_that_cannot_stand_together_are_refused(environ: dict[str, str], setting: str) -> None:
-    assert refusal(**environ).startswith(f"{setting}: ")
+    assert read_refusal(**environ).startswith(f"{setting}: ")
 
 
 def test_a_file_that_is_missing_or_not_toml_is_told() -> None:
-    assert "cannot be read" in refusal(ROUTER_CONFIG_FILE="/no/such/file.toml")
+    assert "cannot be read" in read_refusal(ROUTER_CONFIG_FILE="/no/such/file.toml")
 
 
 def test_a_file_that_is_not_toml_is_told(tmp_path: Path) -> None:
-    assert "is not a TOML file" in refusal("[decide", tmp_path=tmp_path)
+    assert "is not a TOML file" in read_refusal("[decide", tmp_path=tmp_path)
 
 
 def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
     environ = {"ROUTER_NATS__USER": "u", "ROUTER_NATS__PASSWORD": "hush", "NATS_URL": "nats://u:hu@sh/@h:1,tls://t@k"}
-    found = loaded(**environ)
+    found = load_settings(**environ)
     rows = {row.name: row for row in describe(*found)}
     assert rows["nats.password"].value == "***"
     assert rows["nats.url"].value == "nats://***@h:1,tls://***@k"
     assert "hush" not in repr(found)
-    assert "hush" not in refusal('[nats]\npassword = ["hush"]', tmp_path=tmp_path)
+    assert "hush" not in read_refusal('[nats]\npassword = ["hush"]', tmp_path=tmp_path)
 
 
 def test_a_secret_can_be_had_by_who_asks_for_it() -> None:
-    password = loaded(ROUTER_NATS__USER="u", ROUTER_NATS__PASSWORD="hush").settings.nats.password
+    password = load_settings(ROUTER_NATS__USER="u", ROUTER_NATS__PASSWORD="hush").settings.nats.password
     assert password is not None
     assert password.get_secret_value() == "hush"
 
@@ -116,16 +116,16 @@ def test_every_setting_is_described_and_every_duration_says_its_unit() -> None:
 
 
 def test_a_row_tells_value_default_and_source() -> None:
-    row = next(row for row in describe(*loaded(NATS_BACKOFF_MS="5,6")) if row.name == "acks.backoff_ms")
+    row = next(row for row in describe(*load_settings(NATS_BACKOFF_MS="5,6")) if row.name == "acks.backoff_ms")
     assert (row.value, row.default, row.source) == ("5,6", "1000,2000,4000", "NATS_BACKOFF_MS")
 
 
 def test_what_is_shown_can_be_given_again() -> None:
     """But for a secret that is not set: an empty one is refused."""
-    rows = describe(*loaded(ROUTER_NODE_ID="n", ROUTER_TENANTS_ALLOWED="a,b"))
+    rows = describe(*load_settings(ROUTER_NODE_ID="n", ROUTER_TENANTS_ALLOWED="a,b"))
     secrets = {setting.name for setting in list_settings(Settings()) if is_secret(setting.field)}
     again = {f"ROUTER_{row.name.upper().replace('.', '__')}": row.value for row in rows if row.name not in secrets}
-    assert loaded(**again).settings == loaded(ROUTER_NODE_ID="n", ROUTER_TENANTS_ALLOWED="a,b").settings
+    assert load_settings(**again).settings == load_settings(ROUTER_NODE_ID="n", ROUTER_TENANTS_ALLOWED="a,b").settings
 
 
 def test_the_bounds_of_a_result_are_the_same_in_the_contract_the_settings_and_the_lake() -> None:
@@ -135,4 +135,4 @@ def test_the_bounds_of_a_result_are_the_same_in_the_contract_the_settings_and_th
 
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "1e16", "inf"])
 def test_the_greatest_cost_is_a_number_that_sums_can_bear(value: str) -> None:
-    assert "results.max_cost" in refusal(ROUTER_RESULTS__MAX_COST=value)
+    assert "results.max_cost" in read_refusal(ROUTER_RESULTS__MAX_COST=value)

@@ -12,7 +12,7 @@ import pytest
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable, Poison
 from router.core.message import Effect, Message, Reply
-from router.core.outcome import Dead, Done, Fault, Hold, Outcome, Receipt, Retry
+from router.core.outcome import Dead, Done, Fault, Hold, Outcome, PublishAck, Retry
 from tests.support.conformance import (
     ACKED,
     PACE,
@@ -22,8 +22,8 @@ from tests.support.conformance import (
     Driver,
     Script,
     at_work,
-    on_a_server,
-    on_the_twin,
+    drive_in_memory,
+    drive_on_server,
     times_of,
 )
 
@@ -36,9 +36,9 @@ Run = Callable[[Script], AbstractAsyncContextManager[Driver]]
 @pytest.fixture(params=["twin", "server"])
 def run(request: pytest.FixtureRequest, prefix: str) -> Run:
     if request.param == "twin":
-        return on_the_twin
+        return drive_in_memory
     url = request.getfixturevalue("nats_url")
-    return lambda script: on_a_server(script, url, prefix)
+    return lambda script: drive_on_server(script, url, prefix)
 
 
 class Meaning:
@@ -79,8 +79,8 @@ async def test_the_reply_comes_after_the_evidence_and_before_the_stamp(run: Run)
 async def test_a_commit_runs_between_the_evidence_and_the_stamp(run: Run) -> None:
     seen: list[object] = []
 
-    async def commit(receipts: Sequence[Receipt]) -> None:
-        seen.append(([receipt.id for receipt in receipts], [step.kind for step in driver.steps], await driver.stored_on(driver.effects)))
+    async def commit(publish_acks: Sequence[PublishAck]) -> None:
+        seen.append(([ack.id for ack in publish_acks], [step.kind for step in driver.steps], await driver.stored_on(driver.effects)))
 
     async with run(Script(handle=lambda message: Done((an_effect(driver),), Reply(b"yes"), commit))) as driver:
         await driver.publish(b"x")
@@ -92,7 +92,7 @@ async def test_a_commit_runs_between_the_evidence_and_the_stamp(run: Run) -> Non
 async def test_a_commit_that_fails_brings_the_message_again(run: Run) -> None:
     fails = iter([True, False])
 
-    async def commit(_: Sequence[Receipt]) -> None:
+    async def commit(_: Sequence[PublishAck]) -> None:
         if next(fails):
             raise OSError("away")
 

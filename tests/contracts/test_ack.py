@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.contracts.ack import ACK, ExecAssignmentAck, read_ack
+from router.contracts.ack import EXEC_ASSIGNMENT_ACK, ExecAssignmentAck, read_ack
 from router.contracts.extract import extract_ids
 from router.core.message import Message
 from router.core.outcome import Fault
@@ -47,4 +47,4 @@ def test_what_cannot_be_decoded_is_refused() -> None:
 
 
 def test_a_letter_is_told_the_ids_of_protobuf() -> None:
-    assert extract_ids(a_protobuf_ack(tenant_id="acme"), ACK) == {"assignment_id": ASSIGNED, "tenant_id": "acme"}
+    assert extract_ids(a_protobuf_ack(tenant_id="acme"), EXEC_ASSIGNMENT_ACK) == {"assignment_id": ASSIGNED, "tenant_id": "acme"}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.contracts.codec import LARGE, bytes_of, is_deeper, read_object, text_of, value_of
+from router.contracts.codec import LARGE_BODY_BYTES, bytes_of, is_deeper, read_object, text_of, value_of
 from router.contracts.malformed import PAYLOAD_TOO_LARGE, Malformed
 
 
@@ -53,11 +53,11 @@ def test_any_depth_is_refused_without_harm(depth) -> None:
 
 
 def test_the_depth_of_a_large_message_is_found_and_wide_ones_are_read() -> None:
-    padding = b'"' + b"x" * LARGE + b'"'
+    padding = b'"' + b"x" * LARGE_BODY_BYTES + b'"'
     deep = b'{"p":' + padding + b',"a":' + b"[" * 64 + b"]" * 64 + b"}"
     assert "nested deeper" in str(refusal(deep))
     assert read_object(b'{"p":' + padding + b',"a":[' + b",".join([b"[]"] * 1000) + b"]}")["a"] == [[]] * 1000
-    assert read_object(b'{"p":' + padding + b"}")["p"] == "x" * LARGE
+    assert read_object(b'{"p":' + padding + b"}")["p"] == "x" * LARGE_BODY_BYTES
 
 
 def test_brackets_in_strings_and_wide_objects_are_not_depth() -> None:

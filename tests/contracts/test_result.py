@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from router.contracts.ack import ACK
+from router.contracts.ack import EXEC_ASSIGNMENT_ACK
 from router.contracts.extract import extract_ids
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.pb.beamline.worker.v1 import result_pb2
@@ -228,5 +228,5 @@ def test_a_letter_is_told_the_ids_of_any_form(form: str) -> None:
 
 
 def test_a_letter_is_told_the_ids_of_an_ack_and_of_a_decide_request_as_before() -> None:
-    assert extract_ids(an_ack(), ACK)["assignment_id"] == ASSIGNED
+    assert extract_ids(an_ack(), EXEC_ASSIGNMENT_ACK)["assignment_id"] == ASSIGNED
     assert extract_ids(a_message(a_protobuf()))["message_id"] == "m-1"

@@ -4,7 +4,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.contracts.ack import ACK, ExecAssignmentAck, read_ack
+from router.contracts.ack import EXEC_ASSIGNMENT_ACK, ExecAssignmentAck, read_ack
 from router.contracts.extract import extract_ids
 from router.contracts.heartbeat import Heartbeat, read_heartbeat
 from router.contracts.result import RESULT, ExecResult, read_result
@@ -31,7 +31,7 @@ def is_sound(message: Message, *, strict: bool = False) -> None:
     assert isinstance(read_ack(message).found, ExecAssignmentAck | Fault)
     assert isinstance(read_heartbeat(message.data, 1), Heartbeat | Fault)
     extract_ids(message, RESULT)
-    extract_ids(message, ACK)
+    extract_ids(message, EXEC_ASSIGNMENT_ACK)
     if isinstance(result, ExecResult) and not isinstance(event := make_usage_event(result, None), Fault):
         orjson.loads(make_usage_effect(event).data)
 

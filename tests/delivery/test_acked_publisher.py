@@ -5,28 +5,28 @@ import orjson
 import pytest
 
 from router.core.message import Effect
-from router.delivery.acked_publisher import AckedPublisher, NotPublished, Receipts
-from tests.support.delivery import FakeConnection, Place, a_place
+from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
+from tests.support.delivery import FakeConnection, WorkStreams, some_work_streams
 from tests.support.waiting import until
 
 LETTER = "dlq:1"
 
 
 @pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[Place]:
-    async with a_place(nats_url, prefix) as place:
+async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
+    async with some_work_streams(nats_url, prefix) as place:
         yield place
 
 
 @pytest.fixture
-async def publisher(place: Place) -> AsyncIterator[AckedPublisher]:
+async def publisher(place: WorkStreams) -> AsyncIterator[AckedPublisher]:
     publisher = AckedPublisher(place.jetstream)
     await publisher.open()
     yield publisher
     await publisher.close()
 
 
-async def stored(publisher: AckedPublisher, *effects: Effect) -> Receipts:
+async def stored(publisher: AckedPublisher, *effects: Effect) -> PublishAcks:
     result = await publisher.publish_and_wait(effects)
     assert not isinstance(result, NotPublished), result
     return result
@@ -38,19 +38,19 @@ async def refused(publisher: AckedPublisher, *effects: Effect) -> NotPublished:
     return result
 
 
-async def test_receipts_come_in_the_order_of_the_effects(place: Place, publisher: AckedPublisher) -> None:
+async def test_publish_acks_come_in_the_order_of_the_effects(place: WorkStreams, publisher: AckedPublisher) -> None:
     one, two = Effect(place.effects, b"1", "a", {"tenant_id": "t"}), Effect(place.letters, b"2", "b")
-    receipts = await stored(publisher, one, two)
-    assert [(r.id, r.stream, r.sequence, r.is_duplicate) for r in receipts] == [("a", place.out, 1, False), ("b", place.out, 2, False)]
+    publish_acks = await stored(publisher, one, two)
+    assert [(r.id, r.stream, r.sequence, r.is_duplicate) for r in publish_acks] == [("a", place.out, 1, False), ("b", place.out, 2, False)]
     found = await place.jetstream.message(place.out, 1)
     assert found is not None
     assert (found.data, found.headers) == (b"1", {"tenant_id": "t", "Nats-Msg-Id": "a"})
 
 
-async def test_an_id_that_stands_there_already_is_a_duplicate_of_the_first(place: Place, publisher: AckedPublisher) -> None:
+async def test_an_id_that_stands_there_already_is_a_duplicate_of_the_first(place: WorkStreams, publisher: AckedPublisher) -> None:
     await stored(publisher, Effect(place.effects, b"1", "a"))
-    (receipt,) = await stored(publisher, Effect(place.effects, b"1", "a"))
-    assert (receipt.is_duplicate, receipt.sequence, await place.last_sequence(place.out)) == (True, 1, 1)
+    (publish_ack,) = await stored(publisher, Effect(place.effects, b"1", "a"))
+    assert (publish_ack.is_duplicate, publish_ack.sequence, await place.last_sequence(place.out)) == (True, 1, 1)
 
 
 async def test_a_subject_that_no_stream_takes_is_refused_at_once(publisher: AckedPublisher) -> None:
@@ -58,20 +58,20 @@ async def test_a_subject_that_no_stream_takes_is_refused_at_once(publisher: Acke
     assert (refusal.subject, refusal.err_code, refusal.cause) == ("nobody.listens", 0, "no stream takes this subject")
 
 
-async def test_a_streams_refusal_carries_its_number(place: Place, publisher: AckedPublisher) -> None:
+async def test_a_streams_refusal_carries_its_number(place: WorkStreams, publisher: AckedPublisher) -> None:
     refusal = await refused(publisher, Effect(place.effects, b"1", "a", {"Nats-Expected-Stream": "ANOTHER"}))
     assert refusal.err_code == 10060
 
 
-async def test_one_refusal_refuses_the_bundle_and_is_told_once(place: Place, publisher: AckedPublisher) -> None:
+async def test_one_refusal_refuses_the_bundle_and_is_told_once(place: WorkStreams, publisher: AckedPublisher) -> None:
     told: list[object] = []
     publisher.publish([Effect("nobody.listens", b"", "a"), Effect(place.effects, b"", "b")], told.append)
     await until(lambda: not publisher.pending)
     assert [type(result) for result in told] == [NotPublished]
 
 
-async def test_many_bundles_share_the_window_and_each_is_told_once(place: Place, publisher: AckedPublisher) -> None:
-    told: list[Receipts | NotPublished] = []
+async def test_many_bundles_share_the_window_and_each_is_told_once(place: WorkStreams, publisher: AckedPublisher) -> None:
+    told: list[PublishAcks | NotPublished] = []
     for number in range(100):
         publisher.publish([Effect(place.effects, b"", f"{number}")], told.append)
     await until(lambda: len(told) == 100)
@@ -79,30 +79,30 @@ async def test_many_bundles_share_the_window_and_each_is_told_once(place: Place,
     assert publisher.pending == 0
 
 
-async def test_a_letters_duplicate_counts_while_its_first_copy_is_there(place: Place, publisher: AckedPublisher) -> None:
+async def test_a_letters_duplicate_counts_while_its_first_copy_is_there(place: WorkStreams, publisher: AckedPublisher) -> None:
     letter = Effect(place.letters, b"letter", LETTER, is_dead_letter=True)
     await stored(publisher, letter)
-    (receipt,) = await stored(publisher, letter)
-    assert (receipt.is_duplicate, await place.last_sequence(place.out)) == (True, 1)
+    (publish_ack,) = await stored(publisher, letter)
+    assert (publish_ack.is_duplicate, await place.last_sequence(place.out)) == (True, 1)
 
 
-async def test_a_letter_whose_first_copy_is_gone_is_stored_again(place: Place, publisher: AckedPublisher) -> None:
+async def test_a_letter_whose_first_copy_is_gone_is_stored_again(place: WorkStreams, publisher: AckedPublisher) -> None:
     letter = Effect(place.letters, b"letter", LETTER, is_dead_letter=True)
     await stored(publisher, letter)
     await place.jetstream.ask(f"STREAM.MSG.DELETE.{place.out}", {"seq": 1})
-    (receipt,) = await stored(publisher, letter)
-    assert (receipt.is_duplicate, receipt.sequence) == (False, 2)
+    (publish_ack,) = await stored(publisher, letter)
+    assert (publish_ack.is_duplicate, publish_ack.sequence) == (False, 2)
     found = await place.jetstream.message(place.out, 2)
     assert found is not None
     assert found.data == b"letter"
 
 
-async def test_an_effect_that_is_no_letter_may_be_gone(place: Place, publisher: AckedPublisher) -> None:
+async def test_an_effect_that_is_no_letter_may_be_gone(place: WorkStreams, publisher: AckedPublisher) -> None:
     effect = Effect(place.effects, b"", "a")
     await stored(publisher, effect)
     await place.jetstream.ask(f"STREAM.MSG.DELETE.{place.out}", {"seq": 1})
-    (receipt,) = await stored(publisher, effect)
-    assert receipt.is_duplicate
+    (publish_ack,) = await stored(publisher, effect)
+    assert publish_ack.is_duplicate
 
 
 class Silent:
@@ -111,7 +111,7 @@ class Silent:
     def __init__(self) -> None:
         self.connection = FakeConnection()
         self.now = 0.0
-        self.told: list[Receipts | NotPublished] = []
+        self.told: list[PublishAcks | NotPublished] = []
         self.publisher = AckedPublisher(self, timeout_s=5.0)  # type: ignore[arg-type]
         self.publisher._now = lambda: self.now
 
@@ -133,7 +133,7 @@ async def silent() -> Silent:
     return silent
 
 
-async def test_who_awaits_a_receipt_when_the_window_closes_hears_that_there_is_none(silent: Silent) -> None:
+async def test_who_awaits_a_publish_ack_when_the_window_closes_hears_that_there_is_none(silent: Silent) -> None:
     """It may belong to a live request, which outlives the subscription that it stored by."""
     waiting = asyncio.create_task(silent.publisher.publish_and_wait([Effect("effects", b"", "e-1")]))
     await asyncio.sleep(0)
@@ -141,17 +141,17 @@ async def test_who_awaits_a_receipt_when_the_window_closes_hears_that_there_is_n
     assert isinstance(await asyncio.wait_for(waiting, 5), NotPublished)
 
 
-async def test_no_receipt_in_time_is_not_stored(silent: Silent) -> None:
+async def test_no_publish_ack_in_time_is_not_stored(silent: Silent) -> None:
     silent.store("a")
     silent.now = 4.9
     silent.publisher.expire()
     assert silent.told == []
     silent.now = 5.1
     silent.publisher.expire()
-    assert (silent.causes, silent.publisher.pending) == (["no receipt in time"], 0)
+    assert (silent.causes, silent.publisher.pending) == (["no publish ack in time"], 0)
 
 
-async def test_a_receipt_that_comes_too_late_is_not_heard(silent: Silent) -> None:
+async def test_a_publish_ack_that_comes_too_late_is_not_heard(silent: Silent) -> None:
     silent.store("a")
     silent.now = 6.0
     silent.publisher.expire()
@@ -159,25 +159,25 @@ async def test_a_receipt_that_comes_too_late_is_not_heard(silent: Silent) -> Non
     assert len(silent.told) == 1
 
 
-async def test_a_bundle_is_told_when_its_last_receipt_is_in_whatever_their_order(silent: Silent) -> None:
+async def test_a_bundle_is_told_when_its_last_publish_ack_is_in_whatever_their_order(silent: Silent) -> None:
     silent.store("a", "b")
     silent.ack(1)
     assert silent.told == []
     silent.ack(0)
-    (receipts,) = silent.told
-    assert not isinstance(receipts, NotPublished)
-    assert [(receipt.id, receipt.sequence) for receipt in receipts] == [("a", 1), ("b", 2)]
+    (publish_acks,) = silent.told
+    assert not isinstance(publish_acks, NotPublished)
+    assert [(publish_ack.id, publish_ack.sequence) for publish_ack in publish_acks] == [("a", 1), ("b", 2)]
 
 
 @pytest.mark.parametrize("answer", [b"", b"not json", b"[]", b"7", b'{"stream": "E"}', b'{"error": "mine"}'])
-async def test_a_receipt_that_cannot_be_read_is_no_evidence(silent: Silent, answer: bytes) -> None:
+async def test_a_publish_ack_that_cannot_be_read_is_no_evidence(silent: Silent, answer: bytes) -> None:
     silent.store("a")
     silent.connection.say(silent.connection.posts[0].reply, answer)
     assert len(silent.causes) == 1
 
 
 async def test_a_check_that_fails_on_whatever_refuses_its_claim(
-    place: Place, publisher: AckedPublisher, monkeypatch: pytest.MonkeyPatch
+    place: WorkStreams, publisher: AckedPublisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     letter = Effect(place.letters, b"1", LETTER, is_dead_letter=True)
     await stored(publisher, letter)
@@ -190,9 +190,9 @@ async def test_a_check_that_fails_on_whatever_refuses_its_claim(
     assert publisher.pending == 0
 
 
-async def test_a_second_copy_of_a_letter_counts_only_while_it_stands_too(place: Place, publisher: AckedPublisher) -> None:
+async def test_a_second_copy_of_a_letter_counts_only_while_it_stands_too(place: WorkStreams, publisher: AckedPublisher) -> None:
     letter = Effect(place.letters, b"1", LETTER, is_dead_letter=True)
     for _ in range(3):
-        (receipt,) = await stored(publisher, letter)
-        assert not receipt.is_duplicate
-        await place.jetstream.ask(f"STREAM.MSG.DELETE.{place.out}", {"seq": receipt.sequence})
+        (publish_ack,) = await stored(publisher, letter)
+        assert not publish_ack.is_duplicate
+        await place.jetstream.ask(f"STREAM.MSG.DELETE.{place.out}", {"seq": publish_ack.sequence})

@@ -5,22 +5,22 @@ from nats.aio.msg import Msg
 
 from router.core.errors import BrokerRefused, BrokerUnavailable, NoJetStream
 from router.delivery.api import CONSUMER_EXISTS, STREAM_NOT_FOUND, JetStream
-from tests.support.delivery import Place, a_place, connected
+from tests.support.delivery import WorkStreams, connected, some_work_streams
 
 
 @pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[Place]:
-    async with a_place(nats_url, prefix) as place:
+async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
+    async with some_work_streams(nats_url, prefix) as place:
         yield place
 
 
-async def test_an_error_of_the_server_carries_its_number_and_status(place: Place) -> None:
+async def test_an_error_of_the_server_carries_its_number_and_status(place: WorkStreams) -> None:
     with pytest.raises(BrokerRefused) as refused:
         await place.jetstream.ask("STREAM.INFO.NO_SUCH_STREAM")
     assert (refused.value.err_code, refused.value.status) == (STREAM_NOT_FOUND, 404)
 
 
-async def test_what_is_not_there_is_none(place: Place) -> None:
+async def test_what_is_not_there_is_none(place: WorkStreams) -> None:
     api = place.jetstream
     assert await api.stream("NO_SUCH_STREAM") is None
     assert await api.consumer(place.stream, "nobody") is None
@@ -29,7 +29,7 @@ async def test_what_is_not_there_is_none(place: Place) -> None:
     assert await api.get_last("NO_SUCH_STREAM", "x") is None
 
 
-async def test_a_stored_message_is_read_back_whole(place: Place) -> None:
+async def test_a_stored_message_is_read_back_whole(place: WorkStreams) -> None:
     await place.connection.request(place.work, b"\x00\xff", headers={"Nats-Msg-Id": "1", "x": "ü"})
     found = await place.jetstream.message(place.stream, 1)
     assert found is not None
@@ -37,7 +37,7 @@ async def test_a_stored_message_is_read_back_whole(place: Place) -> None:
     assert found.headers == {"Nats-Msg-Id": "1", "x": "ü"}
 
 
-async def test_messages_are_found_by_subject(place: Place) -> None:
+async def test_messages_are_found_by_subject(place: WorkStreams) -> None:
     for subject, data in ((place.effects, b"1"), (place.letters, b"2"), (place.effects, b"3")):
         await place.connection.request(subject, data)
     last, following = await place.jetstream.get_last(place.out, place.effects), await place.jetstream.get_next(place.out, place.effects, 2)
@@ -47,7 +47,7 @@ async def test_messages_are_found_by_subject(place: Place) -> None:
     assert await place.jetstream.get_next(place.out, place.letters, 3) is None
 
 
-async def test_a_durable_that_differs_is_told_by_number(place: Place) -> None:
+async def test_a_durable_that_differs_is_told_by_number(place: WorkStreams) -> None:
     config = {"durable_name": place.durable, "ack_policy": "explicit", "ack_wait": 99_000_000_000}
     with pytest.raises(BrokerRefused) as refused:
         await place.jetstream.ask(
@@ -56,13 +56,13 @@ async def test_a_durable_that_differs_is_told_by_number(place: Place) -> None:
     assert refused.value.err_code == CONSUMER_EXISTS
 
 
-async def test_silence_is_unavailable(place: Place) -> None:
+async def test_silence_is_unavailable(place: WorkStreams) -> None:
     await place.connection.subscribe_direct("$JS.mute.API.INFO", lambda *_: None)
     with pytest.raises(BrokerUnavailable, match="TimeoutError"):
         await JetStream(place.connection, domain="mute", timeout_s=0.05).account()
 
 
-async def test_a_domain_that_no_server_serves_is_named_with_its_setting(place: Place) -> None:
+async def test_a_domain_that_no_server_serves_is_named_with_its_setting(place: WorkStreams) -> None:
     with pytest.raises(NoJetStream, match=r"\$JS\.elsewhere\.API is asked: nats\.js_domain"):
         await JetStream(place.connection, domain="elsewhere").account()
 

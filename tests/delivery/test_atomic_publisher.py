@@ -6,21 +6,21 @@ from typing import cast
 import pytest
 
 from router.core.message import Effect
-from router.delivery.acked_publisher import NotPublished, Receipts
+from router.delivery.acked_publisher import NotPublished, PublishAcks
 from router.delivery.api import JetStream
-from router.delivery.atomic_publisher import DUPLICATE, INCOMPLETE, NOT_ENABLED, AtomicPublisher
-from tests.support.delivery import FakeConnection, Place, a_place
+from router.delivery.atomic_publisher import BATCH_HAS_DUPLICATE, BATCH_INCOMPLETE, BATCHES_NOT_ENABLED, AtomicPublisher
+from tests.support.delivery import FakeConnection, WorkStreams, some_work_streams
 from tests.support.waiting import until
 
 
 @pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[Place]:
-    async with a_place(nats_url, prefix) as place:
+async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
+    async with some_work_streams(nats_url, prefix) as place:
         yield place
 
 
 @pytest.fixture
-async def batches(place: Place, prefix: str) -> AsyncIterator[AtomicPublisher]:
+async def batches(place: WorkStreams, prefix: str) -> AsyncIterator[AtomicPublisher]:
     config = {"name": f"{prefix}A", "subjects": [f"{prefix}.a.>"], "allow_atomic": True, "max_msg_size": 1000, "storage": "file"}
     await place.jetstream.ask(f"STREAM.CREATE.{prefix}A", config)
     batches = AtomicPublisher(place.jetstream, timeout_s=2.0)
@@ -33,7 +33,7 @@ def effects(prefix: str, *ids: str, data: bytes = b"x") -> list[Effect]:
     return [Effect(f"{prefix}.a.b", data, one, {"N": one}) for one in ids]
 
 
-async def stored(batches: AtomicPublisher, some: list[Effect]) -> Receipts:
+async def stored(batches: AtomicPublisher, some: list[Effect]) -> PublishAcks:
     told = await batches.publish(some)
     assert not isinstance(told, NotPublished), told
     return told
@@ -45,18 +45,18 @@ async def refused(batches: AtomicPublisher, some: list[Effect]) -> int:
     return told.err_code
 
 
-async def test_a_batch_has_a_receipt_for_each_message_in_its_order(batches: AtomicPublisher, place: Place, prefix: str) -> None:
+async def test_a_batch_has_a_publish_ack_for_each_message_in_its_order(batches: AtomicPublisher, place: WorkStreams, prefix: str) -> None:
     await stored(batches, effects(prefix, "0"))
-    receipts = await stored(batches, effects(prefix, *map(str, range(1, 400))))
-    assert [(receipt.id, receipt.sequence) for receipt in receipts] == [(str(n), n + 1) for n in range(1, 400)]
+    publish_acks = await stored(batches, effects(prefix, *map(str, range(1, 400))))
+    assert [(publish_ack.id, publish_ack.sequence) for publish_ack in publish_acks] == [(str(n), n + 1) for n in range(1, 400)]
     found = await place.jetstream.message(f"{prefix}A", 17)
     assert found is not None
     assert (found.headers["Nats-Msg-Id"], found.headers["N"]) == ("16", "16")
 
 
-async def test_a_known_id_refuses_the_whole_batch(batches: AtomicPublisher, place: Place, prefix: str) -> None:
+async def test_a_known_id_refuses_the_whole_batch(batches: AtomicPublisher, place: WorkStreams, prefix: str) -> None:
     await stored(batches, effects(prefix, "a"))
-    assert await refused(batches, effects(prefix, "b", "a", "c")) == DUPLICATE
+    assert await refused(batches, effects(prefix, "b", "a", "c")) == BATCH_HAS_DUPLICATE
     info = await place.jetstream.stream(f"{prefix}A") or {}
     assert info["state"]["messages"] == 1
 
@@ -64,19 +64,19 @@ async def test_a_known_id_refuses_the_whole_batch(batches: AtomicPublisher, plac
 async def test_a_message_that_the_stream_would_not_take_refuses_the_whole_batch(batches: AtomicPublisher, prefix: str) -> None:
     some = effects(prefix, "a", "b", "c")
     some[1:2] = effects(prefix, "b", data=b"x" * 2000)
-    assert await refused(batches, some) == INCOMPLETE
+    assert await refused(batches, some) == BATCH_INCOMPLETE
 
 
-async def test_a_stream_that_knows_no_batches_says_so(batches: AtomicPublisher, place: Place, prefix: str) -> None:
+async def test_a_stream_that_knows_no_batches_says_so(batches: AtomicPublisher, place: WorkStreams, prefix: str) -> None:
     await place.jetstream.ask(f"STREAM.CREATE.{prefix}B", {"name": f"{prefix}B", "subjects": [f"{prefix}.b"], "storage": "file"})
-    assert await refused(batches, [Effect(f"{prefix}.b", b"x", one) for one in "ab"]) == NOT_ENABLED
+    assert await refused(batches, [Effect(f"{prefix}.b", b"x", one) for one in "ab"]) == BATCHES_NOT_ENABLED
 
 
 async def test_a_subject_that_no_stream_takes_is_not_stored(batches: AtomicPublisher, prefix: str) -> None:
     assert await refused(batches, [Effect(f"{prefix}.nowhere", b"x", one) for one in "ab"]) == 0
 
 
-async def test_a_server_that_knows_no_batches_says_so_by_its_receipt() -> None:
+async def test_a_server_that_knows_no_batches_says_so_by_its_publish_ack() -> None:
     """Older ones take the headers for any client's, and store the messages one by one."""
     connection = FakeConnection()
     old = AtomicPublisher(cast(JetStream, SimpleNamespace(connection=connection)))
@@ -86,4 +86,4 @@ async def test_a_server_that_knows_no_batches_says_so_by_its_receipt() -> None:
     connection.say(connection.posts[-1].reply, b'{"stream": "S", "seq": 7}')
     told = await storing
     assert isinstance(told, NotPublished)
-    assert told.err_code == NOT_ENABLED
+    assert told.err_code == BATCHES_NOT_ENABLED

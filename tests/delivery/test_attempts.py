@@ -9,18 +9,18 @@ from router.core.ids import key
 from router.core.message import Message
 from router.delivery.acked_publisher import AckedPublisher
 from router.delivery.attempts import AttemptCounter, AttemptRecord
-from tests.support.delivery import Place, a_delivery, a_place
+from tests.support.delivery import WorkStreams, a_delivery, some_work_streams
 from tests.support.waiting import until
 
 
 @pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[Place]:
-    async with a_place(nats_url, prefix) as place:
+async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
+    async with some_work_streams(nats_url, prefix) as place:
         yield place
 
 
 @pytest.fixture
-async def publisher(place: Place) -> AsyncIterator[AckedPublisher]:
+async def publisher(place: WorkStreams) -> AsyncIterator[AckedPublisher]:
     publisher = AckedPublisher(place.jetstream, timeout_s=1.0)
     await publisher.open()
     yield publisher
@@ -28,7 +28,7 @@ async def publisher(place: Place) -> AsyncIterator[AckedPublisher]:
 
 
 @pytest.fixture
-async def counter(place: Place, publisher: AckedPublisher) -> AttemptCounter:
+async def counter(place: WorkStreams, publisher: AckedPublisher) -> AttemptCounter:
     return AttemptCounter(place.jetstream, publisher, place.bucket)
 
 
@@ -37,7 +37,7 @@ MOST = 3
 
 
 @pytest.fixture
-async def other(place: Place, publisher: AckedPublisher) -> AttemptCounter:
+async def other(place: WorkStreams, publisher: AckedPublisher) -> AttemptCounter:
     """Another process' view of the same bucket."""
     return AttemptCounter(place.jetstream, publisher, place.bucket)
 
@@ -152,13 +152,13 @@ async def test_a_settled_message_is_forgotten_and_counts_anew(counter: AttemptCo
 
 
 @pytest.mark.parametrize("text", [b"", b"x", b"-1", b"9" * 40, b"1 2"])
-async def test_an_entry_that_is_no_record_is_none(place: Place, counter: AttemptCounter, text: bytes) -> None:
+async def test_an_entry_that_is_no_record_is_none(place: WorkStreams, counter: AttemptCounter, text: bytes) -> None:
     subject = f"$KV.{place.bucket}.{key(FIRST.stream, FIRST.consumer, str(FIRST.sequence), str(FIRST.stored_ns))}"
     await place.jetstream.publish(subject, text, {})
     counted, may_begin = await counter.count_begin(AGAIN, None, 10**12)
     assert (counted.attempts >= 2, may_begin) == (True, True)
 
 
-async def test_a_count_that_cannot_be_stored_is_said(place: Place, publisher: AckedPublisher) -> None:
+async def test_a_count_that_cannot_be_stored_is_said(place: WorkStreams, publisher: AckedPublisher) -> None:
     with pytest.raises(BrokerUnavailable, match="an attempt cannot be recorded"):
         await AttemptCounter(place.jetstream, publisher, "NO_SUCH_BUCKET").count_failure(FIRST)

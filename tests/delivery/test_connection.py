@@ -11,7 +11,7 @@ from router.delivery import connection as wire
 from router.delivery.connection import Connection, connect, head_of
 from router.delivery.frame_parser import Headers, parse_head
 from tests.support.broker import Broker
-from tests.support.delivery import Ear, connected
+from tests.support.delivery import CallRecorder, connected
 from tests.support.waiting import until
 
 GOOD = 20
@@ -67,7 +67,7 @@ GOOD_DATA = [b"%02d" % number for number in range(GOOD)]
 async def test_what_is_taken_as_it_came_is_not_heard_and_a_mistake_in_taking_it_costs_one_message(
     broker: Broker, connection: Connection, prefix: str
 ) -> None:
-    ear, faults = Ear(), []
+    ear, faults = CallRecorder(), []
     connection.on_fault = faults.append
 
     def take(reply: bytes, data: bytes, head: bytes | None) -> bool:
@@ -86,7 +86,7 @@ async def test_what_is_taken_as_it_came_is_not_heard_and_a_mistake_in_taking_it_
 async def test_who_attends_hears_every_poison_and_the_good_messages_behind_them(
     broker: Broker, connection: Connection, prefix: str
 ) -> None:
-    ear = Ear()
+    ear = CallRecorder()
     await connection.subscribe_direct(prefix, ear)
     await connection.flush()
     await send_raw(broker, *poisons(prefix), *good(prefix))
@@ -96,7 +96,7 @@ async def test_who_attends_hears_every_poison_and_the_good_messages_behind_them(
 
 
 async def test_an_ordinary_subscription_lives_through_the_poisons_too(broker: Broker, connection: Connection, prefix: str) -> None:
-    ear = Ear()
+    ear = CallRecorder()
     await connection.subscribe(prefix, cb=ear.on_message)
     await connection.flush()
     await send_raw(broker, *poisons(prefix), *good(prefix))
@@ -104,7 +104,7 @@ async def test_an_ordinary_subscription_lives_through_the_poisons_too(broker: Br
 
 
 async def test_a_subject_that_is_not_utf8_is_heard(broker: Broker, connection: Connection, prefix: str) -> None:
-    ear = Ear()
+    ear = CallRecorder()
     await connection.subscribe_direct(f"{prefix}.>", ear)
     await connection.flush()
     await send_raw(broker, b"PUB %s.\xff 1\r\n!\r\n" % prefix.encode(), *good(f"{prefix}.a"))
@@ -114,7 +114,7 @@ async def test_a_subject_that_is_not_utf8_is_heard(broker: Broker, connection: C
 
 @pytest.mark.parametrize("poison", [b"HPUB s 3 4\r\n\x00\x01\x02!\r\n", b"PUB s _INBOX.\xff\xfe 1\r\n!\r\n"])
 async def test_the_control_nats_pys_own_reader_dies_of_one(broker: Broker, poison: bytes) -> None:
-    ear = Ear()
+    ear = CallRecorder()
     plain = await nats.connect(broker.url)
     try:
         await plain.subscribe("s", cb=ear.on_message)
@@ -134,13 +134,13 @@ async def test_headers_that_a_listener_heard_are_parsed_once_and_kept_within_a_b
 ) -> None:
     """The stored copy of a request comes with the header block of the copy that was heard."""
     parsed: list[bytes] = []
-    monkeypatch.setattr(wire, "MOST_HEADS", 3)
+    monkeypatch.setattr(wire, "MAX_HEADS", 3)
     monkeypatch.setattr(wire, "parse_head", lambda head: parsed.append(head) or parse_head(head))
     heard: list[Headers | None] = []
     pulled: list[Headers | None] = []
     await connection.listen_direct(f"{prefix}.asked", lambda *message: heard.append(message[3]))
     await connection.subscribe_direct(f"{prefix}.stored", lambda *message: pulled.append(message[3]))
-    blocks = [{"Nats-Msg-Id": str(number)} for number in range(3)] + [{"Nats-Msg-Id": "x" * wire.LONGEST_HEAD}]
+    blocks = [{"Nats-Msg-Id": str(number)} for number in range(3)] + [{"Nats-Msg-Id": "x" * wire.MAX_HEAD_BYTES}]
     for headers in blocks:
         connection.publish_nowait(f"{prefix}.asked", b"", "", head_of(headers))
     for headers in blocks * 2:  # the second time it is another message
@@ -156,7 +156,7 @@ async def test_headers_that_a_listener_heard_are_parsed_once_and_kept_within_a_b
 
 
 async def test_a_listener_that_raises_is_told_and_hears_on(broker: Broker, connection: Connection, prefix: str) -> None:
-    ear, faults = Ear(), []
+    ear, faults = CallRecorder(), []
     connection.on_fault = faults.append
 
     def hear(subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
@@ -172,7 +172,7 @@ async def test_a_listener_that_raises_is_told_and_hears_on(broker: Broker, conne
 
 
 async def test_a_listener_that_cannot_decode_what_it_heard_is_called_once(broker: Broker, connection: Connection, prefix: str) -> None:
-    ear, faults = Ear(), []
+    ear, faults = CallRecorder(), []
     connection.on_fault = faults.append
 
     def hear(subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
@@ -187,7 +187,7 @@ async def test_a_listener_that_cannot_decode_what_it_heard_is_called_once(broker
 
 
 async def test_who_has_left_hears_no_more(broker: Broker, connection: Connection, prefix: str) -> None:
-    ear = Ear()
+    ear = CallRecorder()
     sid = await connection.subscribe_direct(prefix, ear)
     await connection.flush()
     await send_raw(broker, *good(prefix))
@@ -199,7 +199,7 @@ async def test_who_has_left_hears_no_more(broker: Broker, connection: Connection
 
 
 async def test_who_is_cancelled_while_leaving_leaves_nothing_behind(connection: Connection, prefix: str) -> None:
-    sid = await connection.subscribe_direct(prefix, Ear())
+    sid = await connection.subscribe_direct(prefix, CallRecorder())
     leaving = asyncio.create_task(connection.unsubscribe(sid))
     await asyncio.sleep(0)  # it waits for the server's word
     leaving.cancel()
@@ -208,7 +208,7 @@ async def test_who_is_cancelled_while_leaving_leaves_nothing_behind(connection: 
 
 
 async def test_a_large_payload_is_heard_whole(connection: Connection, prefix: str) -> None:
-    ear = Ear()
+    ear = CallRecorder()
     await connection.subscribe_direct(prefix, ear)
     connection.publish_nowait(prefix, b"x" * 3_000_000)
     connection.publish_nowait(prefix, b"small")
@@ -225,7 +225,7 @@ async def test_a_request_is_answered_over_the_same_connection(connection: Connec
 
 
 async def test_what_is_posted_arrives_in_order_with_reply_and_headers(connection: Connection, prefix: str) -> None:
-    ear = Ear()
+    ear = CallRecorder()
     await connection.subscribe_direct(prefix, ear)
     connection.publish_nowait(prefix, b"1")
     connection.publish_nowait(prefix, b"2", "_INBOX.a", b"NATS/1.0\r\nx: y\r\n\r\n")
@@ -243,7 +243,7 @@ async def test_attending_survives_a_reconnect_and_so_does_what_was_posted_meanwh
 
     connection = await connect({"servers": [broker.url], "reconnect_time_wait": 0.01}, on_back=on_back)
     try:
-        ear = Ear()
+        ear = CallRecorder()
         await connection.subscribe_direct(prefix, ear)
         await connection.flush()
         broker.kill()
@@ -273,7 +273,7 @@ async def test_a_login_in_an_address_is_not_told() -> None:
 
 
 async def test_an_error_that_ends_the_connection_is_followed_by_a_new_one(connection: Connection, prefix: str) -> None:
-    ear = Ear()
+    ear = CallRecorder()
     await connection.subscribe_direct(prefix, ear)
     life = connection.reconnect_count
     await connection._process_err("'user authentication expired'")
@@ -326,7 +326,7 @@ async def test_a_connection_that_is_closed_just_when_a_server_refuses_it_looks_f
 async def test_a_flush_confirms_the_subscription_that_was_made_before_it(broker: Broker) -> None:
     """nats-py alone sends the PING ahead of its buffer: one message in a few dozen found no subscription."""
     async with connected(broker.url) as ours, connected(broker.url) as theirs:
-        ear = Ear()
+        ear = CallRecorder()
         for number in range(200):
             await theirs.subscribe_direct(f"flushed.{number}", ear)
             await theirs.flush()
@@ -336,7 +336,7 @@ async def test_a_flush_confirms_the_subscription_that_was_made_before_it(broker:
 
 async def test_a_flush_that_nobody_waits_for_any_more_does_not_end_the_reader(connection: Connection, prefix: str) -> None:
     """Its PONG comes all the same, and found a future that was cancelled."""
-    ear = Ear()
+    ear = CallRecorder()
     await connection.subscribe_direct(prefix, ear)
     flushing = asyncio.create_task(connection.flush())
     await asyncio.sleep(0)

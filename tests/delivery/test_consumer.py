@@ -10,23 +10,23 @@ from router.core.message import Effect, Message
 from router.core.outcome import Done, Handler, Outcome
 from router.delivery.consumer import Consumer, Deadlines, Health
 from router.delivery.topology import create, identity
-from tests.support.delivery import Place, Watcher, a_place, a_subscription
+from tests.support.delivery import RecordingObserver, WorkStreams, a_subscription, some_work_streams
 from tests.support.waiting import until
 
 
 @pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[Place]:
-    async with a_place(nats_url, prefix) as place:
+async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
+    async with some_work_streams(nats_url, prefix) as place:
         yield place
 
 
 class Working:
     """A consumer at work on a place, and what it was begun on."""
 
-    def __init__(self, place: Place, handle: Handler | None = None) -> None:
+    def __init__(self, place: WorkStreams, handle: Handler | None = None) -> None:
         self.place = place
         self.begun: list[bytes] = []
-        self.watcher = Watcher()
+        self.watcher = RecordingObserver()
         self.restores = True
         self._handle = handle or (lambda _: Done())
         subscription = a_subscription(
@@ -74,7 +74,7 @@ async def at_work(working: Working) -> AsyncIterator[Working]:
             await task
 
 
-async def test_a_lane_is_ready_when_it_pulls_from_what_is_there(place: Place) -> None:
+async def test_a_lane_is_ready_when_it_pulls_from_what_is_there(place: WorkStreams) -> None:
     async with at_work(Working(place)) as working:
         assert working.consumer.health == Health(True, True, None)
         await working.publish(*[b"x"] * 100)
@@ -82,14 +82,14 @@ async def test_a_lane_is_ready_when_it_pulls_from_what_is_there(place: Place) ->
         assert len(working.begun) == 100
 
 
-async def test_a_consumer_that_is_deleted_while_pulling_is_restored_and_pulled_from(place: Place) -> None:
+async def test_a_consumer_that_is_deleted_while_pulling_is_restored_and_pulled_from(place: WorkStreams) -> None:
     async with at_work(Working(place)) as working:
         await place.jetstream.ask(f"CONSUMER.DELETE.{place.stream}.{place.durable}")
         await working.publish(b"after")
         await until(lambda: working.begun == [b"after"])
 
 
-async def test_a_stream_that_is_deleted_and_made_anew_counts_from_one_again(place: Place) -> None:
+async def test_a_stream_that_is_deleted_and_made_anew_counts_from_one_again(place: WorkStreams) -> None:
     async with at_work(Working(place)) as working:
         await working.publish(b"before")
         await until(place.is_settled)
@@ -99,7 +99,7 @@ async def test_a_stream_that_is_deleted_and_made_anew_counts_from_one_again(plac
         await until(lambda: working.begun == [b"before", b"after"])
 
 
-async def test_a_drain_hands_back_what_was_never_begun_and_leaves_no_subscription(place: Place) -> None:
+async def test_a_drain_hands_back_what_was_never_begun_and_leaves_no_subscription(place: WorkStreams) -> None:
     ends = asyncio.Event()
 
     begun = []
@@ -122,7 +122,7 @@ async def test_a_drain_hands_back_what_was_never_begun_and_leaves_no_subscriptio
         assert sorted(another.begun) == [b"64", b"65", b"66", b"67", b"68", b"69"]
 
 
-async def test_a_life_that_ended_while_paused_does_not_pause_the_next_one(place: Place) -> None:
+async def test_a_life_that_ended_while_paused_does_not_pause_the_next_one(place: WorkStreams) -> None:
     working = Working(place, lambda message: Done((Effect(place.effects, b"", message.data.decode()),)))
     async with at_work(working):
         await place.jetstream.ask(f"STREAM.DELETE.{place.out}")

@@ -6,7 +6,7 @@ import pytest
 
 from router.core.errors import LoginRefused, PermissionDenied
 from router.delivery.connection import connect
-from router.delivery.denials import MOST, Denials, LoginRefusals
+from router.delivery.denials import MAX_SUBJECTS, Denials, LoginRefusals
 from tests.support.broker import Broker
 
 INBOX = "_INBOX.own"
@@ -19,14 +19,14 @@ def violation(subject: str, how: str = "Publish to") -> str:
 def test_a_denial_is_told_once_and_the_oldest_is_forgotten_first() -> None:
     told: list[str] = []
     denials = Denials(lambda what, _: told.append(what))
-    for number in (*range(MOST + 1), MOST):
+    for number in (*range(MAX_SUBJECTS + 1), MAX_SUBJECTS):
         denials.on_error_line(violation(f"Some.Subject.{number}"), INBOX)
-    assert len(told) == MOST + 1
+    assert len(told) == MAX_SUBJECTS + 1
     assert told[0] == "publish to Some.Subject.0"
     assert denials.find("Some.Subject.0") is None
-    assert isinstance(denials.find(f"Some.Subject.{MOST}"), PermissionDenied)
+    assert isinstance(denials.find(f"Some.Subject.{MAX_SUBJECTS}"), PermissionDenied)
     denials.forget()
-    assert denials.find(f"Some.Subject.{MOST}") is None
+    assert denials.find(f"Some.Subject.{MAX_SUBJECTS}") is None
 
 
 def test_other_errors_are_no_denials() -> None:

@@ -4,8 +4,8 @@ import orjson
 
 from router.core.bounded_cache import SHARES
 from router.core.message import Effect
-from router.core.outcome import Receipt
-from router.delivery.acked_publisher import AckedPublisher, NotPublished, Receipts
+from router.core.outcome import PublishAck
+from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
 from router.delivery.known_effects import KnownEffects
 from tests.support.delivery import FakeConnection
 from tests.support.waiting import until
@@ -18,7 +18,7 @@ class Publisher:
 
     def __init__(self, keep_s: float = 600.0) -> None:
         self.connection = FakeConnection()
-        self.told: list[Receipts | NotPublished] = []
+        self.told: list[PublishAcks | NotPublished] = []
         self.now = 0.0
         self.publisher = AckedPublisher(self, 5.0, KnownEffects(keep_s, clock=lambda: self.now))  # type: ignore[arg-type]
 
@@ -33,13 +33,13 @@ class Publisher:
         self.publisher._on_publish_ack(self.inboxes[number], "", orjson.dumps(answer or {"stream": "S", "seq": 7}), None)
 
 
-async def test_copies_wait_for_the_first_ones_receipt() -> None:
+async def test_copies_wait_for_the_first_ones_publish_ack() -> None:
     publisher = Publisher()
     for _ in range(3):
         publisher.store()
     assert (len(publisher.inboxes), publisher.told) == (1, [])
     publisher.ack(0)
-    assert publisher.told == [(Receipt("a", "S", 7, False),), (Receipt("a", "S", 7, True),), (Receipt("a", "S", 7, True),)]
+    assert publisher.told == [(PublishAck("a", "S", 7, False),), (PublishAck("a", "S", 7, True),), (PublishAck("a", "S", 7, True),)]
 
 
 async def test_a_copy_of_what_is_stored_is_told_so_later_and_is_not_sent() -> None:
@@ -49,7 +49,7 @@ async def test_a_copy_of_what_is_stored_is_told_so_later_and_is_not_sent() -> No
     publisher.store()
     assert len(publisher.told) == 1
     await until(lambda: len(publisher.told) == 2)
-    assert (publisher.told[1], len(publisher.inboxes)) == ((Receipt("a", "S", 7, True),), 1)
+    assert (publisher.told[1], len(publisher.inboxes)) == ((PublishAck("a", "S", 7, True),), 1)
 
 
 async def test_copies_share_the_first_ones_refusal_and_may_be_sent_again() -> None:
@@ -62,7 +62,7 @@ async def test_copies_share_the_first_ones_refusal_and_may_be_sent_again() -> No
     assert len(publisher.inboxes) == 2
 
 
-async def test_what_has_no_receipt_in_time_is_refused_with_its_copies() -> None:
+async def test_what_has_no_publish_ack_in_time_is_refused_with_its_copies() -> None:
     publisher = Publisher()
     publisher.store()
     publisher.store()
@@ -96,8 +96,8 @@ async def test_an_effect_without_an_owner_and_a_lane_without_memory_send_every_c
 def test_a_tenant_that_floods_pushes_out_its_own() -> None:
     known = KnownEffects(600, limit=SHARES * 4, clock=lambda: 0.0)
     quiet = Effect("effects", b"", "quiet", owner="quiet")
-    known.keep(quiet, Receipt("quiet", "S", 1, False))
+    known.keep(quiet, PublishAck("quiet", "S", 1, False))
     for n in range(SHARES * 20):
-        known.keep(Effect("effects", b"", str(n), owner="loud"), Receipt(str(n), "S", n, False))
-    assert known.receipt_of(quiet, 0) == Receipt("quiet", "S", 1, True)
+        known.keep(Effect("effects", b"", str(n), owner="loud"), PublishAck(str(n), "S", n, False))
+    assert known.publish_ack_of(quiet, 0) == PublishAck("quiet", "S", 1, True)
     assert len(known) <= SHARES * 5

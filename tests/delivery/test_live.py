@@ -16,7 +16,7 @@ from router.core.outcome import Dead, Done, Fault, Outcome, Retry
 from router.delivery.answered_requests import AnsweredRequests
 from router.delivery.answers import LIVE_ASKERS, Answers, ReplyRules
 from router.delivery.backlog import BacklogEstimate
-from router.delivery.live import FEW_WAITING, LiveRequests
+from router.delivery.live import MAX_WAITING_WHILE_BEHIND, LiveRequests
 from router.delivery.overload import LiveRules
 from tests.support.delivery import FakeConnection, FakePublisher
 from tests.support.waiting import until
@@ -131,9 +131,9 @@ async def test_while_the_socket_is_behind_a_tenant_begins_no_more_than_a_few_tha
     for number in range(20):
         bench.hear(f"piped:{number}", f"_INBOX.p.{number}")
     bench.hear("quiet:1", "_INBOX.q.1")
-    await until(lambda: len(bench.heard) == FEW_WAITING + 1)
+    await until(lambda: len(bench.heard) == MAX_WAITING_WHILE_BEHIND + 1)
     await until(lambda: bench.sent("_INBOX.p.19"))
-    assert [bool(bench.sent(f"_INBOX.p.{number}")) for number in range(20)] == [False] * FEW_WAITING + [True] * 4
+    assert [bool(bench.sent(f"_INBOX.p.{number}")) for number in range(20)] == [False] * MAX_WAITING_WHILE_BEHIND + [True] * 4
     assert bench.live.take_at_once(b"_INBOX.p.20", b"piped:20", None)
     await bench.live.close()
 
@@ -174,7 +174,7 @@ async def test_an_error_that_is_final_is_told_and_the_dead_letter_is_the_stored_
 async def test_effects_are_stored_then_committed_before_the_answer() -> None:
     order: list[str] = []
 
-    async def commit(receipts: object) -> None:
+    async def commit(publish_acks: object) -> None:
         order.append(f"commit {len(bench.publisher.asked)} {bench.sent()}")
 
     async def handle(_: Message) -> Outcome:

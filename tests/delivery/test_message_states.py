@@ -9,10 +9,10 @@ import pytest
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message
-from router.core.outcome import Dead, Done, Fault, Hold, Outcome, Receipt, Retry
+from router.core.outcome import Dead, Done, Fault, Hold, Outcome, PublishAck, Retry
 from router.delivery import in_flight
 from router.delivery.in_flight import InFlightMessage, MessageState
-from tests.support.delivery import Bench, a_processor
+from tests.support.delivery import ProcessorBench, a_processor
 from tests.support.waiting import until
 
 QUEUED, UNEXPLAINED, COUNTING, WAITING_FOR_SLOT, HANDLING, UNAVAILABLE, PUBLISHING, UNSTORED, WAITING_FOR_ROOM, COMMITTING, SETTLED = (
@@ -79,7 +79,7 @@ class World:
             ]
         )
 
-    async def _commit(self, _: Sequence[Receipt]) -> None:
+    async def _commit(self, _: Sequence[PublishAck]) -> None:
         await asyncio.sleep(0)
         if self.random.random() < 0.3:
             raise OSError("away")
@@ -101,7 +101,7 @@ class World:
             except BrokerUnavailable as exc:
                 promise.resolve(exc)
 
-    async def happen(self, bench: Bench, deliveries: dict[int, int]) -> None:
+    async def happen(self, bench: ProcessorBench, deliveries: dict[int, int]) -> None:
         """A delivery, or one thing that the broker does."""
         sequence = self.random.randrange(1, 200)
         match self.random.randrange(8):
@@ -142,7 +142,7 @@ async def test_whatever_happens_each_state_is_followed_by_one_that_may_follow_it
     assert {before for before, _ in met} | {SETTLED} >= set(MessageState) - ({UNSTORED} if max_waiting else {WAITING_FOR_ROOM})
 
 
-async def bring_to(state: MessageState, bench: Bench) -> None:
+async def bring_to(state: MessageState, bench: ProcessorBench) -> None:
     """Message 1 into a state; message 2 is in the way where one must be."""
     match state:
         case MessageState.QUEUED:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 
@@ -462,6 +463,25 @@ async def test_a_handler_that_hangs_is_cancelled_and_its_attempt_is_spent() -> N
         bench.take(1)
         await until(lambda: bench.processor.tick() or bench.acks())
         assert (bench.acks(), slow.cancelled) == ([b'-NAK {"delay": 1000000000}'], 1)
+
+
+async def test_the_slot_of_a_handler_that_ignores_its_timeout_goes_to_the_next_message() -> None:
+    ends = asyncio.Event()
+
+    async def handle(message: Message) -> Outcome:
+        while message.sequence == 1 and not ends.is_set():
+            with suppress(asyncio.CancelledError):
+                await ends.wait()
+        return Done()
+
+    async with a_processor(handle, slots=1, handler_timeout=0.01) as bench:
+        bench.take(1)
+        bench.take(2)
+        try:
+            await until(lambda: bench.processor.tick() or bench.acks(2))
+            assert bench.acks(1) == []
+        finally:
+            ends.set()
 
 
 async def test_a_cancelled_error_of_the_handlers_own_is_a_failure_and_frees_its_slot() -> None:

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
-from router.delivery.acked_publisher import NotPublished, Receipts
+from router.delivery.acked_publisher import NotPublished, PublishAcks
 from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.refused_storage import RefusedStorage
 from router.delivery.settlement import PendingSettlement, decide_settlement, decide_without_storage
-from router.delivery.subscription import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK
-from tests.support.delivery import Watcher, a_delivery, a_subscription, receipts_for
+from router.delivery.subscription import DEAD_LETTER_OMITTED, DECLINED, SENT_BACK
+from tests.support.delivery import RecordingObserver, a_delivery, a_subscription, publish_acks_for
 from tests.support.waiting import until
 
 FULL = NotPublished("effects", 10077, "maximum bytes exceeded")
@@ -26,16 +26,16 @@ class RoomPublisher:
         self.room = 0
         self.tried: list[str] = []
 
-    async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
+    async def publish_and_wait(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
         self.tried.append(effects[0].id)
-        return receipts_for(effects) if len(effects[0].data) <= self.room else FULL
+        return publish_acks_for(effects) if len(effects[0].data) <= self.room else FULL
 
     def publish(self, effects: Sequence[Effect], callback: object) -> None: ...
 
 
 class Waits:
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
-        self.publisher, self.watcher = RoomPublisher(), Watcher()
+        self.publisher, self.watcher = RoomPublisher(), RecordingObserver()
         self.stored: list[int] = []
         self.again: list[int] = []
         self.subscription = a_subscription(store_retry=0.001, max_waiting=8, observer=self.watcher, full_retry=5.0)
@@ -49,8 +49,8 @@ class Waits:
         return has_place
 
     async def retry(self) -> None:
-        async for pending, receipts in self.refused.retry():
-            (self.again if receipts is None else self.stored).append(pending.message.sequence)
+        async for pending, publish_acks in self.refused.retry():
+            (self.again if publish_acks is None else self.stored).append(pending.message.sequence)
 
     def pending(self, outcome: Outcome, sequence: int = 1, tenant: str = "acme") -> PendingSettlement:
         message: Message = replace(a_delivery(sequence), headers={"tenant_id": tenant})
@@ -99,7 +99,7 @@ async def test_in_the_end_none_of_them_goes_on(waits: Waits) -> None:
 
 async def test_only_a_stream_without_room_holds_back_its_own_messages(waits: Waits) -> None:
     assert waits.refused.means(FULL)
-    assert not waits.refused.means(NotPublished("effects", 0, "no receipt in time"))
+    assert not waits.refused.means(NotPublished("effects", 0, "no publish ack in time"))
     assert not waits.refused.means(NotPublished("effects", 10008, "temporarily unavailable"))
 
 
@@ -122,7 +122,7 @@ async def test_beyond_the_places_a_requester_hears_so_at_once(waits: Waits) -> N
     assert (what, pending.settlement.reply, pending.settlement.ack, pending.settlement.effects) == (DECLINED, Reply(b"in 5"), b"+ACK", ())
     what, pending = decide_without_storage(subscription, waits.pending(Dead(Fault("bad", ""), reply=Reply(b"bad"))))
     assert (what, pending.settlement.reply, pending.settlement.ack, pending.settlement.effects) == (
-        DEAD_LETTER_REFUSED,
+        DEAD_LETTER_OMITTED,
         Reply(b"bad"),
         b"+ACK",
         (),

@@ -13,7 +13,7 @@ from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 from router.delivery.request_server import ReplyAddresses, RequestServer
 from tests.support.delivery import connected
-from tests.support.observability import captured
+from tests.support.observability import capture_log
 from tests.support.waiting import until
 
 NUMBERS = itertools.count(1)
@@ -96,7 +96,7 @@ async def test_a_request_above_the_limit_is_refused_and_one_after_an_end_is_not(
 
 async def test_an_unexpected_exception_is_logged_refused_and_ends_nothing_else(nc: Client, nats_url: str) -> None:
     async with serving(nats_url) as server:
-        with captured("error") as lines:
+        with capture_log("error") as lines:
             assert await ask(nc, server, "fail") == "failed"
         assert (lines.only()["event"], lines.only()["service"], lines.only()["error"]) == ("service.failed", "errands", "KeyError")
         assert await ask(nc, server, "echo") == "echo"

@@ -6,14 +6,22 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from router.core.message import Effect, Message, Reply
-from router.core.outcome import Commit, Dead, Done, Fault, Outcome, Receipt
+from router.core.outcome import Commit, Dead, Done, Fault, Outcome, PublishAck
 from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.in_flight import InFlight
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.redeliveries import RedeliveryTracker
 from router.delivery.settle import Settler
 from router.delivery.settlement import PendingSettlement, decide_settlement
-from tests.support.delivery import FakeAttemptCounter, FakeConnection, FakePublisher, Watcher, a_delivery, a_subscription, token_of
+from tests.support.delivery import (
+    FakeAttemptCounter,
+    FakeConnection,
+    FakePublisher,
+    RecordingObserver,
+    a_delivery,
+    a_subscription,
+    token_of,
+)
 from tests.support.waiting import until
 
 EFFECTS = (Effect("usage", b"1", "u-1"),)
@@ -26,7 +34,7 @@ class Settling(FakeConnection):
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         super().__init__()
         self.diary: list[str] = []
-        self.watcher = Watcher()
+        self.watcher = RecordingObserver()
         self.subscription = a_subscription(store_retry=0.01, observer=self.watcher)
         self.pause_switch = PauseSwitch(lambda _: None)
         self.publisher = FakePublisher()
@@ -62,8 +70,8 @@ class Settling(FakeConnection):
         self.publisher.accept()
 
     def a_commit(self, fails: Exception | None = None) -> Commit:
-        async def commit(receipts: Sequence[Receipt]) -> None:
-            self.diary.append(f"commit {[receipt.id for receipt in receipts]}")
+        async def commit(publish_acks: Sequence[PublishAck]) -> None:
+            self.diary.append(f"commit {[publish_ack.id for publish_ack in publish_acks]}")
             if fails is not None:
                 raise fails
 

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import closing
 
 import pytest
 
 from router.delivery.connection import Connection
 from router.delivery.socket import DirectProtocol, DirectTransport
 from tests.support.broker import Broker
-from tests.support.delivery import Ear, connected
+from tests.support.delivery import CallRecorder, connected
 from tests.support.waiting import until
 
 MANY = 2_000
@@ -47,7 +48,7 @@ def numbered(count: int) -> list[bytes]:
 
 
 async def test_attended_messages_never_go_nats_pys_way(connection: Connection, prefix: str) -> None:
-    ear = Ear()
+    ear = CallRecorder()
     await connection.subscribe_direct(prefix, ear)
     await connection.flush()
     parses = Parses(connection)
@@ -58,7 +59,7 @@ async def test_attended_messages_never_go_nats_pys_way(connection: Connection, p
 
 
 async def test_after_everything_else_messages_pass_by_again(connection: Connection, prefix: str) -> None:
-    ear = Ear()
+    ear = CallRecorder()
     await connection.subscribe_direct(prefix, ear)
     parses = Parses(connection)
     await connection.flush()  # its PONG is no message, so no subscription counts it
@@ -72,7 +73,7 @@ async def test_after_everything_else_messages_pass_by_again(connection: Connecti
 async def test_ordinary_subscriptions_and_attended_ones_hear_in_order_beside_each_other(
     broker: Broker, connection: Connection, prefix: str
 ) -> None:
-    attended, ordinary = Ear(), Ear()
+    attended, ordinary = CallRecorder(), CallRecorder()
     await connection.subscribe_direct(f"{prefix}.a", attended)
     await connection.subscribe(f"{prefix}.b", cb=ordinary.on_message)
     await connection.flush()
@@ -90,7 +91,7 @@ async def test_what_a_slow_server_cannot_take_waits_and_comes_in_order(prefix: s
     broker = Broker().start()
     try:
         async with connected(broker.url) as connection, connected(broker.url) as other:
-            ear = Ear()
+            ear = CallRecorder()
             await other.subscribe_direct(prefix, ear)
             await other.flush()
             broker.pause()
@@ -109,7 +110,7 @@ async def test_what_a_slow_server_cannot_take_waits_and_comes_in_order(prefix: s
 
 
 async def test_what_is_posted_to_a_connection_that_just_broke_is_sent_over_the_next(connection: Connection, prefix: str) -> None:
-    ear = Ear()
+    ear = CallRecorder()
     await connection.subscribe_direct(prefix, ear)
     await connection.flush()
     life = connection.reconnect_count
@@ -120,7 +121,7 @@ async def test_what_is_posted_to_a_connection_that_just_broke_is_sent_over_the_n
 
 
 async def test_after_a_reconnect_messages_pass_by_as_before(connection: Connection, prefix: str) -> None:
-    ear = Ear()
+    ear = CallRecorder()
     await connection.subscribe_direct(prefix, ear)
     life = connection.reconnect_count
     await connection.force_reconnect()
@@ -152,7 +153,7 @@ async def test_who_hears_and_raises_costs_its_connection_and_no_more(connection:
 
 async def test_a_listener_that_asks_a_cancelled_future_costs_nothing(connection: Connection, prefix: str) -> None:
     """A CancelledError is no Exception; asyncio would close the socket with it, and nats-py's search for another end."""
-    ear, faults = Ear(), []
+    ear, faults = CallRecorder(), []
     connection.on_fault = faults.append
     gone = asyncio.get_running_loop().create_future()
     gone.cancel()
@@ -180,7 +181,7 @@ async def test_who_closes_a_broken_connection_with_something_pending_closes_it(p
     connection = Connection()
     await connection.connect(broker.url, closed_cb=on_closed)
     try:
-        await connection.subscribe_direct(prefix, Ear())
+        await connection.subscribe_direct(prefix, CallRecorder())
         connection._transport._io_writer.transport.abort()
         connection.publish_nowait(prefix, b"never sent")
         await connection.close()
@@ -198,17 +199,18 @@ async def test_what_an_error_left_in_the_buffer_is_not_joined_to_the_next_connec
         lives += 1
         writer.write(b'INFO {"server_id":"x","version":"2.11.0","max_payload":1048576,"headers":true}\r\n')
         life, sid = lives, b""
-        while line := await reader.readline():
-            if line.startswith(b"PING"):
-                writer.write(b"PONG\r\n")
-            elif line.startswith(b"SUB"):
-                sid = line.split()[-1]
-            elif line.startswith(b"PUB go"):
-                broken = b"-ERR 'Invalid Subject'\r\nMSG x %b 60\r\nSECRET-OF-THE-FIRST" % sid
-                writer.write(broken if life == 1 else b"MSG x %b 2\r\nok\r\n" % sid)
+        with closing(writer):  # from Python 3.12.1 on the server's end waits until each connection is closed
+            while line := await reader.readline():
+                if line.startswith(b"PING"):
+                    writer.write(b"PONG\r\n")
+                elif line.startswith(b"SUB"):
+                    sid = line.split()[-1]
+                elif line.startswith(b"PUB go"):
+                    broken = b"-ERR 'Invalid Subject'\r\nMSG x %b 60\r\nSECRET-OF-THE-FIRST" % sid
+                    writer.write(broken if life == 1 else b"MSG x %b 2\r\nok\r\n" % sid)
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        connection, ear = Connection(), Ear()
+        connection, ear = Connection(), CallRecorder()
         await connection.connect(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}", reconnect_time_wait=0.01)
         try:
             await connection.subscribe_direct("x", ear)

@@ -8,25 +8,25 @@ from router.core.errors import BrokerRefused
 from router.delivery import topology
 from router.delivery.api import CONSUMER_EXISTS
 from router.delivery.topology import ConsumerSpec, Difference, StreamSpec, Topology, apply, bucket, compare, create, identity
-from tests.support.delivery import Place, connected
+from tests.support.delivery import WorkStreams, connected
 
 
 @pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[Place]:
+async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
     """Names on a server that has nothing yet."""
     async with connected(nats_url) as connection:
-        yield Place(connection, prefix)
+        yield WorkStreams(connection, prefix)
 
 
-def only_stream(place: Place, **facts: Any) -> Topology:
+def only_stream(place: WorkStreams, **facts: Any) -> Topology:
     return Topology((StreamSpec(name=place.stream, subjects=(place.work,), **facts),))
 
 
-def with_consumer(place: Place, **facts: Any) -> Topology:
+def with_consumer(place: WorkStreams, **facts: Any) -> Topology:
     return Topology(only_stream(place).streams, (ConsumerSpec(stream=place.stream, durable=place.durable, **facts),))
 
 
-async def test_what_is_missing_is_named_and_made(place: Place) -> None:
+async def test_what_is_missing_is_named_and_made(place: WorkStreams) -> None:
     declared = place.topology()
     assert [(one.kind, one.state) for one in await compare(place.jetstream, declared)] == [("stream", "missing")] * 3 + [
         ("consumer", "missing")
@@ -45,11 +45,11 @@ async def test_what_is_missing_is_named_and_made(place: Place) -> None:
         {"max_age": 0.0, "duplicate_window": 120.0, "allow_rollup": True},
     ],
 )
-async def test_a_stream_as_declared_has_not_drifted(place: Place, facts: dict[str, Any]) -> None:
+async def test_a_stream_as_declared_has_not_drifted(place: WorkStreams, facts: dict[str, Any]) -> None:
     assert await create(place.jetstream, only_stream(place, **facts)) == []
 
 
-async def test_creating_twice_changes_nothing(place: Place) -> None:
+async def test_creating_twice_changes_nothing(place: WorkStreams) -> None:
     await create(place.jetstream, place.topology())
     before = await place.jetstream.stream(place.stream)
     assert await create(place.jetstream, place.topology()) == []
@@ -59,7 +59,7 @@ async def test_creating_twice_changes_nothing(place: Place) -> None:
     assert after["created"] == before["created"]
 
 
-async def test_a_drifted_stream_is_named_with_its_fields_and_left_alone(place: Place) -> None:
+async def test_a_drifted_stream_is_named_with_its_fields_and_left_alone(place: WorkStreams) -> None:
     await create(place.jetstream, only_stream(place, max_age=60.0))
     (drift,) = await create(place.jetstream, only_stream(place, max_age=90.0, discard="new"))
     assert (drift.kind, drift.name, drift.state) == ("stream", place.stream, "drifted")
@@ -69,7 +69,7 @@ async def test_a_drifted_stream_is_named_with_its_fields_and_left_alone(place: P
     assert [one.state for one in await compare(place.jetstream, only_stream(place, max_age=90.0))] == ["drifted"]
 
 
-async def test_a_drifted_consumer_is_named_and_never_overwritten_in_silence(place: Place) -> None:
+async def test_a_drifted_consumer_is_named_and_never_overwritten_in_silence(place: WorkStreams) -> None:
     await create(place.jetstream, with_consumer(place, ack_wait=30.0))
     (drift,) = await create(place.jetstream, with_consumer(place, ack_wait=5.0))
     assert drift == Difference("consumer", f"{place.stream}/worker", "drifted", {"ack_wait": (5_000_000_000, 30_000_000_000)})
@@ -78,7 +78,7 @@ async def test_a_drifted_consumer_is_named_and_never_overwritten_in_silence(plac
     assert info["config"]["ack_wait"] == 30_000_000_000
 
 
-async def test_a_consumer_that_somebody_else_makes_in_between_is_not_overwritten_either(place: Place) -> None:
+async def test_a_consumer_that_somebody_else_makes_in_between_is_not_overwritten_either(place: WorkStreams) -> None:
     await create(place.jetstream, with_consumer(place, ack_wait=30.0))
     seen_missing = Difference("consumer", f"{place.stream}/{place.durable}", "missing")
     with pytest.raises(BrokerRefused) as refused:
@@ -86,7 +86,7 @@ async def test_a_consumer_that_somebody_else_makes_in_between_is_not_overwritten
     assert refused.value.err_code == CONSUMER_EXISTS
 
 
-async def test_apply_brings_back_what_has_drifted_and_says_what_it_did(place: Place) -> None:
+async def test_apply_brings_back_what_has_drifted_and_says_what_it_did(place: WorkStreams) -> None:
     await create(place.jetstream, with_consumer(place, ack_wait=30.0))
     wanted = with_consumer(place, ack_wait=5.0, metadata={"queue_group": "g"})
     wanted = Topology((replace(wanted.streams[0], max_age=90.0),), wanted.consumers)
@@ -95,12 +95,12 @@ async def test_apply_brings_back_what_has_drifted_and_says_what_it_did(place: Pl
     assert await apply(place.jetstream, wanted) == []
 
 
-async def test_apply_makes_what_is_missing(place: Place) -> None:
+async def test_apply_makes_what_is_missing(place: WorkStreams) -> None:
     assert [one.state for one in await apply(place.jetstream, with_consumer(place))] == ["missing", "missing"]
     assert await compare(place.jetstream, with_consumer(place)) == []
 
 
-async def test_apply_leaves_what_is_not_declared_as_the_operator_made_it(place: Place) -> None:
+async def test_apply_leaves_what_is_not_declared_as_the_operator_made_it(place: WorkStreams) -> None:
     body = {**only_stream(place).streams[0].to_json(), "description": "mine", "max_msgs": 77}
     await place.jetstream.ask(f"STREAM.CREATE.{place.stream}", body)
     await apply(place.jetstream, only_stream(place, max_age=90.0))
@@ -109,7 +109,7 @@ async def test_apply_leaves_what_is_not_declared_as_the_operator_made_it(place: 
     assert (info["config"]["description"], info["config"]["max_msgs"]) == ("mine", 77)
 
 
-async def test_apply_leaves_of_a_consumer_what_is_not_declared(place: Place) -> None:
+async def test_apply_leaves_of_a_consumer_what_is_not_declared(place: WorkStreams) -> None:
     """Its metadata, too: a worker notes there which assignments are from before its durable."""
     await create(place.jetstream, with_consumer(place, metadata={"router-start-after": "7", "queue_group": "f"}))
     await apply(place.jetstream, with_consumer(place, ack_wait=5.0))
@@ -120,7 +120,7 @@ async def test_apply_leaves_of_a_consumer_what_is_not_declared(place: Place) -> 
     assert {"router-start-after": "7", "queue_group": "g"}.items() <= info["config"]["metadata"].items()
 
 
-async def test_a_foreign_stream_on_the_subject_is_a_refusal_that_names_ours(place: Place) -> None:
+async def test_a_foreign_stream_on_the_subject_is_a_refusal_that_names_ours(place: WorkStreams) -> None:
     await create(place.jetstream, only_stream(place))
     rival = Topology((StreamSpec(name="RIVAL", subjects=(place.work,)),))
     with pytest.raises(BrokerRefused, match="stream RIVAL") as refused:
@@ -128,13 +128,13 @@ async def test_a_foreign_stream_on_the_subject_is_a_refusal_that_names_ours(plac
     assert refused.value.err_code == 10065
 
 
-async def test_what_one_server_cannot_do_is_a_refusal(place: Place) -> None:
+async def test_what_one_server_cannot_do_is_a_refusal(place: WorkStreams) -> None:
     with pytest.raises(BrokerRefused) as refused:
         await create(place.jetstream, only_stream(place, replicas=3))
     assert refused.value.err_code == 10074
 
 
-async def test_a_bucket_is_one_that_any_client_can_open(place: Place) -> None:
+async def test_a_bucket_is_one_that_any_client_can_open(place: WorkStreams) -> None:
     assert await create(place.jetstream, Topology((bucket(place.bucket, ttl=60, history=3),))) == []
     store = await place.connection.jetstream().key_value(place.bucket)
     await store.put("a.b", b"1")
@@ -142,7 +142,7 @@ async def test_a_bucket_is_one_that_any_client_can_open(place: Place) -> None:
     assert ((await store.get("a.b")).value, status.history, status.ttl) == (b"1", 3, 60)
 
 
-async def test_a_consumer_of_a_stream_that_is_gone_is_not_there(place: Place) -> None:
+async def test_a_consumer_of_a_stream_that_is_gone_is_not_there(place: WorkStreams) -> None:
     await create(place.jetstream, with_consumer(place))
     await place.jetstream.ask(f"STREAM.DELETE.{place.stream}")
     assert await identity(place.jetstream, place.stream, place.durable) is None

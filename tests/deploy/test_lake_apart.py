@@ -11,7 +11,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router import Client as Gateway
-from tests.support.cli import invoked
+from tests.support.cli import call_command_async
 from tests.support.deployed import DEPLOY, WITNESS, Deployed, write_keys
 from tests.support.service import a_router
 from tests.support.stories import is_ready
@@ -53,7 +53,7 @@ async def test_what_the_lake_has_delivered_is_stored_in_no_stream_of_the_router(
 
 
 async def test_the_mirror_is_made_once(deployed: Deployed) -> None:
-    again = await invoked("topology", "mirror", environ=deployed.environ("mirror"))
+    again = await call_command_async("topology", "mirror", environ=deployed.environ("mirror"))
     assert (again.status, again.out) == (0, "nothing to do: the mirror was as declared\n")
 
 

@@ -15,10 +15,10 @@ from router.delivery.calls.request_reply import RequestReplyClient
 from router.delivery.connection import connect
 from router.sdk.samples.extensions.pii_guard import pii_guard
 from tests.support.deployed import WITNESS, Deployed
-from tests.support.extension_author import served
+from tests.support.extension_author import serve_extension
 from tests.support.requests import a_body
 from tests.support.service import a_router
-from tests.support.stories import metric
+from tests.support.stories import read_metric
 from tests.support.waiting import until
 
 
@@ -45,7 +45,7 @@ async def test_a_gateway_cannot_have_an_answer_sent_to_a_call_of_the_router(depl
     await witness.subscribe(pii_guard.subject, cb=hear_call)
     await witness.subscribe("_INBOX_router.>", cb=hear_answer)
     await witness.flush()
-    async with a_router(router) as running, served(author.nats, pii_guard, reply_prefixes=author.reply.prefixes):
+    async with a_router(router) as running, serve_extension(author.nats, pii_guard, reply_prefixes=author.reply.prefixes):
         await _guard(deployed)
         async with Gateway(deployed.settings("gateway").nats) as gateway:
             await until(lambda: _is_guarded(gateway, called))
@@ -127,4 +127,4 @@ async def _is_guarded(gateway: Gateway, called: list[str]) -> bool:
 
 
 async def _has_refused(http: str, count: int) -> bool:
-    return await metric(http, "router_reply_refused_total") >= count
+    return await read_metric(http, "router_reply_refused_total") >= count

@@ -27,7 +27,7 @@ from router.delivery.api import JetStream
 from router.operations.supervision import draw
 from tests.support.deployed import DEPLOY, TOML, Deployed
 from tests.support.service import a_router
-from tests.support.stories import letters, metric, page
+from tests.support.stories import read_dead_letters, read_metric, read_page
 from tests.support.waiting import until
 
 NOTICES = SubscriptionSpec(
@@ -96,9 +96,9 @@ async def test_a_message_is_handled_and_a_poisoned_one_is_a_dead_letter_and_noth
         await worker.publish("caf.notice.v1", b"{}", headers={**HEADERS, "Nats-Msg-Id": "n-2"})
         http = running.ready.http
         await until(lambda: _is_settled(http))
-        _, ready = await page(http, "/readyz")
-        dead = await metric(http, "router_dlq_total", subject="caf.notice.v1", reason="validation_failed")
-    (letter,) = await letters(operator, settings)
+        _, ready = await read_page(http, "/readyz")
+        dead = await read_metric(http, "router_dlq_total", subject="caf.notice.v1", reason="validation_failed")
+    (letter,) = await read_dead_letters(operator, settings)
     assert deployed.violations() == []
     assert (dead, "router-notices" in ready) == (1, True)
     assert (letter["original_subject"], letter["tenant_id"], letter["validation_error"]["field"]) == ("caf.notice.v1", "acme", "text")
@@ -107,7 +107,7 @@ async def test_a_message_is_handled_and_a_poisoned_one_is_a_dead_letter_and_noth
 
 
 async def _is_settled(http: str) -> bool:
-    return await metric(http, "router_jetstream_ack_total", consumer="router-notices") == 2
+    return await read_metric(http, "router_jetstream_ack_total", consumer="router-notices") == 2
 
 
 async def test_a_role_that_does_not_send_the_messages_is_refused(deployed: Deployed) -> None:

@@ -10,10 +10,10 @@ from nats.aio.client import Client as Nats
 from router import Client
 from router.config import Settings, load
 from tests.support.broker import Broker
-from tests.support.circle import standing
 from tests.support.deployed import DEPLOY, Deployed
+from tests.support.router_streams import read_stream
 from tests.support.service import a_router
-from tests.support.stories import SILENCE_S, Ears, Inboxes, a_request, letters
+from tests.support.stories import SILENCE_S, Inboxes, MessageRecorder, a_request, read_dead_letters
 from tests.support.waiting import until
 
 SUBJECT = "beamline.router.v1.decide"
@@ -43,12 +43,12 @@ async def both_parts(url: str) -> AsyncIterator[None]:
 async def test_every_request_is_answered_once_by_the_router_of_its_part(nc: Nats, nats_url: str) -> None:
     async with both_parts(nats_url):
         settings = a_part(nats_url, "0")
-        inboxes, strays = await Inboxes.under(nc, "parts"), await Ears.on(nc, f"{SUBJECT}.>")
+        inboxes, strays = await Inboxes.under(nc, "parts"), await MessageRecorder.on(nc, f"{SUBJECT}.>")
         for n in range(REQUESTS):
             await inboxes.publish(nc, settings, n)
         await until(lambda: len(inboxes) >= REQUESTS, what=f"{REQUESTS} answers")
         await asyncio.sleep(SILENCE_S)
-    stored = [len(await standing(nc, stream)) for stream in STREAMS]
+    stored = [len(await read_stream(nc, stream)) for stream in STREAMS]
     assert inboxes.counts == {inboxes.of(n): 1 for n in range(REQUESTS)}
     assert all(b'"ok":true' in answer for (answer,) in inboxes.heard.values())
     assert strays.subjects == {f"{SUBJECT}.p.0", f"{SUBJECT}.p.1"}  # the requests themselves, and no answer without an inbox
@@ -65,7 +65,7 @@ async def test_a_tenant_named_in_the_subject_always_meets_the_same_part(nc: Nats
             )
         await until(lambda: len(inboxes) >= TENANTS * 4)
         await asyncio.sleep(SILENCE_S)
-    met = [{headers["asker"] for _, _, headers in await standing(nc, stream)} for stream in STREAMS]
+    met = [{headers["asker"] for _, _, headers in await read_stream(nc, stream)} for stream in STREAMS]
     assert inboxes.counts == {inboxes.of(n): 1 for n in range(TENANTS * 4)}
     assert met[0] & met[1] == set()
     assert (len(met[0] | met[1]), all(met)) == (TENANTS, True)
@@ -75,28 +75,28 @@ async def test_letters_and_answers_go_by_the_subject_that_was_asked(nc: Nats, na
     """Dead letters, the allow list and reply subjects bear the public subject, never a partition's."""
     settings = a_part(nats_url, "0", **{"subject_allowlist": SUBJECT})
     async with a_router(settings), a_router(a_part(nats_url, "1", **{"subject_allowlist": SUBJECT})):
-        ears = await Ears.on(nc, f"{SUBJECT}.reply")
+        ears = await MessageRecorder.on(nc, f"{SUBJECT}.reply")
         for n in range(24):  # the server draws a part for each: with eight, all were one part's once
             await nc.publish(SUBJECT, b"{}", headers={"Nats-Msg-Id": f"broken-{n}"})
             await nc.publish(SUBJECT, a_request(n), headers={"Nats-Msg-Id": f"good-{n}"})
         await until(lambda: len(ears) >= 48)
-        found = await letters(nc, settings)
+        found = await read_dead_letters(nc, settings)
     assert ears.subjects == {f"{SUBJECT}.reply"}
     assert [letter["original_subject"] for letter in found] == [SUBJECT] * 24
     assert {letter["source"]["stream"] for letter in found} == set(STREAMS)
-    assert {subject for subject, _, _ in await standing(nc, "ROUTER_DLQ")} == {f"{SUBJECT}.dlq"}
+    assert {subject for subject, _, _ in await read_stream(nc, "ROUTER_DLQ")} == {f"{SUBJECT}.dlq"}
 
 
 async def test_the_server_s_mapping_gives_the_stored_and_the_heard_copy_one_partition(nc: Nats, nats_url: str) -> None:
     """What all of it stands on; without it a router would wait for inboxes that another one hears."""
-    heard = await Ears.on(nc, f"{SUBJECT}.p.*")
+    heard = await MessageRecorder.on(nc, f"{SUBJECT}.p.*")
     for partition in range(2):
         await nc.jetstream().add_stream(name=f"COPY_{partition}", subjects=[f"{SUBJECT}.p.{partition}"])
     for n in range(200):
         await nc.publish(SUBJECT, b"%d" % n)
     await until(lambda: len(heard) == 200)
     for partition in range(2):
-        copies = [data for _, data, _ in await standing(nc, f"COPY_{partition}")]
+        copies = [data for _, data, _ in await read_stream(nc, f"COPY_{partition}")]
         assert copies == heard.heard[f"{SUBJECT}.p.{partition}"]
 
 

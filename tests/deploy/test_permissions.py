@@ -8,7 +8,7 @@ import pytest
 
 from router.app import declare_topology
 from router.config import Settings
-from tests.support.deeds import DEEDS, Deed
+from tests.support.client_actions import DEEDS, ClientAction
 from tests.support.deployed import DEPLOY, ROLES, Deployed
 from tests.support.permissions import Came, expected, measured, page
 
@@ -20,7 +20,7 @@ def came(deployed: Deployed) -> Came:
 
 
 @pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.says.replace(" ", "-"))
-def test_a_role_may_do_its_work_and_is_refused_the_rest(deed: Deed, came: Came) -> None:
+def test_a_role_may_do_its_work_and_is_refused_the_rest(deed: ClientAction, came: Came) -> None:
     assert {role: came[deed.says, role] for role in ROLES} == {role: expected()[deed.says, role] for role in ROLES}
 
 

@@ -15,13 +15,13 @@ from router.cli.worker import make_places
 from router.lake.source.broker import read_facts
 from router.lake.source.fetch import read_record_batches
 from router.lake.source.offset import SequenceRange
-from router.lake.source.rows import SCHEMA
+from router.lake.source.rows import MESSAGE_SCHEMA
 from router.sdk import StepResult, Worker
 from router.sdk.samples.extensions.pii_guard import pii_guard
-from tests.support.cli import invoked
+from tests.support.cli import call_command_async
 from tests.support.deployed import WITNESS, Deployed
-from tests.support.extension_author import served
-from tests.support.sdk import at_work
+from tests.support.extension_author import serve_extension
+from tests.support.sdk import run_workers
 from tests.support.service import a_router
 from tests.support.stories import is_ready
 from tests.support.waiting import until
@@ -38,7 +38,11 @@ async def test_the_whole_circle_and_nothing_is_refused(deployed: Deployed, tmp_p
     done = Worker(worker.nats, lambda _: StepResult(cost=0.5), worker_id="w-1", topology=make_places(worker))
     author = deployed.settings("author")
     router = deployed.settings("router", http__port=0, acks__enabled=True)
-    async with a_router(router) as running, served(author.nats, pii_guard, reply_prefixes=author.reply.prefixes), at_work(done):
+    async with (
+        a_router(router) as running,
+        serve_extension(author.nats, pii_guard, reply_prefixes=author.reply.prefixes),
+        run_workers(done),
+    ):
         assert await is_ready(running.ready.http)
         await _operate(deployed, tmp_path)
         async with Client(deployed.settings("gateway").nats) as client:
@@ -46,7 +50,7 @@ async def test_the_whole_circle_and_nothing_is_refused(deployed: Deployed, tmp_p
             answer = await client.decide(**asked, payload="hello", push=True, request_id="r-1")
             blocked = await client.decide(**asked, payload=SECRET)
         rows = await until_usage(deployed)
-        letters = await invoked("dlq", "list", "--json", environ=deployed.environ("operator"))
+        letters = await call_command_async("dlq", "list", "--json", environ=deployed.environ("operator"))
     assert answer.decision is not None
     assert blocked.error is not None
     assert (answer.decision.provider_id, blocked.error.code) == ("first", "validator_blocked")
@@ -67,7 +71,7 @@ async def test_what_fails_is_tried_again_kept_and_thrown_away_and_nothing_is_ref
     operator = deployed.environ("operator")
     before, witness = deployed.violations(), await deployed.connect(WITNESS)
     metered = await _stored(witness, "ROUTER_USAGE")
-    async with a_router(router), at_work(done):
+    async with a_router(router), run_workers(done):
         async with Client(deployed.settings("gateway").nats) as client:
             asked = {"tenant_id": "acme", "message_type": "chat", "payload": "hello", "push": True}
             answers = [await client.decide(**asked, request_id=f"again-{n}") for n in range(3)]
@@ -75,9 +79,9 @@ async def test_what_fails_is_tried_again_kept_and_thrown_away_and_nothing_is_ref
         await reporter.jetstream().publish("caf.exec.result.v1", json.dumps(a_result_body(tenant_id="evil", timestamp=NOW_MS)).encode())
         await reporter.close()
         await _until_stored(witness, "ROUTER_DLQ", 1)
-        replayed = await invoked("dlq", "replay", "--all", environ=operator)
+        replayed = await call_command_async("dlq", "replay", "--all", environ=operator)
         await _until_stored(witness, "ROUTER_DLQ", 1)
-        thrown = await invoked("dlq", "discard", "--all", "--yes", environ=operator)
+        thrown = await call_command_async("dlq", "discard", "--all", "--yes", environ=operator)
         await _until_stored(witness, "ROUTER_USAGE", metered + 3)
     left = await _stored(witness, "ROUTER_DLQ")
     await witness.close()
@@ -112,7 +116,7 @@ async def until_usage(deployed: Deployed) -> list[dict[str, Any]]:
 def _usage(deployed: Deployed) -> list[dict[str, Any]]:
     options = read_source_options(deployed.settings("lake").nats, "ROUTER_USAGE")
     facts = read_facts(options)
-    batches = read_record_batches(options, SequenceRange(1, facts.head, facts.created), to_arrow_schema(SCHEMA, timezone="UTC"))
+    batches = read_record_batches(options, SequenceRange(1, facts.head, facts.created), to_arrow_schema(MESSAGE_SCHEMA, timezone="UTC"))
     return [json.loads(row["data"]) for batch in batches for row in pa.Table.from_batches([batch]).to_pylist()]
 
 
@@ -128,5 +132,5 @@ async def _operate(deployed: Deployed, tmp_path: Path) -> None:
         ("extension", "register", str(registered)),
         ("policy", "put", "acme", "guarded", str(policy)),
     ):
-        ended = await invoked(*command, environ=operator)
+        ended = await call_command_async(*command, environ=operator)
         assert ended.status == 0, ended.err or ended.out

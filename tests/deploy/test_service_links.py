@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.config import loaded, refusal
+from tests.support.config import load_settings, read_refusal
 
 LINKS = {
     "ROUTER_PORT": "tcp://10.0.0.1:9001",
@@ -20,16 +20,16 @@ LINKS = {
 
 @pytest.mark.parametrize("name", LINKS)
 def test_a_service_link_is_refused_with_its_remedy(name: str) -> None:
-    text = refusal(**{name: LINKS[name]})
+    text = read_refusal(**{name: LINKS[name]})
     assert "enableServiceLinks: false" in text
     assert name in text
 
 
 def test_a_port_of_ours_is_still_a_setting() -> None:
-    assert loaded(ROUTER_HTTP_PORT="9100").settings.http.port == 9100
+    assert load_settings(ROUTER_HTTP_PORT="9100").settings.http.port == 9100
 
 
 def test_a_bad_port_is_told_as_ever() -> None:
-    text = refusal(ROUTER_HTTP_PORT="many")
+    text = read_refusal(ROUTER_HTTP_PORT="many")
     assert "Kubernetes" not in text
     assert "ROUTER_HTTP_PORT" in text

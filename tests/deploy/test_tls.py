@@ -15,7 +15,7 @@ from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from tests.support.deployed import write_keys
-from tests.support.deployed_tls import Shipped, certificates
+from tests.support.deployed_tls import ShippedDeployment, certificates
 from tests.support.service import a_router
 from tests.support.waiting import until
 
@@ -25,8 +25,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def shipped() -> Iterator[Shipped]:
-    shipped = Shipped("nats").start()
+def shipped() -> Iterator[ShippedDeployment]:
+    shipped = ShippedDeployment("nats").start()
     yield shipped
     shipped.remove()
 
@@ -48,7 +48,7 @@ async def account(settings: Settings) -> object:
         await connection.close()
 
 
-async def refusal(shipped: Shipped, role: str = "operator", **settings: object) -> str:
+async def refusal(shipped: ShippedDeployment, role: str = "operator", **settings: object) -> str:
     """What both sides said when these settings were refused."""
     before = len(shipped.log)
     with pytest.raises(BrokerUnavailable) as refused:
@@ -57,7 +57,7 @@ async def refusal(shipped: Shipped, role: str = "operator", **settings: object) 
     return f"{refused.value}\n{shipped.log[before:]}"
 
 
-async def test_a_router_a_gateway_and_an_operator_work_over_tls(shipped: Shipped) -> None:
+async def test_a_router_a_gateway_and_an_operator_work_over_tls(shipped: ShippedDeployment) -> None:
     operator = shipped.settings("operator")
     connection = await connect_by(operator.nats)
     try:
@@ -69,37 +69,37 @@ async def test_a_router_a_gateway_and_an_operator_work_over_tls(shipped: Shipped
     assert answer.decision is not None
 
 
-async def test_a_client_without_a_certificate_is_refused(shipped: Shipped) -> None:
+async def test_a_client_without_a_certificate_is_refused(shipped: ShippedDeployment) -> None:
     assert "client didn't provide a certificate" in await refusal(shipped, nats__tls_cert=None, nats__tls_key=None)
 
 
-async def test_a_certificate_of_another_authority_is_refused(shipped: Shipped, elsewhere: Path) -> None:
+async def test_a_certificate_of_another_authority_is_refused(shipped: ShippedDeployment, elsewhere: Path) -> None:
     theirs = {"nats__tls_cert": elsewhere / "client.pem", "nats__tls_key": elsewhere / "client.key"}
     assert "certificate signed by unknown authority" in await refusal(shipped, **theirs)
 
 
-async def test_a_server_of_another_authority_is_not_believed(shipped: Shipped, elsewhere: Path) -> None:
+async def test_a_server_of_another_authority_is_not_believed(shipped: ShippedDeployment, elsewhere: Path) -> None:
     told = await refusal(shipped, nats__tls_ca=elsewhere / "ca.pem")
     assert "certificate verify failed" in told
     assert told.startswith("TLS failed with the server at tls://")
 
 
-async def test_a_certificate_of_another_host_is_not_believed_unless_its_name_is_given(shipped: Shipped) -> None:
+async def test_a_certificate_of_another_host_is_not_believed_unless_its_name_is_given(shipped: ShippedDeployment) -> None:
     """The certificate says localhost, 127.0.0.1 and nats; `tls_hostname` is for an address that is none of them."""
     assert "Hostname mismatch" in await refusal(shipped, nats__tls_hostname="somewhere.else")
     assert await account(shipped.settings("operator", nats__tls_hostname="nats"))
 
 
-async def test_a_certificate_alone_is_no_login(shipped: Shipped) -> None:
+async def test_a_certificate_alone_is_no_login(shipped: ShippedDeployment) -> None:
     assert "authentication error" in await refusal(shipped, nats__nkey_file=None)
 
 
-async def test_a_key_that_the_server_does_not_know_is_refused(shipped: Shipped, tmp_path: Path) -> None:
+async def test_a_key_that_the_server_does_not_know_is_refused(shipped: ShippedDeployment, tmp_path: Path) -> None:
     write_keys(tmp_path)
     assert "authentication error" in await refusal(shipped, nats__nkey_file=tmp_path / "operator.nk")
 
 
-async def test_a_plain_connection_is_refused(shipped: Shipped) -> None:
+async def test_a_plain_connection_is_refused(shipped: ShippedDeployment) -> None:
     plain = {"nats__url": f"nats://127.0.0.1:{shipped.port}", "nats__tls_ca": None, "nats__tls_cert": None, "nats__tls_key": None}
     assert "TLS" in await refusal(shipped, **plain)
 
@@ -113,12 +113,12 @@ def test_certificates_that_are_there_stay_and_a_missing_one_is_made_by_the_same_
     assert changed == {"server.pem", "server.key"}
 
 
-def test_the_file_is_valid(shipped: Shipped) -> None:
+def test_the_file_is_valid(shipped: ShippedDeployment) -> None:
     checked = shipped.check()
     assert checked.returncode == 0, checked.stderr
 
 
-def test_private_keys_are_their_owners_alone(shipped: Shipped) -> None:
+def test_private_keys_are_their_owners_alone(shipped: ShippedDeployment) -> None:
     secret = [*shipped.home.glob("*.nk"), *(shipped.home / "tls").glob("*.key")]
     assert len(secret) >= 10
     assert {oct(file.stat().st_mode & 0o777) for file in secret} == {"0o600"}

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.faults.stage import Stage
-from tests.support.stories import page
+from tests.support.stories import read_page
 
 MIB = 1024 * 1024
 
@@ -33,7 +33,7 @@ class Sample(Struct):
 
 async def looked(stage: Stage, http: str) -> dict[str, float]:
     """The value of each series, now. `http`: where the router's pages are."""
-    _, text = await page(http, "/metrics")
+    _, text = await read_page(http, "/metrics")
     found = {
         (sample.name, sample.labels.get("generation", "")): sample.value
         for family in text_string_to_metric_families(text)

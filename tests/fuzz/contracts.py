@@ -45,7 +45,7 @@ from router.services.ingress_handler import IngressHandler
 from router.services.workers import Workers
 from tests.fuzz import decoders
 from tests.fuzz.decoders import DECODERS, POLICY
-from tests.support.pipelines import Said, an_entry, piped_policy
+from tests.support.pipelines import FakeReply, an_entry, piped_policy
 from tests.support.policy import a_policy, a_provider, a_request, a_rule
 from tests.support.requests import GOOD_HEADERS, a_message, every_form
 from tests.support.workers import ACKS, ASSIGNED, NOW_MS, RESULTS, an_ack, an_assignment, in_every_form
@@ -129,8 +129,8 @@ class Caller:
     def head(self, headers: Headers) -> bytes:
         return orjson.dumps(dict(headers))
 
-    async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Said:
-        return Said(self.answer)
+    async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> FakeReply:
+        return FakeReply(self.answer)
 
 
 # -- the router's consumers

@@ -61,11 +61,11 @@ from router.runtime.envelope import read_envelope as read_agent_envelope
 from router.sdk.answer import read_answer
 from router.services.extension_store import read_registered
 from router.services.policy_check import check_policy
-from tests.decide.test_push import Book, a_handler
 from tests.fuzz.feeding import Decoder, Seed
+from tests.routing.decide.test_push import Book, a_handler
 from tests.support.agents import a_command
 from tests.support.bus import an_envelope
-from tests.support.deadletters import a_failed_message, a_letter, stored
+from tests.support.dead_letters import a_dead_letter, a_failed_message, a_stored_dead_letter
 from tests.support.extension_author import a_prompt, data_of
 from tests.support.extension_author import a_request as an_extension_request
 from tests.support.policy import a_document, a_provider, a_rule
@@ -142,7 +142,7 @@ def _decided() -> Callable[[bytes, Headers], Any]:
                 message, outcome.reason, outcome.fault, node_id="n", now_ms=1, max_bytes=1 << 20, seen=extract_ids(message)
             )
             orjson.loads(letter.data)
-            assert parse(stored(letter.data, letter.subject, **letter.headers)).reason == outcome.reason
+            assert parse(a_stored_dead_letter(letter.data, letter.subject, **letter.headers)).reason == outcome.reason
         return outcome
 
     return read
@@ -158,8 +158,8 @@ def _metered(data: bytes, headers: Headers) -> Any:
 
 def _letter(data: bytes, headers: Headers) -> Any:
     as_sent = parse_head(head_of(headers)) or {}
-    found = parse(stored(data, **{name: value for name, value in as_sent.items() if name not in ("data", "subject")}))
-    parse(stored(data, "caf.exec.dlq.v1"))
+    found = parse(a_stored_dead_letter(data, **{name: value for name, value in as_sent.items() if name not in ("data", "subject")}))
+    parse(a_stored_dead_letter(data, "caf.exec.dlq.v1"))
     return found
 
 
@@ -333,10 +333,14 @@ DECODERS: dict[str, Decoder] = {
         (),
         _is_fault,
     ),
-    "dead letter": Decoder(_seeds(a_letter().data, a_letter(a_failed_message(b"\xff")).data, a_result().data, headers=CONTRACT), _letter),
-    "dead letter, exported": Decoder(_seeds(a_letter().data), lambda data, headers: orjson.dumps(as_full_fields(_letter(data, headers)))),
+    "dead letter": Decoder(
+        _seeds(a_dead_letter().data, a_dead_letter(a_failed_message(b"\xff")).data, a_result().data, headers=CONTRACT), _letter
+    ),
+    "dead letter, exported": Decoder(
+        _seeds(a_dead_letter().data), lambda data, headers: orjson.dumps(as_full_fields(_letter(data, headers)))
+    ),
     "payload, shown and edited": Decoder(_seeds(RICH, b"\xff"), lambda data, _: (format_bytes(data), opened_in_an_editor(data))),
-    "message of the bus, shown": Decoder(_seeds(envelope_bytes(an_envelope())), lambda data, _: tail_line(stored(data))),
+    "message of the bus, shown": Decoder(_seeds(envelope_bytes(an_envelope())), lambda data, _: tail_line(a_stored_dead_letter(data))),
     "advisory": Decoder(
         _seeds({"stream_seq": 7, "stream": "S", "consumer": "c"}), _plain(stranded_sequence), (), lambda came: came is None
     ),

@@ -7,9 +7,25 @@ ROOMS = {
     *("core", "contracts", "delivery", "routing", "bus", "mailbox", "runtime", "lake"),
     *("services", "operations", "config", "app", "sdk", "cli"),
 }
+# Tests of one room stand in a folder of its name; these are of all rooms, or of none.
+TESTS_OF_ALL = {
+    *("bench", "conformance", "deploy", "docs", "faults", "fuzz", "house", "neighbours"),
+    *("security", "stories", "support"),
+}
 
 
 def test_router_has_these_fourteen_rooms_and_no_other() -> None:
     """A new feature is a room inside one of them: `router/ARCHITECTURE.md` draws them. A folder without a source file is a cache."""
-    entries = (entry for entry in (REPOSITORY / "router").iterdir() if entry.is_file() or any(entry.rglob("*.py")))
-    assert {entry.name for entry in entries} == FILES | ROOMS
+    assert {entry.name for entry in (REPOSITORY / "router").iterdir() if entry.is_file()} == FILES
+    assert list_folders("router") == ROOMS
+
+
+def test_tests_mirror_the_rooms() -> None:
+    assert list_folders("tests") - TESTS_OF_ALL <= ROOMS
+    for room in ("routing", "operations"):
+        within = {folder.name for folder in (REPOSITORY / "tests" / room).iterdir() if folder.is_dir() and any(folder.glob("*.py"))}
+        assert within <= list_folders(f"router/{room}")
+
+
+def list_folders(place: str) -> set[str]:
+    return {folder.name for folder in (REPOSITORY / place).iterdir() if folder.is_dir() and any(folder.rglob("*.py"))}

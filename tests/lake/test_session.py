@@ -8,11 +8,11 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from router.lake.session import _make_settings
-from tests.support.cli import Ended, router
+from tests.support.cli import CommandResult, router
 from tests.support.lake_gold import Use, a_warehouse
 
 
-def reported(home: Path, **environ: str) -> Ended:
+def reported(home: Path, **environ: str) -> CommandResult:
     """A report that wants Spark."""
     a_warehouse(home / "warehouse", [Use()])
     return router("usage", "report", "--engine", "spark", "--warehouse", str(home / "warehouse"), environ=environ)

@@ -10,7 +10,7 @@ import pytest
 from router.mailbox.backlog import INBOX, OUTBOX, get_inbox_backlog, get_outbox_backlog
 from router.mailbox.entities import Backlog
 from router.mailbox.postgres import Database, DatabaseConfig, Session
-from tests.support.mailbox import filled, unpublished
+from tests.support.mailbox import count_unpublished, fill_outbox
 from tests.support.postgres import Postgres, rows
 from tests.support.result_pages import write_page
 from tests.support.waiting import until
@@ -32,7 +32,7 @@ async def test_an_empty_outbox_has_no_backlog(database: Database) -> None:
 
 async def test_the_outbox_backlog_counts_what_is_not_published_and_tells_the_oldest(dsn: str, database: Database) -> None:
     """SD-17, QRY-050."""
-    await filled(dsn, 5)
+    await fill_outbox(dsn, 5)
     await rows(dsn, "UPDATE outbox_events SET published_at = now() WHERE (payload->>'n')::int <= 2")
     ((third,),) = await rows(dsn, "SELECT occurred_at FROM outbox_events WHERE (payload->>'n')::int = 3")
     async with database.transaction() as session:
@@ -51,7 +51,7 @@ async def test_the_inbox_backlog_counts_what_is_not_processed_and_tells_the_olde
 
 async def test_the_backlog_is_asked_of_the_partial_index(dsn: str) -> None:
     """T19: what was published long ago costs nothing. A table without statistics is the hard case."""
-    await filled(dsn, 2000)
+    await fill_outbox(dsn, 2000)
     await rows(dsn, "UPDATE outbox_events SET published_at = now() WHERE (payload->>'n')::int <= 1900")
     scans = "SELECT pg_stat_get_xact_numscans('idx_outbox_unpublished'::regclass), pg_stat_get_xact_numscans('outbox_events'::regclass)"
     async with Database(DatabaseConfig(dsn)) as database, database.transaction() as session:
@@ -67,7 +67,7 @@ async def test_count_and_oldest_are_of_one_snapshot(dsn: str) -> None:
         async with database.transaction() as session:
             look = asyncio.create_task(session.fetch_one(held, make=Backlog))
             await until(lambda: _is_waiting(dsn))
-            await filled(dsn, 1)
+            await fill_outbox(dsn, 1)
             await holder.commit()
             assert await look == Backlog(0, None)
             assert (await get_outbox_backlog(session)).count == 1
@@ -88,7 +88,7 @@ async def test_what_was_processed_since_the_last_vacuum_is_walked_over_once(dsn:
 
 async def test_rows_that_were_all_written_again_cost_their_pages_and_not_a_look_each(dsn: str) -> None:
     """T19: an entry of the index that no vacuum has seen says nothing by itself; two thousand rows were written three times."""
-    await filled(dsn, 2000)
+    await fill_outbox(dsn, 2000)
     for _ in range(2):
         await rows(dsn, "UPDATE outbox_events SET publish_attempts = publish_attempts + 1")
     async with Database(DatabaseConfig(dsn)) as database, database.transaction() as session:
@@ -99,7 +99,7 @@ async def test_rows_that_were_all_written_again_cost_their_pages_and_not_a_look_
 
 
 async def test_a_look_leaves_the_transaction_as_it_was(dsn: str, database: Database) -> None:
-    await filled(dsn, 3)
+    await fill_outbox(dsn, 3)
     how = "SELECT current_setting('enable_bitmapscan') || current_setting('enable_indexscan') || current_setting('enable_indexonlyscan')"
     async with database.transaction() as session:
         await session.execute("UPDATE outbox_events SET published_at = now() WHERE (payload->>'n')::int = 1")
@@ -107,7 +107,7 @@ async def test_a_look_leaves_the_transaction_as_it_was(dsn: str, database: Datab
         backlog = await get_outbox_backlog(session)
         after = await session.fetch_one(how, make=str)
     assert (before, after) == ("offonon", "offonon")
-    assert backlog.count == await unpublished(dsn) == 2
+    assert backlog.count == await count_unpublished(dsn) == 2
 
 
 @pytest.mark.matrix

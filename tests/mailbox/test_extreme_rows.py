@@ -15,12 +15,12 @@ from router.app.mailbox import RelayService
 from router.config import Settings
 from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
 from tests.support.broker import Broker
-from tests.support.cli import invoked
-from tests.support.inbox import SUBJECT, an_id, an_inbox, effects, letters, publish, record, unprocessed
-from tests.support.mailbox import Place, a_place, all_published
-from tests.support.observability import captured
+from tests.support.cli import call_command_async
+from tests.support.inbox import SUBJECT, an_id, an_inbox, count_unprocessed, effects, publish, read_dead_letters, record
+from tests.support.mailbox import OutboxStream, all_published, an_outbox_stream
+from tests.support.observability import capture_log
 from tests.support.postgres import rows
-from tests.support.stories import page
+from tests.support.stories import read_page
 from tests.support.waiting import until
 
 TOO_EARLY = ("'-infinity'", "'4714-11-24 00:00:00+00 BC'", "'0001-12-31 23:59:59.999999+00 BC'")
@@ -68,8 +68,8 @@ HOPELESS: Final = ("occurred_at", "event_type", "aggregate_type", "aggregate_id"
 
 
 @pytest.fixture
-async def place(broker: Broker) -> AsyncIterator[Place]:
-    async with a_place(broker) as place:
+async def place(broker: Broker) -> AsyncIterator[OutboxStream]:
+    async with an_outbox_stream(broker) as place:
         yield place
 
 
@@ -123,7 +123,7 @@ async def parked(dsn: str) -> set[str]:
     return {str(one) for (one,) in await rows(dsn, "SELECT outbox_id FROM outbox_relay_state WHERE parked_at IS NOT NULL")}
 
 
-async def test_every_value_that_the_outbox_allows_is_published_or_parked(dsn: str, broker: Broker, place: Place) -> None:
+async def test_every_value_that_the_outbox_allows_is_published_or_parked(dsn: str, broker: Broker, place: OutboxStream) -> None:
     good, bad = await all_extremes(dsn)
     async with a_service(broker, dsn) as pages:
 
@@ -135,28 +135,28 @@ async def test_every_value_that_the_outbox_allows_is_published_or_parked(dsn: st
         assert set(await place.ids()) == good
 
         async def is_told() -> bool:
-            text = (await page(pages, "/metrics"))[1]
+            text = (await read_page(pages, "/metrics"))[1]
             return f'router_outbox_parked{{context="sea"}} {len(bad)}.0' in text and "router_outbox_backlog" in text
 
         await until(is_told, what="the gauges tell of it")
         environ = {"ROUTER_MAILBOX__DSN": dsn}
-        backlog = await invoked("outbox", "backlog", environ=environ)
+        backlog = await call_command_async("outbox", "backlog", environ=environ)
         assert (backlog.status, f"{len(bad)} to publish" in backlog.out) == (0, True), backlog.err
-        listed = await invoked("outbox", "parked", "--json", environ=environ)
+        listed = await call_command_async("outbox", "parked", "--json", environ=environ)
         assert {orjson.loads(line)["id"] for line in listed.out.splitlines()} == bad, listed.err
         assert len(listed.out) < 200_000
-        assert (await invoked("outbox", "parked", environ=environ)).status == 1
-        assert (await invoked("outbox", "requeue", "--all", "--json", environ=environ)).json == {"requeued": len(bad)}
+        assert (await call_command_async("outbox", "parked", environ=environ)).status == 1
+        assert (await call_command_async("outbox", "requeue", "--all", "--json", environ=environ)).json == {"requeued": len(bad)}
         await until(is_done, within_s=20, what="each row parked again")
 
 
-async def test_a_helper_that_fails_leaves_the_relay_alone(dsn: str, broker: Broker, place: Place) -> None:
+async def test_a_helper_that_fails_leaves_the_relay_alone(dsn: str, broker: Broker, place: OutboxStream) -> None:
     """Retention that the database refuses, and gauges: each used up the restarts of the whole process."""
     refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$"
     await rows(dsn, refuse)
-    await rows(dsn, "CREATE TRIGGER refuse BEFORE DELETE ON outbox_receipts EXECUTE FUNCTION refuse()")
+    await rows(dsn, "CREATE TRIGGER refuse BEFORE DELETE ON outbox_publish_acks EXECUTE FUNCTION refuse()")
     await rows(dsn, "DROP FUNCTION outbox_unpublished()")
-    with captured("info") as lines:
+    with capture_log("info") as lines:
         async with a_service(broker, dsn) as pages:
             for helper in ("gauges", "retention"):
                 await until(lambda helper=helper: _is_failing(pages, helper))  # type: ignore[misc]
@@ -167,7 +167,7 @@ async def test_a_helper_that_fails_leaves_the_relay_alone(dsn: str, broker: Brok
 
 
 async def _is_failing(pages: str, helper: str) -> bool:
-    return f'router_helper_failing{{helper="{helper}"}} 1.0' in (await page(pages, "/metrics"))[1]
+    return f'router_helper_failing{{helper="{helper}"}} 1.0' in (await read_page(pages, "/metrics"))[1]
 
 
 # -- the inbox -----------------------------------------------------------------------------------------------------
@@ -202,16 +202,16 @@ async def all_inbox_extremes(dsn: str) -> int:
 async def test_every_value_that_the_inbox_allows_is_told_and_swept(dsn: str, broker: Broker, nc: Client) -> None:
     count = await all_inbox_extremes(dsn)
     environ = {"ROUTER_MAILBOX__DSN": dsn}
-    backlog = await invoked("inbox", "backlog", environ=environ)
+    backlog = await call_command_async("inbox", "backlog", environ=environ)
     assert (backlog.status, f"{count} not processed" in backlog.out) == (0, True), backlog.err
-    assert (await invoked("inbox", "backlog", "--json", environ=environ)).json["count"] == count
+    assert (await call_command_async("inbox", "backlog", "--json", environ=environ)).json["count"] == count
     async with an_inbox(broker.url, dsn, record, sweep=OFTEN):
 
         async def is_swept() -> bool:
-            return await unprocessed(dsn) == 0
+            return await count_unprocessed(dsn) == 0
 
         await until(is_swept, what="each row has its letter")
-    assert sorted(str(letter["message_id"]) for letter in await letters(nc)) == sorted(an_id(number) for number in range(count))
+    assert sorted(str(letter["message_id"]) for letter in await read_dead_letters(nc)) == sorted(an_id(number) for number in range(count))
 
 
 async def test_a_row_that_was_begun_as_often_as_can_be_counted_stops_no_other(dsn: str, broker: Broker, nc: Client) -> None:
@@ -221,6 +221,6 @@ async def test_a_row_that_was_begun_as_often_as_can_be_counted_stops_no_other(ds
         await publish(nc, [0, 1])
 
         async def is_handled() -> bool:
-            return await unprocessed(dsn) == 0 and len(await effects(dsn)) == 2
+            return await count_unprocessed(dsn) == 0 and len(await effects(dsn)) == 2
 
         await until(is_handled)

@@ -9,7 +9,7 @@ from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.postgres import Driver
 from tests.support.broker import Broker
-from tests.support.inbox import an_inbox, is_settled, letters, publish, row_of
+from tests.support.inbox import an_inbox, is_settled, publish, read_dead_letters, row_of
 from tests.support.waiting import until
 
 SECRET = "postgresql://me:geheim@db/sea"
@@ -44,7 +44,7 @@ async def test_the_text_of_a_failure_stands_in_the_row_and_in_the_letter(
     async with an_inbox(broker.url, dsn, raising(exc), max_deliver=1):
         await publish(nc, [1])
         await until(lambda: is_settled(nc))
-    (letter,) = await letters(nc)
+    (letter,) = await read_dead_letters(nc)
     assert await row_of(dsn, 1) == (True, 1, f"{reason}: {text}")
     assert (letter["reason"], letter["last_error"]["message"]) == (reason, text)  # type: ignore[index]
 

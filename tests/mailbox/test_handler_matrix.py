@@ -8,7 +8,7 @@ import pytest
 
 from router.sdk.samples.service import SampleService
 from tests.support.broker import Broker
-from tests.support.inbox import Stamps, a_service, an_id, an_inbox, letters, nowhere, publish, row_of, says, stamps
+from tests.support.inbox import RecordedAcks, a_service, an_id, an_inbox, nowhere, publish, read_dead_letters, record_acks, row_of, says
 from tests.support.postgres import Postgres
 from tests.support.result_pages import write_page
 from tests.support.waiting import until
@@ -84,24 +84,24 @@ async def _all_seen(broker: Broker, postgres: Postgres) -> list[Seen]:
 async def _seen(broker: Broker, postgres: Postgres, url: str, cases: Sequence[Case]) -> list[Seen]:
     """Every case is a message of one inbox."""
     nc, dsn = await nats.connect(broker.url), await postgres.database()
-    async with an_inbox(broker.url, dsn, url, timeout_s=TIMEOUT_S, ack_wait=ACK_WAIT_S, max_deliver=2), stamps(broker.url) as heard:
+    async with an_inbox(broker.url, dsn, url, timeout_s=TIMEOUT_S, ack_wait=ACK_WAIT_S, max_deliver=2), record_acks(broker.url) as heard:
         begin = (await nc.jetstream().stream_info("VIBESPRO_EVENTS")).state.last_seq
         for place, case in enumerate(cases, begin + 1):
             await publish(nc, [place], case.asks)
         places = range(begin + 1, begin + 1 + len(cases))
         await until(lambda: all(_is_over(case, heard, place) for place, case in zip(places, cases, strict=True)), within_s=20)
-        written = {letter["message_id"]: str(letter["reason"]) for letter in await letters(nc)}
+        written = {letter["message_id"]: str(letter["reason"]) for letter in await read_dead_letters(nc)}
         seen = [_line(case, heard, place, written, await row_of(dsn, place)) for place, case in zip(places, cases, strict=True)]
     await nc.close()
     return seen
 
 
-def _is_over(case: Case, heard: Stamps, place: int) -> bool:
+def _is_over(case: Case, heard: RecordedAcks, place: int) -> bool:
     """It was acknowledged; or kept for three ack waits, by a signal each third of one."""
     return heard.of(place).count("+WPI") >= 9 if case.name in WAITED else ACK in heard.of(place)
 
 
-def _line(case: Case, heard: Stamps, place: int, written: Mapping[object, str], row: tuple[object, ...]) -> Seen:
+def _line(case: Case, heard: RecordedAcks, place: int, written: Mapping[object, str], row: tuple[object, ...]) -> Seen:
     words = [[word for word in heard.of(place, delivery) if word != "+WPI"] for delivery in (1, 2)]
     first, second = (", ".join(said) for said in words)
     is_processed, attempts, error = row

@@ -10,7 +10,19 @@ from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.postgres import Driver
 from router.sdk.samples.service import SampleService
 from tests.support.broker import Broker
-from tests.support.inbox import a_service, an_id, an_inbox, effects, is_settled, letters, publish, record, row_of, stamps, unprocessed
+from tests.support.inbox import (
+    a_service,
+    an_id,
+    an_inbox,
+    count_unprocessed,
+    effects,
+    is_settled,
+    publish,
+    read_dead_letters,
+    record,
+    record_acks,
+    row_of,
+)
 from tests.support.postgres import rows
 from tests.support.waiting import until
 
@@ -22,7 +34,7 @@ async def test_each_event_is_handled_once_and_its_row_says_so(broker: Broker, nc
         await publish(nc, range(200))
         await until(lambda: is_settled(nc))
     assert sorted(await effects(dsn)) == sorted(an_id(number) for number in range(200))
-    assert (await unprocessed(dsn), await row_of(dsn, 7)) == (0, (True, 1, None))
+    assert (await count_unprocessed(dsn), await row_of(dsn, 7)) == (0, (True, 1, None))
 
 
 async def test_one_that_was_processed_before_is_acknowledged_and_nothing_else(broker: Broker, nc: Client, dsn: str) -> None:
@@ -47,10 +59,10 @@ async def test_one_that_was_begun_and_never_ended_is_begun_again(broker: Broker,
 
 async def test_poison_has_its_letter_before_its_row_is_marked_and_is_acknowledged(broker: Broker, nc: Client, dsn: str) -> None:
     """SD-12, SD-16, SD-20: EVT-047-002 with the message in it."""
-    async with an_inbox(broker.url, dsn, poison), stamps(broker.url) as heard:
+    async with an_inbox(broker.url, dsn, poison), record_acks(broker.url) as heard:
         await publish(nc, [1], {"n": 1})
         await until(lambda: heard.of(1) == ["+ACK"])
-    (letter,) = await letters(nc)
+    (letter,) = await read_dead_letters(nc)
     assert {name: letter[name] for name in ("message_id", "original_subject", "reason", "attempts")} == {
         "message_id": an_id(1),
         "original_subject": "vibespro.event.vibe_created.v1",
@@ -76,13 +88,13 @@ async def test_what_can_never_be_told_is_a_letter_and_no_row(broker: Broker, nc:
     async with an_inbox(broker.url, dsn, record):
         await nc.jetstream().publish("vibespro.event.vibe_created.v1", b"no json", headers={"Nats-Msg-Id": an_id(1)})
         await until(lambda: is_settled(nc))
-    (letter,) = await letters(nc)
+    (letter,) = await read_dead_letters(nc)
     assert (letter["reason"], await row_of(dsn, 1)) == ("validation_failed", ())
 
 
 async def test_a_failure_is_not_acknowledged_and_comes_again_by_the_ack_wait(broker: Broker, nc: Client, dsn: str) -> None:
     """SD-13: not a word to the server; the second delivery succeeds."""
-    async with an_inbox(broker.url, dsn, failing(once=True), ack_wait=0.5), stamps(broker.url) as heard:
+    async with an_inbox(broker.url, dsn, failing(once=True), ack_wait=0.5), record_acks(broker.url) as heard:
         await publish(nc, [1])
         await until(lambda: row_of(dsn, 1), what="received")
         await until(lambda: heard.seen)
@@ -92,7 +104,7 @@ async def test_a_failure_is_not_acknowledged_and_comes_again_by_the_ack_wait(bro
 
 async def test_a_failure_is_naked_with_a_delay_where_that_is_set(broker: Broker, nc: Client, dsn: str) -> None:
     """X12: the other way."""
-    async with an_inbox(broker.url, dsn, failing(once=True), ack_wait=30.0, nak_after=0.05), stamps(broker.url) as heard:
+    async with an_inbox(broker.url, dsn, failing(once=True), ack_wait=30.0, nak_after=0.05), record_acks(broker.url) as heard:
         await publish(nc, [1])
         await until(lambda: is_settled(nc) if heard.seen else False)
     assert heard.of(1) == ['-NAK {"delay": 50000000}', "+ACK"]
@@ -102,9 +114,9 @@ async def test_the_last_delivery_that_fails_ends_in_the_dead_letters(broker: Bro
     """X18: we give up ourselves, so nothing is stranded."""
     async with an_inbox(broker.url, dsn, failing(), ack_wait=0.3, max_deliver=2):
         await publish(nc, [1])
-        await until(lambda: letters(nc))
+        await until(lambda: read_dead_letters(nc))
         await until(lambda: is_settled(nc))
-    (letter,) = await letters(nc)
+    (letter,) = await read_dead_letters(nc)
     assert (letter["reason"], letter["attempts"]) == ("maxdeliver_exhausted", 2)
     assert await row_of(dsn, 1) == (True, 2, "maxdeliver_exhausted: ValueError: not today")
 
@@ -139,7 +151,7 @@ async def test_a_slow_handler_is_kept_alive(broker: Broker, nc: Client, dsn: str
         await connection.execute("SELECT pg_sleep(2.2)")
         await record(connection, event)
 
-    async with an_inbox(broker.url, dsn, slow, ack_wait=1.0, handler_timeout=5.0), stamps(broker.url) as heard:
+    async with an_inbox(broker.url, dsn, slow, ack_wait=1.0, handler_timeout=5.0), record_acks(broker.url) as heard:
         await publish(nc, [1])
         await until(lambda: "+ACK" in heard.of(1))
     assert heard.of(1).count("+WPI") >= 2
@@ -148,14 +160,14 @@ async def test_a_slow_handler_is_kept_alive(broker: Broker, nc: Client, dsn: str
 
 async def test_while_letters_cannot_be_stored_nothing_is_marked_or_acknowledged(broker: Broker, nc: Client, dsn: str) -> None:
     """SD-16: the dead letter is stored before the ack."""
-    async with an_inbox(broker.url, dsn, poison) as running, stamps(broker.url) as heard:
+    async with an_inbox(broker.url, dsn, poison) as running, record_acks(broker.url) as heard:
         await nc.jetstream().delete_stream("SEA_DLQ")
         await publish(nc, [1])
         await until(lambda: running.inbox.consumer.health.paused_for)
         assert (await row_of(dsn, 1), "+ACK" in heard.of(1)) == ((False, 1, None), False)
         await nc.jetstream().add_stream(name="SEA_DLQ", subjects=["sea.dlq.>"])
         await until(lambda: "+ACK" in heard.of(1))
-    assert len(await letters(nc)) == 1
+    assert len(await read_dead_letters(nc)) == 1
 
 
 async def test_a_second_durable_on_one_table_is_refused(broker: Broker, dsn: str) -> None:

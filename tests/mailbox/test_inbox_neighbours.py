@@ -35,7 +35,7 @@ async def others_are_handled(dsn: str) -> bool:
 
 async def test_events_whose_handler_hangs_hold_up_no_other(dsn: str, broker: Broker, nc: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """They ran one after the other: each that hung took its whole time, again and again, and the others waited for it."""
-    monkeypatch.setattr(transactional_strategy, "FIRST", 0.003)  # of a minute, which no part of this test takes
+    monkeypatch.setattr(transactional_strategy, "SHARED_TIMEOUT_PART", 0.003)  # of a minute, which no part of this test takes
     hanging = Hanging()
     async with an_inbox(broker.url, dsn, hanging, handler_timeout=60.0, ack_wait=60.0):
         await publish(nc, range(30))

@@ -24,14 +24,14 @@ from tests.support.inbox import (
     a_service,
     an_id,
     an_inbox,
+    count_unprocessed,
     effects,
     is_settled,
-    letters,
     publish,
+    read_dead_letters,
     record,
+    record_acks,
     row_of,
-    stamps,
-    unprocessed,
 )
 from tests.support.postgres import Postgres, rows
 from tests.support.result_pages import write_page
@@ -86,7 +86,7 @@ async def _killed_under_load(broker: Broker, nc: Client, mortal: Postgres, *, ti
             await until(lambda: is_settled(nc), within_s=30)
     found = await effects(dsn)
     assert sorted(found) == sorted(an_id(number) for number in range(times * each))
-    assert (await letters(nc), await unprocessed(dsn)) == ([], 0)
+    assert (await read_dead_letters(nc), await count_unprocessed(dsn)) == ([], 0)
     return seconds
 
 
@@ -116,7 +116,7 @@ async def test_a_database_that_dies_under_a_handler_is_not_the_messages_fault(
             await until(lambda: running.inbox.consumer.health.paused_for, within_s=20)
             await asyncio.to_thread(mortal.start)
         await until(lambda: is_settled(nc), within_s=20)
-    assert (await effects(dsn), await letters(nc)) == ([an_id(1)], [])
+    assert (await effects(dsn), await read_dead_letters(nc)) == ([an_id(1)], [])
 
 
 @pytest.mark.slow  # as above
@@ -130,7 +130,7 @@ async def test_what_a_service_has_done_is_written_down_when_the_database_is_back
         return Response()
 
     app = Starlette(routes=[Route("/handle", deadly, methods=["POST"])])
-    async with a_service(app) as url, an_inbox(broker.url, dsn, url, ack_wait=30.0), stamps(broker.url) as heard:
+    async with a_service(app) as url, an_inbox(broker.url, dsn, url, ack_wait=30.0), record_acks(broker.url) as heard:
         await publish(nc, [1])
         await until(lambda: calls)
         assert "+ACK" not in heard.of(1)
@@ -160,14 +160,18 @@ async def test_a_service_that_fails_is_left_alone_and_no_delivery_is_spent(broke
         is_down = False
         await until(lambda: is_settled(nc), within_s=20)
     assert len(service.handled) == 30
-    assert await letters(nc) == []
+    assert await read_dead_letters(nc) == []
     assert max(attempts for (attempts,) in await rows(dsn, "SELECT attempts FROM inbox_messages")) <= 3  # type: ignore[type-var]
 
 
 async def test_a_backlog_behind_a_slow_service_is_delivered_once(broker: Broker, nc: Client, dsn: str) -> None:
     """T13 in small: each call takes longer than the ack wait."""
     service = SampleService()
-    async with a_service(service.app) as url, an_inbox(broker.url, dsn, url, ack_wait=2.0, timeout_s=10.0), stamps(broker.url) as heard:
+    async with (
+        a_service(service.app) as url,
+        an_inbox(broker.url, dsn, url, ack_wait=2.0, timeout_s=10.0),
+        record_acks(broker.url) as heard,
+    ):
         await publish(nc, range(90), {"seconds": 2.4})
         await until(lambda: is_settled(nc), within_s=20)
     assert {attempts for (attempts,) in await rows(dsn, "SELECT attempts FROM inbox_messages")} == {1}
@@ -182,7 +186,7 @@ async def test_two_thousand_behind_a_service_that_takes_a_second(broker: Broker,
     async with (
         a_service(SampleService().app) as url,
         an_inbox(broker.url, dsn, url, ack_wait=2.0, timeout_s=10.0),
-        stamps(broker.url) as heard,
+        record_acks(broker.url) as heard,
     ):
         await publish(nc, range(2000), {"seconds": 1.0})
         await until(lambda: is_settled(nc), within_s=200)

@@ -6,7 +6,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.delivery import topology
-from router.delivery.advisories import STREAM as ADVISORIES
+from router.delivery.advisories import ADVISORY_STREAM as ADVISORIES
 from router.delivery.api import JetStream
 from router.delivery.topology import Topology
 from router.mailbox.inbox.event import InboxEvent
@@ -14,7 +14,7 @@ from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
 from router.mailbox.postgres import Driver
 from tests.support.broker import Broker
 from tests.support.delivery import connected
-from tests.support.inbox import EVENTS, an_id, an_inbox, effects, give_up_on, letters, publish, record, row_of, unprocessed
+from tests.support.inbox import EVENTS, an_id, an_inbox, count_unprocessed, effects, give_up_on, publish, read_dead_letters, record, row_of
 from tests.support.postgres import rows
 from tests.support.waiting import until
 
@@ -37,7 +37,7 @@ async def test_what_the_server_stopped_delivering_has_its_letter(broker: Broker,
     async with an_inbox(broker.url, dsn, record, max_deliver=2, ack_wait=0.2):
         await until(lambda: _dead_letters(nc, 3))
         await until(lambda: _is_marked(dsn, 0))
-    found = await letters(nc)
+    found = await read_dead_letters(nc)
     assert sorted(str(letter["message_id"]) for letter in found) == [an_id(0), an_id(1), an_id(2)]
     assert {(letter["reason"], letter["attempts"]) for letter in found} == {("maxdeliver_exhausted", 2)}
     assert await effects(dsn) == []
@@ -50,7 +50,7 @@ async def test_one_whose_acknowledgement_alone_was_lost_has_no_letter(broker: Br
     async with an_inbox(broker.url, dsn, record, max_deliver=2, ack_wait=0.2):
         await until(lambda: _dead_letters(nc, 1))
         await until(lambda: _net_is_done(nc))
-    assert [letter["message_id"] for letter in await letters(nc)] == [an_id(1)]
+    assert [letter["message_id"] for letter in await read_dead_letters(nc)] == [an_id(1)]
 
 
 async def test_what_was_given_up_in_an_earlier_stream_says_nothing_of_the_new_one(broker: Broker, nc: Client, dsn: str) -> None:
@@ -67,7 +67,7 @@ async def test_what_was_given_up_in_an_earlier_stream_says_nothing_of_the_new_on
 
     async with an_inbox(broker.url, dsn, wait, max_deliver=2, handler_timeout=20.0, ack_wait=20.0):
         await until(lambda: _is_marked(dsn, 5))
-    assert (await letters(nc), await effects(dsn)) == ([], [an_id(5)])
+    assert (await read_dead_letters(nc), await effects(dsn)) == ([], [an_id(5)])
 
 
 @pytest.mark.both_majors
@@ -78,7 +78,7 @@ async def test_the_sweep_finds_what_no_advisory_told_of(broker: Broker, nc: Clie
     await rows(dsn, RECEIVED, an_id(0))
     async with an_inbox(broker.url, dsn, record, max_deliver=2, ack_wait=0.2, sweep=OFTEN):
         await until(lambda: _is_marked(dsn, 0))
-    (letter,) = await letters(nc)
+    (letter,) = await read_dead_letters(nc)
     assert (letter["message_id"], letter["reason"]) == (an_id(0), "maxdeliver_exhausted")
     assert letter["message"]["payload"] == '{"hello":"world"}'  # type: ignore[index]
 
@@ -87,7 +87,7 @@ async def test_a_row_whose_message_is_gone_has_a_letter_that_says_so(broker: Bro
     await rows(dsn, RECEIVED, an_id(7))
     async with an_inbox(broker.url, dsn, record, sweep=OFTEN):
         await until(lambda: _is_marked(dsn, 7))
-    (letter,) = await letters(nc)
+    (letter,) = await read_dead_letters(nc)
     assert (letter["message_id"], letter["original_subject"]) == (an_id(7), "vibespro.event.vibe_created.v1")
     assert "message" not in letter
     assert (await row_of(dsn, 7))[2] == "maxdeliver_exhausted: never settled, and its stream does not hold it any more"
@@ -109,7 +109,7 @@ async def test_the_sweep_leaves_alone_what_is_still_on_its_way(broker: Broker, n
         go_on.set()
         await until(lambda: _is_marked(dsn, 1))
         assert await sweep.scan() == 0
-    assert (await letters(nc), await effects(dsn), await unprocessed(dsn)) == ([], [an_id(1)], 0)
+    assert (await read_dead_letters(nc), await effects(dsn), await count_unprocessed(dsn)) == ([], [an_id(1)], 0)
 
 
 async def _has_durable(nc: Client) -> bool:
@@ -117,7 +117,7 @@ async def _has_durable(nc: Client) -> bool:
 
 
 async def _dead_letters(nc: Client, count: int) -> bool:
-    return len(await letters(nc)) == count
+    return len(await read_dead_letters(nc)) == count
 
 
 async def _net_is_done(nc: Client) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.topology import Topology
-from router.mailbox.inbox.retention import CLEAN, InboxRetention, InboxRetentionRules
+from router.mailbox.inbox.retention import DELETE_OLD_ROWS, InboxRetention, InboxRetentionRules
 from router.mailbox.postgres import Database
 from router.mailbox.streams import events_stream
 from tests.support.broker import Broker
@@ -80,5 +80,5 @@ async def test_only_the_pages_in_hand_are_read(dsn: str, database: Database) -> 
     """The table has no index on processed_at, and a handful must not cost a look at all of it."""
     await filled(dsn, 500, 0.0)
     async with database.transaction() as session:
-        plan = await session.fetch(f"EXPLAIN {CLEAN}", ("(0,0)", "(2,0)", 1.0), make=str)
+        plan = await session.fetch(f"EXPLAIN {DELETE_OLD_ROWS}", ("(0,0)", "(2,0)", 1.0), make=str)
     assert any("Tid Range Scan" in line for line in plan), plan

@@ -11,14 +11,26 @@ from router.config import Settings
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.connection import connect
 from router.delivery.stream_reader import StreamReader
-from router.mailbox.outbox.broker_loss import NEWEST, ReceiptRow, read_stream_snapshot, reset_rows
-from router.mailbox.outbox.integrity_scan import AGAIN_S, TOP, IntegrityScan
-from router.mailbox.outbox.missing import AT_ONCE, FEW, GAP, stretches
+from router.mailbox.outbox.broker_loss import SELECT_NEWEST, PublishAckRow, read_stream_snapshot, reset_rows
+from router.mailbox.outbox.integrity_scan import NEWEST_FIRST, SCAN_RETRY_S, IntegrityScan
+from router.mailbox.outbox.missing import GAP, MAX_CONCURRENT_READS, MAX_SINGLE_READS, stretches
 from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker
-from tests.support.mailbox import STREAM, Place, a_place, a_relay, added, all_published, an_event, config, filled, rounds, unpublished
-from tests.support.observability import captured
+from tests.support.mailbox import (
+    STREAM,
+    OutboxStream,
+    a_relay,
+    add_events,
+    all_published,
+    an_event,
+    an_outbox_stream,
+    config,
+    count_unpublished,
+    fill_outbox,
+    run_rounds,
+)
+from tests.support.observability import capture_log
 from tests.support.waiting import until
 
 # A login without a name may do everything; `relay` may make no consumer.
@@ -28,8 +40,8 @@ no_auth_user: all"""
 
 
 @pytest.fixture
-async def place(broker: Broker) -> AsyncIterator[Place]:
-    async with a_place(broker) as place:
+async def place(broker: Broker) -> AsyncIterator[OutboxStream]:
+    async with an_outbox_stream(broker) as place:
         yield place
 
 
@@ -48,7 +60,7 @@ def heads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return came
 
 
-async def other_messages(place: Place, count: int) -> None:
+async def other_messages(place: OutboxStream, count: int) -> None:
     """Messages of another publisher in the same stream."""
     for _ in range(count - 1):
         place.connection.publish_nowait("sea.event.other.v1", b"{}")
@@ -56,14 +68,14 @@ async def other_messages(place: Place, count: int) -> None:
 
 
 async def test_events_far_apart_cost_no_reading_of_what_stands_between(
-    dsn: str, database: Database, place: Place, heads: list[int]
+    dsn: str, database: Database, place: OutboxStream, heads: list[int]
 ) -> None:
-    """Two receipts and 20 000 messages of others between them: two requests, not 20 002 heads."""
-    await added(dsn, an_event())
-    await rounds(database, place)
+    """Two ack rows and 20 000 messages of others between them: two requests, not 20 002 heads."""
+    await add_events(dsn, an_event())
+    await run_rounds(database, place)
     await other_messages(place, 20_000)
-    await added(dsn, an_event())
-    await rounds(database, place)
+    await add_events(dsn, an_event())
+    await run_rounds(database, place)
     scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail)
     scrub.restart()
     await scrub.step()
@@ -71,23 +83,23 @@ async def test_events_far_apart_cost_no_reading_of_what_stands_between(
 
 
 async def test_events_close_together_are_read_over_strangers_that_are_few(
-    dsn: str, database: Database, place: Place, heads: list[int]
+    dsn: str, database: Database, place: OutboxStream, heads: list[int]
 ) -> None:
-    for _ in range(FEW):
-        await added(dsn, an_event())
-        await rounds(database, place)
+    for _ in range(MAX_SINGLE_READS):
+        await add_events(dsn, an_event())
+        await run_rounds(database, place)
         await other_messages(place, 2)
     scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail)
     scrub.restart()
     await scrub.step()
-    assert (scrub.read, sum(heads)) == (FEW, 3 * FEW - 2)
+    assert (scrub.read, sum(heads)) == (MAX_SINGLE_READS, 3 * MAX_SINGLE_READS - 2)
 
 
-@pytest.mark.parametrize(("far", "count"), [(0, FEW), (GAP + 1, 3)], ids=["close", "far apart"])
-async def test_what_is_gone_is_published_again(dsn: str, database: Database, place: Place, far: int, count: int) -> None:
+@pytest.mark.parametrize(("far", "count"), [(0, MAX_SINGLE_READS), (GAP + 1, 3)], ids=["close", "far apart"])
+async def test_what_is_gone_is_published_again(dsn: str, database: Database, place: OutboxStream, far: int, count: int) -> None:
     for _ in range(count):
-        await added(dsn, an_event())
-        await rounds(database, place)
+        await add_events(dsn, an_event())
+        await run_rounds(database, place)
         if far:
             await other_messages(place, far)
     await place.jetstream.ask(f"STREAM.MSG.DELETE.{STREAM}", {"seq": 1 + (1 + far)})
@@ -95,20 +107,20 @@ async def test_what_is_gone_is_published_again(dsn: str, database: Database, pla
     scrub = IntegrityScan(database, place.jetstream, STREAM, lost.append)
     scrub.restart()
     await scrub.step()
-    assert (lost, await unpublished(dsn)) == ([1], 1)
+    assert (lost, await count_unpublished(dsn)) == ([1], 1)
 
 
 def test_a_stretch_ends_at_a_gap_and_is_read_if_it_is_long_enough() -> None:
-    close, one_less = range(100, 100 + FEW), range(5000, 5000 + FEW - 1)
-    as_far_as_may_be = range(9000, 9000 + (GAP + 1) * FEW, GAP + 1)
-    too_far = range(20_000, 20_000 + (GAP + 2) * FEW, GAP + 2)
-    assert stretches([*too_far, *close, *one_less, *as_far_as_may_be]) == [(100, 99 + FEW), (9000, as_far_as_may_be[-1])]
+    close, one_less = range(100, 100 + MAX_SINGLE_READS), range(5000, 5000 + MAX_SINGLE_READS - 1)
+    as_far_as_may_be = range(9000, 9000 + (GAP + 1) * MAX_SINGLE_READS, GAP + 1)
+    too_far = range(20_000, 20_000 + (GAP + 2) * MAX_SINGLE_READS, GAP + 2)
+    assert stretches([*too_far, *close, *one_less, *as_far_as_may_be]) == [(100, 99 + MAX_SINGLE_READS), (9000, as_far_as_may_be[-1])]
 
 
-async def test_a_step_looks_for_no_more_than_a_thousand_events(dsn: str, database: Database, place: Place) -> None:
-    """Bounded, too, in what is its own: a page of full receipts is twenty times as much."""
-    await filled(dsn, 2500)
-    await rounds(database, place)
+async def test_a_step_looks_for_no_more_than_a_thousand_events(dsn: str, database: Database, place: OutboxStream) -> None:
+    """Bounded, too, in what is its own: a page of full ack rows is twenty times as much."""
+    await fill_outbox(dsn, 2500)
+    await run_rounds(database, place)
     scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail)
     scrub.restart()
     read = []
@@ -118,9 +130,11 @@ async def test_a_step_looks_for_no_more_than_a_thousand_events(dsn: str, databas
     assert read == [500, 1500, 2500, 2500]
 
 
-async def test_it_reads_every_receipt_once_and_rests_nine_times_as_long_as_it_works(dsn: str, database: Database, place: Place) -> None:
-    await filled(dsn, 210)
-    await rounds(database, place, of=config(page=10))
+async def test_it_reads_every_publish_ack_once_and_rests_nine_times_as_long_as_it_works(
+    dsn: str, database: Database, place: OutboxStream
+) -> None:
+    await fill_outbox(dsn, 210)
+    await run_rounds(database, place, of=config(page=10))
     ticks, rests = itertools.count(), list[float]()
 
     async def rest(seconds: float) -> None:
@@ -135,22 +149,22 @@ async def test_it_reads_every_receipt_once_and_rests_nine_times_as_long_as_it_wo
     assert (scrub.read, rests) == (210, [9.0, 9.0])
 
 
-async def test_what_another_has_taken_back_is_left_alone(dsn: str, database: Database, place: Place) -> None:
+async def test_what_another_has_taken_back_is_left_alone(dsn: str, database: Database, place: OutboxStream) -> None:
     """It may be published again by now: two relays, or a relay's look and its scrub, found the same loss."""
-    await filled(dsn, 3)
-    await rounds(database, place)
+    await fill_outbox(dsn, 3)
+    await run_rounds(database, place)
     standing = await read_stream_snapshot(place.jetstream, STREAM)
     async with database.transaction() as session:
-        (receipt,) = await session.fetch(NEWEST, (STREAM, *TOP, 1), make=ReceiptRow)
-        assert await reset_rows(session, standing, receipt, set(receipt.sequences)) == 3
-    await rounds(database, place)
+        (ack_row,) = await session.fetch(SELECT_NEWEST, (STREAM, *NEWEST_FIRST, 1), make=PublishAckRow)
+        assert await reset_rows(session, standing, ack_row, set(ack_row.sequences)) == 3
+    await run_rounds(database, place)
     async with database.transaction() as session:
-        assert await reset_rows(session, standing, receipt, set(receipt.sequences)) == 0
+        assert await reset_rows(session, standing, ack_row, set(ack_row.sequences)) == 0
 
 
-async def test_begun_again_meanwhile_it_starts_from_the_newest(dsn: str, database: Database, place: Place) -> None:
-    await filled(dsn, 30)
-    await rounds(database, place)
+async def test_begun_again_meanwhile_it_starts_from_the_newest(dsn: str, database: Database, place: OutboxStream) -> None:
+    await fill_outbox(dsn, 30)
+    await run_rounds(database, place)
     scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail)
     scrub.restart()
     step = asyncio.create_task(scrub.step())
@@ -161,7 +175,7 @@ async def test_begun_again_meanwhile_it_starts_from_the_newest(dsn: str, databas
     assert scrub.read == 60
 
 
-async def test_the_relays_process_has_it_as_a_child(dsn: str, database: Database, place: Place) -> None:
+async def test_the_relays_process_has_it_as_a_child(dsn: str, database: Database, place: OutboxStream) -> None:
     service = RelayService(Settings.model_validate({"mailbox": {"dsn": dsn}}))
     tree = service._tree(OutboxPublisher(config(), database, place.jetstream), lambda _: None)
     assert [child.name for child in tree.children] == ["http", "gauges", "retention", "integrity_scan", "relay"]
@@ -170,11 +184,11 @@ async def test_the_relays_process_has_it_as_a_child(dsn: str, database: Database
 async def test_a_relay_that_may_not_read_publishes_and_says_so_once(dsn: str, database: Database) -> None:
     broker = Broker(ROLES).start()
     try:
-        async with a_place(broker):
+        async with an_outbox_stream(broker):
             connection = await connect({"servers": [broker.url.replace("//", "//relay:relay@")]})
-            with captured("warning") as lines:
+            with capture_log("warning") as lines:
                 try:
-                    await _publishes_while_the_scrub_fails(dsn, database, Place(JetStream(connection, timeout_s=0.3)))
+                    await _publishes_while_the_scrub_fails(dsn, database, OutboxStream(JetStream(connection, timeout_s=0.3)))
                 finally:
                     await connection.close()
             assert [line["stream"] for line in lines.all() if line["event"] == "outbox.scrub_failed"] == [STREAM]
@@ -182,9 +196,9 @@ async def test_a_relay_that_may_not_read_publishes_and_says_so_once(dsn: str, da
         broker.remove()
 
 
-async def _publishes_while_the_scrub_fails(dsn: str, database: Database, place: Place) -> None:
-    await filled(dsn, AT_ONCE + FEW)
-    await rounds(database, place)
+async def _publishes_while_the_scrub_fails(dsn: str, database: Database, place: OutboxStream) -> None:
+    await fill_outbox(dsn, MAX_CONCURRENT_READS + MAX_SINGLE_READS)
+    await run_rounds(database, place)
     rests, heard = list[float](), len(place.connection.callbacks)
 
     async def rest(seconds: float) -> None:
@@ -194,7 +208,7 @@ async def _publishes_while_the_scrub_fails(dsn: str, database: Database, place: 
     async with a_relay(database, place) as relay:
         relay.integrity_scan._sleep = rest
         await until(lambda: len(rests) >= 2)
-        await filled(dsn, 5)
+        await fill_outbox(dsn, 5)
         await all_published(dsn)
         assert relay.trouble is None
-    assert (set(rests), len(place.connection.callbacks)) == ({AGAIN_S}, heard), "a reader that was refused left something behind"
+    assert (set(rests), len(place.connection.callbacks)) == ({SCAN_RETRY_S}, heard), "a reader that was refused left something behind"

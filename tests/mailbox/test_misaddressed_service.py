@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tests.support.broker import Broker
-from tests.support.inbox import a_service, an_id, an_inbox, is_settled, letters, nowhere, publish, row_of, stamps
+from tests.support.inbox import a_service, an_id, an_inbox, is_settled, nowhere, publish, read_dead_letters, record_acks, row_of
 from tests.support.waiting import until
 
 Answer = Callable[[str], int]
@@ -44,7 +44,7 @@ async def test_a_wrong_address_costs_no_event_anything(broker: Broker, nc: Clien
         service.answer = lambda _: 200
         await until(lambda: is_settled(nc))
         assert running.inbox.trouble is None
-    assert (await letters(nc), await row_of(dsn, 1), await row_of(dsn, 2)) == ([], (True, 1, None), (True, 1, None))
+    assert (await read_dead_letters(nc), await row_of(dsn, 1), await row_of(dsn, 2)) == ([], (True, 1, None), (True, 1, None))
 
 
 async def test_an_event_that_the_service_alone_refuses_holds_up_no_other_and_is_a_dead_letter(broker: Broker, nc: Client, dsn: str) -> None:
@@ -54,10 +54,10 @@ async def test_an_event_that_the_service_alone_refuses_holds_up_no_other_and_is_
         await publish(nc, [0])
         await until(lambda: running.inbox.trouble, what="alone, it could be the service")
         await publish(nc, range(1, 60))
-        await until(lambda: letters(nc))
+        await until(lambda: read_dead_letters(nc))
         await until(lambda: is_settled(nc))
         assert running.inbox.trouble is None
-    assert [letter["message_id"] for letter in await letters(nc)] == [an_id(0)]
+    assert [letter["message_id"] for letter in await read_dead_letters(nc)] == [an_id(0)]
     assert {await row_of(dsn, number) for number in range(1, 60)} == {(True, 1, None)}
 
 
@@ -69,16 +69,16 @@ async def test_a_service_that_throttles_is_waited_for_whatever_the_others_hear(b
         await until(lambda: len(service.calls) >= 63, what="all are told, and the first three times more")
         throttled.clear()
         await until(lambda: is_settled(nc))
-    assert (await letters(nc), await row_of(dsn, 0)) == ([], (True, 1, None))
+    assert (await read_dead_letters(nc), await row_of(dsn, 0)) == ([], (True, 1, None))
 
 
 async def test_a_service_that_is_absent_pauses_its_inbox(broker: Broker, nc: Client, dsn: str) -> None:
     """Refused connections spent a delivery each: a quiet stream was empty after forty minutes, and its dead letters full."""
-    async with an_inbox(broker.url, dsn, nowhere(), max_deliver=1, ack_wait=0.5) as running, stamps(broker.url) as heard:
+    async with an_inbox(broker.url, dsn, nowhere(), max_deliver=1, ack_wait=0.5) as running, record_acks(broker.url) as heard:
         await publish(nc, [1, 2])
         await until(lambda: "no connection" in (running.inbox.consumer.health.paused_for or ""))
         await until(lambda: heard.of(1).count("+WPI") >= 3, what="kept longer than its ack wait")
-        assert (await letters(nc), (await row_of(dsn, 1))[0]) == ([], False)
+        assert (await read_dead_letters(nc), (await row_of(dsn, 1))[0]) == ([], False)
 
 
 async def test_an_address_that_answers_no_connection_is_absent_too(broker: Broker, nc: Client, dsn: str) -> None:

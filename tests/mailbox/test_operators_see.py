@@ -24,11 +24,11 @@ from router.operations.observability import broker_log
 from router.sdk.agent import Agent
 from router.services import drift
 from tests.support.broker import Broker
+from tests.support.counting_agent import CountingAgent
 from tests.support.inbox import EFFECTS, an_inbox, is_settled, publish, record
-from tests.support.mailbox import a_place
+from tests.support.mailbox import an_outbox_stream
 from tests.support.postgres import Postgres, rows
 from tests.support.waiting import until
-from tests.support.witness import Witness
 
 
 class Lines:
@@ -50,7 +50,7 @@ class Lines:
 def drifts(monkeypatch: pytest.MonkeyPatch) -> Lines:
     lines = Lines()
     monkeypatch.setattr(drift, "log", lines)
-    monkeypatch.setattr(drift, "EVERY_S", 0.05)
+    monkeypatch.setattr(drift, "DRIFT_EVERY_S", 0.05)
     return lines
 
 
@@ -85,7 +85,7 @@ async def at_work(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 async def test_a_relay_tells_that_its_stream_is_not_as_declared(dsn: str, broker: Broker, drifts: Lines) -> None:
     """A duplicate window of a second, three messages at most: seven of ten events were dropped, and nothing said so."""
-    async with a_place(broker) as place, at_work(RelayService(settings_of(broker, dsn)).run()):
+    async with an_outbox_stream(broker) as place, at_work(RelayService(settings_of(broker, dsn)).run()):
         await until(lambda: place.holds(0))
         config = (await place.jetstream.stream("SEA_EVENTS") or {})["config"]
         await place.jetstream.ask("STREAM.UPDATE.SEA_EVENTS", {**config, "duplicate_window": 1_000_000_000, "max_msgs": 3})
@@ -97,7 +97,7 @@ async def test_a_relay_tells_that_its_stream_is_not_as_declared(dsn: str, broker
 
 async def test_a_relay_is_not_ready_while_its_stream_is_not_as_declared(dsn: str, broker: Broker, drifts: Lines) -> None:
     service = RelayService(settings_of(broker, dsn))
-    async with a_place(broker, window=1.0), at_work(service.run()):
+    async with an_outbox_stream(broker, window=1.0), at_work(service.run()):
         await until(lambda: "topology" in service.readiness() and not service.readiness()["topology"].ok)
     assert len(drifts.of("topology.drift")) == 1
 
@@ -144,7 +144,7 @@ async def test_a_broker_that_is_lost_and_back_is_a_line_in_the_log(
     runs = {
         "relay": lambda: RelayService(settings).run(lambda _: ready.set()),
         "inbox": lambda: InboxService(settings, record).run(lambda _: ready.set()),
-        "agent": lambda: Agent(broker.url, Witness(), store=tmp_path / "witness.db").run(lambda _: ready.set()),
+        "agent": lambda: Agent(broker.url, CountingAgent(), store=tmp_path / "witness.db").run(lambda _: ready.set()),
     }
     async with at_work(runs[kind]()):
         await ready.wait()
@@ -170,7 +170,7 @@ async def test_what_a_killed_inbox_had_in_hand_is_told_with_the_time_it_takes(
         await ready.wait()
     (told,) = lines.of("inbox.waits")
     assert (told["in_hand"], told["at_most_s"], told["setting"]) == (50, 120.0, "inbox.ack_wait_ms")
-    async with a_place(broker) as place:
+    async with an_outbox_stream(broker) as place:
         (finding,) = await examine_inbox(place.jetstream, settings)
     assert (finding.verdict, finding.found) == (
         Verdict.WARN,

@@ -12,7 +12,7 @@ from router import outbox
 from router.mailbox.entities import OutboxEvent
 from router.mailbox.outbox.add import CHANNEL, add, new_id
 from router.mailbox.policies import PolicyViolated
-from tests.support.mailbox import added, an_event
+from tests.support.mailbox import add_events, an_event
 from tests.support.postgres import rows
 
 
@@ -33,7 +33,7 @@ async def found(dsn: str) -> list[tuple[object, ...]]:
 async def test_an_event_is_committed_with_the_transaction_that_it_tells_of(dsn: str) -> None:
     """SD-2."""
     event = an_event("o-17", {"amount": 5}, event_version=2)
-    await added(dsn, event)
+    await add_events(dsn, event)
     assert await found(dsn) == [(event.id, "order", "o-17", "order_paid", 2, {"amount": 5})]
 
 
@@ -75,7 +75,7 @@ async def test_plain_sql_as_documented_is_enough(dsn: str) -> None:
 async def test_an_event_that_makes_no_subject_is_refused(dsn: str, fields: dict[str, object]) -> None:
     """SD-7, POL-047-001."""
     with pytest.raises(PolicyViolated) as refused:
-        await added(dsn, an_event(**fields))  # type: ignore[arg-type]
+        await add_events(dsn, an_event(**fields))  # type: ignore[arg-type]
     assert refused.value.code == "INVALID_OUTBOX"
 
 
@@ -83,7 +83,7 @@ async def test_an_event_that_makes_no_subject_is_refused(dsn: str, fields: dict[
 async def test_a_payload_that_jsonb_cannot_hold_is_refused(dsn: str, payload: object) -> None:
     """X2."""
     with pytest.raises(PolicyViolated):
-        await added(dsn, an_event(payload=payload))
+        await add_events(dsn, an_event(payload=payload))
 
 
 NOT_FINITE = [math.nan, math.inf, {"a": [1, {"b": -math.inf}]}, (None, math.nan), Measured(math.nan)]
@@ -93,21 +93,21 @@ NOT_FINITE = [math.nan, math.inf, {"a": [1, {"b": -math.inf}]}, (None, math.nan)
 async def test_a_number_that_json_has_not_is_refused(dsn: str, payload: object) -> None:
     """It became null, and a null is another payload."""
     with pytest.raises(PolicyViolated) as refused:
-        await added(dsn, an_event(payload=payload))
+        await add_events(dsn, an_event(payload=payload))
     assert refused.value.code == "INVALID_OUTBOX"
 
 
 async def test_text_that_spells_an_escape_is_text(dsn: str) -> None:
     """A backslash, the letter u and four zeros are six characters, none of them U+0000; null is null."""
     payload = {"regex": "[\\u0000-\\u001f]", "\\\\u0000": None, "measured": {"value": 1.5}}
-    await added(dsn, an_event(payload={**payload, "measured": Measured(1.5)}))
+    await add_events(dsn, an_event(payload={**payload, "measured": Measured(1.5)}))
     assert await rows(dsn, "SELECT payload FROM outbox_events") == [(payload,)]
 
 
 @pytest.mark.parametrize("text", [r'"a\u0000"', r'{"\\\u0000": 1}'])
 async def test_an_escaped_null_character_is_refused(dsn: str, text: str) -> None:
     with pytest.raises(PolicyViolated, match="U\\+0000"):
-        await added(dsn, an_event(payload=Raw(text.encode())))
+        await add_events(dsn, an_event(payload=Raw(text.encode())))
 
 
 async def test_a_service_whose_inboxes_take_more_may_add_more(dsn: str) -> None:
@@ -121,7 +121,7 @@ async def test_a_service_whose_inboxes_take_more_may_add_more(dsn: str) -> None:
 
 
 async def test_json_text_is_taken_as_it_is(dsn: str) -> None:
-    await added(dsn, an_event(payload=Raw(b'{"n": 1.50}')))
+    await add_events(dsn, an_event(payload=Raw(b'{"n": 1.50}')))
     assert await rows(dsn, "SELECT payload::text FROM outbox_events") == [('{"n": 1.50}',)]
 
 
@@ -130,10 +130,10 @@ async def test_the_databases_clock_says_what_the_future_is(dsn: str, ahead_s: in
     """SD-8, POL-047-002: clocks differ, so the table leaves a minute; such an event is published when its time has come."""
     event = an_event(occurred_at=datetime.now(UTC) + timedelta(seconds=ahead_s))
     if code is None:
-        assert await added(dsn, event) == [event.id]
+        assert await add_events(dsn, event) == [event.id]
         return
     with pytest.raises(PolicyViolated) as refused:
-        await added(dsn, event)
+        await add_events(dsn, event)
     assert refused.value.code == code
 
 

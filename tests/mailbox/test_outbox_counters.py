@@ -4,9 +4,9 @@ import pytest
 
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker
-from tests.support.mailbox import a_place, filled, rounds
+from tests.support.mailbox import an_outbox_stream, fill_outbox, run_rounds
 from tests.support.postgres import rows
-from tests.support.tapped import tapped
+from tests.support.socket_tap import open_socket_tap
 
 pytestmark = pytest.mark.both_majors
 
@@ -15,15 +15,15 @@ EVENTS = "sea.event."
 
 
 async def test_a_row_is_one_publish_and_a_round_one_transaction(dsn: str, database: Database, broker: Broker) -> None:
-    await filled(dsn, COUNT)
+    await fill_outbox(dsn, COUNT)
     before = await _transactions(dsn)
-    with tapped() as tap:
-        async with a_place(broker) as place:
-            await rounds(database, place)
+    with open_socket_tap() as tap:
+        async with an_outbox_stream(broker) as place:
+            await run_rounds(database, place)
     published = tap.published((EVENTS,))
     assert published[EVENTS] == COUNT
     assert published.total() - COUNT <= 10
-    assert await _transactions(dsn) - before <= 3  # what wrote: the claim, the receipts
+    assert await _transactions(dsn) - before <= 3  # what wrote: the claim, the publish acks
     assert tap.bytes((EVENTS,))[EVENTS] / COUNT <= 400
     assert tap.writes <= COUNT / 10
 

@@ -13,8 +13,8 @@ from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.policies import FutureEvent, PolicyViolated
 from router.mailbox.postgres import Database, Driver
 from tests.support.broker import Broker
-from tests.support.inbox import an_inbox, effects, is_settled, letters, publish, record
-from tests.support.mailbox import a_place, added, an_event, rounds
+from tests.support.inbox import an_inbox, effects, is_settled, publish, read_dead_letters, record
+from tests.support.mailbox import add_events, an_event, an_outbox_stream, run_rounds
 from tests.support.postgres import rows
 from tests.support.waiting import until
 
@@ -54,12 +54,12 @@ async def test_a_pipeline_that_adds_an_event_of_another_hour_is_refused_as_a_who
 
 async def test_an_event_ahead_of_its_time_is_published_when_its_time_comes(dsn: str, database: Database, broker: Broker) -> None:
     """SD-8: `outbox.occurred_at <= NOW()` holds of every event that is published."""
-    early, due = await added(dsn, an_event("o-1", occurred_at=ahead(30)), an_event("o-2"))
-    async with a_place(broker) as place:
-        await rounds(database, place)
+    early, due = await add_events(dsn, an_event("o-1", occurred_at=ahead(30)), an_event("o-2"))
+    async with an_outbox_stream(broker) as place:
+        await run_rounds(database, place)
         assert await place.ids() == [str(due)]
         await rows(dsn, "UPDATE outbox_events SET occurred_at = now() WHERE id = %s", early)  # thirty seconds later
-        await rounds(database, place)
+        await run_rounds(database, place)
         assert await place.ids() == [str(due), str(early)]
 
 
@@ -68,7 +68,7 @@ async def test_what_a_handler_emits_by_a_clock_that_is_ahead_is_stored_with_its_
     async with an_inbox(broker.url, dsn, emitting(0.3)):
         await publish(nc, range(MANY))
         await until(lambda: is_settled(nc), within_s=20)
-    assert (len(await effects(dsn)), await stored(dsn), await letters(nc)) == (MANY, MANY, [])
+    assert (len(await effects(dsn)), await stored(dsn), await read_dead_letters(nc)) == (MANY, MANY, [])
 
 
 async def test_an_event_of_another_hour_is_a_failure_that_comes_again_not_poison(broker: Broker, nc: Client, dsn: str) -> None:
@@ -83,15 +83,15 @@ async def test_an_event_of_another_hour_is_a_failure_that_comes_again_not_poison
         await until(lambda: running.figures.failed >= 20)
         seconds[0] = 0.0
         await until(lambda: is_settled(nc), within_s=20)
-    assert (len(await effects(dsn)), await stored(dsn), await letters(nc)) == (20, 20, [])
+    assert (len(await effects(dsn)), await stored(dsn), await read_dead_letters(nc)) == (20, 20, [])
 
 
 async def test_a_future_event_may_be_added_later_an_invalid_one_never(dsn: str) -> None:
     """POL-047-001, POL-047-002: what an inbox, a bus and an agent do with each follows from its class."""
     with pytest.raises(PolicyViolated) as future:
-        await added(dsn, an_event(occurred_at=ahead(3600)))
+        await add_events(dsn, an_event(occurred_at=ahead(3600)))
     with pytest.raises(PolicyViolated) as invalid:
-        await added(dsn, an_event(kind="no subject"))
+        await add_events(dsn, an_event(kind="no subject"))
     assert isinstance(future.value, Transient)
     assert isinstance(invalid.value, Poison)
 

@@ -14,7 +14,18 @@ from router.mailbox.outbox.repository import PostgresOutboxAdapter
 from router.mailbox.policies import PolicyViolated
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker
-from tests.support.mailbox import Place, a_place, a_relay, added, an_event, config, filled, rounds, row, unpublished
+from tests.support.mailbox import (
+    OutboxStream,
+    a_relay,
+    add_events,
+    an_event,
+    an_outbox_stream,
+    config,
+    count_unpublished,
+    fill_outbox,
+    row,
+    run_rounds,
+)
 from tests.support.postgres import rows
 from tests.support.waiting import until
 
@@ -28,12 +39,12 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def place(broker: Broker) -> AsyncIterator[Place]:
-    async with a_place(broker) as place:
+async def place(broker: Broker) -> AsyncIterator[OutboxStream]:
+    async with an_outbox_stream(broker) as place:
         yield place
 
 
-async def only(place: Place, *subjects: str) -> None:
+async def only(place: OutboxStream, *subjects: str) -> None:
     """From now on the stream takes these alone."""
     info = await place.jetstream.stream("SEA_EVENTS") or {}
     await place.jetstream.ask("STREAM.UPDATE.SEA_EVENTS", {**info["config"], "subjects": subjects})
@@ -42,16 +53,16 @@ async def only(place: Place, *subjects: str) -> None:
 @pytest.mark.parametrize("is_atomic", [True, False])
 @pytest.mark.parametrize("page", [2, 100])
 async def test_a_type_of_event_that_the_stream_does_not_take_stops_no_other(
-    dsn: str, database: Database, place: Place, is_atomic: bool, page: int
+    dsn: str, database: Database, place: OutboxStream, is_atomic: bool, page: int
 ) -> None:
     """Its events fill the first page, or end it: nothing else was ever published."""
     await only(place, "sea.event.order_paid.v1")
     lost = [an_event(f"lost-{number}", kind="order_lost") for number in range(2)]
     behind = an_event("lost-0")
     others = [an_event(f"o-{number}") for number in range(4)]
-    await added(dsn, *lost, behind, *others, last := an_event("lost-2", kind="order_lost"))
+    await add_events(dsn, *lost, behind, *others, last := an_event("lost-2", kind="order_lost"))
     for _ in range(4):
-        await rounds(database, place, of=config(is_atomic=is_atomic, page=page))
+        await run_rounds(database, place, of=config(is_atomic=is_atomic, page=page))
     assert sorted(await place.ids()) == sorted(str(event.id) for event in others)
     for event in (*lost, last):
         found = await row(dsn, event.id)
@@ -68,7 +79,7 @@ LARGE = """
 
 
 @pytest.mark.usefixtures("small_pages")
-async def test_a_page_is_bounded_in_bytes_and_the_rest_follows(dsn: str, database: Database, place: Place) -> None:
+async def test_a_page_is_bounded_in_bytes_and_the_rest_follows(dsn: str, database: Database, place: OutboxStream) -> None:
     """A thousand rows were a page, however large: of the largest that is gigabytes, at each start again."""
     await rows(dsn, LARGE)
     async with database.transaction() as session:
@@ -77,9 +88,9 @@ async def test_a_page_is_bounded_in_bytes_and_the_rest_follows(dsn: str, databas
     sizes = [sum(len(bytes(event.payload)) for event in page if isinstance(event.payload, Raw)) for page in pages]
     assert [len(page) for page in pages] == [32, 8, 0]
     assert max(sizes) <= MIB
-    await filled(dsn, 10)
-    await rounds(database, place)
-    assert (await unpublished(dsn), len(await place.events())) == (0, 50)
+    await fill_outbox(dsn, 10)
+    await run_rounds(database, place)
+    assert (await count_unpublished(dsn), len(await place.events())) == (0, 50)
 
 
 @pytest.mark.usefixtures("small_pages")
@@ -94,14 +105,14 @@ async def test_what_compresses_well_counts_for_more_than_it_takes(dsn: str, data
 
 
 async def test_a_row_that_the_database_cannot_tell_is_found_and_parked(
-    dsn: str, database: Database, place: Place, monkeypatch: pytest.MonkeyPatch
+    dsn: str, database: Database, place: OutboxStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As text a payload may have more than a gigabyte: then the whole page was refused, at each start again. Here a division does it."""
-    broken = paging.FIND.replace(
+    broken = paging.SELECT_PAGE.replace(
         "payload::text", "(CASE WHEN payload ? 'boom' THEN (1 / (event_version - 1))::text ELSE payload::text END)"
     )
-    monkeypatch.setattr(paging, "FIND", broken)
-    await added(
+    monkeypatch.setattr(paging, "SELECT_PAGE", broken)
+    await add_events(
         dsn, *(an_event(f"o-{number}") for number in range(5)), poison := an_event("p", {"boom": 1}), an_event("p"), an_event("last")
     )
     async with a_relay(database, place) as relay:
@@ -113,7 +124,7 @@ async def test_a_row_that_the_database_cannot_tell_is_found_and_parked(
 
 
 async def _left(dsn: str, count: int) -> bool:
-    return await unpublished(dsn) == count
+    return await count_unpublished(dsn) == count
 
 
 # -- what a service may add ----------------------------------------------------------------------------------------
@@ -145,4 +156,4 @@ async def test_an_event_that_no_inbox_takes_is_not_added(dsn: str, fields: dict[
         with pytest.raises(PolicyViolated):
             await add(connection, OutboxEvent(new_id(), **whole))  # type: ignore[arg-type]
         await add(connection, an_event())
-    assert await unpublished(dsn) == 1
+    assert await count_unpublished(dsn) == 1

@@ -1,9 +1,9 @@
 import pytest
 
-from router.mailbox.outbox.page import FIND, FIRST, MOST, PAGE_BYTES
-from router.mailbox.outbox.repository import LANES, MARK, PostgresOutboxAdapter
+from router.mailbox.outbox.page import MAX_PAYLOAD_BYTES_READ, PAGE_BYTES, PAGE_START, SELECT_PAGE
+from router.mailbox.outbox.repository import MARK, PARTITIONS, PostgresOutboxAdapter
 from router.mailbox.postgres import Database
-from tests.support.mailbox import added, an_event, filled, row
+from tests.support.mailbox import add_events, an_event, fill_outbox, row
 from tests.support.postgres import rows
 
 pytestmark = pytest.mark.both_majors
@@ -11,28 +11,46 @@ pytestmark = pytest.mark.both_majors
 
 async def test_the_first_page_of_a_table_without_statistics_is_read_by_the_index(dsn: str, database: Database) -> None:
     """Else all of it is read and sorted for five hundred rows, whenever a service has just committed many."""
-    await filled(dsn, 5000)
+    await fill_outbox(dsn, 5000)
     async with database.transaction() as session:
-        asked = (FIRST[0], *FIRST, list(range(LANES)), 500, MOST, PAGE_BYTES, MOST, MOST)
-        plan = "\n".join(await session.fetch(f"EXPLAIN {FIND}", asked, make=str))
+        asked = (
+            PAGE_START[0],
+            *PAGE_START,
+            list(range(PARTITIONS)),
+            500,
+            MAX_PAYLOAD_BYTES_READ,
+            PAGE_BYTES,
+            MAX_PAYLOAD_BYTES_READ,
+            MAX_PAYLOAD_BYTES_READ,
+        )
+        plan = "\n".join(await session.fetch(f"EXPLAIN {SELECT_PAGE}", asked, make=str))
     assert "Index Scan using idx_outbox_unpublished" in plan, plan
     assert "Incremental Sort" in plan, plan
 
 
 async def test_aggregates_that_wait_are_looked_up_and_not_compared_one_by_one(dsn: str, database: Database) -> None:
     """Thousands that were refused: more than a hash table in work_mem holds, each was compared with each row, and a look took minutes."""
-    await filled(dsn, 5000, aggregates=5000)
+    await fill_outbox(dsn, 5000, aggregates=5000)
     await rows(dsn, "INSERT INTO outbox_relay_state SELECT id, aggregate_type, aggregate_id, 1, now(), now() FROM outbox_events")
     async with database.transaction() as session:
         await session.execute("SET LOCAL work_mem = '64kB'")
-        asked = (FIRST[0], *FIRST, list(range(LANES)), 500, MOST, PAGE_BYTES, MOST, MOST)
-        plan = "\n".join(await session.fetch(f"EXPLAIN {FIND}", asked, make=str))
+        asked = (
+            PAGE_START[0],
+            *PAGE_START,
+            list(range(PARTITIONS)),
+            500,
+            MAX_PAYLOAD_BYTES_READ,
+            PAGE_BYTES,
+            MAX_PAYLOAD_BYTES_READ,
+            MAX_PAYLOAD_BYTES_READ,
+        )
+        plan = "\n".join(await session.fetch(f"EXPLAIN {SELECT_PAGE}", asked, make=str))
     assert "Index Scan using idx_outbox_relay_aggregate" in plan, plan
     assert "SubPlan" not in plan, plan
 
 
 async def test_rows_are_marked_by_their_primary_key(dsn: str, database: Database) -> None:
-    await filled(dsn, 5000)
+    await fill_outbox(dsn, 5000)
     ids = [str(one) for (one,) in await rows(dsn, "SELECT id FROM outbox_events LIMIT 500")]
     told = ("{" + ",".join(ids) + "}", "SEA_EVENTS", "now", 500, "{" + ",".join(map(str, range(500))) + "}")
     async with database.transaction() as session:
@@ -42,7 +60,7 @@ async def test_rows_are_marked_by_their_primary_key(dsn: str, database: Database
 
 async def test_pages_of_one_transaction_follow_one_another(dsn: str, database: Database) -> None:
     """SD-21: the port's method takes no limit and no cursor, so the transaction's adapter keeps it."""
-    await filled(dsn, 25)
+    await fill_outbox(dsn, 25)
     async with database.transaction() as session:
         outbox = PostgresOutboxAdapter(session, limit=10)
         pages = [await outbox.find_unpublished() for _ in range(4)]
@@ -54,7 +72,7 @@ async def test_pages_of_one_transaction_follow_one_another(dsn: str, database: D
 
 async def test_one_row_is_marked_by_its_id_and_once(dsn: str, database: Database) -> None:
     """SD-14, SD-21: published_at IS NULL is the precondition."""
-    (event,) = await added(dsn, an_event())
+    (event,) = await add_events(dsn, an_event())
     async with database.transaction() as session:
         for _ in range(2):
             await PostgresOutboxAdapter(session).mark_published(event)
@@ -64,7 +82,7 @@ async def test_one_row_is_marked_by_its_id_and_once(dsn: str, database: Database
 
 async def test_a_failure_is_counted_with_its_error_and_parks_at_last(dsn: str, database: Database) -> None:
     """SD-21."""
-    (event,) = await added(dsn, an_event())
+    (event,) = await add_events(dsn, an_event())
     async with database.transaction() as session:
         outbox = PostgresOutboxAdapter(session)
         parked = [await outbox.increment_attempts(event, f"refused {n}") for n in range(10)]
@@ -74,7 +92,7 @@ async def test_a_failure_is_counted_with_its_error_and_parks_at_last(dsn: str, d
 
 
 async def test_a_published_row_cannot_fail_any_more(dsn: str, database: Database) -> None:
-    (event,) = await added(dsn, an_event())
+    (event,) = await add_events(dsn, an_event())
     async with database.transaction() as session:
         outbox = PostgresOutboxAdapter(session)
         await outbox.mark_published(event)

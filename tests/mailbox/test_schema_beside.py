@@ -9,7 +9,7 @@ from router.core.errors import Misconfigured
 from router.mailbox import schema
 from router.mailbox.postgres import Database, DatabaseConfig
 from router.mailbox.schema import check, migrate, migrations
-from tests.support.mailbox import added, an_event
+from tests.support.mailbox import add_events, an_event
 from tests.support.postgres import Postgres, rows
 
 pytestmark = pytest.mark.both_majors
@@ -48,7 +48,7 @@ async def test_a_schema_that_is_missing_and_may_not_be_made_is_named_with_what_t
 async def test_the_specified_tables_that_are_there_are_taken_over_with_their_rows(empty: str) -> None:
     """SD-26, SD-27: made by the specification's own SQL, an event in them."""
     await rows(empty, SPECIFIED.replace("%", "%%"))
-    (event,) = await added(empty, an_event())
+    (event,) = await add_events(empty, an_event())
     async with Database(DatabaseConfig(empty)) as database:
         assert await migrate(database, "public") == migrations()
     assert await rows(empty, "SELECT id FROM outbox_events") == [(event,)]

@@ -7,17 +7,17 @@ import orjson
 import pytest
 
 from router.core.errors import Poison
-from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, Receipt, Retry
+from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, PublishAck, Retry
 from router.core.signatures import HandlerMisused
 from router.runtime.adapter import Context, Outgoing
 from router.runtime.envelope import Envelope
-from tests.support.agents import Bench, a_bench, a_message
-from tests.support.witness import COUNTED
+from tests.support.agents import BatchBench, a_batch_bench, a_message
+from tests.support.counting_agent import COUNTED
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    with a_bench(tmp_path / "w.db") as bench:
+def bench(tmp_path: Path) -> Iterator[BatchBench]:
+    with a_batch_bench(tmp_path / "w.db") as bench:
         yield bench
 
 
@@ -30,11 +30,11 @@ def sent_notes(outcome: Done) -> list[str]:
     return [orjson.loads(effect.data)["payload"]["note"] for effect in outcome.effects]
 
 
-def stored_notes(bench: Bench) -> list[str]:
+def stored_notes(bench: BatchBench) -> list[str]:
     return [orjson.loads(row[0])["payload"]["note"] for row in bench.rows("SELECT content FROM events")]
 
 
-def test_a_new_message_is_applied_and_its_messages_are_to_be_stored_before_the_ack(bench: Bench) -> None:
+def test_a_new_message_is_applied_and_its_messages_are_to_be_stored_before_the_ack(bench: BatchBench) -> None:
     """MF-4."""
     (outcome,) = bench.batch.handle([a_message(1)])
     assert len(ids_of(outcome)) == 1
@@ -42,7 +42,7 @@ def test_a_new_message_is_applied_and_its_messages_are_to_be_stored_before_the_a
     assert bench.times("k-1") == 1
 
 
-def test_a_redelivery_of_what_was_applied_sends_what_has_no_receipt_and_applies_nothing(bench: Bench) -> None:
+def test_a_redelivery_of_what_was_applied_sends_what_has_no_publish_ack_and_applies_nothing(bench: BatchBench) -> None:
     """MF-4, MF-6."""
     (first,) = bench.batch.handle([a_message(1)])
     (again,) = bench.reopen().batch.handle([a_message(1, deliveries=2)])
@@ -50,24 +50,24 @@ def test_a_redelivery_of_what_was_applied_sends_what_has_no_receipt_and_applies_
     assert bench.times("k-1") == 1
 
 
-def test_a_redelivery_of_what_was_sent_is_only_acknowledged(bench: Bench) -> None:
+def test_a_redelivery_of_what_was_sent_is_only_acknowledged(bench: BatchBench) -> None:
     """MF-6."""
     (first,) = bench.batch.handle([a_message(1)])
-    bench.receipts.note([Receipt(ids_of(first)[0], "MESHFORGE_EVENTS", 9, False)])
+    bench.publish_acks.note([PublishAck(ids_of(first)[0], "MESHFORGE_EVENTS", 9, False)])
     bench.batch.handle([a_message(2)])  # takes the mark along
     assert bench.rows("SELECT stored_stream, stored_seq FROM outgoing WHERE place = 1") == [("MESHFORGE_EVENTS", 9)]
     (again,) = bench.batch.handle([a_message(1, deliveries=2)])
     assert ids_of(again) == []
 
 
-def test_the_same_key_twice_in_one_batch_is_applied_once(bench: Bench) -> None:
+def test_the_same_key_twice_in_one_batch_is_applied_once(bench: BatchBench) -> None:
     """MF-7."""
     first, second, third = bench.batch.handle([a_message(1, "k"), a_message(2, "k"), a_message(3, "k")])
     assert ids_of(first) == ids_of(second) == ids_of(third)
     assert bench.times("k") == 1
 
 
-def test_one_that_fails_harms_no_other_of_its_batch(bench: Bench) -> None:
+def test_one_that_fails_harms_no_other_of_its_batch(bench: BatchBench) -> None:
     good, bad, other = bench.batch.handle([a_message(1), a_message(2, fail=1), a_message(3)])
     assert isinstance(bad, Retry)
     assert ids_of(good)
@@ -77,7 +77,7 @@ def test_one_that_fails_harms_no_other_of_its_batch(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("answer", [True, False, "counted", {"key": 1}, Outgoing(COUNTED, "counted"), [None], [Outgoing(COUNTED, "c"), 1]])
-def test_an_apply_that_answers_nonsense_ends_the_agent_and_spends_no_attempt(bench: Bench, answer: object) -> None:
+def test_an_apply_that_answers_nonsense_ends_the_agent_and_spends_no_attempt(bench: BatchBench, answer: object) -> None:
     """Whatever else was in its batch is undone; once `apply` is mended all of it is applied."""
     bench.adapter.apply = lambda ctx, envelope: answer
     for _ in range(bench.limit + 1):
@@ -89,14 +89,14 @@ def test_an_apply_that_answers_nonsense_ends_the_agent_and_spends_no_attempt(ben
     assert (bench.statuses(), bench.times("k-1")) == ({"k-1": "applied", "k-2": "applied"}, 1)
 
 
-def test_one_that_failed_is_applied_once_it_works(bench: Bench) -> None:
+def test_one_that_failed_is_applied_once_it_works(bench: BatchBench) -> None:
     bench.batch.handle([a_message(1, fail=1)])
     (again,) = bench.batch.handle([a_message(1, fail=1, deliveries=2)])
     assert ids_of(again)
     assert bench.times("k-1") == 1
 
 
-def test_the_same_key_with_other_content_is_applied_as_it_was_stored(bench: Bench) -> None:
+def test_the_same_key_with_other_content_is_applied_as_it_was_stored(bench: BatchBench) -> None:
     """MF-11: the second message comes while the first waits for its retry; the store keeps the first one's content."""
     bench.batch.handle([a_message(1, "k", fail=1, note="first")])
     (second,) = bench.batch.handle([a_message(2, "k", note="second")])
@@ -107,7 +107,7 @@ def test_the_same_key_with_other_content_is_applied_as_it_was_stored(bench: Benc
     assert bench.times("k") == 1
 
 
-def test_a_body_without_a_time_keeps_the_time_that_was_stored(bench: Bench) -> None:
+def test_a_body_without_a_time_keeps_the_time_that_was_stored(bench: BatchBench) -> None:
     """MF-10: two messages of one key have two stream times, and the store holds one of them."""
     late = 5_000_000  # nanoseconds: another millisecond
     bench.batch.handle([a_message(1, "k", fail=1)])
@@ -117,7 +117,7 @@ def test_a_body_without_a_time_keeps_the_time_that_was_stored(bench: Bench) -> N
     assert orjson.loads(again.effects[0].data)["ts"] == orjson.loads(content)["ts"]
 
 
-def test_attempts_are_written_down_before_they_are_made_and_the_last_one_is_a_letter(bench: Bench) -> None:
+def test_attempts_are_written_down_before_they_are_made_and_the_last_one_is_a_letter(bench: BatchBench) -> None:
     """MF-8."""
     outcomes = [bench.batch.handle([a_message(1, fail=99)])[0] for _ in range(5)]
     assert [type(outcome) for outcome in outcomes] == [Retry, Retry, Retry, Retry, Dead]
@@ -126,13 +126,13 @@ def test_attempts_are_written_down_before_they_are_made_and_the_last_one_is_a_le
     assert bench.rows("SELECT attempts FROM events") == [(5,)]
 
 
-def test_the_servers_last_delivery_is_the_last_attempt(bench: Bench) -> None:
+def test_the_servers_last_delivery_is_the_last_attempt(bench: BatchBench) -> None:
     """MF-8: a plain retry of it would be stranded."""
     (outcome,) = bench.batch.handle([a_message(1, fail=99, deliveries=5)])
     assert isinstance(outcome, Dead)
 
 
-def test_one_whose_attempts_are_spent_is_given_up_without_another(bench: Bench) -> None:
+def test_one_whose_attempts_are_spent_is_given_up_without_another(bench: BatchBench) -> None:
     """MF-8: it killed the process each time, so nothing was left but the count."""
     for _ in range(5):
         bench.batch.handle([a_message(1, fail=99)])
@@ -141,7 +141,7 @@ def test_one_whose_attempts_are_spent_is_given_up_without_another(bench: Bench) 
     assert bench.times("k-1") == 0
 
 
-async def test_a_row_is_dead_once_its_letter_is_stored_and_stays_so(bench: Bench) -> None:
+async def test_a_row_is_dead_once_its_letter_is_stored_and_stays_so(bench: BatchBench) -> None:
     (outcome,) = bench.batch.handle([a_message(1, poison=True)])
     assert isinstance(outcome, Dead)
     assert outcome.reason == PROCESSING_ERROR
@@ -153,7 +153,7 @@ async def test_a_row_is_dead_once_its_letter_is_stored_and_stays_so(bench: Bench
     assert isinstance(again, Dead)
 
 
-async def test_one_that_an_operator_sends_again_is_as_if_new(bench: Bench) -> None:
+async def test_one_that_an_operator_sends_again_is_as_if_new(bench: BatchBench) -> None:
     (dead,) = bench.batch.handle([a_message(1, "k", poison=True)])
     assert isinstance(dead, Dead)
     assert dead.commit is not None
@@ -163,7 +163,7 @@ async def test_one_that_an_operator_sends_again_is_as_if_new(bench: Bench) -> No
     assert bench.rows("SELECT status, attempts, stream_seq FROM events") == [("applied", 1, 9)]
 
 
-def test_what_cannot_be_read_is_dead_and_never_stored(bench: Bench) -> None:
+def test_what_cannot_be_read_is_dead_and_never_stored(bench: BatchBench) -> None:
     unreadable, good = bench.batch.handle([a_message(1, body=b"\x00"), a_message(2)])
     assert isinstance(unreadable, Dead)
     assert unreadable.reason == VALIDATION_FAILED
@@ -174,7 +174,7 @@ def test_what_cannot_be_read_is_dead_and_never_stored(bench: Bench) -> None:
 def test_a_message_that_the_server_would_not_take_is_refused(tmp_path: Path) -> None:
     adapter = Saying()
     adapter.answers = (Outgoing("evt.a", "t", "x" * 1024 * 1024),)
-    with a_bench(tmp_path / "s.db", adapter) as bench:
+    with a_batch_bench(tmp_path / "s.db", adapter) as bench:
         (outcome,) = bench.batch.handle([a_message(1)])
     assert isinstance(outcome, Dead)
 
@@ -183,7 +183,7 @@ def test_a_message_to_no_stream_of_ours_is_refused_before_it_holds_everything_up
     class Stray(Saying):
         answers = (Outgoing("elsewhere.x", "t"),)
 
-    with a_bench(tmp_path / "s.db", Stray()) as bench:
+    with a_batch_bench(tmp_path / "s.db", Stray()) as bench:
         (outcome,) = bench.batch.handle([a_message(1)])
     assert isinstance(outcome, Dead)
     assert outcome.fault.code == "unsendable"
@@ -195,7 +195,7 @@ def test_a_message_to_no_stream_of_ours_is_refused_before_it_holds_everything_up
 def test_what_can_be_no_message_is_refused(tmp_path: Path, answer: Outgoing) -> None:
     adapter = Saying()
     adapter.answers = (answer,)
-    with a_bench(tmp_path / "s.db", adapter) as bench:
+    with a_batch_bench(tmp_path / "s.db", adapter) as bench:
         (outcome,) = bench.batch.handle([a_message(1)])
     assert isinstance(outcome, Dead)
 

@@ -2,7 +2,7 @@ import sqlite3
 
 import pytest
 
-from router.runtime.bulk import HANDFUL, runs, write_rows
+from router.runtime.bulk import ROWS_PER_STATEMENT, runs, write_rows
 from router.runtime.schema import MIGRATIONS
 
 
@@ -23,7 +23,7 @@ def test_a_run_counts_up_by_one(numbers: tuple[int, ...], expected: list[tuple[i
 def test_every_row_is_written_whole_however_many_handfuls_they_are() -> None:
     db = sqlite3.connect(":memory:")
     db.execute("CREATE TABLE t (a, b, same)")
-    rows = [(number, bytearray(b"\x00" * number)) for number in range(HANDFUL + 3)]
+    rows = [(number, bytearray(b"\x00" * number)) for number in range(ROWS_PER_STATEMENT + 3)]
     write_rows(db, "INSERT INTO t (a, b, same) SELECT *, ? FROM (VALUES {rows})", rows, "x")
     found = db.execute("SELECT a, b, typeof(b), same FROM t ORDER BY a").fetchall()
     assert found == [(number, bytes(data), "blob", "x") for number, data in rows]

@@ -11,7 +11,7 @@ from router.core.errors import Misconfigured
 from router.runtime import schema
 from router.runtime.database import StoreFailed, StoreFile, open_read_only
 from router.runtime.store import Store
-from tests.support.agents import Bench, a_bench, a_message
+from tests.support.agents import BatchBench, a_batch_bench, a_message
 
 
 def test_a_second_process_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
@@ -50,10 +50,10 @@ def test_a_commit_is_synced(tmp_path: Path) -> None:
 
 def test_a_newer_schema_is_refused_and_an_older_one_brought_forward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "s.db"
-    with a_bench(path) as bench:
+    with a_batch_bench(path) as bench:
         bench.batch.handle([a_message(1)])
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, "ALTER TABLE events ADD COLUMN note TEXT;"))
-    with a_bench(path) as bench:
+    with a_batch_bench(path) as bench:
         assert bench.rows("SELECT idempotency_key, note FROM events") == [("k-1", None)]
     monkeypatch.undo()
     with pytest.raises(Misconfigured, match="schema version 2, this program knows 1"):
@@ -80,17 +80,17 @@ def test_no_sqlite_file_at_all_is_said_to_be_damaged(tmp_path: Path) -> None:
 
 def test_a_damaged_page_ends_the_work(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    with a_bench(path) as bench:
+    with a_batch_bench(path) as bench:
         bench.batch.handle([a_message(number) for number in range(1, 200)])
     data = bytearray(path.read_bytes())
     data[4096 * 2 :] = os.urandom(len(data) - 4096 * 2)
     path.write_bytes(data)
-    with pytest.raises(StoreFailed, match="damaged"), a_bench(path) as bench:
+    with pytest.raises(StoreFailed, match="damaged"), a_batch_bench(path) as bench:
         bench.batch.handle([a_message(number) for number in range(1, 400)])
 
 
 def test_a_full_disk_ends_the_work_and_nothing_is_said_of_the_batch(tmp_path: Path) -> None:
-    with a_bench(tmp_path / "s.db") as bench:
+    with a_batch_bench(tmp_path / "s.db") as bench:
         (pages,) = bench.rows("PRAGMA page_count")[0]
         bench.database.connection.execute(f"PRAGMA max_page_count = {pages + 4}")
         with pytest.raises(StoreFailed, match="disk is full"):
@@ -98,14 +98,14 @@ def test_a_full_disk_ends_the_work_and_nothing_is_said_of_the_batch(tmp_path: Pa
         assert bench.database.connection.in_transaction is False
 
 
-def _fill(bench: Bench) -> None:
+def _fill(bench: BatchBench) -> None:
     for start in range(1, 5000, 100):
         bench.batch.handle([a_message(number) for number in range(start, start + 100)])
 
 
 def test_a_store_that_fails_while_an_agent_reads_its_state_is_no_messages_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """MF-4: the message spends no attempt on it, and no dead letter is written."""
-    with a_bench(tmp_path / "s.db") as bench:
+    with a_batch_bench(tmp_path / "s.db") as bench:
 
         def fail(_: object, __: str) -> bytes:
             raise StoreFailed(bench.path, sqlite3.OperationalError())
@@ -117,7 +117,7 @@ def test_a_store_that_fails_while_an_agent_reads_its_state_is_no_messages_fault(
 
 def test_a_file_that_another_program_holds_is_said_to_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("router.runtime.database.BUSY_MS", 10)
-    with a_bench(tmp_path / "s.db") as bench:
+    with a_batch_bench(tmp_path / "s.db") as bench:
         backup = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
         backup.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreFailed, match="holds a lock"):
@@ -129,7 +129,7 @@ def test_a_file_that_another_program_holds_is_said_to_be_locked(tmp_path: Path, 
 
 
 def test_a_store_is_read_while_an_agent_works_on_it(tmp_path: Path) -> None:
-    with a_bench(tmp_path / "s.db") as bench:
+    with a_batch_bench(tmp_path / "s.db") as bench:
         bench.batch.handle([a_message(1)])
         with open_read_only(tmp_path / "s.db") as db:
             assert db.execute("SELECT count(*) FROM events").fetchone() == (1,)
@@ -143,7 +143,7 @@ def test_a_store_that_is_not_there_is_not_made_by_looking(tmp_path: Path) -> Non
 
 def test_what_is_left_is_found_without_a_look_at_what_is_done(tmp_path: Path) -> None:
     """A store of a million events opens as fast as an empty one: each query of the start has an index of what is open."""
-    with a_bench(tmp_path / "s.db") as bench:
+    with a_batch_bench(tmp_path / "s.db") as bench:
         bench.batch.handle([a_message(number) for number in range(1, 300)])
         asked: list[str] = []
         bench.database.connection.set_trace_callback(asked.append)

@@ -9,11 +9,11 @@ import pytest
 
 from router.core.errors import Misconfigured
 from router.core.outcome import Dead, Done
-from router.runtime.state import MOST_OF_A_NAME, MOST_OF_A_VALUE
+from router.runtime.state import MAX_STATE_NAME, MAX_STATE_VALUE_BYTES
 from router.runtime.verify import verify
 from router.sdk.agent import Context, Envelope, Outgoing
 from router.sdk.samples.agents.ledger import Ledger
-from tests.support.agents import a_bench, a_message
+from tests.support.agents import a_batch_bench, a_message
 
 POST = "UPDATE memory SET value = '1000000' WHERE name = 'balance:mallory'"
 FOREIGN = (
@@ -38,7 +38,7 @@ FAR_AWAY = (
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """One event, applied."""
-    with a_bench(tmp_path / "s.db") as bench:
+    with a_batch_bench(tmp_path / "s.db") as bench:
         bench.batch.handle([a_message(1)])
     return tmp_path / "s.db"
 
@@ -57,7 +57,7 @@ def failing(path: Path) -> set[str]:
 def test_a_store_of_our_own_is_whole(store: Path) -> None:
     write(store, "ANALYZE")
     assert failing(store) == set()
-    with a_bench(store) as bench:
+    with a_batch_bench(store) as bench:
         assert isinstance(bench.batch.handle([a_message(2)])[0], Done)
 
 
@@ -67,7 +67,7 @@ def test_a_schema_that_is_not_ours_is_seen_and_refused(store: Path, statement: s
     assert failing(store) == {"schema"}
     (said,) = [one.detail for one in verify(store) if one.name == "schema"]
     assert said.isprintable()
-    with pytest.raises(Misconfigured, match="differs from an agent's event store"), a_bench(store):
+    with pytest.raises(Misconfigured, match="differs from an agent's event store"), a_batch_bench(store):
         pass
 
 
@@ -76,7 +76,7 @@ def test_a_position_behind_which_nothing_can_follow_is_seen_and_refused(store: P
     """A position of 2^63 - 1: the next one is no number of SQLite's, at each start and with each message."""
     write(store, statement)
     assert "positions" in failing(store)
-    with pytest.raises(Misconfigured, match="restore a copy"), a_bench(store):
+    with pytest.raises(Misconfigured, match="restore a copy"), a_batch_bench(store):
         pass
 
 
@@ -85,7 +85,7 @@ def test_attempts_that_are_no_count_are_seen(store: Path, attempts: str) -> None
     write(store, f"UPDATE events SET attempts = {attempts}")
     assert failing(store) == {"positions"}
     write(store, "UPDATE events SET status = 'received'")
-    with a_bench(store) as bench:  # its message is refused, or tried; those behind it go on
+    with a_batch_bench(store) as bench:  # its message is refused, or tried; those behind it go on
         assert [type(one) for one in bench.batch.handle([a_message(1), a_message(2)])][1] is Done
 
 
@@ -98,7 +98,7 @@ def a_posting(sequence: int, amount: int, account: str = "acme") -> bytes:
 
 def test_amounts_that_add_up_above_64_bits_refuse_their_command_and_not_the_account(tmp_path: Path) -> None:
     amounts = (FAR, 2**64 - 1, FAR, -FAR, -FAR, -FAR, 5)
-    with a_bench(tmp_path / "l.db", Ledger()) as bench:
+    with a_batch_bench(tmp_path / "l.db", Ledger()) as bench:
         outcomes = bench.batch.handle([a_message(n, body=a_posting(n, amount)) for n, amount in enumerate(amounts)])
         (balance,) = bench.rows("SELECT value FROM memory")
     assert [type(one) for one in outcomes] == [Done, Dead, Dead, Done, Done, Dead, Done]
@@ -106,7 +106,7 @@ def test_amounts_that_add_up_above_64_bits_refuse_their_command_and_not_the_acco
 
 
 def test_an_accounts_name_has_a_length(tmp_path: Path) -> None:
-    with a_bench(tmp_path / "l.db", Ledger()) as bench:
+    with a_batch_bench(tmp_path / "l.db", Ledger()) as bench:
         outcomes = bench.batch.handle([a_message(n, body=a_posting(n, 1, name)) for n, name in enumerate(("", "a" * 129, "a"))])
     assert [type(one) for one in outcomes] == [Dead, Dead, Done]
 
@@ -126,8 +126,8 @@ class Hoarder:
 
 def test_a_state_beyond_its_bounds_is_refused_with_its_message_alone(tmp_path: Path) -> None:
     """SQLite refuses a gigabyte, and the agent ended with it, at each start."""
-    sizes = ((MOST_OF_A_NAME + 1, 1), (0, 1), (1, MOST_OF_A_VALUE), (MOST_OF_A_NAME, 1))
-    with a_bench(tmp_path / "h.db", Hoarder()) as bench:
+    sizes = ((MAX_STATE_NAME + 1, 1), (0, 1), (1, MAX_STATE_VALUE_BYTES), (MAX_STATE_NAME, 1))
+    with a_batch_bench(tmp_path / "h.db", Hoarder()) as bench:
         outcomes = bench.batch.handle([a_message(n, name=name, value=value) for n, (name, value) in enumerate(sizes)])
         assert [type(one) for one in outcomes] == [Dead, Dead, Dead, Done]
         assert {one.fault.code for one in outcomes if isinstance(one, Dead)} == {"state_too_large"}

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from router.core.outcome import Done, Outcome, Receipt
+from router.core.outcome import Done, Outcome, PublishAck
 from router.runtime import batch as batch_module
-from tests.support.agents import BATCH_POINTS, Bench, a_message
+from tests.support.agents import BATCH_POINTS, BatchBench, a_message
 
 KEYS = st.sampled_from(["a", "b", "c"])
 NEVER = 1_000_000  # attempts
@@ -32,7 +32,7 @@ class AgentMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.home = tempfile.TemporaryDirectory()
-        self.bench = Bench(Path(self.home.name) / "w.db", limit=NEVER)
+        self.bench = BatchBench(Path(self.home.name) / "w.db", limit=NEVER)
         self.queue: dict[int, tuple[str, int]] = {}  # by sequence: key, deliveries; gone once acknowledged
         self.sequence = 0
         self.published: set[str] = set()
@@ -83,7 +83,7 @@ class AgentMachine(RuleBasedStateMachine):
             self.bench.batch.resume(row)
         after = (0, -1)
         while page := self.bench.store.list_unsent(*after):
-            self.bench.receipts.expect(page)
+            self.bench.publish_acks.expect(page)
             for one in page:
                 self._store(one.id)
             self._write_down()
@@ -137,11 +137,11 @@ class AgentMachine(RuleBasedStateMachine):
         if message_id not in self.window:
             self.window.add(message_id)
             self.stream[message_id] += 1
-        self.bench.receipts.note([Receipt(message_id, "MESHFORGE_EVENTS", len(self.stream), False)])
+        self.bench.publish_acks.note([PublishAck(message_id, "MESHFORGE_EVENTS", len(self.stream), False)])
 
     def _write_down(self) -> None:
         with self.bench.store.transaction():
-            self.bench.store.mark(self.bench.receipts.take())
+            self.bench.store.mark(self.bench.publish_acks.take())
 
     @staticmethod
     def _die_at(wanted: str) -> object:

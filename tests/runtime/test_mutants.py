@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from router.core.errors import Misconfigured
-from router.core.outcome import Dead, Done, Fault, Outcome, Receipt
+from router.core.outcome import Dead, Done, Fault, Outcome, PublishAck
 from router.delivery.settle import Settler
 from router.runtime import batch as batch_module
 from router.runtime import database, outbound, schema
@@ -22,10 +22,10 @@ from router.runtime.database import StoreFile
 from router.runtime.rows import KnownEvent
 from router.runtime.state import StateTransaction
 from router.runtime.store import Store
-from tests.support.agents import BATCH_POINTS, Bench, a_bench, a_message
+from tests.support.agents import BATCH_POINTS, BatchBench, a_batch_bench, a_message
 from tests.support.delivery import a_processor
 
-SENT_POINTS = ("before_store", "after_store", "after_receipt", "after_stamp")
+SENT_POINTS = ("before_publish", "after_publish", "after_commit", "after_ack")
 
 
 class Killed(BaseException):
@@ -41,7 +41,7 @@ def violations(home: Path) -> list[str]:
 def _story(path: Path, point: str) -> Iterator[str]:
     stream: Counter[str] = Counter()
     acknowledged: set[int] = set()
-    with a_bench(path) as bench:
+    with a_batch_bench(path) as bench:
         for sequence in (1, 2):
             _life(bench, stream, acknowledged, [sequence], point)
             bench.reopen()
@@ -56,40 +56,40 @@ def _story(path: Path, point: str) -> Iterator[str]:
         yield f"{point}: outgoing messages {sorted(stream.values())}"
 
 
-def _life(bench: Bench, stream: Counter[str], acknowledged: set[int], sequences: list[int], point: str | None) -> None:
+def _life(bench: BatchBench, stream: Counter[str], acknowledged: set[int], sequences: list[int], point: str | None) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_module, "crashpoint", _dies_at(point))
         dies = _dies_at(point)
         try:
             outcomes = bench.batch.handle([a_message(sequence) for sequence in sequences])
             for sequence, outcome in zip(sequences, outcomes, strict=True):
-                dies("before_store")
+                dies("before_publish")
                 _publish(bench, stream, outcome)
-                dies("after_store")
-                dies("after_receipt")
+                dies("after_publish")
+                dies("after_commit")
                 acknowledged.add(sequence)
-                dies("after_stamp")
+                dies("after_ack")
         except Killed:
             pass
 
 
-def _start(bench: Bench, stream: Counter[str]) -> None:
+def _start(bench: BatchBench, stream: Counter[str]) -> None:
     for row in bench.store.list_resumable(5):
         bench.batch.resume(row)
     for one in bench.store.list_unsent(0, -1):
         stream[one.id] = 1  # inside the window: the same id is one message
 
 
-def _publish(bench: Bench, stream: Counter[str], outcome: Outcome) -> None:
+def _publish(bench: BatchBench, stream: Counter[str], outcome: Outcome) -> None:
     if isinstance(outcome, Done):
         for effect in outcome.effects:
             stream[effect.id] = 1
-            bench.receipts.note([Receipt(effect.id, "MESHFORGE_EVENTS", 1, False)])
+            bench.publish_acks.note([PublishAck(effect.id, "MESHFORGE_EVENTS", 1, False)])
 
 
 def _failures(path: Path) -> list[str]:
     """One that fails at first, beside one that does not."""
-    with a_bench(path) as bench:
+    with a_batch_bench(path) as bench:
         bench.batch.handle([a_message(1, fail=1), a_message(2)])
         bench.batch.handle([a_message(1, fail=1, deliveries=2)])
         times = (bench.times("k-1"), bench.times("k-2"))
@@ -99,7 +99,7 @@ def _failures(path: Path) -> list[str]:
 
 def _file(path: Path) -> Iterator[str]:
     """What the store's file promises."""
-    with a_bench(path) as bench:
+    with a_batch_bench(path) as bench:
         if bench.rows("PRAGMA synchronous") != [(2,)]:
             yield "a commit is not on the disk when it returns"
         with suppress(Misconfigured):

@@ -16,16 +16,16 @@ from router.runtime.adapter import Context, Outgoing
 from router.runtime.envelope import Envelope
 from router.runtime.hashes import Hashes, hashes_of
 from router.runtime.replay import ReplayDiverged, replay
-from tests.support.agents import a_bench, a_message
+from tests.support.agents import a_batch_bench, a_message
+from tests.support.counting_agent import CountingAgent
 from tests.support.result_pages import write_page
-from tests.support.witness import Witness
 
 ROOT = Path(__file__).parents[2]
 
 
 def worked_on(path: Path, deliveries: Sequence[Message], batch: int = 7) -> Hashes:
     """A store that was handed these deliveries."""
-    with a_bench(path) as bench:
+    with a_batch_bench(path) as bench:
         for start in range(0, len(deliveries), batch):
             bench.batch.handle(deliveries[start : start + batch])
         return hashes_of(bench.database.connection)
@@ -69,7 +69,7 @@ def test_a_hundred_replays_give_one_hash(tmp_path: Path) -> None:
     worked_on(source, [a_message(number, fail=number % 3) for number in range(1, 10)])
     worked_on(source, [a_message(number, fail=number % 3, deliveries=2) for number in range(1, 10)])
     worked_on(source, [a_message(number, fail=number % 3, deliveries=3) for number in range(1, 10)])
-    results = [replay(Witness(), source, tmp_path / f"{number}.db") for number in range(100)]
+    results = [replay(CountingAgent(), source, tmp_path / f"{number}.db") for number in range(100)]
     assert all(result.is_same for result in results)
     assert len({result.replayed for result in results}) == 1
 
@@ -82,10 +82,10 @@ SCRIPT = """
 import sys, time
 from pathlib import Path
 from router.runtime.replay import replay
-from tests.support.witness import Witness
+from tests.support.counting_agent import CountingAgent
 source, fresh, times = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 since = time.perf_counter()
-found = [replay(Witness(), source, fresh / f"{number}.db").replayed for number in range(times)]
+found = [replay(CountingAgent(), source, fresh / f"{number}.db").replayed for number in range(times)]
 rate = sum(one.events for one in found) / (time.perf_counter() - since)
 print(".".join(map(str, sys.version_info[:3])), round(rate), *{f"{one.state}-{one.log}-{one.effects}" for one in found})
 """
@@ -141,14 +141,14 @@ def test_an_agent_that_fails_at_what_it_applied_before_is_told_with_the_key(tmp_
 def test_a_replay_writes_over_nothing(tmp_path: Path) -> None:
     worked_on(tmp_path / "s.db", [a_message(1)])
     with pytest.raises(Misconfigured, match="exists"):
-        replay(Witness(), tmp_path / "s.db", tmp_path / "s.db")
+        replay(CountingAgent(), tmp_path / "s.db", tmp_path / "s.db")
 
 
-class Fickle(Witness):
+class Fickle(CountingAgent):
     def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing]:
         return [Outgoing("evt.other", "other")]
 
 
-class Broken(Witness):
+class Broken(CountingAgent):
     def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing]:
         raise RuntimeError("no")

@@ -15,8 +15,8 @@ from router.bus import SqliteProcessed, StoreUnavailable
 from router.bus.processed import Write
 from router.contracts.envelope import MessageEnvelope
 from router.core.errors import BrokerUnavailable, Misconfigured, RouterError
-from tests.support.bus import QUICK, a_bus, an_envelope, consuming, settled, stored_in
-from tests.support.cli import surroundings
+from tests.support.bus import QUICK, a_bus, an_envelope, read_bus_stream, run_consumer, wait_until_settled
+from tests.support.cli import clean_environment
 from tests.support.waiting import until
 
 README = Path(__file__).parents[2] / "README.md"
@@ -43,9 +43,10 @@ class _Locked(SqliteProcessed):
 async def test_the_page_shows_what_runs(nats_url: str, tmp_path: Path) -> None:
     """Run twice, as a person would: the event is the same message, and the row is there once."""
     (text,) = re.findall(r"```python\n(# loops.py\n.*?)```", README.read_text(), re.DOTALL)
+    assert re.search(r"^python loops\.py ", README.read_text(), re.MULTILINE), "the command that runs it"
     file = tmp_path / "loops.py"
     file.write_text(text.replace("nats://127.0.0.1:4222", nats_url))
-    environ = surroundings({"PYTHONPATH": str(README.parent)})
+    environ = clean_environment({"PYTHONPATH": str(README.parent)})
     process = await asyncio.create_subprocess_exec(sys.executable, str(file), cwd=tmp_path, env=environ, stdout=PIPE)
     try:
         await until(lambda: _loops(tmp_path / "loops.db") == ["loop_1"])
@@ -55,7 +56,7 @@ async def test_the_page_shows_what_runs(nats_url: str, tmp_path: Path) -> None:
     assert (process.returncode, said) == (0, b"LoopCreated loop_1\n"), "a person sees that something happened"
     async with a_bus(nats_url, "sr", consumer_prefix="sr-consumer") as bus:
         await bus.publish("LoopCreated", {"loop_id": "loop_1"}, message_id="evt_1", actor_id="user_1", actor_kind="HUMAN")
-        assert len(await stored_in(bus, "events")) == 1
+        assert len(await read_bus_stream(bus, "events")) == 1
 
 
 def _loops(file: Path) -> list[str]:
@@ -101,12 +102,12 @@ async def test_a_store_that_is_away_pauses_the_consumer_and_no_message_pays(nats
 
     async with a_bus(nats_url, prefix) as bus:
         keys = _Locked(tmp_path / "keys.db", "d")
-        async with consuming(bus, handle, store=keys, options=QUICK):
+        async with run_consumer(bus, handle, store=keys, options=QUICK):
             await bus.publisher.event(an_envelope())
             await until(lambda: keys.refused >= 2)
-            assert await stored_in(bus, "dlq") == []
+            assert await read_bus_stream(bus, "dlq") == []
             keys.is_locked = False
-            await settled(bus)
+            await wait_until_settled(bus)
         assert await keys.was_marked()
 
 

@@ -127,7 +127,7 @@ async def test_what_is_no_answer_is_an_error(wire: Connection, nats_url: str, re
             await client.decide(**ASKED)
 
 
-async def test_a_receipt_of_the_stream_is_not_taken_for_the_answer(wire: Connection, nats_url: str) -> None:
+async def test_a_publish_ack_of_the_stream_is_not_taken_for_the_answer(wire: Connection, nats_url: str) -> None:
     def hear(_subject: str, inbox: str, _data: bytes, _headers: object) -> None:
         wire.publish_nowait(inbox, b'{"stream":"S","seq":1}')
         wire.publish_nowait(inbox, b'{"ok":false,"error":{"code":"internal","message":""},"context":{}}')

@@ -17,15 +17,15 @@ from router.contracts.result import ExecResult, read_result
 from router.core.errors import BrokerUnavailable, Misconfigured, Poison, Transient
 from router.delivery.topology import ConsumerSpec, Topology, create
 from router.sdk import Worker
-from tests.support.cli import COMMAND, surroundings
+from tests.support.cli import COMMAND, clean_environment
 from tests.support.requests import a_message
-from tests.support.sdk import WorkPlace, a_body, a_step, a_work_place, at_work, with_options
+from tests.support.sdk import WorkerStreams, a_body, a_step, run_workers, some_worker_streams, with_options
 from tests.support.waiting import until
 
 
 @pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkPlace]:
-    async with a_work_place(nats_url, prefix) as place:
+async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkerStreams]:
+    async with some_worker_streams(nats_url, prefix) as place:
         yield place
 
 
@@ -36,8 +36,8 @@ async def answer(assignment: ExecAssignment) -> StepResult:
 # -- what is said ------------------------------------------------------------------------------------------------------
 
 
-async def test_an_assignment_is_acknowledged_and_its_result_is_stored(place: WorkPlace) -> None:
-    async with at_work(place.worker(answer)):
+async def test_an_assignment_is_acknowledged_and_its_result_is_stored(place: WorkerStreams) -> None:
+    async with run_workers(place.worker(answer)):
         await place.push(a_body("a-1", run_id="run-1", flow_id="f-1", step_id="s-1"))
         (result,) = await place.results()
         await place.settled()
@@ -64,8 +64,8 @@ async def test_an_assignment_is_acknowledged_and_its_result_is_stored(place: Wor
 
 
 @pytest.mark.parametrize("encoding", ["json", "protobuf"])
-async def test_a_router_reads_the_result_in_either_encoding(place: WorkPlace, encoding: str) -> None:
-    async with at_work(place.worker(answer, encoding=encoding)):
+async def test_a_router_reads_the_result_in_either_encoding(place: WorkerStreams, encoding: str) -> None:
+    async with run_workers(place.worker(answer, encoding=encoding)):
         await place.push(a_body("a-1"))
         await until(lambda: place.stored(place.topology.results))
     (stored,) = await place.stored(place.topology.results)
@@ -86,8 +86,8 @@ async def test_a_router_reads_the_result_in_either_encoding(place: WorkPlace, en
         (a_step(status="cancelled", error_code="5007"), "cancelled", "5007"),
     ],
 )
-async def test_a_step_becomes_a_result_by_the_table(place: WorkPlace, step: StepResult, status: str, code: str | None) -> None:
-    async with at_work(place.worker(lambda _: step)):
+async def test_a_step_becomes_a_result_by_the_table(place: WorkerStreams, step: StepResult, status: str, code: str | None) -> None:
+    async with run_workers(place.worker(lambda _: step)):
         await place.push(a_body())
         (result,) = await place.results()
     assert (result["status"], result.get("error_code")) == (status, code)
@@ -99,14 +99,14 @@ def test_a_step_that_is_none_is_refused_where_it_is_made(wrong: dict[str, object
         StepResult(**wrong)  # type: ignore[arg-type]
 
 
-async def test_plain_functions_answer_too_side_by_side_and_hold_nobody_up(place: WorkPlace) -> None:
+async def test_plain_functions_answer_too_side_by_side_and_hold_nobody_up(place: WorkerStreams) -> None:
     both = threading.Barrier(2, timeout=5)
 
     def meets(assignment: ExecAssignment) -> StepResult:
         both.wait()
         return a_step()
 
-    async with at_work(place.worker(meets)):
+    async with run_workers(place.worker(meets)):
         await place.push(a_body("a-1"))
         await until(lambda: [beat for beat in place.beats if beat["status"] == "busy"])
         await place.push(a_body("a-2"))
@@ -114,9 +114,9 @@ async def test_plain_functions_answer_too_side_by_side_and_hold_nobody_up(place:
     assert {result["status"] for result in results} == {"success"}
 
 
-async def test_a_base64_payload_comes_to_the_handler_as_bytes(place: WorkPlace) -> None:
+async def test_a_base64_payload_comes_to_the_handler_as_bytes(place: WorkerStreams) -> None:
     seen = []
-    async with at_work(place.worker(lambda assignment: seen.append(assignment.payload) or a_step(output=b"\xff\x00"))):
+    async with run_workers(place.worker(lambda assignment: seen.append(assignment.payload) or a_step(output=b"\xff\x00"))):
         await place.push(a_body(job={"type": "chat", "payload": "/wA=", "payload_encoding": "base64"}))
         (result,) = await place.results()
     assert seen == [b"\xff\x00"]
@@ -126,11 +126,11 @@ async def test_a_base64_payload_comes_to_the_handler_as_bytes(place: WorkPlace) 
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
-async def test_an_error_of_the_handler_is_an_error_result(place: WorkPlace) -> None:
+async def test_an_error_of_the_handler_is_an_error_result(place: WorkerStreams) -> None:
     async def broken(assignment: ExecAssignment) -> StepResult:
         raise KeyError("model")
 
-    async with at_work(place.worker(broken)):
+    async with run_workers(place.worker(broken)):
         await place.push(a_body())
         (result,) = await place.results()
         await place.settled()
@@ -138,7 +138,7 @@ async def test_an_error_of_the_handler_is_an_error_result(place: WorkPlace) -> N
     assert result["metadata"]["attempts"] == 1
 
 
-async def test_what_is_retriable_is_tried_as_often_as_the_assignment_allows(place: WorkPlace) -> None:
+async def test_what_is_retriable_is_tried_as_often_as_the_assignment_allows(place: WorkerStreams) -> None:
     tries: list[str] = []
 
     async def flaky(assignment: ExecAssignment) -> StepResult:
@@ -147,25 +147,25 @@ async def test_what_is_retriable_is_tried_as_often_as_the_assignment_allows(plac
             raise Transient("busy")
         return a_step() if len(tries) == 3 else a_step(status="error", is_retriable=True)
 
-    async with at_work(place.worker(flaky)):
+    async with run_workers(place.worker(flaky)):
         await place.push(a_body(**with_options(attempts=3)))
         (result,) = await place.results()
     assert (result["status"], result["metadata"]["attempts"]) == ("success", 3)
     assert result["cost"] == 1.0  # of the attempt that failed with a cost, and of the last
 
 
-async def test_the_last_attempt_s_error_is_the_result(place: WorkPlace) -> None:
+async def test_the_last_attempt_s_error_is_the_result(place: WorkerStreams) -> None:
     async def flaky(assignment: ExecAssignment) -> StepResult:
         raise Transient("busy")
 
-    async with at_work(place.worker(flaky)):
+    async with run_workers(place.worker(flaky)):
         await place.push(a_body())
         (result,) = await place.results()
     assert (result["status"], result["error_message"], result["metadata"]["attempts"]) == ("error", "busy", 2)
 
 
 @pytest.mark.parametrize("kind", ["async", "plain"])
-async def test_past_its_deadline_an_assignment_is_a_timeout(place: WorkPlace, kind: str) -> None:
+async def test_past_its_deadline_an_assignment_is_a_timeout(place: WorkerStreams, kind: str) -> None:
     async def waits(assignment: ExecAssignment) -> StepResult:
         await asyncio.sleep(30)
         return a_step()
@@ -174,18 +174,18 @@ async def test_past_its_deadline_an_assignment_is_a_timeout(place: WorkPlace, ki
         time.sleep(0.3)
         return a_step()
 
-    async with at_work(place.worker(waits if kind == "async" else sleeps)):
+    async with run_workers(place.worker(waits if kind == "async" else sleeps)):
         await place.push(a_body(**with_options(deadline_ms=50)))
         (result,) = await place.results()
     assert (result["status"], result["error_code"]) == ("timeout", "4001")
     assert 50 <= result["latency_ms"] < 5000
 
 
-async def test_what_the_handler_calls_hopeless_is_a_letter_and_no_result(place: WorkPlace) -> None:
+async def test_what_the_handler_calls_hopeless_is_a_letter_and_no_result(place: WorkerStreams) -> None:
     async def hopeless(assignment: ExecAssignment) -> StepResult:
         raise Poison("this model was retired")
 
-    async with at_work(place.worker(hopeless)):
+    async with run_workers(place.worker(hopeless)):
         await place.push(a_body())
         (letter,) = await place.letters()
         await place.settled()
@@ -195,28 +195,28 @@ async def test_what_the_handler_calls_hopeless_is_a_letter_and_no_result(place: 
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"{}", b'{"assignment_id": 7}'])
-async def test_an_assignment_that_cannot_be_read_is_a_letter_and_the_next_one_is_done(place: WorkPlace, data: bytes) -> None:
-    async with at_work(place.worker(answer)):
+async def test_an_assignment_that_cannot_be_read_is_a_letter_and_the_next_one_is_done(place: WorkerStreams, data: bytes) -> None:
+    async with run_workers(place.worker(answer)):
         await place.push(data, a_body("a-2"))
         (letter,), (result,) = await place.letters(), await place.results()
     assert (letter["status"], letter["error_code"], result["assignment_id"]) == ("error", "1001", "a-2")
 
 
 @pytest.mark.parametrize("output", [object(), {1: "one"}, "x" * (9 * 1024 * 1024)])
-async def test_an_output_that_cannot_be_sent_is_an_error_result(place: WorkPlace, output: object) -> None:
-    async with at_work(place.worker(lambda _: a_step(output=output))):
+async def test_an_output_that_cannot_be_sent_is_an_error_result(place: WorkerStreams, output: object) -> None:
+    async with run_workers(place.worker(lambda _: a_step(output=output))):
         await place.push(a_body())
         (result,) = await place.results()
     assert (result["status"], result["error_code"], result["cost"]) == ("error", "2002", 0.5)
     assert "payload" not in result
 
 
-async def test_who_does_not_accept_leaves_it_to_another_worker(place: WorkPlace) -> None:
+async def test_who_does_not_accept_leaves_it_to_another_worker(place: WorkerStreams) -> None:
     picky = place.worker(answer, "picky", accepts=lambda assignment: f"no {assignment.job_type} here")
-    async with at_work(picky):
+    async with run_workers(picky):
         await place.push(a_body())
         await until(lambda: place.acks)
-    async with at_work(place.worker(answer, "willing")):
+    async with run_workers(place.worker(answer, "willing")):
         (result,) = await place.results()
     assert place.acks[0]["status"] == "rejected"
     assert place.acks[0]["message"] == "no chat here"
@@ -226,7 +226,7 @@ async def test_who_does_not_accept_leaves_it_to_another_worker(place: WorkPlace)
 # -- one result, whichever process dies --------------------------------------------------------------------------------
 
 
-async def test_a_worker_killed_at_work_hands_its_assignment_to_another_and_there_is_one_result(place: WorkPlace) -> None:
+async def test_a_worker_killed_at_work_hands_its_assignment_to_another_and_there_is_one_result(place: WorkerStreams) -> None:
     mortal = _a_worker_process(place, "--latency-ms", "60000")
     try:
         assert mortal.stdout is not None
@@ -234,7 +234,7 @@ async def test_a_worker_killed_at_work_hands_its_assignment_to_another_and_there
         await place.push(a_body(**with_options(deadline_ms=60_000)))
         await until(lambda: place.acks)
         mortal.send_signal(signal.SIGKILL)
-        async with at_work(place.worker(answer, "heir")):
+        async with run_workers(place.worker(answer, "heir")):
             (result,) = await place.results()
             await place.settled()
     finally:
@@ -244,16 +244,16 @@ async def test_a_worker_killed_at_work_hands_its_assignment_to_another_and_there
     assert len(await place.stored(place.topology.results)) == 1
 
 
-async def test_an_assignment_that_comes_twice_has_one_result(place: WorkPlace) -> None:
+async def test_an_assignment_that_comes_twice_has_one_result(place: WorkerStreams) -> None:
     done: list[str] = []
-    async with at_work(place.worker(answer, on_done=lambda assignment, *_: done.append(assignment.assignment_id))):
+    async with run_workers(place.worker(answer, on_done=lambda assignment, *_: done.append(assignment.assignment_id))):
         await place.push(json.dumps(a_body()).encode(), json.dumps(a_body()).encode())  # no message ids: stored twice
         await until(lambda: len(done) == 2)
         await place.settled()
     assert len(await place.stored(place.topology.results)) == 1
 
 
-async def test_told_to_stop_it_finishes_what_is_in_hand(place: WorkPlace) -> None:
+async def test_told_to_stop_it_finishes_what_is_in_hand(place: WorkerStreams) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def waits(assignment: ExecAssignment) -> StepResult:
@@ -272,7 +272,7 @@ async def test_told_to_stop_it_finishes_what_is_in_hand(place: WorkPlace) -> Non
     await place.settled()
 
 
-async def test_cut_off_by_the_drain_s_deadline_an_assignment_goes_to_another_worker(place: WorkPlace) -> None:
+async def test_cut_off_by_the_drain_s_deadline_an_assignment_goes_to_another_worker(place: WorkerStreams) -> None:
     begun = asyncio.Event()
 
     async def hangs(assignment: ExecAssignment) -> StepResult:
@@ -280,15 +280,15 @@ async def test_cut_off_by_the_drain_s_deadline_an_assignment_goes_to_another_wor
         await asyncio.Event().wait()
         return a_step()
 
-    async with at_work(place.worker(hangs, "slow", drain_s=0.05)):
+    async with run_workers(place.worker(hangs, "slow", drain_s=0.05)):
         await place.push(a_body())
         await begun.wait()
-    async with at_work(place.worker(answer, "quick")):
+    async with run_workers(place.worker(answer, "quick")):
         (result,) = await place.results()
     assert (result["status"], result["metadata"]["worker_id"]) == ("success", "quick")
 
 
-async def test_its_stream_may_come_after_the_worker(place: WorkPlace) -> None:
+async def test_its_stream_may_come_after_the_worker(place: WorkerStreams) -> None:
     stream = place.topology.stream
     await place.jetstream.ask(f"STREAM.DELETE.{stream}")
     asked: list[str] = []
@@ -303,7 +303,7 @@ async def test_its_stream_may_come_after_the_worker(place: WorkPlace) -> None:
         working.cancel()
 
 
-async def test_it_is_ready_before_it_takes_what_waits_there(place: WorkPlace) -> None:
+async def test_it_is_ready_before_it_takes_what_waits_there(place: WorkerStreams) -> None:
     heard: list[str] = []
     for durable_is_new in (True, False):
         await place.push(a_body(f"a-{durable_is_new}"))
@@ -315,10 +315,10 @@ async def test_it_is_ready_before_it_takes_what_waits_there(place: WorkPlace) ->
     assert heard == ["ready", "done"] * 2
 
 
-async def test_a_durable_that_is_there_is_used_as_it_is(place: WorkPlace) -> None:
+async def test_a_durable_that_is_there_is_used_as_it_is(place: WorkerStreams) -> None:
     spec = ConsumerSpec(stream=place.topology.stream, durable="caf-worker", filter_subject=place.subject, ack_wait=7.0)
     await create(place.jetstream, Topology((), (spec,)))
-    async with at_work(place.worker(answer)):
+    async with run_workers(place.worker(answer)):
         await place.push(a_body())
         assert len(await place.results()) == 1
     info = await place.jetstream.consumer(place.topology.stream, "caf-worker")
@@ -329,14 +329,14 @@ async def test_a_durable_that_is_there_is_used_as_it_is(place: WorkPlace) -> Non
 # -- heartbeats --------------------------------------------------------------------------------------------------------
 
 
-async def test_heartbeats_tell_idle_busy_and_stopped(place: WorkPlace) -> None:
+async def test_heartbeats_tell_idle_busy_and_stopped(place: WorkerStreams) -> None:
     go_on = asyncio.Event()
 
     async def waits(assignment: ExecAssignment) -> StepResult:
         await go_on.wait()
         return a_step()
 
-    async with at_work(place.worker(waits, slots=4)):
+    async with run_workers(place.worker(waits, slots=4)):
         await until(lambda: place.beats)
         await place.push(a_body())
         await until(lambda: place.beats[-1]["status"] == "busy")
@@ -371,7 +371,7 @@ def test_what_an_assignment_leaves_out_has_its_usual_value() -> None:
     assert (read.deadline_ms, read.max_attempts, read.backoff_ms, read.trace_id, read.metadata) == (60_000, 2, 200, None, {})
 
 
-def _a_worker_process(place: WorkPlace, *options: str) -> "subprocess.Popen[bytes]":
+def _a_worker_process(place: WorkerStreams, *options: str) -> "subprocess.Popen[bytes]":
     environ = {
         "ROUTER_ASSIGNMENT__SUBJECTS": place.subject,
         "ROUTER_RESULTS__SUBJECT": place.topology.results,
@@ -380,4 +380,4 @@ def _a_worker_process(place: WorkPlace, *options: str) -> "subprocess.Popen[byte
         "ROUTER_BUCKETS__ATTEMPTS__NAME": place.topology.attempts,
     }
     command = [*COMMAND, "worker", "--echo", "--nats-url", place.url, "--ack-wait", "1", *options]
-    return subprocess.Popen(command, stdout=PIPE, stderr=PIPE, env=surroundings(environ))
+    return subprocess.Popen(command, stdout=PIPE, stderr=PIPE, env=clean_environment(environ))

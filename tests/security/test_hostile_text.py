@@ -13,30 +13,30 @@ from router.core.masking import MASK, MAX_TEXT, hide_logins, shorten, truncate
 from router.operations.observability import logger
 from router.routing.extensions import EntryError, parse_entry
 from router.routing.policy import PolicyError, load_policy
-from tests.support.observability import captured
-from tests.support.policies_at_run_time import a_policy_of, store_of
+from tests.support.observability import capture_log
+from tests.support.policy_buckets import a_policy_of, store_of
 from tests.support.requests import a_body as a_request_body
-from tests.support.sdk import WorkPlace, a_body, a_step, a_work_place, at_work
+from tests.support.sdk import WorkerStreams, a_body, a_step, run_workers, some_worker_streams
 from tests.support.service import a_router, settings_for
-from tests.support.stories import ask, page
+from tests.support.stories import ask, read_page
 from tests.support.waiting import until
 
 SLASHES = "/" * 120_000 + " @"
 
 
 @pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkPlace]:
-    async with a_work_place(nats_url, prefix) as place:
+async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkerStreams]:
+    async with some_worker_streams(nats_url, prefix) as place:
         yield place
 
 
 @pytest.mark.timeout(20)
-async def test_a_worker_whose_handler_quotes_a_payload_of_slashes_takes_the_next_assignment(place: WorkPlace) -> None:
+async def test_a_worker_whose_handler_quotes_a_payload_of_slashes_takes_the_next_assignment(place: WorkerStreams) -> None:
     async def handle(assignment: ExecAssignment) -> StepResult:
         return a_step(output=float(assignment.payload["text"]))  # its ValueError quotes the whole text
 
-    with captured("warning") as lines:
-        async with at_work(place.worker(handle)):
+    with capture_log("warning") as lines:
+        async with run_workers(place.worker(handle)):
             await place.push(a_body("a-1", job={"type": "chat", "payload": {"text": SLASHES}}))
             await place.push(a_body("a-2", job={"type": "chat", "payload": {"text": "2.5"}}))
             results = {result["assignment_id"]: result for result in await place.results(2)}
@@ -49,7 +49,7 @@ async def test_a_worker_whose_handler_quotes_a_payload_of_slashes_takes_the_next
 async def test_a_policy_record_whose_key_is_slashes_stops_no_router(nc: Client, nats_url: str, prefix: str) -> None:
     settings = settings_for(nats_url, prefix)
     hostile = make_record({"providers": [{"name": "p", "weight": 1}], SLASHES: 1}, version=1, author="x")
-    with captured("info") as lines:
+    with capture_log("info") as lines:
         async with a_router(settings) as router, store_of(settings) as store:
             await nc.publish(f"$KV.{settings.buckets.policies.name}.acme.hostile", record_bytes(hostile))
             await store.put("acme", "after", a_policy_of("q"), replaces=0, author="x")
@@ -59,7 +59,7 @@ async def test_a_policy_record_whose_key_is_slashes_stops_no_router(nc: Client, 
                 return bool((await ask(nc, settings, body))["ok"])
 
             await until(is_in_force)
-            assert len((await page(router.ready.http, "/readyz"))[1]) < 4 * MAX_TEXT
+            assert len((await read_page(router.ready.http, "/readyz"))[1]) < 4 * MAX_TEXT
     assert max(map(len, lines.stream.getvalue().splitlines())) < 4 * MAX_TEXT
 
 
@@ -86,7 +86,7 @@ def test_a_short_text_is_not_cut() -> None:
 
 @pytest.mark.parametrize("style", ["json", "console"])
 def test_a_log_line_is_bounded_whatever_is_put_into_it(style: str) -> None:
-    with captured(style=style) as lines:
+    with capture_log(style=style) as lines:
         try:
             raise ValueError(SLASHES)
         except ValueError:

@@ -36,7 +36,7 @@ from router.routing.extensions import EntryError, load_entry
 from router.routing.policy import PolicyError
 from router.sdk import Worker
 from router.services.policy_check import check_ids
-from tests.support.deadletters import a_failed_message, a_letter, stored
+from tests.support.dead_letters import a_dead_letter, a_failed_message, a_stored_dead_letter
 from tests.support.extension_author import a_prompt
 from tests.support.registry import an_entry
 from tests.support.requests import a_body, a_message
@@ -103,9 +103,9 @@ def _may_reach(address: str) -> bool:
 
 def _replayed(value: str) -> bool:
     """A dead letter that names another subject than the one whose dead letters stand there is kept."""
-    letter = a_letter(a_failed_message())
+    letter = a_dead_letter(a_failed_message())
     body = {**orjson.loads(letter.data), "original_subject": value}
-    return isinstance(_rebuild_from_letter(parse(stored(_bytes(body))), ReplayOptions()), NotReplayed)
+    return isinstance(_rebuild_from_letter(parse(a_stored_dead_letter(_bytes(body))), ReplayOptions()), NotReplayed)
 
 
 def _setting(name: str, value: str) -> bool:

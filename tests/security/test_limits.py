@@ -34,13 +34,13 @@ from router.operations.deadletters.export import as_full_fields
 from router.operations.deadletters.parse import parse
 from router.routing.decide.read import read as read_decide
 from router.routing.extensions import load_entry
-from router.routing.extensions.parse import LARGEST as MAX_ENTRY_BYTES
+from router.routing.extensions.parse import MAX_ENTRY_BYTES
 from router.routing.policy import load_policy
-from router.routing.policy.parse import LARGEST as MAX_POLICY_BYTES
+from router.routing.policy.parse import MAX_POLICY_BYTES
 from router.runtime.envelope import read_envelope as read_agent_envelope
 from router.services.extension_store import read_registered
 from router.services.policy_check import check_policy
-from tests.support.deadletters import stored
+from tests.support.dead_letters import a_stored_dead_letter
 from tests.support.policy import a_document, a_provider
 from tests.support.registry import an_entry
 from tests.support.requests import a_message
@@ -102,7 +102,7 @@ ENTRANCES = {
     "extension entries": Entrance(_raises(load_entry), MAX_ENTRY_BYTES, ENTRY),
     "extensions in their bucket": Entrance(_raises(lambda data: read_registered(Held("guard", data, 1, 0))), MAX_ENTRY_BYTES + 4096, ENTRY),
     "dead letters, exported": Entrance(
-        lambda data: as_full_fields(parse(stored(data)))["letter"] is None, SERVERS, b'{"reason":"x","y":%b}'
+        lambda data: as_full_fields(parse(a_stored_dead_letter(data)))["letter"] is None, SERVERS, b'{"reason":"x","y":%b}'
     ),
     "payloads, shown": Entrance(lambda data: not format_bytes(data).startswith("{\n"), 4096),
     "payloads, edited": Entrance(lambda data: "\n" not in (opened_in_an_editor(data) or ""), SERVERS),

@@ -24,8 +24,8 @@ from router.sdk import Bus, Worker
 from router.sdk.agent import Agent
 from router.sdk.extension import ExtensionServer, pre
 from tests.support.broker import Broker
-from tests.support.cli import invoked
-from tests.support.observability import captured
+from tests.support.cli import call_command_async
+from tests.support.observability import capture_log
 from tests.support.plain_peer import PlainPeer, a_plain_database, a_plain_peer
 from tests.support.postgres import Postgres
 
@@ -166,7 +166,7 @@ async def test_no_client_of_ours_tells_a_plain_peer_anything(client: str, tmp_pa
 async def test_no_command_tells_a_plain_peer_anything() -> None:
     async with a_plain_peer() as peer:
         environ = {"NATS_URL": f"tls://127.0.0.1:{peer.port}", "ROUTER_NATS__USER": "svc", "ROUTER_NATS__PASSWORD": SECRET}
-        ended = await invoked("doctor", environ={**environ, "ROUTER_NATS__CONNECT_TIMEOUT_MS": "200"})
+        ended = await call_command_async("doctor", environ={**environ, "ROUTER_NATS__CONNECT_TIMEOUT_MS": "200"})
         assert is_unsaid(peer), peer.said
     assert ended.status == 3
     assert "offers no TLS" in ended.out + ended.err
@@ -189,7 +189,7 @@ async def test_a_database_without_tls_is_not_told_the_password_in_the_clear(host
     async with a_plain_database() as peer:
         addresses = ",".join(["127.0.0.1"] * (host.count(",") + 1))
         dsn = f"host={host} hostaddr={addresses} port={peer.port} user=svc password={SECRET} dbname=d"
-        with captured("warning") as lines, pytest.raises(DatabaseUnavailable):
+        with capture_log("warning") as lines, pytest.raises(DatabaseUnavailable):
             async with Database(DatabaseConfig(dsn, timeout=0.5)) as database, database.transaction():
                 raise AssertionError("it is connected")
         assert peer.asked > 0
@@ -200,7 +200,7 @@ async def test_a_database_without_tls_is_not_told_the_password_in_the_clear(host
 
 @pytest.mark.parametrize("more", ["host=localhost", "host=/run/postgresql", "host=db sslmode=verify-full", "host=db require_auth=password"])
 async def test_a_database_here_or_with_tls_or_with_a_word_on_it_is_left_as_it_is(more: str) -> None:
-    with captured("warning") as lines:
+    with capture_log("warning") as lines:
         async with Database(DatabaseConfig(f"{more} user=svc password={SECRET}")):
             pass
     assert lines.stream.getvalue() == ""
@@ -212,7 +212,7 @@ async def test_a_database_here_or_with_tls_or_with_a_word_on_it_is_left_as_it_is
 async def _warnings(**settings: object) -> list[str]:
     """What is logged when these settings connect; no address here is reached."""
     given = {"nats.connect_timeout_ms": 50, **{name.replace("__", "."): value for name, value in settings.items()}}
-    with captured("warning") as lines, contextlib.suppress(BrokerUnavailable):
+    with capture_log("warning") as lines, contextlib.suppress(BrokerUnavailable):
         connection = await connect_by(load(None, given, {}).settings.nats)
         await connection.close()
     return [line for line in lines.stream.getvalue().splitlines() if "broker.login_unprotected" in line]

@@ -18,12 +18,12 @@ from router.delivery.connection import connect
 from router.operations.observability import logs
 from tests.support.admin import call, code
 from tests.support.broker import Broker
-from tests.support.circle import Alarms, standing
-from tests.support.observability import captured
+from tests.support.observability import capture_log
 from tests.support.requests import a_body
+from tests.support.router_streams import AlertRecorder, read_stream
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Ears, Json, a_request, decide_through, is_settled, letters, page
-from tests.support.tracing import spans_heard
+from tests.support.stories import Json, MessageRecorder, a_request, is_settled, read_dead_letters, read_page, wrap_decide_handler
+from tests.support.tracing import record_spans
 from tests.support.waiting import until
 
 PASSWORD = "hunter2-broker"
@@ -74,10 +74,10 @@ async def test_what_was_planted_comes_out_nowhere(
 ) -> None:
     """Logs at debug, alerts, answers, dead letters' headers, traces, pages, the admin's refusals. A dead letter keeps its payload."""
     settings = settings_for(nats_url, prefix, admin__api_key=API_KEY, decide__max_attempts=1)
-    decide_through(monkeypatch, lambda make: _crashes_on("crash", make))
+    wrap_decide_handler(monkeypatch, lambda make: _crashes_on("crash", make))
     out: dict[str, str] = {}
-    alarms, answers = await Alarms.heard_on(nc), await Ears.on(nc, "_INBOX.planted.>")
-    with captured("debug") as lines, spans_heard() as spans:
+    alarms, answers = await AlertRecorder.heard_on(nc), await MessageRecorder.on(nc, "_INBOX.planted.>")
+    with capture_log("debug") as lines, record_spans() as spans:
         async with a_router(settings) as router:
             subject = settings.decide.subject
             good = a_request(1, context=PII, **a_body(payload=PII))
@@ -102,16 +102,16 @@ async def test_what_was_planted_comes_out_nowhere(
                 settings.results.subject, json.dumps({"status": "success", **PII}).encode(), headers={"Nats-Msg-Id": "r", **HEADERS}
             )
             await until(lambda: _has_letters(nc, settings.streams.dlq.name, 5))
-            out |= {f"page {name}": (await page(router.ready.http, name))[1] for name in ("/readyz", "/healthz", "/metrics")}
+            out |= {f"page {name}": (await read_page(router.ready.http, name))[1] for name in ("/readyz", "/healthz", "/metrics")}
             broker.kill()  # what it says of a broker that is lost, too
             await until(lambda: not router.service.readiness()["broker"].ok)
             out["readiness"] = str(router.service.readiness())
             broker.start()
             await until(lambda: router.service.readiness()["broker"].ok)
             out["ready"] = str(router.ready)
-            found = await letters(nc, settings)
+            found = await read_dead_letters(nc, settings)
             out["letters, without their payloads"] = json.dumps([_without_payload(letter) for letter in found])
-            out["letters' headers"] = str([headers for _, _, headers in await standing(nc, settings.streams.dlq.name)])
+            out["letters' headers"] = str([headers for _, _, headers in await read_stream(nc, settings.streams.dlq.name)])
     out |= {
         "logs": lines.stream.getvalue(),
         "traces": spans.told(),
@@ -128,7 +128,7 @@ async def test_what_was_planted_comes_out_nowhere(
 
 
 async def _has_letters(nc: Client, stream: str, count: int) -> bool:
-    return len(await standing(nc, stream)) >= count
+    return len(await read_stream(nc, stream)) >= count
 
 
 def _without_payload(letter: Json) -> Json:
@@ -183,7 +183,7 @@ async def test_a_broker_that_cannot_be_had_is_told_without_the_login(url: str) -
 
 @pytest.mark.parametrize("style", ["json", "console"])
 def test_a_login_inside_an_exceptions_text_is_hidden(style: str) -> None:
-    with captured(style=style) as lines:
+    with capture_log(style=style) as lines:
         try:
             raise OSError("cannot reach nats://svc:hun/ter2@h:1 or postgresql://svc:hunter2@h/db")
         except OSError as exc:

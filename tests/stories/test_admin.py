@@ -11,7 +11,7 @@ from nats.aio.msg import Msg
 from tests.support.admin import GET_DECISION, Json, call, code
 from tests.support.broker import Broker
 from tests.support.service import a_router, settings_for
-from tests.support.stories import a_request, ask, metric, stored
+from tests.support.stories import a_request, ask, read_last_sequence, read_metric
 from tests.support.waiting import until
 
 GOOD = {"version": "1.0", "providers": [{"name": "first", "weight": 1}]}
@@ -163,7 +163,7 @@ async def test_a_dry_run_that_invokes_calls_the_extensions_and_leaves_no_trace_b
         assert (await call(nc, "get_extension_health"))["health"]["norm"]["latency_samples"] == 0
         uncalled = {"extension_id": "norm", "state": "closed", "failure_count": 0, "error_rate": 0, "nodes": {}}
         assert (await call(nc, "get_circuit_breaker_states"))["states"] == {"norm": uncalled}
-        assert await stored(nc, settings) == 0
+        assert await read_last_sequence(nc, settings) == 0
 
 
 async def test_each_step_of_a_breaker_is_told_with_the_time_of_its_opening(nc: Client, nats_url: str, prefix: str) -> None:
@@ -238,4 +238,4 @@ async def test_an_answer_goes_to_an_inbox_and_nowhere_else(nc: Client, nats_url:
         await nc.publish("beamline.router.v1.admin.list_policies", b"{}", reply="beamline.victim")
         assert (await call(nc, "list_policies"))["ok"] is True
         assert victim.pending_msgs == 0
-        assert await metric(router.ready.http, "router_reply_refused_total") == 1
+        assert await read_metric(router.ready.http, "router_reply_refused_total") == 1

@@ -11,9 +11,9 @@ from nats.aio.msg import Msg
 from router.config import load
 from router.core.errors import Misconfigured
 from tests.support.admin import GET_DECISION, call, call_on, code
-from tests.support.observability import captured
+from tests.support.observability import capture_log
 from tests.support.service import a_router, settings_for
-from tests.support.stories import a_request, ask, metric
+from tests.support.stories import a_request, ask, read_metric
 from tests.support.waiting import until
 
 KEY = "sesame-opens-the-door"
@@ -67,7 +67,7 @@ async def test_guesses_are_few_counted_and_logged_and_who_has_the_key_is_served_
     guesser, known = Client(), Client()
     await guesser.connect(nats_url)
     await known.connect(nats_url)
-    with captured("warning") as lines:
+    with capture_log("warning") as lines:
         async with a_router(settings) as router:
             assert (await call(known, "list_policies", {"api_key": KEY}))["ok"] is True
             began = time.monotonic()
@@ -84,7 +84,7 @@ async def test_guesses_are_few_counted_and_logged_and_who_has_the_key_is_served_
             await guesser.flush()
             await until(lambda: _is_at_least(router.ready.http, 600))
             assert (await call(known, "list_policies", {"api_key": KEY}))["ok"] is True
-            assert await metric(router.ready.http, "router_admin_keys_refused_total") >= 600
+            assert await read_metric(router.ready.http, "router_admin_keys_refused_total") >= 600
     await asyncio.gather(guesser.close(), known.close())
     told = [line for line in lines.all() if line["event"] == "admin.key_refused"]
     assert 1 <= len(told) <= 5 + time.monotonic() - began  # at most one a second
@@ -92,4 +92,4 @@ async def test_guesses_are_few_counted_and_logged_and_who_has_the_key_is_served_
 
 
 async def _is_at_least(http: str, count: int) -> bool:
-    return await metric(http, "router_admin_keys_refused_total") >= count
+    return await read_metric(http, "router_admin_keys_refused_total") >= count

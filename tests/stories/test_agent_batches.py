@@ -10,13 +10,13 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.delivery.api import JetStream
-from router.delivery.batching_publisher import FEW
+from router.delivery.batching_publisher import MIN_BATCH
 from router.runtime.envelope import derive_ids
-from tests.support.agents import an_agent, applied_in, feed, is_empty, said, unsent_in
+from tests.support.agents import an_agent, count_applied, count_unsent, is_empty, publish_commands, read_sent
 from tests.support.broker import Broker
+from tests.support.counting_agent import COUNTED
 from tests.support.delivery import connected
 from tests.support.waiting import until
-from tests.support.witness import COUNTED
 
 EVENTS = "MESHFORGE_EVENTS"
 MANY = 150
@@ -34,10 +34,10 @@ async def _batched(jetstream: JetStream) -> int:
 
 async def _all_once(jetstream: JetStream, store: Path, within_s: float = 30) -> None:
     await until(lambda: is_empty(jetstream), within_s=within_s)
-    await until(lambda: unsent_in(store) == 0, within_s=within_s)
+    await until(lambda: count_unsent(store) == 0, within_s=within_s)
     keys = [f"k-{number}" for number in range(MANY)]
-    assert applied_in(store) == dict.fromkeys(keys, 1)
-    assert sorted(one["payload"]["key"] for one in await said(jetstream)) == sorted(keys)
+    assert count_applied(store) == dict.fromkeys(keys, 1)
+    assert sorted(one["payload"]["key"] for one in await read_sent(jetstream)) == sorted(keys)
 
 
 async def _heard_on(nc: Client, subject: str) -> list[bytes]:
@@ -64,19 +64,19 @@ async def _streams(url: str, store: Path) -> None:
 
 
 async def test_an_id_that_stands_there_refuses_its_batch_and_is_not_stored_again(broker: Broker, nc: Client, tmp_path: Path) -> None:
-    """MF-7: 10201; an earlier life's message whose receipt was lost."""
+    """MF-7: 10201; an earlier life's message whose publish ack was lost."""
     store = tmp_path / "w.db"
     await _streams(broker.url, store)
     known, _ = derive_ids("outgoing", "witness", KNOWN, "0")
     await nc.jetstream().publish(COUNTED, json.dumps({"payload": {"key": KNOWN}}).encode(), headers={"Nats-Msg-Id": known})
-    await feed(nc, range(MANY))
+    await publish_commands(nc, range(MANY))
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
         published = await _heard_on(nc, COUNTED)
         async with an_agent(broker.url, store):
             await _all_once(jetstream, store)
         await nc.flush()
-        assert len(published) >= MANY + FEW  # a batch, and then one by one what was in it
+        assert len(published) >= MANY + MIN_BATCH  # a batch, and then one by one what was in it
 
 
 async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_stored(nc: Client, broker: Broker, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_
     await _streams(broker.url, store)
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
-        await feed(nc, range(MANY))
+        await publish_commands(nc, range(MANY))
         await _with_limit(jetstream, 40)
         async with an_agent(broker.url, store) as agent:
             await until(lambda: agent.stats.paused)
@@ -93,7 +93,7 @@ async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_
             assert MANY - commands["state"]["messages"] <= 40
             await _with_limit(jetstream, -1)
             await _all_once(jetstream, store)
-            assert await _batched(jetstream) >= FEW
+            assert await _batched(jetstream) >= MIN_BATCH
             assert (agent.stats.applied, agent.stats.retried, agent.stats.dead) == (MANY, 0, 0)
 
 
@@ -103,7 +103,7 @@ async def test_a_broker_that_dies_and_comes_back_has_every_message_once(tmp_path
     nc = await nats.connect(broker.url, reconnect_time_wait=0.05)
     try:
         await _streams(broker.url, store)
-        await feed(nc, range(MANY))
+        await publish_commands(nc, range(MANY))
         async with connected(broker.url) as connection, an_agent(broker.url, store) as agent:
             await until(lambda: agent.stats.applied > 20)
             await asyncio.to_thread(broker.kill)

@@ -28,19 +28,19 @@ from router.runtime.hashes import hashes_of
 from router.runtime.replay import replay
 from router.runtime.store import Store
 from router.runtime.topology import AgentTopology
-from tests.support.agents import AgentProcess, a_command, an_agent, applied_in, is_empty, said, stored, unsent_in
+from tests.support.agents import AgentProcess, a_command, an_agent, count_applied, count_unsent, is_empty, publish_until_stored, read_sent
 from tests.support.broker import Broker
-from tests.support.cli import invoked
+from tests.support.cli import call_command_async
+from tests.support.counting_agent import COUNTED, SUBJECT, CountingAgent
 from tests.support.delivery import connected
 from tests.support.kills import KILLED
 from tests.support.waiting import until
-from tests.support.witness import COUNTED, SUBJECT, Witness
 
 DURABLE = "witness_consumer"
 
 
 async def letters(jetstream: JetStream) -> list[dict[str, Any]]:
-    return await said(jetstream, "meshforge.failed.>", "MESHFORGE_FAILED")
+    return await read_sent(jetstream, "meshforge.failed.>", "MESHFORGE_FAILED")
 
 
 async def stamps_on(nc: Client) -> list[bytes]:
@@ -61,7 +61,7 @@ async def settled(jetstream: JetStream) -> None:
 
 async def send(nc: Client, *bodies: bytes, subject: str = SUBJECT) -> None:
     js = nc.jetstream()
-    await asyncio.gather(*(stored(js, body, subject) for body in bodies))
+    await asyncio.gather(*(publish_until_stored(js, body, subject) for body in bodies))
 
 
 async def test_each_id_has_one_effect_however_often_it_is_published(broker: Broker, tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ async def test_each_id_has_one_effect_however_often_it_is_published(broker: Brok
             await send(nc, *copies[len(copies) // 2 :])
             await settled(jetstream)
             await nc.close()
-        assert applied_in(tmp_path / "w.db") == dict.fromkeys(times, 1)
-        told = [one["payload"]["key"] for one in await said(jetstream)]
+        assert count_applied(tmp_path / "w.db") == dict.fromkeys(times, 1)
+        told = [one["payload"]["key"] for one in await read_sent(jetstream)]
         assert sorted(told) == sorted(times)
 
 
@@ -97,12 +97,12 @@ async def test_what_fails_at_first_comes_late_and_changes_no_hash(broker: Broker
     with open_read_only(tmp_path / "w.db") as db:
         found = hashes_of(db)
         ordered = [row[0] for row in db.execute("SELECT idempotency_key FROM events ORDER BY stream_seq")]
-    assert applied_in(tmp_path / "w.db") == {f"k-{number}": 1 for number in range(30)}
+    assert count_applied(tmp_path / "w.db") == {f"k-{number}": 1 for number in range(30)}
     assert ordered == [f"k-{number}" for number in range(30)]
     assert found.events == 30
 
 
-class Undecided(Witness):
+class Undecided(CountingAgent):
     """Fails until it is told to go on; `name` and `filters` make two agents of it that read the same events."""
 
     def __init__(self, name: str, go_on: threading.Event) -> None:
@@ -159,10 +159,10 @@ async def test_a_poisonous_message_is_one_letter_and_is_terminated(broker: Broke
         assert found[0]["original_subject"] == SUBJECT
         assert await jetstream.get_last("MESHFORGE_FAILED", f"meshforge.failed.{SUBJECT}") is not None
         assert found[0]["message"]["payload"].encode() == a_command("bad", poison=True)
-        assert applied_in(tmp_path / "w.db") == {"good": 1, "other": 1}
+        assert count_applied(tmp_path / "w.db") == {"good": 1, "other": 1}
 
 
-class Broken(Witness):
+class Broken(CountingAgent):
     def receive(self, envelope: Envelope) -> None:
         raise Poison("broken")
 
@@ -174,13 +174,13 @@ async def test_a_letter_that_an_operator_replays_is_applied_once_the_agent_is_me
         async with an_agent(broker.url, tmp_path / "w.db", Broken()):
             await send(nc, a_command("k-1"))
             await settled(jetstream)
-        listed = await invoked("dlq", "list", "--of", "agents", "--json", "--nats-url", broker.url)
+        listed = await call_command_async("dlq", "list", "--of", "agents", "--json", "--nats-url", broker.url)
         assert [line["original_subject"] for line in listed.lines] == [SUBJECT]
         async with an_agent(broker.url, tmp_path / "w.db"):
-            replayed = await invoked("dlq", "replay", "--of", "agents", "--all", "--nats-url", broker.url)
+            replayed = await call_command_async("dlq", "replay", "--of", "agents", "--all", "--nats-url", broker.url)
             assert replayed.status == 0, replayed.err
             await settled(jetstream)
-        assert applied_in(tmp_path / "w.db") == {"k-1": 1}
+        assert count_applied(tmp_path / "w.db") == {"k-1": 1}
         assert await letters(jetstream) == []
 
 
@@ -205,7 +205,7 @@ async def test_a_message_that_kills_the_process_is_given_up_after_five_starts_an
         (letter,) = await letters(jetstream)
         assert (letter["reason"], letter["message"]["payload"].encode()) == ("maxdeliver_exhausted", a_command("k-15", kill=True))
         assert deaths == 5
-        assert applied_in(agent.store) == {f"k-{number}": 1 for number in range(30) if number != 15}
+        assert count_applied(agent.store) == {f"k-{number}": 1 for number in range(30) if number != 15}
 
 
 async def test_one_that_always_fails_is_tried_as_often_as_allowed_and_told_to_operators(broker: Broker, nc: Client, tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ async def test_one_that_always_fails_is_tried_as_often_as_allowed_and_told_to_op
         (letter,) = await letters(jetstream)
         assert (letter["reason"], letter["source"]["deliveries"]) == ("maxdeliver_exhausted", 2)
         assert agent.causes == {f"delivery_limit:{DURABLE}"}
-        assert (agent.stats.retried, agent.stats.dead, applied_in(tmp_path / "w.db")) == (1, 1, {"good": 1})
+        assert (agent.stats.retried, agent.stats.dead, count_applied(tmp_path / "w.db")) == (1, 1, {"good": 1})
 
 
 async def strand(jetstream: JetStream, nc: Client) -> None:
@@ -252,9 +252,9 @@ async def test_what_the_server_gave_up_is_applied_all_the_same(broker: Broker, n
         async with an_agent(broker.url, store, ack_wait=0.1, sweep=0.2) as agent:
             await settled(jetstream)
         assert agent.causes == {f"safety_net:{DURABLE}"}
-        assert applied_in(store) == {"k-1": 1}
+        assert count_applied(store) == {"k-1": 1}
         assert [letter["original_subject"] for letter in await letters(jetstream)] == [SUBJECT]
-        assert len(await said(jetstream)) == 1
+        assert len(await read_sent(jetstream)) == 1
 
 
 def keyless(*numbers: int) -> list[bytes]:
@@ -270,7 +270,7 @@ async def test_commands_without_a_key_are_applied_after_their_stream_was_made_an
                 await send(nc, *commands)
                 await settled(jetstream)
             await nc.jetstream().delete_stream("MESHFORGE_COMMANDS")
-        assert sorted(one["payload"]["note"] for one in await said(jetstream)) == list(range(13))
+        assert sorted(one["payload"]["note"] for one in await read_sent(jetstream)) == list(range(13))
 
 
 async def test_what_the_server_gave_up_in_an_earlier_stream_says_nothing_of_the_new_one(broker: Broker, nc: Client, tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ async def test_what_the_server_gave_up_in_an_earlier_stream_says_nothing_of_the_
         async with an_agent(broker.url, store) as agent:
             await until(lambda: net_is_done(jetstream))
             await settled(jetstream)
-        assert applied_in(store) == {"k-3": 1, "k-4": 1}
+        assert count_applied(store) == {"k-3": 1, "k-4": 1}
         assert (agent.causes, agent.stats.rescued) == (set(), 0)
 
 
@@ -309,7 +309,7 @@ async def test_the_sweep_tells_of_a_sequence_again_after_the_stream_was_made_ane
                 await settled(jetstream)
             await jetstream.ask("STREAM.PURGE.ROUTER_ADVISORIES")
             await nc.jetstream().delete_stream("MESHFORGE_COMMANDS")
-        assert applied_in(store) == {f"k-{number}": 1 for number in range(1, 5)}
+        assert count_applied(store) == {f"k-{number}": 1 for number in range(1, 5)}
 
 
 async def is_told(jetstream: JetStream) -> bool:
@@ -334,7 +334,7 @@ async def test_a_durable_belongs_to_one_store(broker: Broker, tmp_path: Path) ->
                 pass
 
 
-class Nosy(Witness):
+class Nosy(CountingAgent):
     name = "nosy"
     filters = ("cmd.default.demo.*.count",)
 
@@ -349,7 +349,7 @@ async def test_filters_that_overlap_on_a_work_queue_are_refused_with_both_names(
                 pass
 
 
-class Both(Witness):
+class Both(CountingAgent):
     filters = ("cmd.default.demo.witness.>", "evt.default.demo.heard", "evt.other.>")
 
 
@@ -363,7 +363,7 @@ async def test_an_agent_may_listen_to_events_and_to_commands(broker: Broker, nc:
             await send(nc, a_command("c"), subject="evt.other.x.y")
             await send(nc, a_command("d"), subject="evt.default.demo.unheard")
             await until(lambda: agent.stats.applied >= 3)
-        assert set(applied_in(tmp_path / "w.db")) == {"a", "b", "c"}
+        assert set(count_applied(tmp_path / "w.db")) == {"a", "b", "c"}
         info = await jetstream.stream("MESHFORGE_EVENTS") or {}
         assert info["state"]["messages"] == 6, "events are kept by limits: three sent, three told"
 
@@ -375,11 +375,11 @@ async def test_nothing_is_acknowledged_while_its_messages_cannot_be_stored(broke
         async with an_agent(broker.url, tmp_path / "w.db") as agent:
             await jetstream.ask("STREAM.DELETE.MESHFORGE_EVENTS")
             await send(nc, a_command("k-1"))
-            await until(lambda: applied_in(tmp_path / "w.db") == {"k-1": 1})
+            await until(lambda: count_applied(tmp_path / "w.db") == {"k-1": 1})
             assert (agent.stats.applied, await is_empty(jetstream)) == (0, False)
             await jetstream.ask("STREAM.CREATE.MESHFORGE_EVENTS", AgentTopology().streams()[0].to_json())
             await settled(jetstream)
-        assert [one["payload"] for one in await said(jetstream)] == [{"key": "k-1", "times": 1}]
+        assert [one["payload"] for one in await read_sent(jetstream)] == [{"key": "k-1", "times": 1}]
 
 
 async def test_what_was_applied_and_not_sent_is_sent_before_anything_is_fetched(broker: Broker, nc: Client, tmp_path: Path) -> None:
@@ -389,11 +389,11 @@ async def test_what_was_applied_and_not_sent_is_sent_before_anything_is_fetched(
         async with an_agent(broker.url, tmp_path / "w.db"):
             await jetstream.ask("STREAM.DELETE.MESHFORGE_EVENTS")
             await send(nc, a_command("k-1"))
-            await until(lambda: applied_in(tmp_path / "w.db") == {"k-1": 1})
+            await until(lambda: count_applied(tmp_path / "w.db") == {"k-1": 1})
         async with an_agent(broker.url, tmp_path / "w.db"):
-            assert [one["payload"]["key"] for one in await said(jetstream, COUNTED)] == ["k-1"]
+            assert [one["payload"]["key"] for one in await read_sent(jetstream, COUNTED)] == ["k-1"]
             await settled(jetstream)
-        assert len(await said(jetstream)) == 1
+        assert len(await read_sent(jetstream)) == 1
 
 
 async def test_a_store_that_fails_ends_the_agent_and_its_messages_stay(
@@ -415,11 +415,11 @@ async def test_a_store_that_fails_ends_the_agent_and_its_messages_stay(
             await work_on_a_full_disk()
         assert "the disk is full" in str(caught.value.__cause__)
         info = await jetstream.stream("MESHFORGE_COMMANDS") or {}
-        stored_and_applied = len(applied_in(tmp_path / "w.db"))
+        stored_and_applied = len(count_applied(tmp_path / "w.db"))
         assert info["state"]["messages"] >= 200 - stored_and_applied
         async with an_agent(broker.url, tmp_path / "w.db"):
             await settled(jetstream)
-        assert applied_in(tmp_path / "w.db") == {f"k-{number}": 1 for number in range(200)}
+        assert count_applied(tmp_path / "w.db") == {f"k-{number}": 1 for number in range(200)}
 
 
 def opened_stores(monkeypatch: pytest.MonkeyPatch) -> list[Store]:
@@ -438,17 +438,17 @@ async def test_an_agent_that_is_told_to_stop_leaves_nothing_half_done(broker: Br
         async with an_agent(broker.url, tmp_path / "w.db") as agent:
             sending = asyncio.create_task(send(nc, *(a_command(f"k-{number}") for number in range(200))))
             await until(lambda: agent.stats.applied >= after)
-        done = applied_in(tmp_path / "w.db")
-        assert unsent_in(tmp_path / "w.db") == 0
-        assert len(await said(jetstream)) == len(done)
+        done = count_applied(tmp_path / "w.db")
+        assert count_unsent(tmp_path / "w.db") == 0
+        assert len(await read_sent(jetstream)) == len(done)
         await sending
         async with an_agent(broker.url, tmp_path / "w.db"):
             await settled(jetstream)
-        assert applied_in(tmp_path / "w.db") == {f"k-{number}": 1 for number in range(200)}
-        assert len(await said(jetstream)) == 200
+        assert count_applied(tmp_path / "w.db") == {f"k-{number}": 1 for number in range(200)}
+        assert len(await read_sent(jetstream)) == 200
 
 
-class Blocked(Witness):
+class Blocked(CountingAgent):
     """Its `apply` waits until the test says so."""
 
     def __init__(self) -> None:
@@ -472,4 +472,4 @@ async def test_work_that_takes_longer_than_the_ack_wait_is_not_delivered_again(b
             await settled(jetstream)
             info = await jetstream.consumer("MESHFORGE_COMMANDS", DURABLE) or {}
         assert info["delivered"]["consumer_seq"] == 1
-        assert applied_in(tmp_path / "w.db") == {"k-1": 1}
+        assert count_applied(tmp_path / "w.db") == {"k-1": 1}

@@ -6,12 +6,11 @@ import orjson
 import pytest
 from nats.aio.client import Client
 
-from router.app import reply_addresses
 from router.core.message import Message
 from router.core.outcome import Outcome
-from router.services import consumer_metrics
+from router.services import consumer_metrics, reply_addresses
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Inboxes, a_request, ask, decide_through, is_settled, letters, metric
+from tests.support.stories import Inboxes, a_request, ask, is_settled, read_dead_letters, read_metric, wrap_decide_handler
 from tests.support.waiting import until
 
 DECISIONS = "router_decisions_total"
@@ -51,7 +50,7 @@ async def test_each_answer_is_counted_by_its_outcome(nc: Client, nats_url: str, 
         await until(lambda: is_settled(nc, settings))
 
         async def counted(outcome: str, **labels: str) -> float:
-            return await metric(router.ready.http, DECISIONS, outcome=outcome, **labels)
+            return await read_metric(router.ready.http, DECISIONS, outcome=outcome, **labels)
 
         assert await counted("ok") == 2
         assert await counted("unauthorized") == 1
@@ -66,13 +65,13 @@ async def test_a_request_that_the_router_could_not_handle_is_counted_as_internal
     def failing(_message: Message) -> Outcome:
         raise RuntimeError("whatever it is asked")
 
-    decide_through(monkeypatch, lambda _: failing)
+    wrap_decide_handler(monkeypatch, lambda _: failing)
     settings = settings_for(nats_url, prefix, decide__backoff_ms="10,10")
     async with a_router(settings) as router:
         assert (await ask(nc, settings, a_request("doomed")))["error"]["code"] == "internal"
         await until(lambda: is_settled(nc, settings))
-        assert await metric(router.ready.http, DECISIONS, outcome="internal") == 1
-        assert await metric(router.ready.http, DECISIONS) == 1
+        assert await read_metric(router.ready.http, DECISIONS, outcome="internal") == 1
+        assert await read_metric(router.ready.http, DECISIONS) == 1
 
 
 async def test_a_refused_reply_address_is_counted_once_and_told(
@@ -88,7 +87,7 @@ async def test_a_refused_reply_address_is_counted_once_and_told(
         await until(lambda: is_settled(nc, settings))
 
         async def total() -> float:
-            return sum([await metric(router.ready.http, "router_reply_refused_total") for router in (one, other)])
+            return sum([await read_metric(router.ready.http, "router_reply_refused_total") for router in (one, other)])
 
         await until(lambda: total())
         assert await total() == 1
@@ -103,6 +102,6 @@ async def test_a_refused_subject_is_told(nc: Client, nats_url: str, prefix: str,
     monkeypatch.setattr(consumer_metrics, "log", lines)
     async with a_router(settings):
         await nc.publish(settings.decide.subject, a_request("refused"))
-        await until(lambda: letters(nc, settings))
+        await until(lambda: read_dead_letters(nc, settings))
     (told, *_) = lines.of("subject.refused")
     assert told["subject"] == settings.decide.subject

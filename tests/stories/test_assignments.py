@@ -5,12 +5,24 @@ import asyncio
 from nats.aio.client import Client
 
 from router.config import Settings
-from tests.support.circle import Alarms, assignments
+from tests.support.router_streams import AlertRecorder, read_assignments
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import SILENCE_S, Inboxes, a_request, ask, is_ready, is_settled, letters, make_topology, marks, metric, page
+from tests.support.stories import (
+    SILENCE_S,
+    Inboxes,
+    a_request,
+    ask,
+    is_ready,
+    is_settled,
+    make_topology,
+    read_attempt_records,
+    read_dead_letters,
+    read_metric,
+    read_page,
+)
 from tests.support.waiting import until
 
-FAST = {"evidence__timeout_ms": 300, "evidence__retry_ms": 50, "decide__ack_wait_ms": 400}
+FAST = {"effects__publish_timeout_ms": 300, "effects__retry_ms": 50, "decide__ack_wait_ms": 400}
 
 
 def _settings(nats_url: str, prefix: str, **more: object) -> Settings:
@@ -27,11 +39,11 @@ async def test_who_hears_the_decision_finds_its_assignment_stored(nc: Client, na
     async with a_router(settings) as router:
         for number in range(5):
             answer = await ask(nc, settings, _pushed(number))
-            newest = (await assignments(nc, settings))[-1]
+            newest = (await read_assignments(nc, settings))[-1]
             assert (newest["request_id"], newest["decision"]) == (f"r-{number}", answer["decision"])
-        assert await metric(router.ready.http, "router_assignments_published_total") == 5
+        assert await read_metric(router.ready.http, "router_assignments_published_total") == 5
         await ask(nc, settings, a_request("unpushed"))
-        assert len(await assignments(nc, settings)) == 5
+        assert len(await read_assignments(nc, settings)) == 5
 
 
 async def test_two_routers_assign_one_request_once(nc: Client, nats_url: str, prefix: str) -> None:
@@ -43,7 +55,7 @@ async def test_two_routers_assign_one_request_once(nc: Client, nats_url: str, pr
             headers = {"Nats-Msg-Id": f"m-{copy}", "Reply-To": inboxes.of(copy)}
             await nc.publish(settings.decide.subject, _pushed("same"), headers=headers)
         await until(lambda: len(inboxes.subjects) == 10)  # a redelivery may answer twice, with the same bytes
-        (assigned,) = await assignments(nc, settings)
+        (assigned,) = await read_assignments(nc, settings)
     decisions = {answer for answers in inboxes.heard.values() for answer in answers}
     assert len(decisions) == 1
     assert assigned["decision"]["provider_id"].encode() in decisions.pop()
@@ -52,7 +64,7 @@ async def test_two_routers_assign_one_request_once(nc: Client, nats_url: str, pr
 async def test_with_a_full_stream_its_request_waits_and_is_answered_in_the_end(nc: Client, nats_url: str, prefix: str) -> None:
     """Issue 3, assignments: what cannot be stored is neither acknowledged nor answered."""
     settings = _settings(nats_url, prefix, streams__assignments__max_bytes=300)
-    inboxes, alarms = await Inboxes.under(nc, prefix), await Alarms.heard_on(nc)
+    inboxes, alarms = await Inboxes.under(nc, prefix), await AlertRecorder.heard_on(nc)
     async with a_router(settings) as router:
         await inboxes.publish(nc, settings, 1, _pushed(1))
         await _nothing_happens(nc, settings, router, "cannot be stored")
@@ -74,12 +86,12 @@ async def test_without_the_bucket_the_lane_pauses_and_resumes(nc: Client, nats_u
         assert len(inboxes) == 0
         await make_topology(settings)
         await _all_ends_well(nc, settings, router, inboxes, 4)
-        assert sorted(one["request_id"] for one in await assignments(nc, settings)) == ["r-1", "r-2", "r-3"]
+        assert sorted(one["request_id"] for one in await read_assignments(nc, settings)) == ["r-1", "r-2", "r-3"]
 
 
 async def _nothing_happens(nc: Client, settings: Settings, router: Running, cause: str) -> None:
     await until(lambda: _waits(router))
-    assert cause in (await page(router.ready.http, "/readyz"))[1]
+    assert cause in (await read_page(router.ready.http, "/readyz"))[1]
     jsm, names = nc.jsm(), (settings.streams.decide.name, settings.decide.durable)
     before = await jsm.consumer_info(*names)
     await asyncio.sleep(SILENCE_S)
@@ -93,8 +105,8 @@ async def _all_ends_well(nc: Client, settings: Settings, router: Running, inboxe
     await until(lambda: is_settled(nc, settings))
     await until(lambda: len(inboxes.subjects) == count)
     assert all(b'"ok":true' in answer for answers in inboxes.heard.values() for answer in answers)
-    assert (await letters(nc, settings), await marks(nc, settings)) == ([], [])
+    assert (await read_dead_letters(nc, settings), await read_attempt_records(nc, settings)) == ([], [])
 
 
 async def _waits(router: Running) -> bool:
-    return any([await metric(router.ready.http, name) > 0 for name in ("router_consumer_paused", "router_storage_waiting")])
+    return any([await read_metric(router.ready.http, name) > 0 for name in ("router_consumer_paused", "router_storage_waiting")])

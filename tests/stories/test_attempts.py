@@ -12,9 +12,9 @@ from router.app import decide_subscription, subscriptions
 from router.config import Settings
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
-from tests.support.circle import a_result, headers_of
+from tests.support.router_streams import a_result, headers_of
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import Inboxes, a_request, letters, metric
+from tests.support.stories import Inboxes, a_request, read_dead_letters, read_metric
 from tests.support.waiting import until
 
 MESSAGES, FEW = 40, 4
@@ -58,12 +58,12 @@ class Fleet(AsyncExitStack):
             await self._publish(lane, number)
 
         async def all_given_up() -> bool:
-            return len(await letters(self.nc, self.settings)) >= count
+            return len(await read_dead_letters(self.nc, self.settings)) >= count
 
         await until(all_given_up, within_s=20, what="a dead letter for every message")
 
     async def violations(self) -> float:
-        return sum([await metric(router.ready.http, "router_nats_contract_violations_total") for router in self.running])
+        return sum([await read_metric(router.ready.http, "router_nats_contract_violations_total") for router in self.running])
 
     async def _publish(self, lane: str, number: int) -> None:
         """A message whose `trace_id` header is empty: one violation of the header contract."""
@@ -100,7 +100,7 @@ async def test_three_routers_begin_a_failing_message_exactly_as_often_as_allowed
     await fleet.start(3)
     await fleet.fail(lane, MESSAGES)
     assert Counter(begun.values()) == {limit: MESSAGES}
-    assert Counter(letter["source"]["attempts"] for letter in await letters(fleet.nc, fleet.settings)) == {limit: MESSAGES}
+    assert Counter(letter["source"]["attempts"] for letter in await read_dead_letters(fleet.nc, fleet.settings)) == {limit: MESSAGES}
     if lane == "decide":
         await until(lambda: len(fleet.inboxes) >= MESSAGES)
         assert set(fleet.inboxes.counts.values()) == {1}

@@ -14,7 +14,7 @@ from router.core.message import Message
 from router.core.outcome import Handler, Outcome
 from tests.support.broker import Broker
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Inboxes, a_request, decide_through, is_settled, letters
+from tests.support.stories import Inboxes, a_request, is_settled, read_dead_letters, wrap_decide_handler
 from tests.support.waiting import until
 
 BEFORE, AFTER = 300, 100
@@ -45,7 +45,7 @@ async def test_after_a_kill_of_the_broker_it_pulls_again_and_nothing_acked_is_lo
         await until(lambda: acked <= decided, what="every acked request to be decided")
         await until(lambda: is_settled(nc, settings))
         assert all(len(set(answers)) == 1 for answers in inboxes.heard.values())
-        assert await letters(nc, settings) == []
+        assert await read_dead_letters(nc, settings) == []
         assert all(check.ok for check in router.service.readiness().values())
 
 
@@ -56,8 +56,8 @@ async def _load(nc: Client, settings: Settings, inboxes: Inboxes, acked: set[int
         n += 1
         headers = {"Nats-Msg-Id": f"m-{n}", "Reply-To": inboxes.of(n)}
         with contextlib.suppress(nats.errors.Error, APIError, OSError):
-            receipt = await js.publish(settings.decide.subject, a_request(n), headers=headers)
-            acked.add(receipt.seq)
+            publish_ack = await js.publish(settings.decide.subject, a_request(n), headers=headers)
+            acked.add(publish_ack.seq)
         await asyncio.sleep(0)
 
 
@@ -73,5 +73,5 @@ def _record(monkeypatch: pytest.MonkeyPatch) -> set[int]:
 
         return recording
 
-    decide_through(monkeypatch, around)
+    wrap_decide_handler(monkeypatch, around)
     return decided

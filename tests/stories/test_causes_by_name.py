@@ -10,7 +10,7 @@ from router.mailbox import schema
 from router.mailbox.errors import DatabaseUnavailable
 from router.mailbox.postgres import Database, DatabaseConfig
 from tests.support.broker import Broker
-from tests.support.cli import called, invoked, router
+from tests.support.cli import call_command, call_command_async, router
 from tests.support.postgres import Postgres
 
 COMMANDS = [
@@ -20,6 +20,13 @@ COMMANDS = [
     pytest.param(["policy", "list"], id="policy"),
     pytest.param(["assignments", "show", "unknown"], id="assignments"),
     pytest.param(["bus", "topology"], id="bus"),
+    pytest.param(["request", "r-1", "--tenant", "acme"], id="request"),
+]
+ROUTER_CALLS = [
+    pytest.param(["extension", "health"], "no router listens on", id="extension health"),
+    pytest.param(["decide", "--tenant", "acme", "--type", "chat", "--payload", "hello"], "no subscriber on", id="decide"),
+    pytest.param(["provider", "invoke", "echo", "--tenant", "acme", "--prompt", "hello"], "no subscriber on", id="provider"),
+    pytest.param(["decisions", "explain", "r-1", "--tenant", "acme"], "no router answered", id="decisions"),
 ]
 TALKERS = [
     pytest.param(["decide", "--tenant", "acme", "--type", "chat", "--payload", "hello"], "beamline.router.v1.decide", id="decide"),
@@ -57,7 +64,9 @@ def agent(tmp_path: Path) -> list[str]:
 
 def words_of(arguments: Sequence[str], url: str) -> str:
     """The line on standard error; the status says that there was no service."""
-    run = router if arguments[0] in ("serve", "worker") or "run" in arguments else called  # these handle signals: a process of their own
+    run = (
+        router if arguments[0] in ("serve", "worker") or "run" in arguments else call_command
+    )  # these handle signals: a process of their own
     ended = run(*arguments, "--nats-url", url)
     assert ended.status == 3, ended.err
     return ended.err.splitlines()[-1]
@@ -75,6 +84,13 @@ def test_a_command_to_an_agent_names_it_too_and_where_jetstream_runs_what_makes_
     said = words_of(["agent", "send", "evt.nobody.takes.this"], nats_url)
     assert "no stream takes evt.nobody.takes.this" in said
     assert "an agent makes its own when it starts" in said
+
+
+@pytest.mark.parametrize(("arguments", "absence"), ROUTER_CALLS)
+def test_a_router_that_cannot_run_there_is_named_with_the_reason(without_jetstream: str, arguments: list[str], absence: str) -> None:
+    said = words_of(arguments, without_jetstream)
+    assert absence in said
+    assert "JetStream does not run on this server: add `jetstream {}`" in said
 
 
 @pytest.mark.parametrize("arguments", COMMANDS)
@@ -110,11 +126,11 @@ def test_a_wrong_password_is_named_at_once(without_permission: str, arguments: l
 
 
 def test_the_doctor_tells_a_missing_permission_from_a_server_without_jetstream(without_permission: str, without_jetstream: str) -> None:
-    found = {one["check"]: one for one in called("doctor", "--json", "--nats-url", without_permission).lines}
+    found = {one["check"]: one for one in call_command("doctor", "--json", "--nats-url", without_permission).lines}
     assert (found["jetstream"]["verdict"], found["permissions"]["verdict"]) == ("ok", "fail")
     assert "no permission to publish to $JS.API.INFO" in found["permissions"]["found"]
     assert "topology" not in found
-    found = {one["check"]: one for one in called("doctor", "--json", "--nats-url", without_jetstream).lines}
+    found = {one["check"]: one for one in call_command("doctor", "--json", "--nats-url", without_jetstream).lines}
     assert found["jetstream"]["verdict"] == "fail"
     assert "jetstream {}" in found["jetstream"]["remedy"]
 
@@ -127,7 +143,7 @@ async def test_a_wrong_database_role_is_named_and_so_is_a_right_it_has_not(postg
     async with await psycopg.AsyncConnection.connect(postgres.dsn(), autocommit=True) as connection:
         await connection.execute("CREATE ROLE reader LOGIN")
         try:
-            ended = await invoked("mailbox", "migrate", "--dsn", postgres.dsn().replace("postgres@", "reader@"))
+            ended = await call_command_async("mailbox", "migrate", "--dsn", postgres.dsn().replace("postgres@", "reader@"))
         finally:
             await connection.execute("DROP ROLE reader")
     assert "permission denied for" in ended.err

@@ -22,13 +22,13 @@ from nats.js.client import JetStreamContext
 from router.contracts.envelope import envelope_bytes
 from router.delivery.api import JetStream
 from router.sdk.bus import Bus
-from tests.support.agents import a_command, an_agent, applied_in, is_empty, said, stored
+from tests.support.agents import a_command, an_agent, count_applied, is_empty, publish_until_stored, read_sent
 from tests.support.broker import Broker
-from tests.support.bus import a_bus, an_envelope, consuming, settled
+from tests.support.bus import a_bus, an_envelope, run_consumer, wait_until_settled
+from tests.support.counting_agent import COUNTED, SUBJECT, CountingAgent
 from tests.support.delivery import connected
 from tests.support.result_pages import write_page
 from tests.support.waiting import until
-from tests.support.witness import COUNTED, SUBJECT, Witness
 
 SHORT_S, LONG_S = 0.2, 120.0
 HEARD = "evt.default.demo.heard"
@@ -55,7 +55,7 @@ class Row(NamedTuple):
     sent_twice: int  # of the agent's own messages, whose stream forgets ids as fast
 
 
-class Listening(Witness):
+class Listening(CountingAgent):
     filters = ("cmd.default.demo.witness.>", HEARD)
 
 
@@ -101,9 +101,9 @@ async def _agent(broker: Broker, store: Path, window_s: float, ids: int) -> list
         jetstream = JetStream(connection)
         published = await _published(broker, [*queued, *heard], window_s, lambda: _agent_is_idle(jetstream))
         of_queue = int(((await jetstream.stream("MESHFORGE_COMMANDS")) or {})["state"]["last_seq"])
-        of_limits = len(await said(jetstream, HEARD))
-        told = Counter(one["payload"]["key"] for one in await said(jetstream, COUNTED))
-    applied = applied_in(store)
+        of_limits = len(await read_sent(jetstream, HEARD))
+        told = Counter(one["payload"]["key"] for one in await read_sent(jetstream, COUNTED))
+    applied = count_applied(store)
     assert set(told) == set(applied), "each effect was told, and nothing else"
     return [
         Row("agent", "work queue", window_s, ids, published[SUBJECT], of_queue - ids, _once(applied, "q"), _twice(told, "q")),
@@ -132,10 +132,10 @@ async def _bus(broker: Broker, store: Path, window_s: float, ids: int) -> Row:
     seen: Counter[str] = Counter()
     envelopes = [an_envelope(number) for number in range(ids)]
     copies = [("sr.events.loop", envelope_bytes(one), one.idempotency_key) for one in envelopes]
-    async with _a_bus_with(broker.url, window_s) as bus, consuming(bus, lambda one: seen.update([one.message_id]), store=store):
+    async with _a_bus_with(broker.url, window_s) as bus, run_consumer(bus, lambda one: seen.update([one.message_id]), store=store):
 
         async def is_idle() -> bool:
-            await settled(bus)
+            await wait_until_settled(bus)
             return True
 
         published = await _published(broker, copies, window_s, is_idle)
@@ -187,7 +187,7 @@ async def _all(clients: Sequence[Client], copies: Sequence[Copy]) -> None:
 
 async def _one(js: JetStreamContext, copy: Copy) -> None:
     subject, body, msg_id = copy
-    await stored(js, body, subject, _named(msg_id))
+    await publish_until_stored(js, body, subject, _named(msg_id))
 
 
 async def _is_forgotten(js: JetStreamContext, copy: Copy) -> bool:

@@ -10,7 +10,7 @@ from nats.aio.client import Client
 
 from router.app import declare_topology
 from router.config import Settings
-from tests.support.circle import a_result, headers_of, report, results_are_settled
+from tests.support.router_streams import a_result, headers_of, publish_result, results_are_settled
 from tests.support.service import a_router, settings_for
 from tests.support.stories import a_request, ask, is_settled
 from tests.support.waiting import until
@@ -54,4 +54,4 @@ async def _push_and_report(nc: Client, settings: Settings, number: int) -> None:
     stored = await nc.jsm().get_msg(settings.streams.assignments.name, number + 1)
     done = json.loads(stored.data or b"")
     ids = {name: done[name] for name in ("assignment_id", "request_id")}
-    await report(nc, settings, a_result(number, **ids), headers_of(f"result-{number}"))
+    await publish_result(nc, settings, a_result(number, **ids), headers_of(f"result-{number}"))

@@ -9,7 +9,7 @@ from nats.aio.client import Client
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Inboxes, decide_through, is_settled, letters, make_topology, marks
+from tests.support.stories import Inboxes, is_settled, make_topology, read_attempt_records, read_dead_letters, wrap_decide_handler
 from tests.support.waiting import until
 
 REQUESTS = 300
@@ -20,7 +20,7 @@ MANY_DRAINS = 6  # twice the attempts allowed: a busy machine does not pull the 
 async def test_drains_in_a_row_leave_no_letter(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Story 5: the deliveries of what waited rise above the attempts allowed, and nothing is given up."""
     deliveries: list[int] = []
-    decide_through(monkeypatch, lambda handle: _slow(handle, deliveries))
+    wrap_decide_handler(monkeypatch, lambda handle: _slow(handle, deliveries))
     settings = settings_for(nats_url, prefix, decide__slots=4)
     await make_topology(settings)
     inboxes = await Inboxes.under(nc, prefix)
@@ -29,15 +29,15 @@ async def test_drains_in_a_row_leave_no_letter(nc: Client, nats_url: str, prefix
     for drained in range(MANY_DRAINS):
         async with a_router(settings):
             await until(lambda drained=drained: len(inboxes) > 20 * drained + 20)  # type: ignore[misc]
-        assert await letters(nc, settings) == []
-        assert await marks(nc, settings) == [], "a start is written down, and nobody is at it"
+        assert await read_dead_letters(nc, settings) == []
+        assert await read_attempt_records(nc, settings) == [], "a start is written down, and nobody is at it"
 
     async with a_router(settings):
         await until(lambda: len(inboxes) >= REQUESTS)
         await until(lambda: is_settled(nc, settings))
         assert inboxes.counts == {inboxes.of(n): 1 for n in range(REQUESTS)}
         assert max(deliveries) > settings.decide.max_attempts
-        assert await letters(nc, settings) == []
+        assert await read_dead_letters(nc, settings) == []
 
 
 async def test_a_drain_amid_redeliveries_spends_no_attempt(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ async def test_a_drain_amid_redeliveries_spends_no_attempt(nc: Client, nats_url:
     for n in range(REQUESTS):
         await inboxes.publish_named(nc, settings, n)
     with monkeypatch.context() as slowly:
-        decide_through(slowly, lambda handle: _slow(handle, []))
+        wrap_decide_handler(slowly, lambda handle: _slow(handle, []))
         async with a_router(settings):
             await until(lambda: len(inboxes))
     for _ in range(DRAINS):
@@ -57,7 +57,7 @@ async def test_a_drain_amid_redeliveries_spends_no_attempt(nc: Client, nats_url:
         async with a_router(settings):
             await until(lambda known=known: len(inboxes) > known + 3)  # type: ignore[misc]
         assert len(inboxes) < REQUESTS
-        assert await marks(nc, settings) == []
+        assert await read_attempt_records(nc, settings) == []
 
 
 def _slow(handle: Any, deliveries: list[int]) -> Handler:

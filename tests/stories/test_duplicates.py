@@ -10,7 +10,7 @@ from nats.aio.client import Client
 
 from router.config import Settings
 from tests.support.service import RouterProcess, a_router, names_for, settings_for
-from tests.support.stories import SILENCE_S, Ears, Inboxes, a_request, metric
+from tests.support.stories import SILENCE_S, Inboxes, MessageRecorder, a_request, read_metric
 from tests.support.waiting import until
 
 APART_S = 0.8
@@ -20,7 +20,7 @@ BEYOND_WINDOW_S = 0.75  # far beyond the 0.22 s in which one answer goes to all 
 class Asked:
     """One request, asked several times, each time from an inbox of its own."""
 
-    def __init__(self, nc: Client, settings: Settings, inboxes: Inboxes, strays: Ears) -> None:
+    def __init__(self, nc: Client, settings: Settings, inboxes: Inboxes, strays: MessageRecorder) -> None:
         self._nc, self._settings = nc, settings
         self.inboxes, self.strays = inboxes, strays
         self.times = 0
@@ -50,7 +50,7 @@ def settings(nats_url: str, prefix: str) -> Settings:
 
 @pytest.fixture
 async def asked(nc: Client, settings: Settings, prefix: str) -> Asked:
-    return Asked(nc, settings, await Inboxes.under(nc, prefix), await Ears.on(nc, f"{settings.decide.subject}.reply"))
+    return Asked(nc, settings, await Inboxes.under(nc, prefix), await MessageRecorder.on(nc, f"{settings.decide.subject}.reply"))
 
 
 @pytest.fixture(params=[1, 2], ids=["one-router", "two-routers"])
@@ -126,9 +126,9 @@ async def test_after_the_instance_that_answered_was_killed(asked: Asked, process
     await asked.again()
     await asked.answered()
     for process in processes:  # it has heard who asked: its turn is over
-        await metric(process.ready["http"], "router_jetstream_ack_total")
+        await read_metric(process.ready["http"], "router_jetstream_ack_total")
     await asyncio.sleep(BEYOND_WINDOW_S)
-    decided = [await metric(process.ready["http"], "router_jetstream_ack_total") for process in processes]
+    decided = [await read_metric(process.ready["http"], "router_jetstream_ack_total") for process in processes]
     assert sorted(decided) == [0, 1]
     processes[decided.index(1)].kill()
     await asked.again()

@@ -17,7 +17,7 @@ from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.registry import an_entry
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import page
+from tests.support.stories import read_page
 from tests.support.waiting import until
 
 AT_ONCE_S = 1.0
@@ -47,7 +47,7 @@ async def soon(condition: Callable[[], object], within_s: float = AT_ONCE_S) -> 
 
 async def told(router: Running) -> tuple[int, str]:
     """The status of /readyz, and what it says of the registry."""
-    status, text = await page(router.ready.http, "/readyz")
+    status, text = await read_page(router.ready.http, "/readyz")
     return status, json.loads(text)["checks"]["extensions"]["detail"]
 
 

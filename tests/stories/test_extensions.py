@@ -10,17 +10,29 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from tests.support.answering import Answer, At, Extension, a_pipeline, answers, breaks, hangs, lowers, marks, passes, rejects
 from tests.support.broker import Broker
-from tests.support.circle import assignments
+from tests.support.extension_pipeline import (
+    Answer,
+    Extension,
+    PipelinePlace,
+    a_pipeline,
+    answers,
+    breaks,
+    hangs,
+    lowers,
+    marks,
+    passes,
+    rejects,
+)
 from tests.support.requests import a_body
-from tests.support.stories import Inboxes, a_request, ask, is_settled, metric
+from tests.support.router_streams import read_assignments
+from tests.support.stories import Inboxes, a_request, ask, is_settled, read_metric
 from tests.support.waiting import slack, until
 
 
 @pytest.fixture
-def at(nats_url: str, prefix: str, tmp_path: Path) -> At:
-    return At(nats_url, prefix, tmp_path)
+def at(nats_url: str, prefix: str, tmp_path: Path) -> PipelinePlace:
+    return PipelinePlace(nats_url, prefix, tmp_path)
 
 
 GUARD = {"guard": {"kind": "validator", "timeout_ms": 100}}
@@ -41,7 +53,7 @@ def _executed(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(one["type"], one["id"], one["status"]) for one in told]
 
 
-async def test_a_request_goes_through_all_three_stages(nc: Client, at: At) -> None:
+async def test_a_request_goes_through_all_three_stages(nc: Client, at: PipelinePlace) -> None:
     """Issue 4: a live pipeline; what is assigned is what the pre-processor left."""
     entries = {"lower": {"kind": "pre"}, "guard": {"kind": "validator"}, "mark": {"kind": "post"}}
     stages = {"pre": [{"id": "lower", "mode": "required"}], "validators": [{"id": "guard"}], "post": [{"id": "mark"}]}
@@ -51,10 +63,10 @@ async def test_a_request_goes_through_all_three_stages(nc: Client, at: At) -> No
         answer = await ask(nc, settings, a_request(1, push_assignment=True, **a_body(payload="HI")))
         assert _executed(answer) == [("pre", "lower", "ok"), ("validator", "guard", "ok"), ("post", "mark", "ok")]
         assert answer["decision"]["metadata"]["marked"] == "only"
-        (assigned,) = await assignments(nc, settings)
+        (assigned,) = await read_assignments(nc, settings)
         assert (assigned["job"]["payload"], assigned["decision"]) == ("hi", answer["decision"])
-        assert await metric(router.ready.http, "router_extension_calls_total") == 3
-        assert await metric(router.ready.http, "router_extension_seconds_count") == 3
+        assert await read_metric(router.ready.http, "router_extension_calls_total") == 3
+        assert await read_metric(router.ready.http, "router_extension_seconds_count") == 3
 
 
 @pytest.mark.parametrize(
@@ -70,7 +82,7 @@ async def test_a_request_goes_through_all_three_stages(nc: Client, at: At) -> No
     ],
     ids=["hangs", "garbage", "no UTF-8", "a number above 64 bits", "2 MB", "breaks", "is not there"],
 )
-async def test_whatever_a_validator_does_its_mode_decides(answer: Answer | None, cause: str, nc: Client, at: At) -> None:
+async def test_whatever_a_validator_does_its_mode_decides(answer: Answer | None, cause: str, nc: Client, at: PipelinePlace) -> None:
     """Issue 4, stories 1 and 3."""
     if answer is not None:
         await Extension(nc, "validator", "guard", answer).start()
@@ -82,7 +94,7 @@ async def test_whatever_a_validator_does_its_mode_decides(answer: Answer | None,
         await until(lambda: is_settled(nc, settings))
 
 
-async def test_a_rejection_in_each_mode(nc: Client, at: At) -> None:
+async def test_a_rejection_in_each_mode(nc: Client, at: PipelinePlace) -> None:
     """Issue 4, story 3: reason and details reach the requester."""
     await Extension(nc, "validator", "guard", rejects).start()
     async with a_pipeline(at, PATIENT, _policies()) as (_, settings):
@@ -97,7 +109,7 @@ async def test_a_rejection_in_each_mode(nc: Client, at: At) -> None:
             assert _executed(await ask(nc, settings, _asks(mode, mode))) == [("validator", "guard", mode)]
 
 
-async def test_an_answer_that_comes_too_late_is_nobodys(nc: Client, at: At) -> None:
+async def test_an_answer_that_comes_too_late_is_nobodys(nc: Client, at: PipelinePlace) -> None:
     """Issue 4, story 1: the late yes of one request is not the answer to the next."""
     held: list[Msg] = []
 
@@ -112,7 +124,7 @@ async def test_an_answer_that_comes_too_late_is_nobodys(nc: Client, at: At) -> N
         assert (await ask(nc, settings, _asks(2, "block")))["error"]["details"]["cause"] == "rejected"
 
 
-async def test_retries_are_counted_and_spaced(nc: Client, at: At) -> None:
+async def test_retries_are_counted_and_spaced(nc: Client, at: PipelinePlace) -> None:
     """Issue 4, story 1: 100, 200, 400 ms."""
     guard = await Extension(nc, "validator", "guard", breaks).start()
     async with a_pipeline(at, GUARD, _policies(retry=3)) as (router, settings):
@@ -121,10 +133,10 @@ async def test_retries_are_counted_and_spaced(nc: Client, at: At) -> None:
         # A busy machine is late, never early but for what the first of two was late; the exact pauses are `test_invoke`'s.
         assert all(gap > pause - 0.05 for gap, pause in zip(gaps, (0.1, 0.2, 0.4), strict=True))
         assert sum(gaps) < 1.5 * slack()
-        assert await metric(router.ready.http, "router_extension_calls_total") == 4
+        assert await read_metric(router.ready.http, "router_extension_calls_total") == 4
 
 
-async def test_the_deadline_holds_whatever_hangs(nc: Client, at: At) -> None:
+async def test_the_deadline_holds_whatever_hangs(nc: Client, at: PipelinePlace) -> None:
     """Issue 4, story 1."""
     await Extension(nc, "validator", "guard", hangs).start()
     policies = {"hasty": {"validators": [{"id": "guard", "on_fail": "ignore", "timeout_ms": 5000, "retry": 3}], "timeout_ms": 200}}
@@ -134,7 +146,7 @@ async def test_the_deadline_holds_whatever_hangs(nc: Client, at: At) -> None:
         assert 0.2 <= time.monotonic() - begin < slack()
 
 
-async def test_an_extension_goes_away_and_comes_back(nc: Client, at: At) -> None:
+async def test_an_extension_goes_away_and_comes_back(nc: Client, at: PipelinePlace) -> None:
     """Issue 4, story 1: no responders, then a restart; a retry bridges it."""
     guard = await Extension(nc, "validator", "guard", passes).start()
     async with a_pipeline(at, GUARD, _policies(retry=3)) as (router, settings):
@@ -146,7 +158,7 @@ async def test_an_extension_goes_away_and_comes_back(nc: Client, at: At) -> None
         assert (await asking)["ok"]
 
 
-async def test_a_breaker_opens_probes_and_closes(nc: Client, at: At) -> None:
+async def test_a_breaker_opens_probes_and_closes(nc: Client, at: PipelinePlace) -> None:
     """Issue 4, story 2: open, nothing is sent and it fails in under 5 ms; then at most three probes; two successes close it."""
     guard = await Extension(nc, "validator", "guard", breaks).start()
     async with a_pipeline(at, GUARD, _policies(), extension_breaker__timeout_ms=1000) as (router, settings):
@@ -174,11 +186,11 @@ async def test_a_breaker_opens_probes_and_closes(nc: Client, at: At) -> None:
         assert context.breakers.extension_states()["guard"]["state"] == "closed"
 
 
-async def test_a_broker_that_dies_during_a_pipeline_is_nobodys_fault(nc: Client, broker: Broker, at: At) -> None:
+async def test_a_broker_that_dies_during_a_pipeline_is_nobodys_fault(nc: Client, broker: Broker, at: PipelinePlace) -> None:
     """Issue 4, story 1: the request waits for the broker and is decided then; the extension's breaker hears nothing of it."""
     guard = await Extension(nc, "validator", "guard", hangs).start()
     inboxes = await Inboxes.under(nc, at.prefix)
-    async with a_pipeline(at, GUARD, _policies(timeout_ms=2000), evidence__retry_ms=50) as (router, settings):
+    async with a_pipeline(at, GUARD, _policies(timeout_ms=2000), effects__retry_ms=50) as (router, settings):
         await inboxes.publish_named(nc, settings, 1, _asks(1, "block"))
         await until(lambda: guard.asked)
         broker.kill()
@@ -189,10 +201,10 @@ async def test_a_broker_that_dies_during_a_pipeline_is_nobodys_fault(nc: Client,
         assert all(json.loads(answer)["ok"] for answer in inboxes.answers(1))
         context = router.service._context
         assert context is not None
-        assert (context.health.figures("guard").failure_count, await metric(router.ready.http, "router_dlq_total")) == (0, 0)
+        assert (context.health.figures("guard").failure_count, await read_metric(router.ready.http, "router_dlq_total")) == (0, 0)
 
 
-async def test_what_a_client_says_in_its_metadata_switches_nothing_off(nc: Client, at: At) -> None:
+async def test_what_a_client_says_in_its_metadata_switches_nothing_off(nc: Client, at: PipelinePlace) -> None:
     """Issue 4, story 4."""
     await Extension(nc, "validator", "guard", rejects).start()
     lies = {"dry_run": True, "deadline": 0, "selected_provider": "evil"}
@@ -208,7 +220,7 @@ async def test_what_a_client_says_in_its_metadata_switches_nothing_off(nc: Clien
     [({"pre": 6}, "too_many_pre_processors", 5), ({"pre": 4, "validators": 4, "post": 3}, "pipeline_too_deep", 10)],
 )
 async def test_too_many_extensions_are_an_invalid_request_that_names_the_limit(
-    stages: dict[str, int], reason: str, most: int, nc: Client, at: At
+    stages: dict[str, int], reason: str, most: int, nc: Client, at: PipelinePlace
 ) -> None:
     """Issue 4, story 6."""
     deep = {kind: [{"id": f"{kind}-{number}"} for number in range(count)] for kind, count in stages.items()}
@@ -217,7 +229,7 @@ async def test_too_many_extensions_are_an_invalid_request_that_names_the_limit(
         assert (error["code"], error["details"]["reason"], error["details"]["max"]) == ("invalid_request", reason, most)
 
 
-async def test_an_extension_that_hangs_is_given_up_while_a_common_client_still_waits(nc: Client, at: At) -> None:
+async def test_an_extension_that_hangs_is_given_up_while_a_common_client_still_waits(nc: Client, at: PipelinePlace) -> None:
     """An entry that says nothing allows 1 500 ms; a client that gives a request two or five seconds hears what went wrong."""
     await Extension(nc, "validator", "guard", hangs).start()
     async with a_pipeline(at, {"guard": {"kind": "validator"}}, {"default": {"validators": [{"id": "guard"}]}}) as (_, settings):

@@ -12,7 +12,16 @@ from nats.aio.client import Client
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
 from tests.support.service import a_router, settings_for
-from tests.support.stories import SILENCE_S, Inboxes, a_request, ask, decide_through, is_settled, letters, marks
+from tests.support.stories import (
+    SILENCE_S,
+    Inboxes,
+    a_request,
+    ask,
+    is_settled,
+    read_attempt_records,
+    read_dead_letters,
+    wrap_decide_handler,
+)
 from tests.support.waiting import until
 
 UPPER_S = 1.0  # a busy machine may be late; early it must never be
@@ -28,7 +37,7 @@ async def test_a_handler_that_always_fails_is_begun_three_times(
         begun.append(asyncio.get_running_loop().time())
         raise RuntimeError("whatever it is asked")
 
-    decide_through(monkeypatch, lambda _: failing)
+    wrap_decide_handler(monkeypatch, lambda _: failing)
     settings = settings_for(nats_url, prefix)
     inboxes = await Inboxes.under(nc, prefix)
     async with a_router(settings):
@@ -40,7 +49,7 @@ async def test_a_handler_that_always_fails_is_begun_three_times(
         first, second = begun[1] - begun[0], begun[2] - begun[1]
         assert 1.0 <= first < 1.0 + UPPER_S
         assert 2.0 <= second < 2.0 + UPPER_S
-        (letter,) = await letters(nc, settings)
+        (letter,) = await read_dead_letters(nc, settings)
         assert letter["reason"] == "maxdeliver_exhausted"
         assert letter["last_error"]["code"] == "internal"
         assert (letter["source"]["attempts"], letter["source"]["deliveries"]) == (3, 3)
@@ -48,7 +57,7 @@ async def test_a_handler_that_always_fails_is_begun_three_times(
         assert b'"code":"internal"' in answer
         assert b'"request_id":"r-doomed"' in answer
         assert await is_settled(nc, settings)
-        assert len(await marks(nc, settings)) == 1  # it stays: a redelivery may be on its way to another router
+        assert len(await read_attempt_records(nc, settings)) == 1  # it stays: a redelivery may be on its way to another router
 
 
 async def test_a_handler_that_recovers_leaves_no_letter(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,9 +73,9 @@ async def test_a_handler_that_recovers_leaves_no_letter(nc: Client, nats_url: st
 
         return fail_twice
 
-    decide_through(monkeypatch, recovering)
+    wrap_decide_handler(monkeypatch, recovering)
     settings = settings_for(nats_url, prefix, decide__backoff_ms="20,40")
     async with a_router(settings):
         assert (await ask(nc, settings, a_request("patient")))["ok"] is True
         await until(lambda: is_settled(nc, settings))
-        assert await letters(nc, settings) == []
+        assert await read_dead_letters(nc, settings) == []

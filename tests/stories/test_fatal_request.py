@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 from nats.aio.client import Client
 
-from tests.support.mortal_router import FATAL, MortalRouter
+from tests.support.crashing_router import FATAL, CrashingRouter
 from tests.support.requests import a_body
 from tests.support.service import names_for, settings_for
-from tests.support.stories import Inboxes, a_request, is_settled, letters, make_topology, marks
+from tests.support.stories import Inboxes, a_request, is_settled, make_topology, read_attempt_records, read_dead_letters
 from tests.support.waiting import until
 
 HEALTHY = 200
@@ -17,13 +17,13 @@ PATIENT = {"admission.patience_ms": 60_000}  # three deaths take seconds, on a b
 
 
 @pytest.fixture
-def router(nats_url: str, prefix: str) -> Iterator[MortalRouter]:
-    router = MortalRouter({**names_for(nats_url, prefix), "decide.ack_wait_ms": ACK_WAIT_MS, **PATIENT})
+def router(nats_url: str, prefix: str) -> Iterator[CrashingRouter]:
+    router = CrashingRouter({**names_for(nats_url, prefix), "decide.ack_wait_ms": ACK_WAIT_MS, **PATIENT})
     yield router
     router.remove()
 
 
-async def test_it_takes_no_neighbour_along(nc: Client, nats_url: str, prefix: str, router: MortalRouter) -> None:
+async def test_it_takes_no_neighbour_along(nc: Client, nats_url: str, prefix: str, router: CrashingRouter) -> None:
     """Story 5: prefetched among 200 healthy requests, it kills three processes; one dead letter, 200 answers."""
     settings = settings_for(nats_url, prefix, decide__ack_wait_ms=ACK_WAIT_MS)
     await make_topology(settings)
@@ -43,7 +43,7 @@ async def test_it_takes_no_neighbour_along(nc: Client, nats_url: str, prefix: st
     await until(lambda: is_settled(nc, settings))
     assert router.deaths == settings.decide.max_attempts
 
-    (letter,) = await letters(nc, settings)
+    (letter,) = await read_dead_letters(nc, settings)
     assert letter["msg_id"] == "m-fatal"
     assert letter["reason"] == "maxdeliver_exhausted"
     assert letter["source"]["attempts"] == settings.decide.max_attempts
@@ -53,4 +53,4 @@ async def test_it_takes_no_neighbour_along(nc: Client, nats_url: str, prefix: st
     assert len(decided) == HEALTHY
     assert b'"code":"internal"' in inboxes.answers("fatal")[0]
     assert letter["source"]["attempts_unconfirmed"] == 1  # it died of the first delivery, and left no word
-    assert len(await marks(nc, settings)) == 1  # of the fatal one; its neighbours were forgotten when they were answered
+    assert len(await read_attempt_records(nc, settings)) == 1  # of the fatal one; its neighbours were forgotten when they were answered

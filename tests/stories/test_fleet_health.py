@@ -9,9 +9,9 @@ import pytest
 from nats.aio.client import Client
 
 from tests.support.admin import Json, call
-from tests.support.answering import At, Extension, a_pipeline, breaks, passes
+from tests.support.extension_pipeline import Extension, PipelinePlace, a_pipeline, breaks, passes
 from tests.support.service import a_router
-from tests.support.stories import Ears, a_request, ask
+from tests.support.stories import MessageRecorder, a_request, ask
 from tests.support.waiting import until
 
 GUARD = {"guard": {"kind": "validator"}}
@@ -20,11 +20,11 @@ NODES = {"one", "two"}
 
 
 @pytest.fixture
-def at(nats_url: str, prefix: str, tmp_path: Path) -> At:
-    return At(nats_url, prefix, tmp_path)
+def at(nats_url: str, prefix: str, tmp_path: Path) -> PipelinePlace:
+    return PipelinePlace(nats_url, prefix, tmp_path)
 
 
-async def test_an_answer_adds_up_what_every_instance_counted(nc: Client, at: At) -> None:
+async def test_an_answer_adds_up_what_every_instance_counted(nc: Client, at: PipelinePlace) -> None:
     """Two routers share one durable, so each decides some of the requests, and the queue group gives an asking to either."""
     names = count()
     guard = await Extension(nc, "validator", "guard", passes).start()
@@ -49,7 +49,7 @@ async def test_an_answer_adds_up_what_every_instance_counted(nc: Client, at: At)
             line = await told("get_circuit_breaker_states", "states")
             return line.get("state") == "open" and {one["state"] for one in line["nodes"].values()} == {"open"}
 
-        stats = await Ears.on(nc, "_INBOX.stats")
+        stats = await MessageRecorder.on(nc, "_INBOX.stats")
         await nc.publish("$SRV.STATS.router-admin", reply="_INBOX.stats")
         await until(lambda: len(stats) == 2)
         assert {json.loads(data)["metadata"]["node_id"] for data in stats.heard["_INBOX.stats"]} == NODES

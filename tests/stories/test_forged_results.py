@@ -8,10 +8,10 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from tests.support.circle import a_result, assign, report, results_are_settled, usage
 from tests.support.policy import a_document, a_provider, a_rule
+from tests.support.router_streams import a_result, publish_result, read_usage, results_are_settled, store_assignment
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Json, a_request, ask, letters, metric
+from tests.support.stories import Json, a_request, ask, read_dead_letters, read_metric
 from tests.support.waiting import until
 
 THRESHOLD = 3
@@ -45,24 +45,24 @@ async def test_forged_results_open_no_breaker_and_move_no_average(nc: Client, se
         await _tell(nc, settings, "slow", latency_ms=MONTH_MS, tenant_id="victim")
         await _tell(nc, settings, "label", provider_id="made-up", tenant_id="victim")
         assert await _chosen(nc, settings) == USUAL
-        assert await metric(router.ready.http, "router_results_uncorrelated_total") == 7
-        assert await metric(router.ready.http, "router_results_total", provider="made-up") == 0
-        assert len(await usage(nc, settings)) == 7
+        assert await read_metric(router.ready.http, "router_results_uncorrelated_total") == 7
+        assert await read_metric(router.ready.http, "router_results_total", provider="made-up") == 0
+        assert len(await read_usage(nc, settings)) == 7
 
 
 async def test_a_result_speaks_of_its_assignments_provider_whatever_it_names(nc: Client, settings: Settings, policies: Path) -> None:
     async with a_router(settings, policies) as router:
         for number in range(THRESHOLD):
-            known = await assign(nc, settings, number, FALLBACK, "victim")
+            known = await store_assignment(nc, settings, number, FALLBACK, "victim")
             await _tell(nc, settings, number, status="timeout", provider_id=USUAL, **known)
         assert await _chosen(nc, settings) == USUAL
-        assert await metric(router.ready.http, "router_results_total", provider=FALLBACK) == THRESHOLD
-        assert {event["provider_id"] for event in await usage(nc, settings)} == {USUAL}  # metered as the worker says
+        assert await read_metric(router.ready.http, "router_results_total", provider=FALLBACK) == THRESHOLD
+        assert {event["provider_id"] for event in await read_usage(nc, settings)} == {USUAL}  # metered as the worker says
 
 
 async def test_one_assignment_teaches_once_however_often_it_is_told(nc: Client, settings: Settings, policies: Path) -> None:
     async with a_router(settings, policies):
-        known = await assign(nc, settings, "same", USUAL, "victim")
+        known = await store_assignment(nc, settings, "same", USUAL, "victim")
         for status in ("timeout", "error", "timeout", "error"):
             await _tell(nc, settings, "same", status=status, error_code="SERVER_ERROR", **known)
         by_request = {**known, "assignment_id": None}
@@ -73,9 +73,9 @@ async def test_one_assignment_teaches_once_however_often_it_is_told(nc: Client, 
 async def test_uncorrelated_usage_is_marked_where_the_settings_ask_for_it(nc: Client, nats_url: str, prefix: str) -> None:
     settings = settings_for(nats_url, prefix, usage__uncorrelated="mark")
     async with a_router(settings):
-        await _tell(nc, settings, "true", **await assign(nc, settings, "true"))
+        await _tell(nc, settings, "true", **await store_assignment(nc, settings, "true"))
         await _tell(nc, settings, "forged")
-        marks = [event.get("correlated") for event in await usage(nc, settings)]
+        marks = [event.get("correlated") for event in await read_usage(nc, settings)]
     assert marks == [None, False]
 
 
@@ -83,22 +83,22 @@ async def test_uncorrelated_usage_is_refused_where_the_settings_ask_for_it(nc: C
     """Not at its first delivery: its assignment may be known a moment later."""
     patient = settings_for(nats_url, prefix, usage__uncorrelated="refuse", results__backoff_ms="50", results__max_attempts=100)
     async with a_router(patient) as router:
-        await report(nc, patient, a_result("early"))
+        await publish_result(nc, patient, a_result("early"))
         await until(lambda: _is_sent_back(router.ready.http))
-        await assign(nc, patient, "early")
+        await store_assignment(nc, patient, "early")
         await until(lambda: results_are_settled(nc, patient))
     settings = settings_for(nats_url, prefix, usage__uncorrelated="refuse", results__backoff_ms="50")
     async with a_router(settings):
         await _tell(nc, settings, "forged")
-        (letter,) = await letters(nc, settings)
-        (event,) = await usage(nc, settings)
+        (letter,) = await read_dead_letters(nc, settings)
+        (event,) = await read_usage(nc, settings)
     assert event["assignment_id"] == "a-early"
     assert (letter["assignment_id"], letter["validation_error"]["code"]) == ("a-forged", "CORRELATION_FIELDS_INVALID")
 
 
 async def _tell(nc: Client, settings: Settings, name: object, **fields: Any) -> None:
     """Report it, and wait until it is settled."""
-    await report(nc, settings, a_result(name, **fields))
+    await publish_result(nc, settings, a_result(name, **fields))
     await until(lambda: results_are_settled(nc, settings))
 
 
@@ -110,4 +110,4 @@ async def _chosen(nc: Client, settings: Settings) -> str:
 
 
 async def _is_sent_back(http: str) -> bool:
-    return await metric(http, "router_redelivery_total") > 0
+    return await read_metric(http, "router_redelivery_total") > 0

@@ -13,11 +13,22 @@ from router.delivery.api import JetStream
 from router.operations.deadletters.original import NotReplayed, original_of
 from router.operations.deadletters.parse import parse
 from router.sdk import StepResult, Worker
-from tests.support.circle import FAST, Alarms, a_result, assignments, report, results_are_settled, usage
 from tests.support.delivery import connected
-from tests.support.sdk import at_work
+from tests.support.router_streams import FAST, AlertRecorder, a_result, publish_result, read_assignments, read_usage, results_are_settled
+from tests.support.sdk import run_workers
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import Inboxes, a_request, ask, is_ready, is_settled, letters, make_topology, marks, metric, page
+from tests.support.stories import (
+    Inboxes,
+    a_request,
+    ask,
+    is_ready,
+    is_settled,
+    make_topology,
+    read_attempt_records,
+    read_dead_letters,
+    read_metric,
+    read_page,
+)
 from tests.support.waiting import until
 
 BAD = b"not a request"
@@ -38,7 +49,7 @@ def _pushed(name: object, tenant: str = "acme") -> bytes:
 
 async def test_a_full_assignments_stream_stops_only_what_pushes(nc: Client, nats_url: str, prefix: str) -> None:
     settings = _settings(nats_url, prefix, streams__assignments__max_bytes=300)
-    inboxes, alarms = await Inboxes.under(nc, prefix), await Alarms.heard_on(nc)
+    inboxes, alarms = await Inboxes.under(nc, prefix), await AlertRecorder.heard_on(nc)
     async with a_router(settings) as router:
         await inboxes.publish(nc, settings, "push", _pushed("push"))
         await until(lambda: _waiting(router, settings.decide.durable, 1))
@@ -46,16 +57,16 @@ async def test_a_full_assignments_stream_stops_only_what_pushes(nc: Client, nats
             assert (await ask(nc, settings, a_request(number)))["ok"]
         assert inboxes.answers("push") == []
         assert not await is_ready(router.ready.http)
-        assert f"{settings.assignment.subjects[0]} cannot be stored" in (await page(router.ready.http, "/readyz"))[1]
+        assert f"{settings.assignment.subjects[0]} cannot be stored" in (await read_page(router.ready.http, "/readyz"))[1]
         assert alarms.causes("critical") == [f"storage_refused:{settings.decide.durable}"]
-        assert await metric(router.ready.http, "router_consumer_paused", consumer=settings.decide.durable) == 0
+        assert await read_metric(router.ready.http, "router_consumer_paused", consumer=settings.decide.durable) == 0
 
         await make_topology(_settings(nats_url, prefix))
         await until(lambda: inboxes.answers("push"))
-        assert [one["request_id"] for one in await assignments(nc, settings)] == ["r-push"]
+        assert [one["request_id"] for one in await read_assignments(nc, settings)] == ["r-push"]
         await until(lambda: is_ready(router.ready.http))
         await until(lambda: is_settled(nc, settings))
-        assert await marks(nc, settings) == []
+        assert await read_attempt_records(nc, settings) == []
 
 
 async def test_who_pushes_more_than_its_share_hears_overloaded_and_may_ask_again(nc: Client, nats_url: str, prefix: str) -> None:
@@ -75,7 +86,7 @@ async def test_who_pushes_more_than_its_share_hears_overloaded_and_may_ask_again
         await until(lambda: is_ready(router.ready.http))
         refused = next(number for number in range(MANY) if inboxes.answers(number) and b"overloaded" in inboxes.answers(number)[0])
         assert (await ask(nc, settings, _pushed(refused)))["ok"]
-        assert f"r-{refused}" in {one["request_id"] for one in await assignments(nc, settings)}
+        assert f"r-{refused}" in {one["request_id"] for one in await read_assignments(nc, settings)}
 
 
 async def test_many_times_what_the_stream_holds_goes_through_it_while_workers_settle(nc: Client, nats_url: str, prefix: str) -> None:
@@ -91,7 +102,7 @@ async def test_many_times_what_the_stream_holds_goes_through_it_while_workers_se
                 await assigned.ack_sync()
             else:  # one that forgets to acknowledge, and tells its result
                 done = json.loads(assigned.data)
-                await report(nc, settings, a_result(number, assignment_id=done["assignment_id"], request_id=done["request_id"]))
+                await publish_result(nc, settings, a_result(number, assignment_id=done["assignment_id"], request_id=done["request_id"]))
         state = (await nc.jsm().stream_info(settings.streams.assignments.name)).state
         assert state.last_seq == 200
         assert state.bytes <= 30_000
@@ -101,7 +112,7 @@ async def test_many_times_what_the_stream_holds_goes_through_it_while_workers_se
 
 
 async def _removed(router: Running, count: int) -> bool:
-    return await metric(router.ready.http, "router_assignments_removed_total") >= count
+    return await read_metric(router.ready.http, "router_assignments_removed_total") >= count
 
 
 async def test_full_dead_letters_stop_only_what_failed(nc: Client, nats_url: str, prefix: str) -> None:
@@ -117,7 +128,7 @@ async def test_full_dead_letters_stop_only_what_failed(nc: Client, nats_url: str
 
         await make_topology(_settings(nats_url, prefix))
         await until(lambda: len(inboxes) == 3)
-        assert len(await letters(nc, settings)) == 3
+        assert len(await read_dead_letters(nc, settings)) == 3
 
 
 async def test_a_flood_of_what_fails_is_answered_when_its_letters_find_no_room(nc: Client, nats_url: str, prefix: str) -> None:
@@ -129,7 +140,9 @@ async def test_a_flood_of_what_fails_is_answered_when_its_letters_find_no_room(n
             await inboxes.publish(nc, settings, number, BAD + b"%d" % number)
         await until(lambda: len(inboxes) == MANY - SHARE)
         assert all(b"invalid_request" in heard[0] for heard in inboxes.heard.values())
-        skipped = await metric(router.ready.http, "router_storage_refused_total", consumer=settings.decide.durable, what="letter_given_up")
+        skipped = await read_metric(
+            router.ready.http, "router_storage_refused_total", consumer=settings.decide.durable, what="dead_letter_omitted"
+        )
         assert skipped == MANY - SHARE
         assert (await ask(nc, settings, a_request("good")))["ok"]
 
@@ -143,7 +156,7 @@ async def test_full_dead_letters_stop_no_worker_but_what_it_gave_up(nc: Client, 
         return StepResult(cost=0.5)
 
     subject, places = settings.assignment.subjects[0], make_places(settings)
-    async with a_router(settings), at_work(Worker(settings.nats, work, worker_id="w-1", subject=subject, topology=places)):
+    async with a_router(settings), run_workers(Worker(settings.nats, work, worker_id="w-1", subject=subject, topology=places)):
         for name in ("hopeless", *range(5)):
             assert (await ask(nc, settings, _pushed(name)))["ok"]
         await until(lambda: _metered(nc, settings, 5))
@@ -153,7 +166,7 @@ async def test_full_dead_letters_stop_no_worker_but_what_it_gave_up(nc: Client, 
 
 
 async def _metered(nc: Client, settings: Settings, count: int) -> bool:
-    return len(await usage(nc, settings)) == count
+    return len(await read_usage(nc, settings)) == count
 
 
 async def _stored(nc: Client, stream: str, count: int) -> bool:
@@ -162,19 +175,19 @@ async def _stored(nc: Client, stream: str, count: int) -> bool:
 
 async def test_a_full_usage_stream_stops_only_what_is_metered(nc: Client, nats_url: str, prefix: str) -> None:
     """Results beyond the bound are sent back without spending an attempt; not one is lost."""
-    settings = _settings(nats_url, prefix, streams__usage__max_bytes=300, evidence__full_retry_ms=50)
+    settings = _settings(nats_url, prefix, streams__usage__max_bytes=300, effects__full_retry_ms=50)
     async with a_router(settings) as router:
         for number in range(MANY):
-            await report(nc, settings, a_result(number))
+            await publish_result(nc, settings, a_result(number))
         await until(lambda: _sent_back(router, settings.results.durable))
-        await report(nc, settings, b"not a result")
-        await until(lambda: letters(nc, settings))
+        await publish_result(nc, settings, b"not a result")
+        await until(lambda: read_dead_letters(nc, settings))
         assert (await ask(nc, settings, _pushed("push")))["ok"]
 
         await make_topology(_settings(nats_url, prefix))
         await until(lambda: results_are_settled(nc, settings))
-        assert sorted(event["assignment_id"] for event in await usage(nc, settings)) == sorted(f"a-{number}" for number in range(MANY))
-        assert len(await letters(nc, settings)) == 1
+        assert sorted(event["assignment_id"] for event in await read_usage(nc, settings)) == sorted(f"a-{number}" for number in range(MANY))
+        assert len(await read_dead_letters(nc, settings)) == 1
         await until(lambda: is_ready(router.ready.http))
 
 
@@ -199,16 +212,16 @@ async def test_a_tenant_that_fills_the_dead_letters_keeps_no_payloads_and_then_n
         while not await _is_over_letters(router, "acme"):
             assert not (await ask(nc, settings, _bad("acme")))["ok"]
         await ask(nc, settings, _bad("acme"))
-        assert "message" not in (await letters(nc, settings))[-1]
-        assert await metric(router.ready.http, "router_dlq_over_share_total") > 0
-        while not await metric(router.ready.http, "router_storage_refused_total", what="letter_given_up"):
+        assert "message" not in (await read_dead_letters(nc, settings))[-1]
+        assert await read_metric(router.ready.http, "router_dlq_over_share_total") > 0
+        while not await read_metric(router.ready.http, "router_storage_refused_total", what="dead_letter_omitted"):
             assert await _is_over_letters(router, "acme")
             assert not (await ask(nc, settings, _bad("acme")))["ok"]
-        before = len(await letters(nc, settings))
+        before = len(await read_dead_letters(nc, settings))
         await ask(nc, settings, _bad("tenx"))
-        kept = await letters(nc, settings)
+        kept = await read_dead_letters(nc, settings)
         assert (len(kept), kept[-1]["tenant_id"], "payload" in kept[-1]["message"]) == (before + 1, "tenx", True)
-        assert await metric(router.ready.http, "router_dlq_total") == len(kept)
+        assert await read_metric(router.ready.http, "router_dlq_total") == len(kept)
 
 
 def _bad(tenant: str) -> bytes:
@@ -247,7 +260,7 @@ async def test_large_failures_do_not_fill_the_dead_letters_and_can_be_replayed(n
     async with a_router(settings):
         for data in large:
             await ask(nc, settings, data)
-        kept = await letters(nc, settings)
+        kept = await read_dead_letters(nc, settings)
         assert [letter["original_payload_bytes"] for letter in kept] == [len(data) for data in large]
         assert (await nc.jsm().stream_info(settings.streams.dlq.name)).state.bytes < 40_000
 
@@ -269,8 +282,8 @@ async def _original(settings: Settings, sequence: int) -> Effect | NotReplayed:
 
 
 async def _waiting(router: Running, durable: str, count: int) -> bool:
-    return await metric(router.ready.http, "router_storage_waiting", consumer=durable) == count
+    return await read_metric(router.ready.http, "router_storage_waiting", consumer=durable) == count
 
 
 async def _sent_back(router: Running, durable: str) -> bool:
-    return await metric(router.ready.http, "router_storage_refused_total", consumer=durable, what="sent_back") > 0
+    return await read_metric(router.ready.http, "router_storage_refused_total", consumer=durable, what="sent_back") > 0

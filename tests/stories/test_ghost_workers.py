@@ -4,9 +4,9 @@ import json
 
 from nats.aio.client import Client
 
-from tests.support.circle import Alarms
+from tests.support.router_streams import AlertRecorder
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import metric
+from tests.support.stories import read_metric
 from tests.support.waiting import until
 
 BEATS = "caf.worker.heartbeat.v1"
@@ -16,16 +16,16 @@ GHOSTS, HOUR_MS = 10_000, 3_600_000
 async def test_ten_thousand_ghosts_keep_no_worker_of_a_tenant_out(nc: Client, nats_url: str, prefix: str) -> None:
     """They promise one heartbeat an hour, each for a tenant of its own without any request. A worker of a tenant that is served comes
     after them, falls silent, and the operators are told."""
-    alarms = await Alarms.heard_on(nc)
+    alarms = await AlertRecorder.heard_on(nc)
     async with a_router(settings_for(nats_url, prefix)) as router:
         for number in range(GHOSTS):
             await _beat(nc, f"ghost-{number}", tenant_id=f"made-up-{number}", interval_ms=HOUR_MS)
         await until(lambda: _heard(router, GHOSTS))
-        alive = await metric(router.ready.http, "router_workers_alive")
+        alive = await read_metric(router.ready.http, "router_workers_alive")
         assert alive <= GHOSTS // 2 + 1
         await _beat(nc, "honest", tenant_id="acme", interval_ms=100)
         await until(lambda: "worker_silent:acme:honest" in alarms.causes("warning"))
-        assert await metric(router.ready.http, "router_workers_alive") == alive
+        assert await read_metric(router.ready.http, "router_workers_alive") == alive
 
 
 async def _beat(nc: Client, worker_id: str, **fields: object) -> None:

@@ -9,7 +9,7 @@ from nats.aio.client import Client
 
 from tests.support.broker import Broker
 from tests.support.service import RouterProcess, names_for, settings_for
-from tests.support.stories import a_request, ask, page
+from tests.support.stories import a_request, ask, read_page
 from tests.support.waiting import until
 
 FILES, HELD = 256, 300
@@ -24,7 +24,7 @@ async def test_more_half_open_connections_than_files_keep_no_probe_out(nc: Clien
             for connection in _half_open(where):
                 stack.enter_context(connection)
             for path in ("/healthz", "/readyz", "/metrics"):
-                assert (await page(where, path))[0] == 200
+                assert (await read_page(where, path))[0] == 200
             broker.kill()
             broker.start()
             await until(lambda: nc.is_connected)
@@ -43,4 +43,4 @@ def _half_open(where: str) -> Iterator[socket.socket]:
 
 
 async def _is_ready(where: str) -> bool:
-    return (await page(where, "/readyz"))[0] == 200
+    return (await read_page(where, "/readyz"))[0] == 200

@@ -10,7 +10,7 @@ from nats.aio.client import Client
 
 from router.config import Settings
 from tests.support.service import a_router, settings_for
-from tests.support.stories import SILENCE_S, Ears, Inboxes, a_request, is_settled
+from tests.support.stories import SILENCE_S, Inboxes, MessageRecorder, a_request, is_settled
 from tests.support.waiting import until
 
 ROUTERS, REQUESTS = 4, 150
@@ -27,7 +27,7 @@ async def settings(nats_url: str, prefix: str, request: pytest.FixtureRequest) -
 
 async def test_one_after_the_other_and_many_at_once(nc: Client, nats_url: str, settings: Settings) -> None:
     """Each inbox has its answer, none goes astray. Twice is the exception, more on a busy machine; four routers gave four answers each."""
-    inboxes, strays = await Inboxes.under(nc, "same"), await Ears.on(nc, f"{settings.decide.subject}.reply")
+    inboxes, strays = await Inboxes.under(nc, "same"), await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
     other = await nats.connect(nats_url)
     for number in range(REQUESTS):
         await nc.publish(settings.decide.subject, a_request("same"), reply=inboxes.of(number))

@@ -12,7 +12,7 @@ from router.contracts.ingress import SUBJECT
 from router.contracts.pb.beamline.ingress.v1.ingress_pb2 import IngressAck, IngressMessage
 from tests.support.admin import Json, call_on
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Ears, is_ready, letters, metric, stored
+from tests.support.stories import MessageRecorder, is_ready, read_dead_letters, read_last_sequence, read_metric
 from tests.support.waiting import until
 
 
@@ -28,14 +28,14 @@ async def send(nc: Client, name: object, **fields: object) -> Json:
 async def test_an_accepted_message_stands_in_the_decide_stream_and_is_decided(nc: Client, nats_url: str, prefix: str, confirm: str) -> None:
     settings = settings_for(nats_url, prefix, ingress__enabled=True, reply__confirm=confirm)
     async with a_router(settings):
-        replies = await Ears.on(nc, f"{settings.decide.subject}.reply")
+        replies = await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
         ack = await send(nc, 1, correlation_id="c-1", timestamp="2026-01-02T03:04:05Z")
         assert {name: ack[name] for name in ("message_id", "correlation_id", "status")} == {
             "message_id": "m-1",
             "correlation_id": "c-1",
             "status": "accepted",
         }
-        assert ack["metadata"] == {"sequence": str(await stored(nc, settings))}
+        assert ack["metadata"] == {"sequence": str(await read_last_sequence(nc, settings))}
         await until(lambda: len(replies) == 1)
     (answer,) = replies.heard[f"{settings.decide.subject}.reply"]
     assert (json.loads(answer)["ok"], json.loads(answer)["context"]["request_id"]) == (True, "m-1")
@@ -46,7 +46,7 @@ async def test_the_same_message_again_is_accepted_and_decided_once(nc: Client, n
     async with a_router(settings_for(nats_url, prefix, ingress__enabled=True)) as router:
         acks = [await send(nc, 1) for _ in range(3)]
         assert {ack["status"] for ack in acks} == {"accepted"}
-        await until(lambda: _is(metric(router.ready.http, "router_idempotent_replays_total"), 2))
+        await until(lambda: _is(read_metric(router.ready.http, "router_idempotent_replays_total"), 2))
 
 
 async def test_many_at_once_are_each_accepted(nc: Client, nats_url: str, prefix: str) -> None:
@@ -54,7 +54,7 @@ async def test_many_at_once_are_each_accepted(nc: Client, nats_url: str, prefix:
     async with a_router(settings), a_router(settings):
         acks = await asyncio.gather(*(send(nc, name) for name in range(200)))
         assert {ack["status"] for ack in acks} == {"accepted"}
-        assert await stored(nc, settings) == 200
+        assert await read_last_sequence(nc, settings) == 200
 
 
 async def test_above_so_many_in_hand_a_message_is_told_to_come_again(nc: Client, nats_url: str, prefix: str) -> None:
@@ -69,8 +69,8 @@ async def test_a_receipt_goes_to_an_inbox_and_nowhere_else(nc: Client, nats_url:
         victim = await nc.subscribe("beamline.victim")
         await nc.publish(SUBJECT, json.dumps(a_message(1)).encode(), reply="beamline.victim")
         assert (await send(nc, 2))["status"] == "accepted"
-        assert (await stored(nc, settings), victim.pending_msgs) == (2, 0)
-        assert await metric(router.ready.http, "router_reply_refused_total") == 1
+        assert (await read_last_sequence(nc, settings), victim.pending_msgs) == (2, 0)
+        assert await read_metric(router.ready.http, "router_reply_refused_total") == 1
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ async def test_what_the_decide_lane_would_refuse_is_rejected_and_leaves_nothing(
     async with a_router(settings):
         ack = await send(nc, 1, **fields)
         assert (ack["status"], ack["error_code"]) == ("rejected", error)
-        assert (await stored(nc, settings), await letters(nc, settings)) == (0, [])
+        assert (await read_last_sequence(nc, settings), await read_dead_letters(nc, settings)) == (0, [])
 
 
 async def test_protobuf_is_taken_and_given(nc: Client, nats_url: str, prefix: str) -> None:

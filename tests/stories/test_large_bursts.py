@@ -14,9 +14,9 @@ from nats.aio.client import Client
 from router.config import Settings
 from router.contracts.heartbeat import SUBJECTS
 from tests.support.broker import Broker
-from tests.support.circle import Alarms
+from tests.support.router_streams import AlertRecorder
 from tests.support.service import RouterProcess, names_for, settings_for
-from tests.support.stories import Inboxes, a_request, ask, metric
+from tests.support.stories import Inboxes, a_request, ask, read_metric
 from tests.support.waiting import until
 
 CONF = Path(__file__).parents[2] / "deploy" / "nats" / "nats-server.conf"
@@ -46,7 +46,7 @@ async def test_a_burst_of_the_largest_bodies_costs_nobody_a_connection(nc: Clien
         async with _still(router), _sockets(broker) as sockets:
             await _burst(sockets, settings.decide.subject, bytes(limit("max_payload") - 100))
         assert (await ask(nc, settings, a_request("quiet"), timeout_s=10))["ok"] is True
-        assert await metric(router.ready["http"], "router_nats_reconnects_total") == 0
+        assert await read_metric(router.ready["http"], "router_nats_reconnects_total") == 0
         assert broker.logged(SLOW) == 0
 
 
@@ -70,7 +70,7 @@ async def test_what_is_poured_into_heartbeats_cuts_off_those_who_hear_them_alone
     nc = await nats.connect(broker.url)
     try:
         async with _router(broker, prefix) as (router, settings), _sockets(broker) as sockets:
-            lost = await Alarms.heard_on(nc)
+            lost = await AlertRecorder.heard_on(nc)
             async with _still(router):
                 await _burst(sockets, SUBJECTS[0], bytes(MIB))
             assert (await ask(nc, settings, a_request("plain")))["ok"] is True
@@ -82,7 +82,7 @@ async def test_what_is_poured_into_heartbeats_cuts_off_those_who_hear_them_alone
 
 
 async def _is(http: str, name: str, value: float) -> bool:
-    return await metric(http, name) == value
+    return await read_metric(http, name) == value
 
 
 @asynccontextmanager

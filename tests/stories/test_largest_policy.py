@@ -10,12 +10,12 @@ from nats.aio.client import Client
 from router.contracts.version_record import make_record, record_bytes
 from router.delivery.buckets.live_bucket import SMALL
 from router.routing.policy import PolicyError
-from router.routing.policy.parse import LARGEST
+from router.routing.policy.parse import MAX_POLICY_BYTES
 from router.routing.policy.sections import MOST_PROVIDERS
-from tests.support.policies_at_run_time import a_policy_of, store_of
+from tests.support.policy_buckets import a_policy_of, store_of
 from tests.support.requests import a_body
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Json, ask, page
+from tests.support.stories import Json, ask, read_page
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(30)
@@ -46,8 +46,8 @@ async def test_a_policy_of_26_000_providers_stops_no_request_and_no_start(nc: Cl
             return bool((await ask(nc, settings, body))["ok"])  # each answer within its five seconds
 
         await until(is_in_force)
-        told = (await page(router.ready.http, "/readyz"))[1]
-        assert f"acme.huge: policy: is larger than {LARGEST} bytes" in told
+        told = (await read_page(router.ready.http, "/readyz"))[1]
+        assert f"acme.huge: policy: is larger than {MAX_POLICY_BYTES} bytes" in told
     async with a_router(settings):
         assert (await ask(nc, settings, body))["ok"]
 

@@ -16,11 +16,11 @@ from tests.support.stories import (
     Inboxes,
     is_ready,
     is_settled,
-    letters,
     make_topology,
-    marks,
-    metric,
-    page,
+    read_attempt_records,
+    read_dead_letters,
+    read_metric,
+    read_page,
 )
 from tests.support.waiting import until
 
@@ -34,7 +34,7 @@ def settings(nats_url: str, prefix: str) -> Settings:
 
 
 def _settings(nats_url: str, prefix: str, **more: object) -> Settings:
-    return settings_for(nats_url, prefix, decide__ack_wait_ms=ACK_WAIT_MS, evidence__timeout_ms=300, evidence__retry_ms=50, **more)
+    return settings_for(nats_url, prefix, decide__ack_wait_ms=ACK_WAIT_MS, effects__publish_timeout_ms=300, effects__retry_ms=50, **more)
 
 
 async def test_without_their_stream_the_lane_pauses_and_resumes(nc: Client, settings: Settings, prefix: str) -> None:
@@ -51,7 +51,7 @@ async def test_without_their_stream_the_lane_pauses_and_resumes(nc: Client, sett
 
         await make_topology(settings)
         await _all_ends_well(nc, settings, router)
-        assert [letter["msg_id"] for letter in await letters(nc, settings)] == ["m-bad"]
+        assert [letter["msg_id"] for letter in await read_dead_letters(nc, settings)] == ["m-bad"]
         await _each_is_answered_once(inboxes, good={"before", "good"}, bad={"bad"})
 
 
@@ -66,27 +66,27 @@ async def test_with_a_full_stream_what_failed_waits_and_the_rest_goes_on(nc: Cli
         await until(lambda: _waits(router))
         await inboxes.publish(nc, settings, "good")
         await until(lambda: inboxes.answers("good"))
-        fitted = {letter["msg_id"].removeprefix("m-") for letter in await letters(nc, settings)}
+        fitted = {letter["msg_id"].removeprefix("m-") for letter in await read_dead_letters(nc, settings)}
         assert 0 < len(fitted) < len(bad)
         await _nothing_happens(nc, settings, router, inboxes, heard={"good", *fitted})
 
         await make_topology(_settings(nats_url, prefix, streams__dlq__max_bytes=1_000_000))
         await _all_ends_well(nc, settings, router)
-        assert sorted(letter["msg_id"] for letter in await letters(nc, settings)) == [f"m-{name}" for name in bad]
+        assert sorted(letter["msg_id"] for letter in await read_dead_letters(nc, settings)) == [f"m-{name}" for name in bad]
         await _each_is_answered_once(inboxes, good={"good"}, bad=set(bad))
 
 
 async def _is_paused(router: Running) -> bool:
-    return await metric(router.ready.http, "router_consumer_paused") == 1
+    return await read_metric(router.ready.http, "router_consumer_paused") == 1
 
 
 async def _waits(router: Running) -> bool:
-    return await metric(router.ready.http, "router_storage_waiting") > 0
+    return await read_metric(router.ready.http, "router_storage_waiting") > 0
 
 
 async def _nothing_happens(nc: Client, settings: Settings, router: Running, inboxes: Inboxes, heard: set[str]) -> None:
     """503 with the cause; no request is answered, no message is acked, delivered again or counted as an attempt."""
-    status, text = await page(router.ready.http, "/readyz")
+    status, text = await read_page(router.ready.http, "/readyz")
     check = json.loads(text)["checks"][settings.decide.durable]
     assert (status, check["ok"]) == (503, False)
     assert f"{settings.decide.subject}.dlq cannot be stored" in check["detail"]
@@ -98,7 +98,7 @@ async def _nothing_happens(nc: Client, settings: Settings, router: Running, inbo
     assert after.num_ack_pending == before.num_ack_pending > 0
     assert after.ack_floor.stream_seq == before.ack_floor.stream_seq
     assert after.num_redelivered == 0
-    assert await marks(nc, settings) == []
+    assert await read_attempt_records(nc, settings) == []
     assert inboxes.subjects == {inboxes.of(name) for name in heard}
     assert await _is_paused(router) or await _waits(router)
 
@@ -108,7 +108,7 @@ async def _all_ends_well(nc: Client, settings: Settings, router: Running) -> Non
     await until(lambda: is_settled(nc, settings))
     assert not await _is_paused(router)
     assert not await _waits(router)
-    assert await marks(nc, settings) == []
+    assert await read_attempt_records(nc, settings) == []
 
 
 async def _each_is_answered_once(inboxes: Inboxes, *, good: set[str], bad: set[str]) -> None:

@@ -8,7 +8,7 @@ from nats.aio.client import Client
 from tests.support.broker import Broker
 from tests.support.requests import a_body
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Json, a_request, ask, is_settled, letters
+from tests.support.stories import Json, a_request, ask, is_settled, read_dead_letters
 from tests.support.waiting import until
 
 MIB = 1024 * 1024
@@ -48,7 +48,7 @@ async def test_a_bad_request_ends_once(nc: Client, nats_url: str, prefix: str, b
 
         assert (await ask(nc, settings, a_request("next")))["ok"] is True
         await until(lambda: is_settled(nc, settings))
-        (letter,) = await letters(nc, settings)
+        (letter,) = await read_dead_letters(nc, settings)
         assert (letter["reason"], letter["validation_error"]["code"]) == ("validation_failed", code)
         assert router.service.readiness()[settings.decide.durable].ok
 
@@ -63,7 +63,7 @@ async def test_a_letter_too_large_for_the_server_is_stored_without_its_payload(n
         assert refusal["error"]["code"] == "invalid_request"
 
         assert (await ask(nc, settings, a_request("next")))["ok"] is True
-        (letter,) = await letters(nc, settings)
+        (letter,) = await read_dead_letters(nc, settings)
         _is_truncated(letter)
 
 

@@ -8,7 +8,7 @@ from nats.aio.client import Client
 from router.config import Settings
 from tests.support.broker import Broker
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import Ears, Inboxes, a_request, is_ready, is_settled, letters, metric
+from tests.support.stories import Inboxes, MessageRecorder, a_request, is_ready, is_settled, read_dead_letters, read_metric
 from tests.support.waiting import until
 
 # Header blocks of 1 to 8 bytes, with and without the protocol's own first line; then a status that is not UTF-8.
@@ -23,7 +23,7 @@ BLOCKS = [
 async def test_malformed_frames_kill_no_router(nc: Client, broker: Broker, prefix: str) -> None:
     """Story 1: with two routers, every frame ends in a dead letter, the 20 good requests behind are answered, both routers live."""
     settings = settings_for(broker.url, prefix)
-    replies = await Ears.on(nc, f"{settings.decide.subject}.reply")
+    replies = await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
     inboxes = await Inboxes.under(nc, prefix)
     async with AsyncExitStack() as stack:
         routers = [await stack.enter_async_context(a_router(settings)) for _ in range(2)]
@@ -34,7 +34,7 @@ async def test_malformed_frames_kill_no_router(nc: Client, broker: Broker, prefi
         assert all(b'"ok":true' in inboxes.answers(n)[0] for n in range(20))
 
         await until(lambda: is_settled(nc, settings))
-        assert len(await letters(nc, settings)) == len(BLOCKS) + 1
+        assert len(await read_dead_letters(nc, settings)) == len(BLOCKS) + 1
         # A header block that cannot be read takes no reply address away; a reply address that cannot be read is none.
         await until(lambda: all(b"invalid_request" in b"".join(inboxes.answers(f"frame-{n}")) for n in range(len(BLOCKS))))
         await until(lambda: len(replies) == 1)
@@ -62,13 +62,13 @@ async def _send_raw(port: int, frames: bytes) -> None:
 
 async def _both_live(nc: Client, settings: Settings, routers: list[Running], inboxes: Inboxes) -> None:
     """A router that is deaf acknowledges nothing more, however much is asked."""
-    before = [await metric(router.ready.http, "router_jetstream_ack_total") for router in routers]
+    before = [await read_metric(router.ready.http, "router_jetstream_ack_total") for router in routers]
     asked = iter(range(1_000_000))
 
     async def have_both_worked() -> bool:
         for n in [next(asked) for _ in range(50)]:
             await inboxes.publish(nc, settings, f"again-{n}", a_request(f"again-{n}"))
-        now = [await metric(router.ready.http, "router_jetstream_ack_total") for router in routers]
+        now = [await read_metric(router.ready.http, "router_jetstream_ack_total") for router in routers]
         return all(after > then for after, then in zip(now, before, strict=True))
 
     await until(have_both_worked, what="each router to acknowledge something")

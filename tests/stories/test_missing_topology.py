@@ -8,7 +8,7 @@ from nats.aio.client import Client
 
 from router.config import Settings
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import Inboxes, a_request, ask, is_ready, make_topology, page
+from tests.support.stories import Inboxes, a_request, ask, is_ready, make_topology, read_page
 from tests.support.waiting import until
 
 REQUESTS = 50
@@ -73,7 +73,7 @@ async def _is_there(nc: Client, settings: Settings) -> bool:
 
 
 async def _says_it_is_missing(router: Running) -> bool:
-    status, text = await page(router.ready.http, "/readyz")
+    status, text = await read_page(router.ready.http, "/readyz")
     check = json.loads(text)["checks"][router.settings.decide.durable]
     return status == 503 and not check["ok"] and "missing" in check["detail"]
 

@@ -14,14 +14,14 @@ from router.app.inbox import InboxService
 from router.config import load
 from router.core.errors import Misconfigured
 from router.delivery.api import JetStream
-from tests.support.agents import an_agent, applied_in, feed, is_empty, said
+from tests.support.agents import an_agent, count_applied, is_empty, publish_commands, read_sent
 from tests.support.broker import Broker
-from tests.support.bus import QUICK, a_bus, an_envelope, consuming, settled, stored_in
+from tests.support.bus import QUICK, a_bus, an_envelope, read_bus_stream, run_consumer, wait_until_settled
+from tests.support.counting_agent import CountingAgent
 from tests.support.delivery import connected
-from tests.support.inbox import an_id, an_inbox, effects, letters, publish, record
+from tests.support.inbox import an_id, an_inbox, effects, publish, read_dead_letters, record
 from tests.support.postgres import Postgres
 from tests.support.waiting import until
-from tests.support.witness import Witness
 
 ONE_BY_ONE = replace(QUICK, slots=1)  # the handler is called on every message in flight, not on the first alone
 
@@ -32,19 +32,19 @@ async def dsn(postgres: Postgres) -> str:
     return await postgres.database()
 
 
-class _Asynchronous(Witness):
+class _Asynchronous(CountingAgent):
     async def apply(self, ctx: Any, envelope: Any) -> Any: ...
 
 
-class _Deaf(Witness):
+class _Deaf(CountingAgent):
     async def receive(self, envelope: Any) -> None: ...  # type: ignore[override]
 
 
-class _Narrow(Witness):
+class _Narrow(CountingAgent):
     def apply(self, envelope: Any) -> Any: ...  # type: ignore[override]
 
 
-class _Affirmative(Witness):
+class _Affirmative(CountingAgent):
     def apply(self, ctx: Any, envelope: Any) -> Any:
         return True
 
@@ -94,10 +94,10 @@ async def test_a_consumer_whose_handler_answers_nonsense_ends_and_its_messages_s
             with pytest.raises(Misconfigured, match=f"handle: .*{words}"):
                 await bus.consume("projector", lambda one: calls.append(one) or answer, options=ONE_BY_ONE)  # type: ignore[func-returns-value]
         assert len(calls) == 7
-        assert await stored_in(bus, "dlq") == []
+        assert await read_bus_stream(bus, "dlq") == []
         done: set[str] = set()
-        async with consuming(bus, lambda one: done.add(one.message_id)):
-            await settled(bus)
+        async with run_consumer(bus, lambda one: done.add(one.message_id)):
+            await wait_until_settled(bus)
         assert done == {f"evt_{number}" for number in range(20)}
 
 
@@ -117,22 +117,22 @@ async def test_an_inbox_whose_function_answers_nonsense_ends_and_its_events_stay
     async with an_inbox(broker.url, dsn, record):
         await until(lambda: _has_effects(dsn, 3))
     assert sorted(await effects(dsn)) == [an_id(number) for number in range(3)]
-    assert await letters(nc) == []
+    assert await read_dead_letters(nc) == []
 
 
 async def test_an_agent_whose_apply_answers_nonsense_ends_and_its_commands_stay(broker: Broker, nc: Client, tmp_path: Path) -> None:
     """In more lives than a command may have attempts; each is applied once when `apply` is mended."""
-    store, feeding = tmp_path / "w.db", asyncio.create_task(feed(nc, range(3)))
+    store, feeding = tmp_path / "w.db", asyncio.create_task(publish_commands(nc, range(3)))
     for _ in range(7):
         with pytest.raises(Misconfigured, match=r"apply: .*returned bool"):
             await _life_of(_Affirmative(), broker.url, store, feeding)
     async with connected(broker.url) as connection, an_agent(broker.url, store):
         await until(lambda: is_empty(JetStream(connection)))
-        assert await said(JetStream(connection), "meshforge.failed.>", "MESHFORGE_FAILED") == []
-    assert applied_in(store) == {"k-0": 1, "k-1": 1, "k-2": 1}
+        assert await read_sent(JetStream(connection), "meshforge.failed.>", "MESHFORGE_FAILED") == []
+    assert count_applied(store) == {"k-0": 1, "k-1": 1, "k-2": 1}
 
 
-async def _life_of(adapter: Witness, url: str, store: Path, feeding: "asyncio.Task[None]") -> None:
+async def _life_of(adapter: CountingAgent, url: str, store: Path, feeding: "asyncio.Task[None]") -> None:
     async with an_agent(url, store, adapter) as running:
         await feeding
         await running.work

@@ -13,13 +13,13 @@ from router.delivery.topology import Topology, create
 from router.sdk import Worker
 from router.sdk.start_point import StartPoint
 from router.sdk.worker import worker_durable
-from tests.support.sdk import WorkPlace, a_body, a_step, a_work_place, at_work
+from tests.support.sdk import WorkerStreams, a_body, a_step, run_workers, some_worker_streams
 
 
 @pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkPlace]:
+async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkerStreams]:
     """Four assignments that waited: one has a result by its id, one by its request's, one was never done, other results are of others."""
-    async with a_work_place(nats_url, prefix) as place:
+    async with some_worker_streams(nats_url, prefix) as place:
         await place.push(a_body("a-1"), a_body(BY_REQUEST, request_id="r-2"), a_body("a-3"))
         await _report(place, assignment_id="a-1", status="error")
         await _report(place, request_id="r-2", tenant_id="acme")
@@ -32,34 +32,34 @@ async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkPlace]:
 BY_REQUEST = assignment_id_of("acme", "r-2")
 
 
-async def _report(place: WorkPlace, **fields: object) -> None:
+async def _report(place: WorkerStreams, **fields: object) -> None:
     body = {"status": "success", "latency_ms": 1, "cost": 0.5, **fields}
     await place.connection.jetstream().publish(place.topology.results, json.dumps(body).encode())
 
 
-async def _done_by(place: WorkPlace, *, durable: str = "caf-worker", **settings: Any) -> list[str]:
+async def _done_by(place: WorkerStreams, *, durable: str = "caf-worker", **settings: Any) -> list[str]:
     """What a worker's handler is given of what waits, and of one that comes when it is there."""
     done: list[str] = []
     worker = place.worker(lambda assignment: done.append(assignment.assignment_id) or a_step(), **settings)  # type: ignore[func-returns-value]
-    async with at_work(worker):
+    async with run_workers(worker):
         await place.push(a_body("a-4"))
         await place.settled()
     return sorted(done)
 
 
-async def test_what_has_a_result_is_not_done_again(place: WorkPlace) -> None:
+async def test_what_has_a_result_is_not_done_again(place: WorkerStreams) -> None:
     assert await _done_by(place) == ["a-3", "a-4"]
 
 
-async def test_only_what_comes_from_now_on(place: WorkPlace) -> None:
+async def test_only_what_comes_from_now_on(place: WorkerStreams) -> None:
     assert await _done_by(place, start="new") == ["a-4"]
 
 
-async def test_all_of_it(place: WorkPlace) -> None:
+async def test_all_of_it(place: WorkerStreams) -> None:
     assert await _done_by(place, start="all") == sorted(["a-1", BY_REQUEST, "a-3", "a-4"])
 
 
-async def test_the_worker_after_a_crash_goes_by_the_same_note(place: WorkPlace) -> None:
+async def test_the_worker_after_a_crash_goes_by_the_same_note(place: WorkerStreams) -> None:
     """The one that made the durable did nothing; what it noted stands in the durable."""
     note = await StartPoint(place.jetstream, place.topology.stream, place.topology.results, "unanswered").note()
     spec = worker_durable(place.topology.stream, subject=place.subject, ack_wait_s=1.0)
@@ -67,7 +67,7 @@ async def test_the_worker_after_a_crash_goes_by_the_same_note(place: WorkPlace) 
     assert await _done_by(place, start="all") == ["a-3", "a-4"]
 
 
-async def test_a_durable_that_an_operator_made_gives_all_of_its_work(place: WorkPlace) -> None:
+async def test_a_durable_that_an_operator_made_gives_all_of_its_work(place: WorkerStreams) -> None:
     await create(place.jetstream, Topology((), (worker_durable(place.topology.stream, subject=place.subject, ack_wait_s=1.0),)))
     assert await _done_by(place) == sorted(["a-1", BY_REQUEST, "a-3", "a-4"])
 

@@ -15,9 +15,9 @@ from nats.aio.client import Client
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from tests.support.broker import Broker
-from tests.support.policies_at_run_time import a_policy_of
+from tests.support.policy_buckets import a_policy_of
 from tests.support.service import RouterProcess, names_for
-from tests.support.stories import page
+from tests.support.stories import read_page
 from tests.support.waiting import until
 
 MIB = 1 << 20
@@ -135,7 +135,7 @@ class Place:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
 
     async def metrics(self) -> str:
-        return (await page(self.router.ready["http"], "/metrics"))[1]
+        return (await read_page(self.router.ready["http"], "/metrics"))[1]
 
 
 @pytest.fixture

@@ -13,15 +13,15 @@ from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.operations.deadletters import list_newest_first
 from tests.support.broker import Broker
-from tests.support.circle import Alarms, assignments
+from tests.support.router_streams import AlertRecorder, read_assignments
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Json, a_request, ask, is_ready, metric
+from tests.support.stories import Json, a_request, ask, is_ready, read_metric
 from tests.support.waiting import until
 
 
 async def test_a_worker_that_falls_silent_is_alerted(nc: Client, nats_url: str, prefix: str) -> None:
     """Three missed intervals, on either subject; the gauge follows."""
-    alarms = await Alarms.heard_on(nc)
+    alarms = await AlertRecorder.heard_on(nc)
     async with a_router(settings_for(nats_url, prefix)) as router:
         for subject, worker in (("caf.worker.heartbeat.v1", "w-1"), ("caf.status.heartbeat.v1", "w-2")):
             beat = {"worker_id": worker, "timestamp": 1, "status": "busy", "interval_ms": 200}
@@ -33,25 +33,25 @@ async def test_a_worker_that_falls_silent_is_alerted(nc: Client, nats_url: str, 
 
 
 async def test_what_a_worker_gives_up_is_stored_and_alerted_by_one_router(nc: Client, nats_url: str, prefix: str) -> None:
-    alarms = await Alarms.heard_on(nc)
+    alarms = await AlertRecorder.heard_on(nc)
     settings = settings_for(nats_url, prefix)
     async with a_router(settings), a_router(settings):
         result = {"assignment_id": "a-1", "status": "error", "error_message": "hopeless"}
-        receipt = await nc.jetstream().publish("caf.exec.dlq.v1", json.dumps(result).encode())
-        assert receipt.stream == settings.streams.dlq.name
+        publish_ack = await nc.jetstream().publish("caf.exec.dlq.v1", json.dumps(result).encode())
+        assert publish_ack.stream == settings.streams.dlq.name
         await until(lambda: alarms.causes("warning"))
         assert alarms.causes("warning") == ["worker_dead_letter"]
 
 
 async def test_what_a_worker_could_not_read_is_stored_alerted_and_listed(nc: Client, nats_url: str, prefix: str) -> None:
     """A worker of the original tells of bytes that it could not parse in an envelope, on a subject of its own."""
-    alarms = await Alarms.heard_on(nc)
+    alarms = await AlertRecorder.heard_on(nc)
     settings = settings_for(nats_url, prefix)
     data = {"reason": "PARSE_ERROR", "payload_ref": {"subject": "caf.exec.assign.v1", "len": 17}, "ts": "2026-01-02T03:04:05+00:00"}
     async with a_router(settings), a_router(settings):
         envelope = {"version": "v1", "kind": "dead_letter", "data": data}
-        receipt = await nc.jetstream().publish("caf.deadletter.v1", json.dumps(envelope).encode())
-        assert receipt.stream == settings.streams.dlq.name
+        publish_ack = await nc.jetstream().publish("caf.deadletter.v1", json.dumps(envelope).encode())
+        assert publish_ack.stream == settings.streams.dlq.name
         await until(lambda: alarms.causes("warning"))
         assert alarms.causes("warning") == ["worker_dead_letter"]
         connection = await connect({"servers": [nats_url]})
@@ -61,16 +61,16 @@ async def test_what_a_worker_could_not_read_is_stored_alerted_and_listed(nc: Cli
 
 
 async def test_a_rejected_assignment_is_alerted_and_stands_beside_its_record(nc: Client, nats_url: str, prefix: str) -> None:
-    alarms = await Alarms.heard_on(nc)
+    alarms = await AlertRecorder.heard_on(nc)
     settings = settings_for(nats_url, prefix, acks__enabled="true")
     async with a_router(settings) as router:
         await ask(nc, settings, a_request(1, push_assignment=True))
-        (assigned,) = await assignments(nc, settings)
+        (assigned,) = await read_assignments(nc, settings)
         ack = {"assignment_id": assigned["assignment_id"], "status": "rejected", "message": "full"}
         await nc.jetstream().publish(settings.acks.subject, json.dumps(ack).encode())
         await until(lambda: alarms.causes("warning"))
         assert alarms.causes("warning") == ["assignment_rejected"]
-        assert await metric(router.ready.http, "router_acks_total") == 1
+        assert await read_metric(router.ready.http, "router_acks_total") == 1
         assert await _state(nc, settings, assigned) == ("rejected", "full")
 
 
@@ -108,7 +108,7 @@ async def _state(nc: Client, settings: Settings, assigned: Json) -> tuple[str, s
 
 
 async def _alive(http: str, count: int) -> bool:
-    return await metric(http, "router_workers_alive") == count
+    return await read_metric(http, "router_workers_alive") == count
 
 
 async def _is_not_ready(http: str) -> bool:

@@ -13,7 +13,7 @@ from router.config import Settings
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Inboxes, a_request, ask, decide_through, is_settled, make_topology, metric
+from tests.support.stories import Inboxes, a_request, ask, is_settled, make_topology, read_metric, wrap_decide_handler
 from tests.support.waiting import until
 
 BACKLOG, MORE = 700, 700
@@ -35,7 +35,7 @@ def _busy(handle: Handler) -> Handler:
 
 @pytest.fixture
 def settings(nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    decide_through(monkeypatch, _busy)
+    wrap_decide_handler(monkeypatch, _busy)
     return settings_for(nats_url, prefix, admission__overloaded_after_ms=200)
 
 
@@ -79,7 +79,7 @@ async def test_two_routers_share_what_passes_by_and_the_others_are_answered(nc: 
         await until(lambda: metric_is(two.ready.http, "router_overloaded", 1))
         answers = await asyncio.gather(*(ask(nc, settings, a_request(f"quiet-{number}")) for number in range(10)))
         assert all(answer["ok"] for answer in answers), answers
-        live = [await metric(router.ready.http, "router_live_requests_total") for router in (one, two)]
+        live = [await read_metric(router.ready.http, "router_live_requests_total") for router in (one, two)]
         assert sum(live) <= 10  # no request is taken twice
 
 
@@ -100,4 +100,4 @@ async def test_a_request_that_nobody_waits_for_any_more_is_answered_without_work
 
 
 async def metric_is(http: str, name: str, value: float) -> bool:
-    return await metric(http, name) == value
+    return await read_metric(http, name) == value

@@ -11,11 +11,11 @@ from nats.aio.client import Client
 
 from router.delivery.api import JetStream
 from router.delivery.topology import StreamSpec, Topology, bucket, create
-from tests.support.agents import stored
+from tests.support.agents import publish_until_stored
 from tests.support.broker import Broker
 from tests.support.delivery import connected
-from tests.support.own_programs import an_own_program
 from tests.support.sdk import a_body
+from tests.support.user_programs import a_user_program
 
 SECRET = "patient 4711"
 
@@ -70,11 +70,13 @@ async def assign(nc: Client, url: str) -> None:
         subjects = {"ROUTER_ASSIGNMENTS": "caf.exec.assign.v1", "ROUTER_RESULTS": "caf.exec.result.v1", "ROUTER_DLQ": "caf.exec.dlq.v1"}
         streams = [StreamSpec(name=name, subjects=(subject,)) for name, subject in subjects.items()]
         await create(JetStream(connection), Topology((*streams, bucket("ROUTER_ATTEMPTS", ttl=60))))
-    await stored(nc.jetstream(), json.dumps(a_body(job={"type": "chat", "payload": SECRET})).encode(), "caf.exec.assign.v1")
+    await publish_until_stored(nc.jetstream(), json.dumps(a_body(job={"type": "chat", "payload": SECRET})).encode(), "caf.exec.assign.v1")
 
 
 async def command(nc: Client, url: str) -> None:
-    await stored(nc.jetstream(), json.dumps({"type": "x", "payload": {"note": SECRET}}).encode(), "cmd.default.demo.failing.x")
+    await publish_until_stored(
+        nc.jetstream(), json.dumps({"type": "x", "payload": {"note": SECRET}}).encode(), "cmd.default.demo.failing.x"
+    )
 
 
 async def nothing(nc: Client, url: str) -> None: ...
@@ -86,7 +88,7 @@ async def test_a_failing_handler_s_payload_is_written_nowhere(
 ) -> None:
     """A library logs through `logging`: warnings on standard error, without the values of local variables; nothing on standard output."""
     await empty_streams(nc)
-    async with an_own_program(program, broker.url, SECRET, tmp_path / "store.db") as running:
+    async with a_user_program(program, broker.url, SECRET, tmp_path / "store.db") as running:
         await send(nc, broker.url)
         await running.says("the handler fails")
         await running.says("handler.failed")
@@ -183,7 +185,7 @@ async def test_a_signal_drains_and_ends_without_a_traceback(broker: Broker, nc: 
     """Messages in flight are finished and settled, the status is 0; also where the program does more than consume."""
     end = ENDS[name]
     await empty_streams(nc)
-    async with an_own_program(end.program, broker.url, name, tmp_path / "store.db") as running:
+    async with a_user_program(end.program, broker.url, name, tmp_path / "store.db") as running:
         await end.send(nc, broker.url)
         await running.says("begun")
         status = await running.told(end.number)
@@ -195,7 +197,7 @@ async def test_a_signal_drains_and_ends_without_a_traceback(broker: Broker, nc: 
 
 @pytest.mark.parametrize("program", [NO_SERVER, NO_SERVER_TO_SERVE_ON], ids=["run", "serve"])
 async def test_a_server_that_is_not_there_is_one_line(program: str) -> None:
-    async with an_own_program(program) as running:
+    async with a_user_program(program) as running:
         assert await running.ended() == 1
     assert running.err.startswith("router: no NATS server answers")
     assert running.err.count("\n") == 1
@@ -219,7 +221,7 @@ asyncio.run(main())
 
 
 async def test_a_program_s_own_handler_of_a_signal_stays_the_program_s(broker: Broker) -> None:
-    async with an_own_program(OWN_HANDLER, broker.url) as running:
+    async with a_user_program(OWN_HANDLER, broker.url) as running:
         await running.says("ready")
         assert await running.told(signal.SIGTERM) == 0
     assert "still at work" in running.err

@@ -16,13 +16,13 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.delivery.api import JetStream
-from tests.support.agents import AgentProcess, a_command, an_agent, applied_in, is_empty, said, stored
+from tests.support.agents import AgentProcess, a_command, an_agent, count_applied, is_empty, publish_until_stored, read_sent
 from tests.support.broker import Broker
+from tests.support.counting_agent import COUNTED
 from tests.support.delivery import connected
 from tests.support.kills import KILLED
 from tests.support.result_pages import write_page
 from tests.support.waiting import until
-from tests.support.witness import COUNTED
 
 ONE_IN = 100
 ROUNDS, EACH, RATE = 3, 1000, 100  # a round of healthy ones, a round with poison, in turns; messages a second
@@ -56,7 +56,7 @@ def no_tracebacks() -> Iterator[None]:
 
 
 async def letters(jetstream: JetStream) -> list[dict[str, Any]]:
-    return await said(jetstream, "meshforge.failed.>", "MESHFORGE_FAILED")
+    return await read_sent(jetstream, "meshforge.failed.>", "MESHFORGE_FAILED")
 
 
 @pytest.mark.matrix
@@ -103,9 +103,9 @@ async def test_one_that_kills_the_process_among_three_thousand(broker: Broker) -
         try:
             await asyncio.to_thread(agent.start)
             js = connection.jetstream()
-            await asyncio.gather(*(stored(js, a_command(f"k-{number}")) for number in range(1500)))
-            await stored(js, deadly)
-            await asyncio.gather(*(stored(js, a_command(f"k-{number}")) for number in range(1500, 3000)))
+            await asyncio.gather(*(publish_until_stored(js, a_command(f"k-{number}")) for number in range(1500)))
+            await publish_until_stored(js, deadly)
+            await asyncio.gather(*(publish_until_stored(js, a_command(f"k-{number}")) for number in range(1500, 3000)))
             while not await is_empty(jetstream):
                 if not agent.is_alive():
                     assert agent.wait() == KILLED
@@ -116,7 +116,7 @@ async def test_one_that_kills_the_process_among_three_thousand(broker: Broker) -
             agent.remove()
         await _each_has_one_letter(jetstream, [deadly])
     assert deaths == 5
-    assert applied_in(agent.store) == {f"k-{number}": 1 for number in range(3000)}
+    assert count_applied(agent.store) == {f"k-{number}": 1 for number in range(3000)}
 
 
 def _body(number: int) -> bytes:
@@ -135,7 +135,7 @@ async def _round(nc: Client, clock: Clock, numbers: range, is_mixed: bool) -> li
             poison.append(body)
             clock.poison += 1
         clock.sent[f"k-{number}"] = time.perf_counter()
-        storing.append(asyncio.create_task(stored(js, body)))
+        storing.append(asyncio.create_task(publish_until_stored(js, body)))
     await asyncio.gather(*storing)
     await until(lambda: len(clock.took) == len(clock.sent) - clock.poison, within_s=120)
     return poison

@@ -10,12 +10,12 @@ from nats.aio.client import Client
 
 from router.config import Settings
 from tests.support.broker import Broker
-from tests.support.cli import Ended
+from tests.support.cli import CommandResult
 from tests.support.cli import router as command
-from tests.support.policies_at_run_time import a_policy_of, store_of
+from tests.support.policy_buckets import a_policy_of, store_of
 from tests.support.requests import a_body
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import Json, ask, page
+from tests.support.stories import Json, ask, read_page
 from tests.support.waiting import until
 
 ACME = ("acme", "trial")
@@ -107,7 +107,7 @@ async def test_while_the_bucket_is_away_the_last_known_policies_serve_and_readin
         await until(lambda: _version(router) == 1)
         await nc.jsm().delete_stream(f"KV_{settings.buckets.policies.name}")
         await until(lambda: not router.service.readiness()["policies"].ok)
-        status, text = await page(router.ready.http, "/readyz")
+        status, text = await read_page(router.ready.http, "/readyz")
         assert (status, json.loads(text)["checks"]["policies"]["ok"]) == (503, False)
         assert "the last known state serves" in text
         assert (await _decide(nc, settings))["decision"]["provider_id"] == "known"
@@ -144,7 +144,7 @@ async def _decide(nc: Client, settings: Settings, tenant: str = "acme", name: st
     return await ask(nc, settings, json.dumps(body).encode())
 
 
-async def _command(settings: Settings, cwd: Path, *arguments: str) -> Ended:
+async def _command(settings: Settings, cwd: Path, *arguments: str) -> CommandResult:
     """`router policy …`, as an operator types it."""
     files = [str(cwd / given) if given.endswith(".json") else given for given in arguments]
     environ = {"ROUTER_BUCKETS__POLICIES__NAME": settings.buckets.policies.name, "NATS_URL": settings.nats.url[0]}

@@ -6,8 +6,8 @@ from pathlib import Path
 from nats.aio.client import Client
 
 from router.config import Settings
-from tests.support.observability import captured
-from tests.support.policies_at_run_time import a_policy_of, store_of
+from tests.support.observability import capture_log
+from tests.support.policy_buckets import a_policy_of, store_of
 from tests.support.requests import a_body
 from tests.support.service import a_router, settings_for
 from tests.support.stories import Json, ask
@@ -26,7 +26,7 @@ async def test_a_broken_file_is_refused_with_its_path_and_the_others_serve(nc: C
     for name, text in BROKEN.items():
         (tmp_path / "acme" / f"{name}.json").write_text(text)
     (tmp_path / "acme" / "good.json").write_bytes(a_policy_of("good"))
-    with captured("info") as lines:
+    with capture_log("info") as lines:
         async with a_router(settings, tmp_path):
             assert (await _decide(nc, settings, "good"))["decision"]["provider_id"] == "good"
             for name in BROKEN:

@@ -16,13 +16,13 @@ from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
 from router.operations.admin.service import ADMIN
 from router.services.policy_store import PolicyStore
-from tests.support.circle import a_result, assign, headers_of, report, results_are_settled
-from tests.support.cli import Ended, router
+from tests.support.cli import CommandResult, router
 from tests.support.delivery import connected
 from tests.support.policy import a_document, a_provider
 from tests.support.recorded import HALVES
+from tests.support.router_streams import a_result, headers_of, publish_result, results_are_settled, store_assignment
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import Ears, a_request, ask
+from tests.support.stories import MessageRecorder, a_request, ask
 from tests.support.waiting import until
 
 REQUESTS = 40
@@ -47,7 +47,7 @@ def a_file(path: Path, document: dict[str, object]) -> str:
     return str(path)
 
 
-async def command(*arguments: str, url: str, key: str = KEY) -> Ended:
+async def command(*arguments: str, url: str, key: str = KEY) -> CommandResult:
     """`router …`, while the routers of this process go on."""
     return await asyncio.to_thread(router, *arguments, "--nats-url", url, environ={"ROUTER_ADMIN__API_KEY": key})
 
@@ -62,7 +62,7 @@ async def decided(nc: Client, routers: list[Running], *names: object, tenant: st
 async def everyones(nc: Client, service: str, instances: int = 2, **asked: object) -> list[dict[str, Any]]:
     """What all instances say, asked by a plain client."""
     inbox = nc.new_inbox()
-    ears = await Ears.on(nc, inbox)
+    ears = await MessageRecorder.on(nc, inbox)
     await nc.publish(ADMIN + service, orjson.dumps({**asked, "api_key": KEY}), reply=inbox)
     await until(lambda: len(ears) == instances, what="every instance answers")
     return [json.loads(answer) for answer in ears.heard[inbox]]
@@ -76,8 +76,8 @@ async def is_back(nc: Client, running: Running) -> bool:
 async def reported(nc: Client, settings: Settings, *ids: str, **fields: Any) -> None:
     """Outcomes of openai, each of an assignment of its own."""
     for one in ids:
-        await assign(nc, settings, one)
-        await report(nc, settings, a_result(one, **fields), headers_of(one, tenant_id="acme"))
+        await store_assignment(nc, settings, one)
+        await publish_result(nc, settings, a_result(one, **fields), headers_of(one, tenant_id="acme"))
     await until(lambda: results_are_settled(nc, settings))
 
 

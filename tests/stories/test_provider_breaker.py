@@ -8,10 +8,10 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from tests.support.circle import Alarms, a_result, assign, headers_of, report, results_are_settled
 from tests.support.policy import a_document, a_provider, a_rule
+from tests.support.router_streams import AlertRecorder, a_result, headers_of, publish_result, results_are_settled, store_assignment
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Json, a_request, ask, page
+from tests.support.stories import Json, a_request, ask, read_page
 from tests.support.waiting import until
 
 HONOURED_S = 1.0
@@ -44,14 +44,14 @@ class Providers:
         self._settings = settings
         self._number = 0
 
-    async def report(self, times: int = 1, **fields: Any) -> None:
+    async def publish_result(self, times: int = 1, **fields: Any) -> None:
         """So many outcomes of openai, each of an assignment of its own, taken in by some router."""
         tenant = fields.get("tenant_id", "acme")
         for _ in range(times):
             self._number += 1
             name = f"w{self._number}"
-            await assign(self._nc, self._settings, name, "openai", tenant)
-            await report(self._nc, self._settings, a_result(name, **fields), headers_of(name, tenant_id=tenant))
+            await store_assignment(self._nc, self._settings, name, "openai", tenant)
+            await publish_result(self._nc, self._settings, a_result(name, **fields), headers_of(name, tenant_id=tenant))
         await until(lambda: results_are_settled(self._nc, self._settings))
 
     async def fail(self, times: int = 3, **fields: Any) -> None:
@@ -71,7 +71,7 @@ USUAL = ("openai", "weighted", 50)
 
 async def test_failures_open_it_probes_try_it_and_successes_close_it(nc: Client, nats_url: str, prefix: str, policies: Path) -> None:
     settings = settings_for(nats_url, prefix, metrics__tenant_label_allowlist="acme")
-    alarms = await Alarms.heard_on(nc)
+    alarms = await AlertRecorder.heard_on(nc)
     async with a_router(settings, policies) as router:
         providers = Providers(nc, settings)
         await providers.fail(2)
@@ -124,7 +124,7 @@ async def test_every_router_honours_an_opening_within_a_second(nc: Client, nats_
 
 
 async def _state(http: str) -> str | None:
-    for line in (await page(http, "/metrics"))[1].splitlines():
+    for line in (await read_page(http, "/metrics"))[1].splitlines():
         if line.startswith("router_circuit_breaker_state{") and 'name="acme/openai"' in line and line.endswith(" 1.0"):
             return line.split('state="')[1].split('"')[0]
     return None

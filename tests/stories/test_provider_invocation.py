@@ -17,11 +17,11 @@ from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import INVOKE, INVOKE_STREAM
 from router.sdk.provider_handler import ProviderHandler
 from router.sdk.providers import InvocationFailed
-from tests.support.circle import usage
-from tests.support.providers import Answer, Streaming, an_entry, answers, hangs, register, says, says_no, serving
-from tests.support.sdk import at_work
+from tests.support.providers import Answer, Streaming, an_entry, answers, hangs, register, says, says_no, serve_provider
+from tests.support.router_streams import read_usage
+from tests.support.sdk import run_workers
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import Ears, Json, metric
+from tests.support.stories import Json, MessageRecorder, read_metric
 from tests.support.waiting import until
 
 PUSHED: Json = {"tenant_id": "acme", "message_type": "chat", "payload": "hello", "push": True}
@@ -44,7 +44,7 @@ async def client(router: Running, nats_url: str) -> AsyncIterator[Client]:
 
 
 async def test_the_answer_of_a_registered_provider_comes_back_with_its_cost_and_tokens(nc: Nats, client: Client) -> None:
-    async with serving(nc, answers) as asked:
+    async with serve_provider(nc, answers) as asked:
         response = await client.invoke(**ASKED, parameters={"max_tokens": 5}, context={"conversation_id": "c"}, trace_id="t-1")
     assert (response.ok, response.body, response.cost) == (True, "you said hello", 0.25)
     assert response.metadata == {"prompt_tokens": "3", "completion_tokens": "2"}
@@ -66,7 +66,7 @@ async def test_any_nats_client_may_ask_in_json_or_protobuf(nc: Nats, router: Run
     """docs/extensions.md#invoke-request: both wires, one meaning."""
     request = {"provider_id": "echo", "tenant_id": "acme", "message_id": "m-1", "body": "hello"}
     asked = provider_pb2.ProviderRequest(provider_id="echo", tenant_id="acme", message_id="m-1", body=b"hello").SerializeToString()
-    async with serving(nc, answers):
+    async with serve_provider(nc, answers):
         plain = json.loads((await nc.request(INVOKE, json.dumps(request).encode(), timeout=5)).data)
         packed = (await nc.request(INVOKE, asked, timeout=5, headers={"Accept": "application/x-protobuf"})).data
     told = provider_pb2.ProviderResponse.FromString(packed)
@@ -87,7 +87,7 @@ async def test_any_nats_client_may_ask_in_json_or_protobuf(nc: Nats, router: Run
     ids=["hangs", "4xx", "5xx", "garbage", "2 MB", "another's"],
 )
 async def test_a_provider_that_fails_is_told_by_code(nc: Nats, client: Client, answer: Answer, told: tuple[str, str, str | None]) -> None:
-    async with serving(nc, answer):
+    async with serve_provider(nc, answer):
         response = await client.invoke(**ASKED)
     assert (response.status, response.error_code, response.metadata.get("fault")) == told
 
@@ -114,15 +114,15 @@ async def test_short_deadlines_open_no_breaker_for_others(nc: Nats, client: Clie
     """The header alone is short, not the time that the requester waits: however slow the machine is, it hears the router's answer."""
     asked = {**ASKED, "provider_id": "patient"}
     body = json.dumps({"provider_id": "patient", "tenant_id": "acme", "body": "hello"}).encode()
-    async with serving(nc, hangs, PATIENT):
+    async with serve_provider(nc, hangs, PATIENT):
         answers_heard = [await nc.request(INVOKE, body, timeout=30, headers={DEADLINE: "100"}) for _ in range(6)]
     assert {json.loads(answer.data)["error_code"] for answer in answers_heard} == {"extension_timeout"}
-    async with serving(nc, answers, PATIENT):
+    async with serve_provider(nc, answers, PATIENT):
         assert (await client.invoke(**asked)).ok
 
 
 async def test_five_failures_open_the_breaker_and_nothing_more_is_sent(nc: Nats, client: Client) -> None:
-    async with serving(nc, says_no(500)) as asked:
+    async with serve_provider(nc, says_no(500)) as asked:
         told = [await client.invoke(**ASKED) for _ in range(7)]
     assert len(asked) == 5
     assert [response.error_code for response in told[5:]] == ["extension_unavailable"] * 2
@@ -132,7 +132,7 @@ async def test_five_failures_open_the_breaker_and_nothing_more_is_sent(nc: Nats,
 
 
 async def test_chunks_come_as_they_are_sent_and_the_last_one_says_so(nc: Nats, client: Client) -> None:
-    async with serving(nc, Streaming(nc)):
+    async with serve_provider(nc, Streaming(nc)):
         chunks = [chunk async for chunk in client.invoke_stream(**ASKED, request_id="r-1")]
     assert [(chunk.data, chunk.done) for chunk in chunks] == [("1 ", False), ("2 ", False), ("3 ", False), ("", True)]
     assert {chunk.request_id for chunk in chunks} == {"r-1"}
@@ -141,14 +141,14 @@ async def test_chunks_come_as_they_are_sent_and_the_last_one_says_so(nc: Nats, c
 
 
 async def test_a_provider_that_does_not_stream_is_a_stream_of_one_chunk(nc: Nats, client: Client) -> None:
-    async with serving(nc, answers):
+    async with serve_provider(nc, answers):
         (chunk,) = [chunk async for chunk in client.invoke_stream(**ASKED)]
     assert (chunk.data, chunk.done, chunk.metadata["cost"]) == ("you said hello", True, "0.25")
 
 
 async def test_a_reader_that_leaves_stops_the_provider(nc: Nats, client: Client) -> None:
     source = Streaming(nc, 1_000_000)
-    async with serving(nc, source):
+    async with serve_provider(nc, source):
         async for _ in client.invoke_stream(**ASKED):
             break
         await asyncio.wait_for(source.gone.wait(), 5)
@@ -158,7 +158,7 @@ async def test_a_reader_that_leaves_stops_the_provider(nc: Nats, client: Client)
 async def test_a_reader_that_is_cancelled_or_killed_stops_the_provider(nc: Nats, router: Running, nats_url: str) -> None:
     for end in ("cancel", "kill"):
         source = Streaming(nc, 1_000_000)
-        async with serving(nc, source), Client(nats_url) as client:
+        async with serve_provider(nc, source), Client(nats_url) as client:
             heard = asyncio.Event()
             reading = asyncio.create_task(_read(client, heard))
             await heard.wait()
@@ -178,7 +178,7 @@ async def _read(client: Client, heard: asyncio.Event) -> None:
 
 async def test_a_provider_that_stalls_between_chunks_is_a_timeout(nc: Nats, client: Client) -> None:
     chunks = client.invoke_stream(**ASKED)
-    async with serving(nc, Streaming(nc, 2, ends=False)):
+    async with serve_provider(nc, Streaming(nc, 2, ends=False)):
         assert [(await anext(chunks)).data, (await anext(chunks)).data] == ["1 ", "2 "]
         with pytest.raises(InvocationFailed) as failed:
             await anext(chunks)
@@ -187,7 +187,7 @@ async def test_a_provider_that_stalls_between_chunks_is_a_timeout(nc: Nats, clie
 
 @pytest.mark.parametrize(("answer", "code"), [(says(b"garbage"), "extension_error"), (says_no(500), "extension_error")])
 async def test_a_stream_that_fails_ends_with_its_code(nc: Nats, client: Client, answer: Answer, code: str) -> None:
-    async with serving(nc, answer):
+    async with serve_provider(nc, answer):
         with pytest.raises(InvocationFailed) as failed:
             [_ async for _ in client.invoke_stream(**ASKED)]
     assert failed.value.code == code
@@ -201,7 +201,7 @@ async def test_chunks_that_were_lost_are_not_passed_over(nc: Nats, nats_url: str
         await message.respond(b'{"data": "1", "done": false}')
         await message.respond(json.dumps(last).encode())
 
-    async with serving(nc, forgetful, INVOKE_STREAM), Client(nats_url) as client:
+    async with serve_provider(nc, forgetful, INVOKE_STREAM), Client(nats_url) as client:
         with pytest.raises(InvocationFailed) as failed:
             [_ async for _ in client.invoke_stream(**ASKED)]
     assert failed.value.code == "stream_broken"
@@ -210,7 +210,7 @@ async def test_chunks_that_were_lost_are_not_passed_over(nc: Nats, nats_url: str
 async def test_a_stream_may_be_asked_for_in_protobuf(nc: Nats, router: Running) -> None:
     inbox = await nc.subscribe(nc.new_inbox())
     asked = provider_pb2.ProviderRequest(provider_id="echo", tenant_id="acme", message_id="m-1", body=b"hello").SerializeToString()
-    async with serving(nc, Streaming(nc, 1)):
+    async with serve_provider(nc, Streaming(nc, 1)):
         await nc.publish(INVOKE_STREAM, asked, reply=inbox.subject, headers={"Accept": "application/x-protobuf"})
         chunks = [provider_pb2.StreamChunk.FromString((await inbox.next_msg(5)).data) for _ in range(2)]
     assert [(chunk.request_id, chunk.data, chunk.done) for chunk in chunks] == [("m-1", b"1 ", False), ("m-1", b"", True)]
@@ -222,7 +222,7 @@ async def test_a_stream_may_be_asked_for_in_protobuf(nc: Nats, router: Running) 
 async def test_more_than_it_may_have_in_hand_are_told_to_ask_again(nc: Nats, nats_url: str, prefix: str) -> None:
     async with a_router(settings_for(nats_url, prefix, providers__at_once=1)) as router, Client(nats_url) as client:
         await register(router, an_entry())
-        async with serving(nc, hangs) as asked:
+        async with serve_provider(nc, hangs) as asked:
             first = asyncio.create_task(client.invoke(**ASKED, timeout=0.5))
             await until(lambda: asked)
             assert (await client.invoke(**ASKED)).error_code == "overloaded"
@@ -232,7 +232,7 @@ async def test_more_than_it_may_have_in_hand_are_told_to_ask_again(nc: Nats, nat
 async def test_a_tenant_that_is_not_served_reaches_no_provider(nc: Nats, nats_url: str, prefix: str) -> None:
     async with a_router(settings_for(nats_url, prefix, tenants_allowed="globex")) as router, Client(nats_url) as client:
         await register(router, an_entry())
-        async with serving(nc, answers) as asked:
+        async with serve_provider(nc, answers) as asked:
             assert (await client.invoke(**ASKED)).error_code == "unauthorized"
             with pytest.raises(InvocationFailed, match="unauthorized"):
                 [_ async for _ in client.invoke_stream(**ASKED)]
@@ -240,12 +240,12 @@ async def test_a_tenant_that_is_not_served_reaches_no_provider(nc: Nats, nats_ur
 
 
 async def test_an_answer_goes_to_inboxes_alone(nc: Nats, router: Running, client: Client) -> None:
-    ears = await Ears.on(nc, "somewhere.else")
-    async with serving(nc, answers) as asked:
+    ears = await MessageRecorder.on(nc, "somewhere.else")
+    async with serve_provider(nc, answers) as asked:
         await nc.publish(INVOKE, json.dumps({**ASKED, "body": "hello"}).encode(), reply="somewhere.else")
         assert (await client.invoke(**ASKED)).ok  # so the one before it was taken, and dropped
     assert (len(asked), len(ears)) == (1, 0)
-    assert await metric(router.ready.http, "router_reply_refused_total") == 1
+    assert await read_metric(router.ready.http, "router_reply_refused_total") == 1
 
 
 async def test_what_is_in_hand_when_a_router_stops_is_still_answered(nc: Nats, router: Running, client: Client) -> None:
@@ -255,7 +255,7 @@ async def test_what_is_in_hand_when_a_router_stops_is_still_answered(nc: Nats, r
         await may_answer.wait()
         await answers(message)
 
-    async with serving(nc, slowly, PATIENT) as asked:
+    async with serve_provider(nc, slowly, PATIENT) as asked:
         asking = asyncio.create_task(client.invoke(**{**ASKED, "provider_id": "patient"}))
         await until(lambda: asked)
         stopping = asyncio.create_task(router.stop())
@@ -267,9 +267,9 @@ async def test_what_is_in_hand_when_a_router_stops_is_still_answered(nc: Nats, r
 async def test_a_stream_that_a_stopping_router_cuts_off_is_told(
     nc: Nats, router: Running, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("router.app.provider_server.DRAIN_S", 0.0)
+    monkeypatch.setattr("router.services.provider_server.DRAIN_S", 0.0)
     chunks = client.invoke_stream(**{**ASKED, "provider_id": "patient"})
-    async with serving(nc, Streaming(nc, 1, ends=False), PATIENT):
+    async with serve_provider(nc, Streaming(nc, 1, ends=False), PATIENT):
         await anext(chunks)
         await router.stop()
         with pytest.raises(InvocationFailed, match="stopping"):
@@ -285,14 +285,14 @@ async def test_the_whole_circle_runs_with_no_other_system(nc: Nats, router: Runn
     await register(router, *(an_entry(name) for name in PROVIDERS))
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(_client(settings, nats_url))
-        await stack.enter_async_context(at_work(_worker(settings, ProviderHandler(client), nats_url)))
+        await stack.enter_async_context(run_workers(_worker(settings, ProviderHandler(client), nats_url)))
         for name in PROVIDERS:
-            await stack.enter_async_context(serving(nc, answers, f"beamline.provider.{name}.v1"))
+            await stack.enter_async_context(serve_provider(nc, answers, f"beamline.provider.{name}.v1"))
         told = [
             await client.decide(tenant_id="acme", message_type="chat", payload="hello", request_id=f"r-{n}", push=True) for n in range(4)
         ]
         await until(lambda: _metered(nc, settings, 4), what="usage events")
-    events = await usage(nc, settings)
+    events = await read_usage(nc, settings)
     chosen = {answer.context["request_id"]: answer.decision.provider_id for answer in told if answer.decision is not None}
     assert {event["request_id"]: event["provider_id"] for event in events} == chosen
     assert {(event["status"], event["cost"]) for event in events} == {("success", 0.25)}
@@ -301,8 +301,8 @@ async def test_the_whole_circle_runs_with_no_other_system(nc: Nats, router: Runn
 async def test_a_provider_that_is_away_is_an_error_that_breakers_count(nc: Nats, router: Running, nats_url: str) -> None:
     settings = router.settings
     await register(router, *(an_entry(name) for name in PROVIDERS))
-    results = await Ears.on(nc, settings.results.subject)
-    async with _client(settings, nats_url) as client, at_work(_worker(settings, ProviderHandler(client), nats_url)):
+    results = await MessageRecorder.on(nc, settings.results.subject)
+    async with _client(settings, nats_url) as client, run_workers(_worker(settings, ProviderHandler(client), nats_url)):
         await client.decide(**PUSHED)
         await until(lambda: len(results) == 1)
     (told,) = (json.loads(data) for data in results.heard[settings.results.subject])
@@ -320,4 +320,4 @@ def _worker(settings: Settings, handler: ProviderHandler, nats_url: str) -> Work
 
 
 async def _metered(nc: Nats, settings: Settings, count: int) -> bool:
-    return len(await usage(nc, settings)) == count
+    return len(await read_usage(nc, settings)) == count

@@ -10,9 +10,9 @@ from nats.aio.client import Client as Nats
 
 from router import Client
 from router.contracts.provider import INVOKE_STREAM
-from tests.support.providers import Streaming, an_entry, answers, hangs, register, serving
+from tests.support.providers import Streaming, an_entry, answers, hangs, register, serve_provider
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import Ears, Json
+from tests.support.stories import Json, MessageRecorder
 from tests.support.waiting import until
 
 PLACES, LONGEST_MS = 8, 400
@@ -32,9 +32,9 @@ async def a_router_with(stack: AsyncExitStack, nats_url: str, prefix: str, **set
     return router
 
 
-async def opens_streams(nc: Nats, count: int, tenant: str) -> Ears:
+async def opens_streams(nc: Nats, count: int, tenant: str) -> MessageRecorder:
     """So many streams of a provider that does not end them; what comes back, by inbox."""
-    heard = await Ears.on(nc, f"_INBOX.{tenant}.*")
+    heard = await MessageRecorder.on(nc, f"_INBOX.{tenant}.*")
     body = json.dumps({"provider_id": "patient", "tenant_id": tenant, "body": "hello"}).encode()
     for number in range(count):
         await nc.publish(INVOKE_STREAM, body, reply=f"_INBOX.{tenant}.{number}", headers=FOR_EVER)
@@ -42,7 +42,7 @@ async def opens_streams(nc: Nats, count: int, tenant: str) -> Ears:
     return heard
 
 
-def ended_by(heard: Ears) -> list[str]:
+def ended_by(heard: MessageRecorder) -> list[str]:
     """Why streams ended."""
     last: list[Json] = [chunk for chunks in heard.heard.values() for data in chunks if (chunk := json.loads(data))["done"]]
     return [chunk["metadata"]["error_code"] for chunk in last]
@@ -51,8 +51,8 @@ def ended_by(heard: Ears) -> list[str]:
 async def test_one_tenants_streams_leave_places_for_the_others(nc: Nats, nats_url: str, prefix: str, stack: AsyncExitStack) -> None:
     """The tenant opens three times as many streams as there is room for; it gets half, and every other tenant is answered."""
     await a_router_with(stack, nats_url, prefix)
-    asked = await stack.enter_async_context(serving(nc, hangs, PATIENT))
-    await stack.enter_async_context(serving(nc, answers))
+    asked = await stack.enter_async_context(serve_provider(nc, hangs, PATIENT))
+    await stack.enter_async_context(serve_provider(nc, answers))
     hog = await opens_streams(nc, 3 * PLACES, "hog")
     async with Client(nats_url) as client:
         told = [await client.invoke(tenant_id=f"quiet-{number}", provider_id="echo", prompt="hello") for number in range(4)]
@@ -65,7 +65,7 @@ async def test_a_stream_ends_in_time_whatever_its_deadline_says(nc: Nats, nats_u
     """A provider that trickles holds its place for so long, and no longer."""
     await a_router_with(stack, nats_url, prefix, providers__longest_ms=LONGEST_MS)
     trickling = Streaming(nc, chunks=1_000_000, ends=False)
-    await stack.enter_async_context(serving(nc, trickling, PATIENT))
+    await stack.enter_async_context(serve_provider(nc, trickling, PATIENT))
     heard = await opens_streams(nc, 1, "hog")
     await until(lambda: ended_by(heard) == ["extension_timeout"])
     await asyncio.wait_for(trickling.gone.wait(), 5)

@@ -7,7 +7,7 @@ from nats.aio.client import Client
 from nats.js.errors import APIError
 
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Ears, Inboxes, a_request, ask, is_settled, letters, stored
+from tests.support.stories import Inboxes, MessageRecorder, a_request, ask, is_settled, read_dead_letters, read_last_sequence
 from tests.support.waiting import until
 
 
@@ -16,7 +16,7 @@ async def test_a_publisher_that_expects_the_stream_gets_its_pub_ack(nc: Client, 
     """Of two routers the one that decides the request knows its sequence, and both hear who published."""
     settings = settings_for(nats_url, prefix)
     stream = settings.streams.decide.name
-    replies = await Ears.on(nc, f"{settings.decide.subject}.reply")
+    replies = await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
     async with a_router(settings), a_router(settings):
         for number in range(1, 4):
             headers = {"Nats-Msg-Id": f"{msg_id}-{number}"} if msg_id else None
@@ -37,7 +37,7 @@ async def test_a_publisher_may_ask_for_it_by_header_and_name_another_inbox_for_t
         assert json.loads(inboxes.answers("decision")[0])["ok"] is True
         assert set(await ask(nc, settings, a_request(1))) == {"ok", "decision", "context"}, "the same body, asked plainly"
         await until(lambda: is_settled(nc, settings))
-        assert await letters(nc, settings) == []
+        assert await read_dead_letters(nc, settings) == []
 
 
 async def test_a_publisher_that_expects_another_stream_is_told_as_jetstream_tells_it(nc: Client, nats_url: str, prefix: str) -> None:
@@ -46,4 +46,4 @@ async def test_a_publisher_that_expects_another_stream_is_told_as_jetstream_tell
         with pytest.raises(APIError) as refused:
             await nc.jetstream().publish(settings.decide.subject, a_request(1), stream="ANOTHER")
         assert (refused.value.code, refused.value.err_code) == (400, 10060)
-        assert await stored(nc, settings) == 0
+        assert await read_last_sequence(nc, settings) == 0

@@ -9,11 +9,11 @@ from statistics import quantiles
 import pytest
 from msgspec import Struct
 
-from router.mailbox.outbox.repository import LANES, PostgresOutboxAdapter
+from router.mailbox.outbox.repository import PARTITIONS, PostgresOutboxAdapter
 from router.mailbox.postgres import Database, DatabaseConfig
-from tests.support.mailbox import Place, a_relay, all_published, filled, order_violations, unpublished
+from tests.support.mailbox import OutboxStream, a_relay, all_published, count_unpublished, fill_outbox, order_violations
 from tests.support.postgres import Postgres, rows
-from tests.support.relay import AT_ONCE, Relay, a_ground, fed, names_for
+from tests.support.relay import AT_ONCE, Relay, a_database_and_stream, commit_rows, names_for
 from tests.support.result_pages import write_page
 from tests.support.waiting import until
 
@@ -32,7 +32,7 @@ async def nothing_was_spent(dsn: str) -> bool:
     return await rows(dsn, query) == [(0, 1)]
 
 
-async def stands_once(place: Place, count: int) -> bool:
+async def stands_once(place: OutboxStream, count: int) -> bool:
     return sorted(await place.numbers()) == list(range(1, count + 1))
 
 
@@ -47,8 +47,8 @@ async def test_a_worker_whose_clock_is_wrong_publishes_all_the_same(
     real, real_ns = time.time, time.time_ns
     monkeypatch.setattr(time, "time", lambda: real() + skew_s)
     monkeypatch.setattr(time, "time_ns", lambda: real_ns() + skew_s * 10**9)
-    async with a_ground(postgres) as (dsn, place, _), Database(DatabaseConfig(dsn)) as database:
-        await filled(dsn, 100)
+    async with a_database_and_stream(postgres) as (dsn, place, _), Database(DatabaseConfig(dsn)) as database:
+        await fill_outbox(dsn, 100)
         async with a_relay(database, place):
             await all_published(dsn)
         late = "SELECT count(*) FROM outbox_events WHERE published_at NOT BETWEEN now() - interval '1 minute' AND now()"
@@ -85,16 +85,16 @@ async def test_a_database_that_is_killed_twenty_times_loses_nothing(mortal: Post
 
 async def _database_killed(mortal: Postgres, *, kills: int, share: int, away_s: float) -> Resumed:
     resumed = []
-    async with a_ground(mortal) as (dsn, place, _), Database(DatabaseConfig(dsn, timeout=2.0)) as database:
+    async with a_database_and_stream(mortal) as (dsn, place, _), Database(DatabaseConfig(dsn, timeout=2.0)) as database:
         async with a_relay(database, place, round=50, page=50) as relay:
             for _ in range(kills):
-                await fed(dsn, share)
+                await commit_rows(dsn, share)
                 await asyncio.sleep(random.uniform(0, 0.05))  # any moment of a round
                 await asyncio.to_thread(mortal.kill)
                 await asyncio.sleep(random.uniform(0, away_s))
                 await asyncio.to_thread(mortal.start)
                 since, before = time.monotonic(), relay.totals.published
-                await fed(dsn, AT_ONCE)
+                await commit_rows(dsn, AT_ONCE)
                 await until(lambda before=before: relay.totals.published > before, within_s=20)  # type: ignore[misc]
                 resumed.append(time.monotonic() - since)
             await all_published(dsn)
@@ -127,12 +127,12 @@ async def test_a_broker_that_is_away_for_ten_minutes_costs_no_row_an_attempt(pos
 
 async def _broker_away(postgres: Postgres, *, away_s: float, count: int) -> float:
     """Rows a second once it is back."""
-    async with a_ground(postgres) as (dsn, place, broker), Database(DatabaseConfig(dsn)) as database:
+    async with a_database_and_stream(postgres) as (dsn, place, broker), Database(DatabaseConfig(dsn)) as database:
         async with a_relay(database, place) as relay:
-            await filled(dsn, AT_ONCE)
+            await fill_outbox(dsn, AT_ONCE)
             await all_published(dsn)
             broker.kill()
-            await filled(dsn, count - AT_ONCE)
+            await fill_outbox(dsn, count - AT_ONCE)
             await asyncio.sleep(away_s)
             assert relay.trouble is not None
             broker.start()
@@ -146,10 +146,10 @@ async def _broker_away(postgres: Postgres, *, away_s: float, count: int) -> floa
 
 async def test_a_broker_that_hangs_costs_no_row_an_attempt(postgres: Postgres) -> None:
     """Connected, and silent: what it gets twice it stores once."""
-    async with a_ground(postgres) as (dsn, place, broker), Database(DatabaseConfig(dsn)) as database:
+    async with a_database_and_stream(postgres) as (dsn, place, broker), Database(DatabaseConfig(dsn)) as database:
         async with a_relay(database, place, store_timeout=0.3) as relay:
             broker.pause()
-            await filled(dsn, 200)
+            await fill_outbox(dsn, 200)
             await until(lambda: relay.trouble is not None)
             broker.unpause()
             await all_published(dsn)
@@ -163,16 +163,16 @@ async def test_a_broker_that_hangs_costs_no_row_an_attempt(postgres: Postgres) -
 @pytest.mark.slow  # two processes
 async def test_the_relay_that_stands_by_takes_over_from_one_that_is_killed(postgres: Postgres) -> None:
     """T15: at most 15 s without a row, nothing twice, nothing out of order."""
-    async with a_ground(postgres) as (dsn, place, broker):
+    async with a_database_and_stream(postgres) as (dsn, place, broker):
         names = names_for(broker.url, dsn)
         relays = [Relay(names, None), Relay(names, None)]
         try:
             for relay in relays:
                 await asyncio.to_thread(relay.start)
-            await fed(dsn, 500)
+            await commit_rows(dsn, 500)
             relays[0].kill()
             since = time.monotonic()
-            await fed(dsn, 500)
+            await commit_rows(dsn, 500)
             await all_published(dsn, within_s=15)
             print(f"taken over and done after {time.monotonic() - since:.2f} s")
         finally:
@@ -185,19 +185,19 @@ async def test_the_relay_that_stands_by_takes_over_from_one_that_is_killed(postg
 @pytest.mark.slow  # a process that hangs for as long as the server lets it
 async def test_a_relay_that_hangs_in_a_round_loses_it_to_the_one_that_stands_by(postgres: Postgres) -> None:
     """Its transaction is ended by the server, so what it does when it wakes up marks nothing."""
-    async with a_ground(postgres) as (dsn, place, _):
+    async with a_database_and_stream(postgres) as (dsn, place, _):
         quick, slow = DatabaseConfig(dsn), DatabaseConfig(dsn, idle_in_transaction=1.0)
         async with Database(slow) as hanging, Database(quick) as standing_by:
-            await filled(dsn, 100)
+            await fill_outbox(dsn, 100)
             async with hanging.transaction() as session:
                 outbox = PostgresOutboxAdapter(session)
-                assert (await outbox.claim_lanes(), len(await outbox.find_unpublished())) == (LANES, 100)
+                assert (await outbox.claim_partitions(), len(await outbox.find_unpublished())) == (PARTITIONS, 100)
                 async with a_relay(standing_by, place):
                     await until(lambda: _is_ended(dsn))
                     await all_published(dsn)
                 with pytest.raises(Exception, match="away"):
                     await session.execute("UPDATE outbox_events SET published_at = NULL")
-        assert await unpublished(dsn) == 0
+        assert await count_unpublished(dsn) == 0
 
 
 async def _is_ended(dsn: str) -> bool:
@@ -227,12 +227,12 @@ async def test_fifty_drains_under_load_publish_nothing_twice(postgres: Postgres)
 async def _drained(postgres: Postgres, *, drains: int, share: int) -> float:
     """The slowest exit, seconds."""
     slowest = 0.0
-    async with a_ground(postgres) as (dsn, place, broker):
+    async with a_database_and_stream(postgres) as (dsn, place, broker):
         relay = Relay(names_for(broker.url, dsn), None)
         try:
             for _ in range(drains):
                 await asyncio.to_thread(relay.start)
-                feeding = asyncio.create_task(fed(dsn, share))
+                feeding = asyncio.create_task(commit_rows(dsn, share))
                 await asyncio.sleep(random.uniform(0, 0.05))
                 since = time.monotonic()
                 assert await asyncio.to_thread(relay.terminate) == 0
@@ -272,10 +272,10 @@ async def test_a_broker_that_is_killed_twenty_times_under_load_loses_nothing(pos
 
 async def _broker_killed(postgres: Postgres, *, kills: int, sync_always: bool) -> tuple[int, int]:
     """Rows, and how many of them the broker had acknowledged and lost."""
-    async with a_ground(postgres, sync_always=sync_always) as (dsn, place, broker), Database(DatabaseConfig(dsn)) as database:
+    async with a_database_and_stream(postgres, sync_always=sync_always) as (dsn, place, broker), Database(DatabaseConfig(dsn)) as database:
         async with a_relay(database, place, round=50, page=50) as relay:
             for _ in range(kills):
-                feeding = asyncio.create_task(fed(dsn, 200))
+                feeding = asyncio.create_task(commit_rows(dsn, 200))
                 await asyncio.sleep(random.uniform(0, 0.1))
                 broker.kill()
                 broker.start()

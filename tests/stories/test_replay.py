@@ -13,9 +13,9 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from tests.support.cli import COMMAND, surroundings
+from tests.support.cli import COMMAND, clean_environment
 from tests.support.service import a_router, names_for, settings_for
-from tests.support.stories import Ears, a_request, is_settled
+from tests.support.stories import MessageRecorder, a_request, is_settled
 from tests.support.waiting import until
 
 KILLED = 137
@@ -50,7 +50,7 @@ async def _story(nc: Client, nats_url: str, prefix: str, *, letters: int, rate: 
     async with a_router(settings_for(nats_url, prefix, tenants_allowed="another")):
         await _refused(nc, settings, letters)
     kill = Replays(names_for(nats_url, prefix), rate)
-    answers = await Ears.on(nc, f"{settings.decide.subject}.reply")
+    answers = await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
 
     async with a_router(settings):  # mended: every tenant is served
         for point in POINTS:
@@ -103,10 +103,12 @@ class Replays:
 
     async def _start(self, **environ: str) -> Process:
         arguments = (*COMMAND, "dlq", "replay", "--all", "--json", "--rate", str(self._rate))
-        return await asyncio.create_subprocess_exec(*arguments, env=surroundings({**self._environ, **environ}), stdout=PIPE, stderr=DEVNULL)
+        return await asyncio.create_subprocess_exec(
+            *arguments, env=clean_environment({**self._environ, **environ}), stdout=PIPE, stderr=DEVNULL
+        )
 
 
-def _requests(answers: Ears) -> dict[str, int]:
+def _requests(answers: MessageRecorder) -> dict[str, int]:
     decoded: list[Any] = [json.loads(data) for messages in answers.heard.values() for data in messages]
     assert all(answer["ok"] for answer in decoded)
     return dict(Counter(answer["context"]["request_id"] for answer in decoded))

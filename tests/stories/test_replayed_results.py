@@ -8,9 +8,9 @@ from router.config import Settings
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.operations.deadletters import read_by_filter, replay
-from tests.support.circle import a_result, assign, report, results_are_settled, usage
+from tests.support.router_streams import a_result, publish_result, read_usage, results_are_settled, store_assignment
 from tests.support.service import a_router, settings_for
-from tests.support.stories import letters
+from tests.support.stories import read_dead_letters
 from tests.support.waiting import until
 
 
@@ -22,14 +22,14 @@ def settings(nats_url: str, prefix: str) -> Settings:
 async def test_a_result_without_a_time_is_metered_at_its_first_storing(nc: Client, settings: Settings, nats_url: str) -> None:
     """It lacks its job, which only its assignment can fill; the first replay comes before the assignment, the second after it."""
     async with a_router(settings):
-        await report(nc, settings, a_result("late", timestamp=None, job=None, provider_id=None))
+        await publish_result(nc, settings, a_result("late", timestamp=None, job=None, provider_id=None))
         await _fails(nc, settings)
         await _replay(nats_url, settings)
         await _fails(nc, settings)
-        await assign(nc, settings, "late")
+        await store_assignment(nc, settings, "late")
         await _replay(nats_url, settings)
         await until(lambda: results_are_settled(nc, settings))
-        (event,) = await usage(nc, settings)
+        (event,) = await read_usage(nc, settings)
     first, *_, last = [await _stored_ms(nc, settings, sequence) for sequence in (1, 2, 3)]
     assert first < last
     assert event["timestamp"] == first
@@ -37,7 +37,7 @@ async def test_a_result_without_a_time_is_metered_at_its_first_storing(nc: Clien
 
 async def _fails(nc: Client, settings: Settings) -> None:
     async def has_failed() -> bool:
-        return await results_are_settled(nc, settings) and len(await letters(nc, settings)) == 1
+        return await results_are_settled(nc, settings) and len(await read_dead_letters(nc, settings)) == 1
 
     await until(has_failed)
 

@@ -8,7 +8,17 @@ from nats.aio.client import Client
 
 from router.config import Settings
 from tests.support.service import a_router, settings_for
-from tests.support.stories import SILENCE_S, Ears, Inboxes, a_request, ask, is_settled, letters, metric, stored
+from tests.support.stories import (
+    SILENCE_S,
+    Inboxes,
+    MessageRecorder,
+    a_request,
+    ask,
+    is_settled,
+    read_dead_letters,
+    read_last_sequence,
+    read_metric,
+)
 from tests.support.waiting import until
 
 # With these a stream without acknowledgements refuses a message and says nothing.
@@ -41,7 +51,7 @@ def settings(nats_url: str, prefix: str) -> Settings:
 @pytest.mark.parametrize("headers", [None, {"Nats-Msg-Id": "n-1"}], ids=["plain", "with-an-id"])
 async def test_a_plain_request_hears_the_decision_and_only_it(nc: Client, settings: Settings, headers: dict[str, str] | None) -> None:
     """Story 9: the first answer of `nc.request` is the decision, never a PubAck; there is no second one."""
-    everything = await Ears.on(nc, "_INBOX.>")
+    everything = await MessageRecorder.on(nc, "_INBOX.>")
     async with a_router(settings):
         assert set(await ask(nc, settings, a_request("first"), headers)) == {"ok", "decision", "context"}
 
@@ -61,25 +71,25 @@ async def test_an_address_outside_the_prefixes_is_never_published_to(nc: Client,
     async with a_router(settings) as router:
         await ask(nc, settings, b"a letter to be lost")
         await until(lambda: is_settled(nc, settings))
-        watched = [await Ears.on(nc, address) for address in addresses]
-        replies = await Ears.on(nc, f"{decide}.reply")
+        watched = [await MessageRecorder.on(nc, address) for address in addresses]
+        replies = await MessageRecorder.on(nc, f"{decide}.reply")
         for n, address in enumerate(addresses):
             await _publish(nc, decide, a_request(n), address, place)
         await until(lambda: len(replies) == len(addresses), what="every answer on the reply subject instead")
         await asyncio.sleep(SILENCE_S)
 
         assert [data for ears in watched for heard in ears.heard.values() for data in heard if b'"ok"' in data] == []
-        assert len(await letters(nc, settings)) == 1
-        assert await stored(nc, settings) == 1 + len(addresses)
-        assert await metric(router.ready.http, "router_reply_refused_total") >= len(addresses)
+        assert len(await read_dead_letters(nc, settings)) == 1
+        assert await read_last_sequence(nc, settings) == 1 + len(addresses)
+        assert await read_metric(router.ready.http, "router_reply_refused_total") >= len(addresses)
         answered = {json.loads(data)["context"]["request_id"] for data in replies.heard[f"{decide}.reply"]}
         assert answered == {f"r-{n}" for n in range(len(addresses))}
 
 
 async def test_a_wildcard_is_no_address(nc: Client, settings: Settings) -> None:
     """`_INBOX.>` begins as an inbox does, and would reach the inbox of every client."""
-    inboxes = await Ears.on(nc, "_INBOX.>")
-    replies = await Ears.on(nc, f"{settings.decide.subject}.reply")
+    inboxes = await MessageRecorder.on(nc, "_INBOX.>")
+    replies = await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
     async with a_router(settings):
         for n, address in enumerate(["_INBOX.>", "_INBOX.*", "_INBOX.a.*.b", "_INBOX.", "_INBOX..x", "_INBOX.a b"]):
             await _publish(nc, settings.decide.subject, a_request(n), address, "header")
@@ -91,7 +101,7 @@ async def test_a_wildcard_is_no_address(nc: Client, settings: Settings) -> None:
 async def test_a_request_that_the_stream_refuses_in_silence_is_answered(nc: Client, settings: Settings) -> None:
     """Story 9: `Nats-TTL`, `Nats-Rollup` and their kind, and those that the stream takes; the next request is served as usual."""
     inboxes = await Inboxes.under(nc, "control")
-    replies = await Ears.on(nc, f"{settings.decide.subject}.reply")
+    replies = await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
     async with a_router(settings):
         for name, value in (CONTROL | STORED).items():
             headers = {name: value, "Nats-Msg-Id": f"m-{name}"}
@@ -124,9 +134,9 @@ async def test_headers_above_what_the_stream_takes_are_refused_aloud(nc: Client,
 async def test_a_publisher_with_its_own_expectations_is_served_in_mode_stored(nc: Client, nats_url: str, prefix: str) -> None:
     """Story 9: control headers are a publisher's right where publishing is acknowledged."""
     settings = settings_for(nats_url, prefix, reply__confirm="stored")
-    replies = await Ears.on(nc, f"{settings.decide.subject}.reply")
+    replies = await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
     async with a_router(settings):
         await nc.jetstream().publish(settings.decide.subject, a_request("stored"), stream=settings.streams.decide.name)
         await until(lambda: sum(replies.counts.values()))
         assert b'"ok":true' in b"".join(b"".join(heard) for heard in replies.heard.values())
-        assert await letters(nc, settings) == []
+        assert await read_dead_letters(nc, settings) == []

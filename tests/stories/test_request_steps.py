@@ -6,9 +6,9 @@ from nats.aio.client import Client
 from router.config import Settings
 from router.delivery.api import JetStream, StoredMessage
 from router.services.request_steps import RequestSearch, find_request_steps
-from tests.support.circle import a_result, headers_of, report, results_are_settled
-from tests.support.cli import invoked
+from tests.support.cli import call_command_async
 from tests.support.delivery import connected
+from tests.support.router_streams import a_result, headers_of, publish_result, results_are_settled
 from tests.support.service import a_router, settings_for
 from tests.support.stories import a_request, ask, is_settled
 from tests.support.waiting import until
@@ -34,14 +34,16 @@ async def test_a_pushed_request_is_shown_from_its_coming_to_its_bill(nc: Client,
         pushed = (await find_request_steps(jetstream, settings, "acme", "r-7", look=100)).steps
         assignment_id = next(step.facts["assignment_id"] for step in pushed if step.what == "assignment")
         good = a_result(7, assignment_id=assignment_id, request_id="r-7", tenant_id="acme")
-        await report(nc, settings, good, headers_of("good"))
-        await report(nc, settings, orjson.dumps({**orjson.loads(good), "status": "done"}), headers_of("bad"))
+        await publish_result(nc, settings, good, headers_of("good"))
+        await publish_result(nc, settings, orjson.dumps({**orjson.loads(good), "status": "done"}), headers_of("bad"))
         await until(lambda: results_are_settled(nc, settings))
         found = await find_request_steps(jetstream, settings, "acme", "r-7", look=100)
         shorter = await find_request_steps(jetstream, settings, "acme", "r-7", look=1)
         absent = await find_request_steps(jetstream, settings, "acme", "r-unknown", look=100)
-        told = await invoked("request", "r-7", "--tenant", "acme", "--json", "--nats-url", nats_url, environ=environ_of(settings))
-        unknown = await invoked("request", "r-7", "--tenant", "initech", "--nats-url", nats_url, environ=environ_of(settings))
+        told = await call_command_async(
+            "request", "r-7", "--tenant", "acme", "--json", "--nats-url", nats_url, environ=environ_of(settings)
+        )
+        unknown = await call_command_async("request", "r-7", "--tenant", "initech", "--nats-url", nats_url, environ=environ_of(settings))
 
     whats = [step.what for step in found.steps]
     assert whats[:3] == ["request", "decision", "assignment"]

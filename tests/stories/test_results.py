@@ -5,9 +5,9 @@ from nats.aio.client import Client
 
 from router.config import Settings
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
-from tests.support.circle import a_result, headers_of, report, results_are_settled, usage
+from tests.support.router_streams import a_result, headers_of, publish_result, read_usage, results_are_settled
 from tests.support.service import a_router, settings_for
-from tests.support.stories import letters, metric, page
+from tests.support.stories import read_dead_letters, read_metric, read_page
 from tests.support.waiting import until
 from tests.support.workers import NOW_MS, in_every_form
 
@@ -47,11 +47,11 @@ async def test_what_is_no_result_leaves_a_letter_and_the_next_is_metered(nc: Cli
     """Issue 3, story 4."""
     data, code = BAD[what]
     async with a_router(settings):
-        await report(nc, settings, data)
-        await report(nc, settings, a_result("next"))
+        await publish_result(nc, settings, data)
+        await publish_result(nc, settings, a_result("next"))
         await until(lambda: results_are_settled(nc, settings))
-        (letter,) = await letters(nc, settings)
-        (event,) = await usage(nc, settings)
+        (letter,) = await read_dead_letters(nc, settings)
+        (event,) = await read_usage(nc, settings)
     assert (letter["reason"], letter["validation_error"]["code"]) == ("validation_failed", code)
     assert event["assignment_id"] == "a-next"
 
@@ -59,15 +59,15 @@ async def test_what_is_no_result_leaves_a_letter_and_the_next_is_metered(nc: Cli
 async def test_each_violation_is_counted_under_its_rule_and_the_result_is_metered(nc: Client, settings: Settings) -> None:
     """Issue 3, story 5: but an unsupported version, which leaves a dead letter; without a contract header nothing is counted."""
     async with a_router(settings) as router:
-        await report(nc, settings, a_result("bare"))
+        await publish_result(nc, settings, a_result("bare"))
         await until(lambda: results_are_settled(nc, settings))
-        assert await metric(router.ready.http, "router_nats_contract_violations_total") == 0
+        assert await read_metric(router.ready.http, "router_nats_contract_violations_total") == 0
         for number, broken in enumerate(VIOLATIONS.values()):
-            await report(nc, settings, a_result(number), headers_of(number, **broken))
+            await publish_result(nc, settings, a_result(number), headers_of(number, **broken))
         await until(lambda: results_are_settled(nc, settings))
         counted = await _violations(router.ready.http)
-        (letter,) = await letters(nc, settings)
-        metered = [event["assignment_id"] for event in await usage(nc, settings)]
+        (letter,) = await read_dead_letters(nc, settings)
+        metered = [event["assignment_id"] for event in await read_usage(nc, settings)]
     assert counted == dict.fromkeys(VIOLATIONS, 1)
     assert letter["validation_error"]["code"] == "VERSION_UNSUPPORTED"
     assert metered == ["a-bare", *(f"a-{number}" for number in range(len(VIOLATIONS) - 1))]
@@ -78,11 +78,11 @@ async def test_in_strict_mode_each_violation_leaves_a_letter(nc: Client, nats_ur
     settings = settings_for(nats_url, prefix, contract__mode="strict")
     async with a_router(settings):
         for number, broken in enumerate(VIOLATIONS.values()):
-            await report(nc, settings, a_result(number), headers_of(number, **broken))
-        await report(nc, settings, a_result("good"), headers_of("good"))
+            await publish_result(nc, settings, a_result(number), headers_of(number, **broken))
+        await publish_result(nc, settings, a_result("good"), headers_of("good"))
         await until(lambda: results_are_settled(nc, settings))
-        codes = {letter["validation_error"]["code"] for letter in await letters(nc, settings)}
-        metered = [event["assignment_id"] for event in await usage(nc, settings)]
+        codes = {letter["validation_error"]["code"] for letter in await read_dead_letters(nc, settings)}
+        metered = [event["assignment_id"] for event in await read_usage(nc, settings)]
     assert (codes, metered) == ({"HEADER_CONTRACT_VIOLATION", "VERSION_UNSUPPORTED"}, ["a-good"])
 
 
@@ -90,11 +90,11 @@ async def test_in_strict_mode_each_violation_leaves_a_letter(nc: Client, nats_ur
 async def test_every_form_of_one_result_is_one_event(nc: Client, settings: Settings, form: str) -> None:
     """Issue 3, story 8: byte for byte."""
     async with a_router(settings):
-        await report(nc, settings, FORMS[form].data)
-        await report(nc, settings, FORMS["json"].data)
+        await publish_result(nc, settings, FORMS[form].data)
+        await publish_result(nc, settings, FORMS["json"].data)
         await until(lambda: results_are_settled(nc, settings))
         raw = await nc.jsm().get_msg(settings.streams.usage.name, 1)
-        events = await usage(nc, settings)
+        events = await read_usage(nc, settings)
     assert len(events) == 1
     assert raw.data == (
         b'{"version":"1","tenant_id":"acme","provider_id":"openai","event_type":"chat","latency_ms":812,"cost":0.0123,'
@@ -107,17 +107,17 @@ async def test_two_routers_meter_an_outcome_once_and_count_its_duplicate(nc: Cli
     """A result that is told again, to whichever router."""
     async with a_router(settings) as one, a_router(settings) as other:
         for _ in range(10):
-            await report(nc, settings, a_result("same"))
+            await publish_result(nc, settings, a_result("same"))
         await until(lambda: results_are_settled(nc, settings))
-        counted = [await metric(router.ready.http, "router_results_duplicate_total") for router in (one, other)]
-        assert len(await usage(nc, settings)) == 1
+        counted = [await read_metric(router.ready.http, "router_results_duplicate_total") for router in (one, other)]
+        assert len(await read_usage(nc, settings)) == 1
     assert sum(counted) == 9
 
 
 async def _violations(http: str) -> dict[tuple[str, str], float]:
     from prometheus_client.parser import text_string_to_metric_families
 
-    _, text = await page(http, "/metrics")
+    _, text = await read_page(http, "/metrics")
     return {
         (sample.labels["header"], sample.labels["rule"]): sample.value
         for family in text_string_to_metric_families(text)

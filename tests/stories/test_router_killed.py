@@ -9,7 +9,7 @@ from nats.aio.client import Client
 
 from router.config import Settings
 from tests.support.service import RouterProcess, names_for, settings_for
-from tests.support.stories import Inboxes, is_settled, letters, stored
+from tests.support.stories import Inboxes, is_settled, read_dead_letters, read_last_sequence
 from tests.support.waiting import until
 
 REQUESTS = 1_000
@@ -40,7 +40,7 @@ async def test_what_was_stored_and_unanswered_is_decided_after_a_kill(
     await until(lambda: is_settled(nc, settings))
     assert inboxes.counts == {inboxes.of(n): 1 for n in range(REQUESTS)}
     assert all(b'"ok":true' in inboxes.answers(n)[0] for n in range(REQUESTS))
-    assert await letters(nc, settings) == []
+    assert await read_dead_letters(nc, settings) == []
 
 
 async def test_a_kill_amid_the_work_loses_nothing_and_changes_no_answer(
@@ -59,8 +59,8 @@ async def test_a_kill_amid_the_work_loses_nothing_and_changes_no_answer(
     await until(lambda: len(inboxes.heard) >= REQUESTS, what="every request to be answered")
     await until(lambda: is_settled(nc, settings))
     assert all(len(set(answers)) == 1 for answers in inboxes.heard.values())
-    assert await letters(nc, settings) == []
+    assert await read_dead_letters(nc, settings) == []
 
 
 async def _all_stored(nc: Client, settings: Settings) -> bool:
-    return await stored(nc, settings) == REQUESTS
+    return await read_last_sequence(nc, settings) == REQUESTS

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from tests.support.circle import assignments
+from tests.support.router_streams import read_assignments
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Inboxes, ask, metric
+from tests.support.stories import Inboxes, ask, read_metric
 from tests.support.waiting import until
 
 SIZES = {"small": 10, "large": 30_000}  # characters of payload: kept whole, and kept as a digest
@@ -39,7 +39,7 @@ async def test_a_retry_of_the_same_content_is_the_same_request(nc: Client, nats_
         first = await ask(nc, settings, json.dumps(body).encode())
         second = await ask(nc, settings, json.dumps(again).encode())
         assert (second["ok"], second["decision"]) == (True, first["decision"])
-        assert await metric(router.ready.http, "router_idempotent_replays_total") == 1
+        assert await read_metric(router.ready.http, "router_idempotent_replays_total") == 1
         third = await ask(nc, settings, json.dumps(other).encode())
         assert (third["error"]["code"], third["context"]["request_id"]) == ("invalid_request", "r-same")
 
@@ -47,7 +47,7 @@ async def test_a_retry_of_the_same_content_is_the_same_request(nc: Client, nats_
         if push:
             assert (await ask(nc, settings, json.dumps(again).encode()))["decision"] == first["decision"]
             assert (await ask(nc, settings, json.dumps(other).encode()))["error"]["code"] == "invalid_request"
-            assert len(await assignments(nc, settings)) == 1
+            assert len(await read_assignments(nc, settings)) == 1
 
 
 async def test_a_retry_under_its_message_id_that_the_stream_dropped_has_the_answer(nc: Client, nats_url: str, prefix: str) -> None:

@@ -11,9 +11,9 @@ from nats.aio.msg import Msg
 
 from router.contracts.extension import DEADLINE
 from tests.support.admin import call
-from tests.support.answering import Answer, At, Extension, a_pipeline, passes
+from tests.support.extension_pipeline import Answer, Extension, PipelinePlace, a_pipeline, passes
 from tests.support.policy import a_document
-from tests.support.stories import a_request, ask, metric
+from tests.support.stories import a_request, ask, read_metric
 
 GUARD = {"guard": {"kind": "validator", "timeout_ms": 5_000}}
 PATIENT = {"default": {"validators": [{"id": "guard"}]}}
@@ -25,12 +25,12 @@ CALLS = 12  # above the five failures in a row, and above the ten calls of the w
 
 
 @pytest.fixture
-def at(nats_url: str, prefix: str, tmp_path: Path) -> At:
+def at(nats_url: str, prefix: str, tmp_path: Path) -> PipelinePlace:
     shelf = tmp_path / "policies" / "hasty"
     shelf.mkdir(parents=True)
     for name, sections in SHORT.items():
         (shelf / f"{name}.json").write_text(json.dumps(a_document(**sections)))
-    return At(nats_url, prefix, tmp_path)
+    return PipelinePlace(nats_url, prefix, tmp_path)
 
 
 async def _keeps_silent(_: Msg) -> None: ...
@@ -45,7 +45,9 @@ async def _says_that_the_deadline_is_over(message: Msg) -> None:
 
 @pytest.mark.parametrize("policy", SHORT)
 @pytest.mark.parametrize("hastily", [_keeps_silent, _says_that_the_deadline_is_over])
-async def test_a_short_timeout_of_one_tenant_opens_no_breaker_for_the_others(nc: Client, at: At, policy: str, hastily: Answer) -> None:
+async def test_a_short_timeout_of_one_tenant_opens_no_breaker_for_the_others(
+    nc: Client, at: PipelinePlace, policy: str, hastily: Answer
+) -> None:
     """An extension that honours the deadline answers 504: the same caller's haste, told by the service."""
 
     async def answer(message: Msg) -> None:
@@ -60,5 +62,5 @@ async def test_a_short_timeout_of_one_tenant_opens_no_breaker_for_the_others(nc:
         health: dict[str, Any] = (await call(nc, "get_extension_health"))["health"]["guard"]
         assert (health["circuit_breaker_state"], health["failure_count"]) == ("closed", 0)
         assert (health["success_count"], health["latency_samples"]) == (1, 1)  # an answer after the deadline is no success either
-        assert await metric(router.ready.http, "router_extension_calls_total", status="late") == CALLS
-        assert await metric(router.ready.http, "router_extension_seconds_count") == 1
+        assert await read_metric(router.ready.http, "router_extension_calls_total", status="late") == CALLS
+        assert await read_metric(router.ready.http, "router_extension_seconds_count") == 1

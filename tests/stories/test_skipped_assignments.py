@@ -4,9 +4,9 @@ import pytest
 from nats.aio.client import Client
 
 from router.contracts.pb.beamline.flow.v1.flow_pb2 import RouteDecision
-from tests.support.circle import assignments
+from tests.support.router_streams import read_assignments
 from tests.support.service import a_router, settings_for
-from tests.support.stories import a_request, ask, is_settled, letters, metric
+from tests.support.stories import a_request, ask, is_settled, read_dead_letters, read_metric
 from tests.support.waiting import until
 
 SKIPPED = "router_assignments_skipped_total"
@@ -26,7 +26,7 @@ async def test_a_push_that_is_not_served_is_decided_with_a_warning(
         assert (answer["ok"], answer["decision"]["provider_id"]) == (True, "openai")
         (warning,) = answer["warnings"]
         assert (warning["code"], warning["details"]) == ("assignment_skipped", {"field": "push_assignment", "reason": reason})
-        assert await metric(router.ready.http, SKIPPED, reason=reason) == 1
+        assert await read_metric(router.ready.http, SKIPPED, reason=reason) == 1
 
         assert await ask(nc, settings, pushed) == answer, "the same request hears the same"
         accept = {"Accept": "application/x-protobuf"}
@@ -34,5 +34,5 @@ async def test_a_push_that_is_not_served_is_decided_with_a_warning(
         assert RouteDecision.FromString(protobuf.data).metadata["assignment_skipped"] == reason
         assert "warnings" not in await ask(nc, settings, a_request("plain"))
         await until(lambda: is_settled(nc, settings))
-        assert (await assignments(nc, settings), await letters(nc, settings)) == ([], [])
-        assert await metric(router.ready.http, SKIPPED) == 3
+        assert (await read_assignments(nc, settings), await read_dead_letters(nc, settings)) == ([], [])
+        assert await read_metric(router.ready.http, SKIPPED) == 3

@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.config import Settings
-from tests.support.answering import At, Extension, a_pipeline, passes
+from tests.support.extension_pipeline import Extension, PipelinePlace, a_pipeline, passes
 from tests.support.policy import a_document
 from tests.support.stories import Inboxes, a_request, ask
 from tests.support.waiting import until
@@ -21,12 +21,12 @@ BURST = 3_000  # above the slots, their queue and the prefetch together
 
 
 @pytest.fixture
-def at(nats_url: str, prefix: str, tmp_path: Path) -> At:
+def at(nats_url: str, prefix: str, tmp_path: Path) -> PipelinePlace:
     for tenant, sections in (("plain", {}), ("piped", {"validators": [{"id": "quick"}]})):
         shelf = tmp_path / "policies" / tenant
         shelf.mkdir(parents=True)
         (shelf / "default.json").write_text(json.dumps(a_document(**sections)))
-    return At(nats_url, prefix, tmp_path)
+    return PipelinePlace(nats_url, prefix, tmp_path)
 
 
 async def _publish_burst(nc: Client, settings: Settings) -> Inboxes:
@@ -37,7 +37,7 @@ async def _publish_burst(nc: Client, settings: Settings) -> Inboxes:
     return inboxes
 
 
-async def test_a_tenant_whose_extension_takes_long_holds_up_no_other_tenant(nc: Client, at: At) -> None:
+async def test_a_tenant_whose_extension_takes_long_holds_up_no_other_tenant(nc: Client, at: PipelinePlace) -> None:
     """The slow tenant has a share of the slots and of their queue; what is above it is answered `overloaded` at once."""
     held: list[Msg] = []
     is_released = asyncio.Event()

@@ -9,7 +9,7 @@ from nats.aio.client import Client
 from router.config import Settings
 from tests.support.requests import a_body
 from tests.support.service import POLICIES, a_router, settings_for
-from tests.support.stories import Ears, Json, a_request, ask, is_settled, letters, stored
+from tests.support.stories import Json, MessageRecorder, a_request, ask, is_settled, read_dead_letters, read_last_sequence
 from tests.support.waiting import until
 
 UNFIT = ["..", "../acme", "_shared", "*", ">", ".", "a.*", "a/b", "$JS", "", "a b", "a\x00b"]
@@ -34,14 +34,14 @@ async def test_dots_do_not_move_between_tenant_and_policy(nc: Client, settings: 
 async def test_an_unfit_name_reaches_nothing(nc: Client, settings: Settings, place: str) -> None:
     """Story 13: `..`, `_shared`, `*`, `>`: refused with a dead letter; no file is read by it, no subject is built of it."""
     async with a_router(settings):
-        everything = await Ears.on(nc, ">")
+        everything = await MessageRecorder.on(nc, ">")
         names = [name for name in UNFIT if place == "tenant" or name]  # an empty policy or header is an absent one
         for name in names:
             answer = await _ask_with(nc, settings, place, name)
             assert answer["error"]["code"] == "invalid_request", name
             assert answer["error"]["details"]["field"] == ("policy_id" if place == "policy" else "message.tenant_id"), name
         await until(lambda: is_settled(nc, settings))
-        assert await stored(nc, settings) == len(await letters(nc, settings)) == len(names)
+        assert await read_last_sequence(nc, settings) == len(await read_dead_letters(nc, settings)) == len(names)
         assert {subject for subject in everything.subjects if not _is_expected(settings, subject)} == set()
 
 

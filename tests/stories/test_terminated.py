@@ -10,7 +10,7 @@ import pytest
 from nats.aio.client import Client
 
 from tests.support.service import RouterProcess, names_for, settings_for
-from tests.support.stories import Inboxes, is_settled, letters
+from tests.support.stories import Inboxes, is_settled, read_dead_letters
 from tests.support.waiting import until
 
 REQUESTS = 2_500  # before the signal
@@ -56,4 +56,4 @@ async def test_it_leaves_in_time_and_nothing_finished_comes_again(nc: Client, na
     await until(lambda: len(inboxes.heard) >= asked, what="every request to be answered")
     await until(lambda: is_settled(nc, settings))
     assert inboxes.counts == {inboxes.of(n): 1 for n in range(asked)}
-    assert await letters(nc, settings) == []
+    assert await read_dead_letters(nc, settings) == []

@@ -7,7 +7,7 @@ import pytest
 from nats.aio.client import Client
 
 from tests.support.service import RouterProcess, names_for, settings_for
-from tests.support.stories import SILENCE_S, Ears, Inboxes, is_settled, letters, metric
+from tests.support.stories import SILENCE_S, Inboxes, MessageRecorder, is_settled, read_dead_letters, read_metric
 from tests.support.waiting import until
 
 REQUESTS = 5_000
@@ -29,7 +29,7 @@ async def test_each_request_is_answered_once_and_both_work(nc: Client, nats_url:
     """Story 7: 5 000 requests with plain inboxes, one answer each, none elsewhere; each router took at least a tenth."""
     settings = settings_for(nats_url, prefix)
     inboxes = await Inboxes.under(nc, prefix)
-    strays = await Ears.on(nc, f"{settings.decide.subject}.reply")
+    strays = await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
     for n in range(REQUESTS):
         await inboxes.publish(nc, settings, n)
         if n % AT_A_TIME == 0:
@@ -41,7 +41,7 @@ async def test_each_request_is_answered_once_and_both_work(nc: Client, nats_url:
     assert inboxes.counts == {inboxes.of(n): 1 for n in range(REQUESTS)}
     assert [answer for (answer,) in inboxes.heard.values() if b'"ok":true' not in answer] == []
     assert len(strays) == 0
-    assert await letters(nc, settings) == []
-    taken = [await metric(router.ready["http"], "router_jetstream_ack_total") for router in routers]
+    assert await read_dead_letters(nc, settings) == []
+    taken = [await read_metric(router.ready["http"], "router_jetstream_ack_total") for router in routers]
     assert sum(taken) == REQUESTS
     assert min(taken) >= REQUESTS / 10

@@ -7,9 +7,9 @@ from nats.aio.client import Client
 
 from router.app import declare_topology
 from router.config import Settings
-from tests.support.circle import FAST, Alarms, a_result, report, results_are_settled, usage
+from tests.support.router_streams import FAST, AlertRecorder, a_result, publish_result, read_usage, results_are_settled
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import SILENCE_S, is_ready, letters, make_topology, marks, metric
+from tests.support.stories import SILENCE_S, is_ready, make_topology, read_attempt_records, read_dead_letters, read_metric
 from tests.support.waiting import until
 
 COUNT = 20
@@ -22,7 +22,7 @@ def _settings(nats_url: str, prefix: str, **more: object) -> Settings:
 async def test_without_their_stream_the_lane_pauses_and_all_is_metered_after_repair(nc: Client, nats_url: str, prefix: str) -> None:
     """Issue 3, story 3: the stream is gone."""
     settings = _settings(nats_url, prefix)
-    alarms = await Alarms.heard_on(nc)
+    alarms = await AlertRecorder.heard_on(nc)
     async with a_router(settings) as router:
         await nc.jsm().delete_stream(settings.streams.usage.name)
         await _report_all(nc, settings)
@@ -35,7 +35,7 @@ async def test_without_their_stream_the_lane_pauses_and_all_is_metered_after_rep
 async def test_with_a_full_stream_results_wait_and_all_is_metered_after_repair(nc: Client, nats_url: str, prefix: str) -> None:
     """Issue 3, story 3: the stream is full."""
     settings = _settings(nats_url, prefix, streams__usage__max_bytes=1_500)
-    alarms = await Alarms.heard_on(nc)
+    alarms = await AlertRecorder.heard_on(nc)
     async with a_router(settings) as router:
         await _report_all(nc, settings)
         await _is_told(settings, router, alarms, "storage_refused", "router_storage_waiting")
@@ -54,10 +54,10 @@ async def test_a_window_shorter_than_the_memory_of_requests_stops_the_start(nats
 
 async def _report_all(nc: Client, settings: Settings) -> None:
     for number in range(COUNT):
-        await report(nc, settings, a_result(number))
+        await publish_result(nc, settings, a_result(number))
 
 
-async def _is_told(settings: Settings, router: Running, alarms: Alarms, cause: str, gauge: str) -> None:
+async def _is_told(settings: Settings, router: Running, alarms: AlertRecorder, cause: str, gauge: str) -> None:
     await until(lambda: _tells(router, gauge))
     await until(lambda: f"{cause}:{settings.results.durable}" in alarms.causes("critical"))
 
@@ -69,17 +69,17 @@ async def _nothing_is_lost_while_it_lasts(nc: Client, settings: Settings, router
     after = await jsm.consumer_info(*names)
     assert after.num_ack_pending == before.num_ack_pending > 0
     assert (after.ack_floor, after.num_redelivered) == (before.ack_floor, 0)
-    assert await marks(nc, settings) == []
+    assert await read_attempt_records(nc, settings) == []
     assert not await is_ready(router.ready.http)
 
 
 async def _all_is_metered(nc: Client, settings: Settings, router: Running) -> None:
     await until(lambda: is_ready(router.ready.http))
     await until(lambda: results_are_settled(nc, settings))
-    metered = sorted(event["assignment_id"] for event in await usage(nc, settings))
+    metered = sorted(event["assignment_id"] for event in await read_usage(nc, settings))
     assert metered == sorted(f"a-{number}" for number in range(COUNT))
-    assert (await letters(nc, settings), await marks(nc, settings)) == ([], [])
+    assert (await read_dead_letters(nc, settings), await read_attempt_records(nc, settings)) == ([], [])
 
 
 async def _tells(router: Running, gauge: str) -> bool:
-    return await metric(router.ready.http, gauge) > 0
+    return await read_metric(router.ready.http, gauge) > 0

@@ -1,6 +1,6 @@
-"""The control of the kill tables, a consumer that does lose: it acks a result, and only then stores its effects.
+"""The control of the results' kill story: a consumer that acks a result, and only then stores its effects.
 
-`python -m tests.support.ack_first_consumer`, settings from the environment; the crash point `before_store` lies between the two.
+`python -m tests.support.ack_first_consumer`, settings from the environment; the crash point `before_publish` lies between the two.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ async def serve(settings: Settings) -> None:
 
 async def _meter(js: JetStreamContext, message: Msg) -> None:
     await message.ack_sync()
-    crashpoint("before_store")
+    crashpoint("before_publish")
     await js.publish(SUBJECT, message.data)
 
 

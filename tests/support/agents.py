@@ -1,4 +1,4 @@
-"""Agents for tests: at work on a bare store, in this process, or in one that is killed; and the ledger of what they did."""
+"""Agents at work: on a bare store, in this process, or in one that is killed; and what they applied and sent."""
 
 import asyncio
 import contextlib
@@ -19,12 +19,12 @@ from router.runtime.agent import AgentRuntime
 from router.runtime.batch import BatchProcessor
 from router.runtime.database import StoreFile
 from router.runtime.outbound import OutputRules
-from router.runtime.receipts import Receipts
+from router.runtime.publish_acks import PublishAckBuffer
 from router.runtime.store import Store
 from router.runtime.topology import AgentTopology
+from tests.support.counting_agent import COUNTED, SUBJECT, CountingAgent
 from tests.support.delivery import connected
 from tests.support.kills import KilledProcess
-from tests.support.witness import COUNTED, SUBJECT, Witness
 
 STORED_NS = 1_700_000_000_000_000_000
 BATCH_POINTS = ("agent_received", "agent_deduplicated", "agent_persisted", "agent_applying", "agent_applied")
@@ -44,12 +44,12 @@ def a_message(sequence: int = 1, key: str | None = None, *, deliveries: int = 1,
     )
 
 
-class Bench:
+class BatchBench:
     """A batch on a real store, with no broker around it; `reopen` is a restart."""
 
     def __init__(self, path: Path, adapter: Any = None, *, limit: int = 5) -> None:
         self.path = path
-        self.adapter = adapter or Witness()
+        self.adapter = adapter or CountingAgent()
         self.limit = limit
         self.buried: list[int] = []
         self.open()
@@ -57,11 +57,11 @@ class Bench:
     def open(self) -> None:
         self.database = StoreFile(self.path)
         self.store = Store(self.database, self.adapter.name)
-        self.receipts = Receipts()
+        self.publish_acks = PublishAckBuffer()
         self.batch = BatchProcessor(
             self.adapter,
             self.store,
-            self.receipts,
+            self.publish_acks,
             limit=self.limit,
             rules=OutputRules(AgentTopology().is_bound),
             mark_dead=lambda place: _bury(self, place),
@@ -70,7 +70,7 @@ class Bench:
     def close(self) -> None:
         self.database.close()
 
-    def reopen(self) -> "Bench":
+    def reopen(self) -> "BatchBench":
         self.close()
         self.open()
         return self
@@ -87,7 +87,7 @@ class Bench:
         return int(found[0]) if found else 0
 
 
-def _bury(bench: Bench, place: int) -> Any:
+def _bury(bench: BatchBench, place: int) -> Any:
     async def commit(_: object) -> None:
         bench.buried.append(place)
         with bench.store.transaction():
@@ -97,8 +97,8 @@ def _bury(bench: Bench, place: int) -> Any:
 
 
 @contextlib.contextmanager
-def a_bench(path: Path, adapter: Any = None, *, limit: int = 5) -> Any:
-    bench = Bench(path, adapter, limit=limit)
+def a_batch_bench(path: Path, adapter: Any = None, *, limit: int = 5) -> Any:
+    bench = BatchBench(path, adapter, limit=limit)
     try:
         yield bench
     finally:
@@ -124,7 +124,7 @@ async def an_agent(url: str, store: Path, adapter: Any = None, **places: Any) ->
     """Ready when this is entered; drained when it is left. What ended it early is raised."""
     alerts: list[Alert] = []
     where = AgentTopology(**{"ack_wait": 0.5, "sweep": 0.5, **places})
-    runtime = AgentRuntime(adapter or Witness(), store, where, drain_s=2, alert=alerts.append)
+    runtime = AgentRuntime(adapter or CountingAgent(), store, where, drain_s=2, alert=alerts.append)
     async with connected(url) as connection:
         ready = asyncio.Event()
         work = asyncio.create_task(runtime.run(JetStream(connection), ready.set))
@@ -144,7 +144,7 @@ async def an_agent(url: str, store: Path, adapter: Any = None, **places: Any) ->
 class AgentProcess(KilledProcess):
     """The witness as a child process that is told where to die."""
 
-    command = ("tests.support.witness",)
+    command = ("tests.support.counting_agent",)
     announces = "agent.ready"
 
     def __init__(self, url: str) -> None:
@@ -159,12 +159,12 @@ class AgentProcess(KilledProcess):
         return (*self.command, "--store", str(self.store))
 
 
-async def feed(nc: Client, numbers: Iterable[int]) -> None:
+async def publish_commands(nc: Client, numbers: Iterable[int]) -> None:
     js = nc.jetstream()
-    await asyncio.gather(*(stored(js, a_command(f"k-{number}")) for number in numbers))
+    await asyncio.gather(*(publish_until_stored(js, a_command(f"k-{number}")) for number in numbers))
 
 
-async def stored(js: Any, body: bytes, subject: str = SUBJECT, headers: dict[str, str] | None = None) -> None:
+async def publish_until_stored(js: Any, body: bytes, subject: str = SUBJECT, headers: dict[str, str] | None = None) -> None:
     """Publish until a stream takes it: the agent that makes the stream may not have begun."""
     while True:
         try:
@@ -181,7 +181,7 @@ async def is_empty(jetstream: JetStream, stream: str = "MESHFORGE_COMMANDS") -> 
     return info is not None and info["state"]["messages"] == 0
 
 
-async def said(jetstream: JetStream, subject: str = COUNTED, stream: str = "MESHFORGE_EVENTS") -> list[dict[str, Any]]:
+async def read_sent(jetstream: JetStream, subject: str = COUNTED, stream: str = "MESHFORGE_EVENTS") -> list[dict[str, Any]]:
     """Every envelope that stands on a subject."""
     found, sequence = [], 0
     while (message := await jetstream.get_next(stream, subject, sequence + 1)) is not None:
@@ -190,12 +190,12 @@ async def said(jetstream: JetStream, subject: str = COUNTED, stream: str = "MESH
     return found
 
 
-def applied_in(store: Path) -> Counter[str]:
+def count_applied(store: Path) -> Counter[str]:
     """How often each message's effect stands in the witness' state."""
     with contextlib.closing(sqlite3.connect(store)) as db:
         return Counter({name: int(value) for name, value in db.execute("SELECT name, CAST(value AS TEXT) FROM memory")})
 
 
-def unsent_in(store: Path) -> int:
+def count_unsent(store: Path) -> int:
     with contextlib.closing(sqlite3.connect(store)) as db:
         return int(db.execute("SELECT count(*) FROM outgoing WHERE stored_seq IS NULL").fetchone()[0])

@@ -1,4 +1,4 @@
-"""Builders for the app's own parts: a connection that remembers, alerts on it, and a clock that stands still."""
+"""A connection that remembers alerts, and a clock that a test moves."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from router.services.consumer_metrics import ConsumerMetrics
 from tests.support.delivery import FakeConnection
 
 
-class Hand:
+class ManualClock:
     """A clock moved by hand."""
 
     def __init__(self) -> None:
@@ -21,11 +21,11 @@ class Hand:
         return self.now
 
 
-class Told:
+class RecordedAlerts:
     """Alerts over a fake connection, and what was published of them."""
 
     def __init__(self, *, is_connected: bool = True) -> None:
-        self.clock = Hand()
+        self.clock = ManualClock()
         self.connection = FakeConnection()
         self.connection.is_connected = is_connected
         self.alerts = Alerts("node-1", 60.0, self.clock)
@@ -44,6 +44,6 @@ def an_alert(cause: str = "cause", severity: str = WARNING) -> Alert:
     return Alert(severity=severity, component="router.test", cause=cause, message="something", metadata={"fact": 1})
 
 
-def a_consumer_metrics(told: Told, **settings: Any) -> tuple[ConsumerMetrics, Metrics]:
+def a_consumer_metrics(told: RecordedAlerts, **settings: Any) -> tuple[ConsumerMetrics, Metrics]:
     metrics = Metrics()
     return ConsumerMetrics(metrics, told.alerts, "router-results", Settings(**settings)), metrics

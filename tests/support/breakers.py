@@ -1,4 +1,4 @@
-"""Breakers on clocks that stand still: gates, books, providers with results, and what was heard of their changes."""
+"""Circuit breakers on clocks that stand still, and a record of their changes."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ LEASE_S = 5.0
 WALL_S = 1_700_000_000.0  # the wall clock when the steady one says 0
 
 
-class Frozen:
+class FrozenClocks:
     """A steady clock that moves when told, and the wall clock beside it."""
 
     def __init__(self) -> None:
@@ -27,11 +27,11 @@ class Frozen:
         return round(self.today() * 1000)
 
 
-class AGate:
+class TimedBreaker:
     """One gate, its clock and its changes as `was>state`."""
 
     def __init__(self, **rules: object) -> None:
-        self.clock = Frozen()
+        self.clock = FrozenClocks()
         self.transitions: list[BreakerTransition] = []
         self.gate = CircuitBreaker(
             "echo",
@@ -62,12 +62,12 @@ class AGate:
         for _ in range(times):
             self.gate.record_success(self.enter(), latency_ms)
 
-    def opened(self) -> "AGate":
+    def opened(self) -> "TimedBreaker":
         self.fail(self.gate.rules.failure_threshold)
         assert self.state == "open"
         return self
 
-    def probing(self) -> "AGate":
+    def probing(self) -> "TimedBreaker":
         """Half open, without a permit in use."""
         self.opened().pass_time(self.gate.rules.timeout_s)
         return self
@@ -89,7 +89,7 @@ class SomeProviders:
     """The breakers of these policies' providers, fed by hand."""
 
     def __init__(self, *policies: Policy, limit: int = 100) -> None:
-        self.clock = Frozen()
+        self.clock = FrozenClocks()
         self.transitions: list[BreakerTransition] = []
         self.shelf = PolicyTable()
         self.replace(*(policies or (a_guarded_policy(),)))

@@ -1,4 +1,4 @@
-"""A real nats-server for tests: started in milliseconds, killed and restarted on the same store and port."""
+"""A real nats-server: started in milliseconds, killed and restarted on the same store and port."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ class Broker:
         self._extra = extra
         self._limit = f", max_file_store: {store_limit}" if store_limit is not None else ""  # bytes, of all streams together
         self._has_jetstream = jetstream
-        self._sync = ", sync_interval: always" if sync_always else ""  # every receipt waits for the disk
+        self._sync = ", sync_interval: always" if sync_always else ""  # every publish ack waits for the disk
         self._max_payload = max_payload
         self._home = Path(tempfile.mkdtemp(prefix="router-test-"))
         self._port = -1

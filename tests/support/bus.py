@@ -1,4 +1,4 @@
-"""Builders for the bus: the specification's own example, and envelopes that say only what matters."""
+"""A bus of a test's own, its consumers at work, and envelopes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -56,7 +56,7 @@ async def a_bus(url: str, prefix: str, **variables: object) -> AsyncIterator[Bus
 
 
 @asynccontextmanager
-async def consuming(bus: Bus, handle: BusHandler, name: str = "projector", **options: Any) -> AsyncIterator[None]:
+async def run_consumer(bus: Bus, handle: BusHandler, name: str = "projector", **options: Any) -> AsyncIterator[None]:
     """A consumer at work, until the end of the block; then it drains."""
     task = asyncio.create_task(bus.consume(name, handle, **{"options": QUICK, **options}))
     try:
@@ -69,7 +69,7 @@ async def consuming(bus: Bus, handle: BusHandler, name: str = "projector", **opt
             await task
 
 
-async def settled(bus: Bus, name: str = "projector", category: str = "events") -> None:
+async def wait_until_settled(bus: Bus, name: str = "projector", category: str = "events") -> None:
     """Return when every stored message was delivered and has its final ack."""
     stream, durable = f"{bus.settings.stream_prefix}-{category}", bus.settings.durable(name)
 
@@ -85,7 +85,7 @@ async def settled(bus: Bus, name: str = "projector", category: str = "events") -
     await until(is_settled, within_s=30)
 
 
-async def stored_in(bus: Bus, category: str) -> list[StoredMessage]:
+async def read_bus_stream(bus: Bus, category: str) -> list[StoredMessage]:
     """Everything that stands in one of its streams."""
     async with open_reader(bus.jetstream, f"{bus.settings.stream_prefix}-{category}") as reader:
         return await reader.read(reader.total) if reader.total else []

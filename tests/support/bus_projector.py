@@ -1,4 +1,6 @@
-"""A consumer of the bus in a process of its own, to be killed: `python -m tests.support.bus_projector`, settings from the environment.
+"""A consumer of the bus in a process of its own, to be killed.
+
+`python -m tests.support.bus_projector`; its settings come from the environment.
 
 It writes one row for each event into the SQLite file PROJECTOR_DB: together with the key (default), or, as the control, in a
 transaction of its own before the key is marked (PROJECTOR_ORDER=beside), which is the specification's order taken literally.

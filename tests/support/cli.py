@@ -1,4 +1,4 @@
-"""The real command, as a process of its own."""
+"""The `router` command: to its end, in this process, or serving as a process of its own."""
 
 import asyncio
 import json
@@ -16,13 +16,13 @@ from typing import Any
 from typer.testing import CliRunner
 
 from router.cli.app import app
-from tests.support.observability import logs_left_alone
+from tests.support.observability import restore_logging
 
 COMMAND = (sys.executable, "-m", "router.cli")
 ENDED_WITHIN_S = 60  # it hangs
 
 
-class Ended:
+class CommandResult:
     """How a command ended, and what it said."""
 
     def __init__(self, status: int, out: str, err: str) -> None:
@@ -39,36 +39,36 @@ class Ended:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-def router(*arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None) -> Ended:
+def router(*arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None) -> CommandResult:
     """Run `router …` to its end."""
-    process = subprocess.Popen([*COMMAND, *arguments], stdin=PIPE, stdout=PIPE, stderr=PIPE, env=surroundings(environ))
+    process = subprocess.Popen([*COMMAND, *arguments], stdin=PIPE, stdout=PIPE, stderr=PIPE, env=clean_environment(environ))
     out, err = process.communicate(given, timeout=ENDED_WITHIN_S)
-    ended = Ended(process.returncode, out.decode(), err.decode())
+    ended = CommandResult(process.returncode, out.decode(), err.decode())
     assert "Traceback" not in ended.err, ended.err
     return ended
 
 
-def called(*arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None) -> Ended:
+def call_command(*arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None) -> CommandResult:
     """The same in this process, in a thread of its own: where starting one is not what is tested, it costs more than all the rest."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(_called, arguments, given, environ).result()
 
 
-async def invoked(*arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None) -> Ended:
+async def call_command_async(*arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None) -> CommandResult:
     """The same as `called`, while this loop goes on."""
     return await asyncio.to_thread(_called, arguments, given, environ)
 
 
-def _called(arguments: Sequence[str], given: bytes, environ: Mapping[str, str] | None) -> Ended:
-    unset = dict.fromkeys(set(os.environ) - set(surroundings()))
-    with logs_left_alone():
+def _called(arguments: Sequence[str], given: bytes, environ: Mapping[str, str] | None) -> CommandResult:
+    unset = dict.fromkeys(set(os.environ) - set(clean_environment()))
+    with restore_logging():
         result = CliRunner().invoke(app, arguments, input=given, env={**unset, **(environ or {})})
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return Ended(result.exit_code, result.stdout, result.stderr)
+    return CommandResult(result.exit_code, result.stdout, result.stderr)
 
 
 @contextmanager
-def serving(*arguments: str, cwd: Path | None = None) -> Iterator["Serving"]:
+def serve_router(*arguments: str, cwd: Path | None = None) -> Iterator["ServedRouter"]:
     """`router serve …`, ready; killed in the end if it still runs."""
     process = subprocess.Popen(
         [*COMMAND, "serve", *arguments],
@@ -76,20 +76,20 @@ def serving(*arguments: str, cwd: Path | None = None) -> Iterator["Serving"]:
         stderr=PIPE,
         text=True,
         cwd=cwd,
-        env=surroundings({"PYTHONPATH": os.getcwd()}),
+        env=clean_environment({"PYTHONPATH": os.getcwd()}),
     )
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, process.communicate()[1]
-        yield Serving(process, json.loads(line))
+        yield ServedRouter(process, json.loads(line))
     finally:
         if process.poll() is None:
             process.kill()
         process.communicate()
 
 
-class Serving:
+class ServedRouter:
     """A served router; `ready` is its JSON line."""
 
     def __init__(self, process: "subprocess.Popen[str]", ready: Mapping[str, str]) -> None:
@@ -102,12 +102,12 @@ class Serving:
         return self.process.wait(within_s)
 
 
-def surroundings(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def clean_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of the tests without settings of Router or NATS."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ROUTER_", "NATS_"))}
     return {**kept, **(environ or {})}
 
 
-def words(text: str) -> Sequence[str]:
+def table_words(text: str) -> Sequence[str]:
     """What a table says, whatever its layout."""
     return text.split()

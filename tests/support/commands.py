@@ -1,4 +1,4 @@
-"""The commands that a text names, held against those that there are: `router dlq replay 7 --edit` needs a command and an option."""
+"""The commands that a text names, held against those that there are."""
 
 import re
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def examples_in(text: str) -> str:
     return "\n".join(f"`{one.strip()}`" for one in re.split(r"\s{4,}|\n", examples) if one.strip())
 
 
-def wrong_in(text: str) -> list[str]:
+def find_wrong_commands(text: str) -> list[str]:
     """The commands of a text that cannot be typed like that."""
     return [named for named in _NAMED.findall(text) if not _is_right(named)]
 

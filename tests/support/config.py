@@ -1,4 +1,4 @@
-"""Builders for the configuration's tests: an environment is a dict, a file is its text."""
+"""Settings from an environment that is a dict and a file that is its text."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from router.config import Loaded, load
 from router.core.errors import Misconfigured
 
 
-def loaded(toml: str = "", *, tmp_path: Path | None = None, options: dict[str, object] | None = None, **environ: str) -> Loaded:
+def load_settings(toml: str = "", *, tmp_path: Path | None = None, options: dict[str, object] | None = None, **environ: str) -> Loaded:
     return load(a_file(toml, tmp_path) if tmp_path else None, options or {}, environ)
 
 
@@ -18,7 +18,7 @@ def a_file(toml: str, directory: Path) -> Path:
     return path
 
 
-def refusal(toml: str = "", *, tmp_path: Path | None = None, options: dict[str, object] | None = None, **environ: str) -> str:
+def read_refusal(toml: str = "", *, tmp_path: Path | None = None, options: dict[str, object] | None = None, **environ: str) -> str:
     with pytest.raises(Misconfigured) as refused:
-        loaded(toml, tmp_path=tmp_path, options=options, **environ)
+        load_settings(toml, tmp_path=tmp_path, options=options, **environ)
     return str(refused.value)

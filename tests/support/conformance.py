@@ -1,4 +1,7 @@
-"""One driver for each thing a subscription can run on: the twin, and a Consumer on a real server. Scenarios cannot tell them apart."""
+"""One driver for each thing that a subscription can run on: the in-memory consumer, and a Consumer on a real server.
+
+Scenarios cannot tell them apart.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,15 +16,15 @@ from router.core.message import Effect, Message, Reply
 from router.core.outcome import Fault, Handler, Hold, Outcome
 from router.delivery.connection import Connection
 from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.in_memory_consumer import InMemoryConsumer, InMemoryStep
 from router.delivery.subscription import ConsumerOptions, Subscription
-from tests.support.delivery import SORRY, Place, connected
+from tests.support.delivery import SORRY, WorkStreams, connected
+from tests.support.in_memory_consumer import InMemoryConsumer, InMemoryStep
 from tests.support.waiting import until
 
 STARTED, STORED, REPLIED, ACKED = "started", "stored", "replied", "acked"
 
 PACE = ConsumerOptions(
-    max_attempts=3, backoff=(0.05, 0.1, 0.2), ack_wait=0.4, heartbeat=0.2, pull_expires=1.0, evidence_timeout=0.5, store_retry=0.02
+    max_attempts=3, backoff=(0.05, 0.1, 0.2), ack_wait=0.4, heartbeat=0.2, pull_expires=1.0, publish_timeout=0.5, store_retry=0.02
 )
 
 
@@ -86,7 +89,7 @@ def a_subscription_for(script: Script, stream: str, durable: str, letters: str, 
     )
 
 
-class TwinDriver:
+class InMemoryDriver:
     """The twin."""
 
     effects, letters = "effects", "letters"
@@ -118,13 +121,13 @@ class TwinDriver:
         return [effect.data for effect in self._twin.list_stored(subject)]
 
 
-class Recording(Connection):
-    """A connection that writes down the stamps it posts and the receipts it gets; a dead one posts nothing any more."""
+class RecordingConnection(Connection):
+    """A connection that writes down the stamps it posts and the publish acks it gets; a dead one posts nothing any more."""
 
     def __init__(self, note: Callable[[str, int, bytes], None], own_stream: str) -> None:
         super().__init__()
         self._note = note
-        self._own_receipt = f'"{own_stream}"'.encode()
+        self._own_publish_ack = f'"{own_stream}"'.encode()
         self.is_dead = False
 
     def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
@@ -136,7 +139,7 @@ class Recording(Connection):
 
     async def subscribe_direct(self, subject: str, hear: Callable[..., None], queue: str = "") -> int:
         def heard(at: str, reply: str, data: bytes, headers: dict[str, str] | None) -> None:
-            if data.startswith(b'{"stream":' + self._own_receipt):
+            if data.startswith(b'{"stream":' + self._own_publish_ack):
                 self._note(STORED, 0, b"")
             hear(at, reply, data, headers)
 
@@ -146,7 +149,7 @@ class Recording(Connection):
 class ServerDriver:
     """A Consumer on a real durable. A deadly message cuts its connection off; another Consumer follows, as after a crash."""
 
-    def __init__(self, script: Script, place: Place, url: str) -> None:
+    def __init__(self, script: Script, place: WorkStreams, url: str) -> None:
         self.effects, self.letters = place.effects, place.letters
         self.steps: list[InMemoryStep] = []
         self.published: dict[int, float] = {}
@@ -155,14 +158,14 @@ class ServerDriver:
         self._url = url
         self._dead = asyncio.Event()
         self._consumer: Consumer | None = None
-        self._connection: Recording | None = None
+        self._connection: RecordingConnection | None = None
         self._now = asyncio.get_running_loop().time
 
     async def live(self) -> None:
         """One process after the other, until cancelled."""
         while True:
             self._dead.clear()
-            connection = self._connection = Recording(self._note, self._place.out)
+            connection = self._connection = RecordingConnection(self._note, self._place.out)
             await connection.connect(self._url)
             task = asyncio.create_task(self._a_consumer(connection).run())
             try:
@@ -205,8 +208,8 @@ class ServerDriver:
 
     async def publish(self, data: bytes) -> int:
         since = self._now()
-        receipt = await self._place.connection.request(self._place.work, data)
-        self.published[sequence := int(orjson.loads(receipt.data)["seq"])] = since
+        publish_ack = await self._place.connection.request(self._place.work, data)
+        self.published[sequence := int(orjson.loads(publish_ack.data)["seq"])] = since
         return sequence
 
     async def finish(self) -> None:
@@ -231,14 +234,14 @@ class ServerDriver:
 
 
 @asynccontextmanager
-async def on_the_twin(script: Script) -> AsyncIterator[Driver]:
-    yield TwinDriver(script)
+async def drive_in_memory(script: Script) -> AsyncIterator[Driver]:
+    yield InMemoryDriver(script)
 
 
 @asynccontextmanager
-async def on_a_server(script: Script, url: str, name: str) -> AsyncIterator[Driver]:
+async def drive_on_server(script: Script, url: str, name: str) -> AsyncIterator[Driver]:
     async with connected(url) as connection:
-        place = Place(connection, name)
+        place = WorkStreams(connection, name)
         await place.create()
         driver = ServerDriver(script, place, url)
         life = asyncio.create_task(driver.live())

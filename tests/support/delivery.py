@@ -1,4 +1,4 @@
-"""Builders for delivery: a connection that only remembers, evidence that answers when told to, and a desk with nothing real around it."""
+"""Connection, publisher and attempt counter that only remember, a processor around them, and streams on a real server."""
 
 import asyncio
 import itertools
@@ -12,8 +12,8 @@ from nats.aio.msg import Msg
 
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message, Reply
-from router.core.outcome import Done, Fault, Handler, Receipt
-from router.delivery.acked_publisher import NotPublished, PublishCallback, Receipts
+from router.core.outcome import Done, Fault, Handler, PublishAck
+from router.delivery.acked_publisher import NotPublished, PublishAcks, PublishCallback
 from router.delivery.api import JetStream
 from router.delivery.attempts import AttemptRecord
 from router.delivery.connection import Connection, connect
@@ -30,7 +30,7 @@ SORRY = b"sorry"
 _PLACES = itertools.count(1)
 
 
-class Post(Struct, frozen=True):
+class PublishedFrame(Struct, frozen=True):
     subject: str
     data: bytes
     reply: str = ""
@@ -41,7 +41,7 @@ class FakeConnection:
     """Remembers what was posted; `say` lets a subscription hear something."""
 
     def __init__(self) -> None:
-        self.posts: list[Post] = []
+        self.posts: list[PublishedFrame] = []
         self.is_connected = True
         self.is_behind = False
         self.reconnect_count = 0
@@ -49,7 +49,7 @@ class FakeConnection:
         self.denials = Denials(lambda *_: None)
 
     def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
-        self.posts.append(Post(subject, data, reply, head))
+        self.posts.append(PublishedFrame(subject, data, reply, head))
 
     def posted(self, subject: str) -> list[bytes]:
         return [post.data for post in self.posts if post.subject == subject]
@@ -80,15 +80,15 @@ class FakePublisher:
         self.asked.append(effects)
         self._told.append((effects, callback))
 
-    async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
+    async def publish_and_wait(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
         self.asked.append(effects)
-        return self.refusing or receipts_for(effects)
+        return self.refusing or publish_acks_for(effects)
 
     def accept(self) -> None:
         """Everything that waits is stored."""
         waiting, self._told = self._told, []
         for effects, told in waiting:
-            told(receipts_for(effects))
+            told(publish_acks_for(effects))
 
     def refuse(self, cause: str = "no") -> None:
         self.refusing = NotPublished("effects", 10077, cause)
@@ -133,11 +133,11 @@ class FakeAttemptCounter:
             raise BrokerUnavailable("down")
 
 
-class Watcher:
+class RecordingObserver:
     """An observer that writes everything down."""
 
     def __init__(self) -> None:
-        self.receipts: list[tuple[int, list[str]]] = []
+        self.publish_acks: list[tuple[int, list[str]]] = []
         self.settles: list[tuple[int, bool]] = []
         self.timeouts: list[int] = []
         self.refused: list[str] = []
@@ -146,8 +146,8 @@ class Watcher:
         self.refusals: list[tuple[int, str]] = []
         self.alarms: list[BaseException] = []
 
-    def on_stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
-        self.receipts.append((message.sequence, [receipt.id for receipt in receipts]))
+    def on_stored(self, message: Message, publish_acks: Sequence[PublishAck]) -> None:
+        self.publish_acks.append((message.sequence, [publish_ack.id for publish_ack in publish_acks]))
 
     def on_settled(self, message: Message, outcome: object, is_final: bool) -> None:
         self.settles.append((message.sequence, is_final))
@@ -191,18 +191,18 @@ def token_of(sequence: int, deliveries: int = 1) -> str:
     return f"$JS.ACK.S.C.{deliveries}.{sequence}.{sequence}.{STORED_NS}.0"
 
 
-def receipts_for(effects: Sequence[Effect]) -> Receipts:
-    return tuple(Receipt(effect.id, "E", place, False) for place, effect in enumerate(effects, 1))
+def publish_acks_for(effects: Sequence[Effect]) -> PublishAcks:
+    return tuple(PublishAck(effect.id, "E", place, False) for place, effect in enumerate(effects, 1))
 
 
-class Bench(SimpleNamespace):
+class ProcessorBench(SimpleNamespace):
     """A desk and what stands around it."""
 
     processor: MessageProcessor
     connection: FakeConnection
     publisher: FakePublisher
     attempt_counter: FakeAttemptCounter
-    watcher: Watcher
+    watcher: RecordingObserver
     pause_switch: PauseSwitch
     replies: list[bytes]
 
@@ -214,10 +214,12 @@ class Bench(SimpleNamespace):
 
 
 @asynccontextmanager
-async def a_processor(handle: Handler, **facts: object) -> AsyncIterator[Bench]:
+async def a_processor(handle: Handler, **facts: object) -> AsyncIterator[ProcessorBench]:
     """A desk whose every neighbour is a fake; its gate begins what waits when it opens, as a Consumer's does."""
-    watcher, connection, replies = Watcher(), FakeConnection(), []
-    bench = Bench(watcher=watcher, connection=connection, replies=replies, publisher=FakePublisher(), attempt_counter=FakeAttemptCounter())
+    watcher, connection, replies = RecordingObserver(), FakeConnection(), []
+    bench = ProcessorBench(
+        watcher=watcher, connection=connection, replies=replies, publisher=FakePublisher(), attempt_counter=FakeAttemptCounter()
+    )
     bench.pause_switch = PauseSwitch(lambda cause: bench.processor.begin_queued() if cause is None else None)
     async with asyncio.TaskGroup() as tasks:
         bench.processor = MessageProcessor(
@@ -234,7 +236,7 @@ async def a_processor(handle: Handler, **facts: object) -> AsyncIterator[Bench]:
         await bench.processor.drain(0, 0)
 
 
-class Place:
+class WorkStreams:
     """A stream `work`, a stream for effects and letters, and a bucket of starts, on a real server, under names of their own."""
 
     def __init__(self, connection: Connection, name: str) -> None:
@@ -276,9 +278,9 @@ async def connected(url: str) -> AsyncIterator[Connection]:
 
 
 @asynccontextmanager
-async def a_place(url: str, name: str, *, with_out: bool = True) -> AsyncIterator[Place]:
+async def some_work_streams(url: str, name: str, *, with_out: bool = True) -> AsyncIterator[WorkStreams]:
     async with connected(url) as connection:
-        place = Place(connection, name)
+        place = WorkStreams(connection, name)
         await place.create(with_out=with_out)
         yield place
 
@@ -286,7 +288,7 @@ async def a_place(url: str, name: str, *, with_out: bool = True) -> AsyncIterato
 Heard = tuple[str, str, bytes, Headers | None]  # subject, reply, data, headers
 
 
-class Ear:
+class CallRecorder:
     """Remembers what it hears."""
 
     def __init__(self) -> None:

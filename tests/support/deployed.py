@@ -12,7 +12,7 @@ from nats.aio.client import Client
 from router.config import Settings, load
 from router.delivery.connection import Connection
 from tests.support.broker import Broker
-from tests.support.cli import invoked
+from tests.support.cli import call_command_async
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 TOML = DEPLOY / "router.toml"
@@ -72,9 +72,9 @@ class Deployed:
     async def make_topology(self, **more: str) -> None:
         """By the operator's own command, before anything else runs: no other role may do it. `more`: variables."""
         operator = {**self.environ("operator"), "ROUTER_ACKS__ENABLED": "true", **more}
-        ended = await invoked("topology", "apply", "--worker", "caf-worker", environ=operator)
+        ended = await call_command_async("topology", "apply", "--worker", "caf-worker", environ=operator)
         assert ended.status == 0, ended.err
-        mirrored = await invoked("topology", "mirror", environ=self.environ("mirror"))
+        mirrored = await call_command_async("topology", "mirror", environ=self.environ("mirror"))
         assert mirrored.status == 0, mirrored.err
 
     def remove(self) -> None:

@@ -1,4 +1,4 @@
-"""deploy/nats as it is shipped, TLS and all: its own configuration file, with certificates made by its own script."""
+"""deploy/nats as it is shipped, TLS and all, with certificates made by its own script."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from tests.support.deployed import DEPLOY, TOML, inbox_of, write_keys
 NATS = DEPLOY / "nats"
 
 
-class Shipped:
+class ShippedDeployment:
     """The directory that an operator would make, and the server on it. `hosts` are names of the server's certificate beside localhost."""
 
     def __init__(self, *hosts: str) -> None:
@@ -32,7 +32,7 @@ class Shipped:
         """What the server has written so far."""
         return (self.home / "server.log").read_text()
 
-    def start(self) -> "Shipped":
+    def start(self) -> "ShippedDeployment":
         """On any free port of this host, its store under `home`; all else is the file's."""
         options = ("-a", "127.0.0.1", "-p", "-1", "-m", "-1", "--ports_file_dir", str(self.home))
         log = (self.home / "server.log").open("ab")

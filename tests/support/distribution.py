@@ -25,7 +25,7 @@ TOGETHER = ("tests/stories/test_causes_by_name.py",)  # but these share theirs
 FIRST = (
     "tests/stories/kills/",
     "tests/lake/",
-    "tests/fleet/",
+    "tests/operations/fleet/",
     "tests/neighbours/",
     "tests/faults/",
     "tests/stories/",

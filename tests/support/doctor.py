@@ -27,6 +27,6 @@ def some_facts(**facts: Any) -> Facts:
     return Facts(now=NOW, letters="DLQ", **given)
 
 
-def told(check: str, **facts: Any) -> Finding:
+def find_finding(check: str, **facts: Any) -> Finding:
     """The finding whose name begins so."""
     return next(finding for finding in examine(some_facts(**facts)) if finding.check.startswith(check))

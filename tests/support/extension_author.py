@@ -1,4 +1,4 @@
-"""Extensions served on a real server, and asked as a router asks."""
+"""Extensions of the SDK, served on a real server, and a client that calls them as a router does."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ def data_of(body: Json) -> bytes:
     return json.dumps(body).encode()
 
 
-class Heard:
+class ExtensionAnswer:
     """One answer: what it says, or the error in its headers."""
 
     def __init__(self, data: bytes, headers: Mapping[str, str]) -> None:
@@ -44,16 +44,16 @@ class Heard:
         self.error: Json = self.body.get("error", {})
 
 
-class Asker:
+class ExtensionClient:
     """A connection of a test's own."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
-    async def ask(self, subject: str, body: Json | bytes, headers: Mapping[str, str] | None = None) -> Heard:
+    async def ask(self, subject: str, body: Json | bytes, headers: Mapping[str, str] | None = None) -> ExtensionAnswer:
         data = body if isinstance(body, bytes) else data_of(body)
         answer = await self.connection.request(subject, data, timeout=30, headers=dict(headers or {}) or None)
-        return Heard(answer.data, answer.headers or {})
+        return ExtensionAnswer(answer.data, answer.headers or {})
 
     async def service(self, verb: str, name: str) -> Json:
         """What `$SRV.{verb}.{name}` says."""
@@ -62,16 +62,16 @@ class Asker:
 
 
 @asynccontextmanager
-async def asking(url: str) -> AsyncIterator[Asker]:
+async def an_extension_client(url: str) -> AsyncIterator[ExtensionClient]:
     connection = await connect({"servers": [url]})
     try:
-        yield Asker(connection)
+        yield ExtensionClient(connection)
     finally:
         await connection.close()
 
 
 @asynccontextmanager
-async def served(url: str, *extensions: Extension, **settings: Any) -> AsyncIterator["asyncio.Task[None]"]:
+async def serve_extension(url: str, *extensions: Extension, **settings: Any) -> AsyncIterator["asyncio.Task[None]"]:
     """The server's task, once its subjects are listened on; cancelled and ended in the end."""
     ready = asyncio.Event()
     task = asyncio.create_task(ExtensionServer(*extensions, nats=url, **settings).run(lambda _: ready.set()))

@@ -1,4 +1,6 @@
-"""A router whose messages all fail, and a witness of it: `python -m tests.support.failing_router --policies DIR`.
+"""A router whose messages all fail, and a file that says how often each was begun.
+
+`python -m tests.support.failing_router --policies DIR`.
 
 Its settings come from the environment.
 

@@ -1,4 +1,6 @@
-"""A child process that starts at once: `python fake_child.py WAY FD`. It sends the frames of a real one, and routes nothing.
+"""A child process of a fleet that starts at once, sends the frames of a real one, and routes nothing.
+
+`python fake_child.py WAY FD`:
 
 well            started, counts the status requests, ends at once at SIGTERM or when its parent dies
 deaf            started, and takes no notice of SIGTERM

@@ -1,4 +1,4 @@
-"""`router serve --processes 2` for a story, and requests that go on meanwhile."""
+"""A fleet of router processes under one parent, and live traffic to it."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from nats.aio.client import Client
 
 from router.config import Settings
 from tests.support.service import RouterProcess, names_for
-from tests.support.stories import Inboxes, page
+from tests.support.stories import Inboxes, read_page
 
 RATE_S = 0.002  # between two requests
 
@@ -25,7 +25,7 @@ class FleetProcess(RouterProcess):
 
     async def pids(self) -> dict[str, int]:
         """The process of each slot, as /readyz shows it; a slot whose process is not ready is left out."""
-        _, text = await page(self.ready["http"], "/readyz")
+        _, text = await read_page(self.ready["http"], "/readyz")
         checks = json.loads(text)["checks"]
         return {name: int(check["detail"].split()[-1]) for name, check in checks.items() if check["ok"]}
 

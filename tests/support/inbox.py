@@ -1,4 +1,4 @@
-"""An inbox for tests: its stream of events, its rows, its handler, on a real nats-server and a real PostgreSQL."""
+"""An inbox at work in this process, its stream, its handler's service, and what both sides hold."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from router.core.errors import Misconfigured
 from router.core.message import Message
 from router.delivery import topology
-from router.delivery.advisories import STREAM as ADVISORIES
+from router.delivery.advisories import ADVISORY_STREAM as ADVISORIES
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.delivery.consumer import Deadlines
@@ -148,7 +148,7 @@ async def effects(dsn: str) -> list[str]:
     return [str(row[0]) for row in await rows(dsn, "SELECT message_id FROM effects")]
 
 
-async def unprocessed(dsn: str) -> int:
+async def count_unprocessed(dsn: str) -> int:
     return int(str((await rows(dsn, "SELECT count(*) FROM inbox_messages WHERE processed_at IS NULL"))[0][0]))
 
 
@@ -159,7 +159,7 @@ async def row_of(dsn: str, number: int) -> tuple[object, ...]:
     return found[0] if found else ()
 
 
-async def letters(nc: Client, stream: str = "SEA_DLQ") -> list[dict[str, object]]:
+async def read_dead_letters(nc: Client, stream: str = "SEA_DLQ") -> list[dict[str, object]]:
     """Every dead letter, oldest first."""
     js = nc.jetstream()
     count = (await js.stream_info(stream)).state.messages
@@ -182,7 +182,7 @@ async def is_settled(nc: Client, stream: str = EVENTS.name, durable: str = "sea_
     return reached >= last and not info.num_pending and not info.num_ack_pending
 
 
-class Stamps:
+class RecordedAcks:
     """The acks, as another connection sees them on their subjects: (stream sequence, delivery, ack)."""
 
     def __init__(self) -> None:
@@ -197,9 +197,9 @@ class Stamps:
 
 
 @asynccontextmanager
-async def stamps(url: str, stream: str = EVENTS.name) -> AsyncIterator[Stamps]:
+async def record_acks(url: str, stream: str = EVENTS.name) -> AsyncIterator[RecordedAcks]:
     client = await nats.connect(url)
-    heard = Stamps()
+    heard = RecordedAcks()
     await client.subscribe(f"$JS.ACK.{stream}.>", cb=heard.hear)
     await client.flush()
     yield heard

@@ -1,4 +1,4 @@
-"""`router inbox consume` as a process that is told where to die; and its handler, which writes its effect beside the row.
+"""`router inbox consume` as a process that is told where to die; its handler; and its control, the literal order of steps.
 
 An event whose payload says so is poison. `python -m tests.support.inbox_process` is the control instead: the specification's
 step order taken literally (insert the row, call the handler; a row that is there means skip), which loses what it began.

@@ -1,4 +1,4 @@
-"""As much of JSON Schema as the envelope's needs: what another language's validator would say of a value."""
+"""As much of JSON Schema as the envelope needs: what the validator of another language says of a value."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A process that is killed again and again while it works, and a count of what became of its work (docs/durability.md#crash-matrix).
+"""A process that is killed again and again while it works, and a count of what became of its work.
 
 Every life is given a share of new messages. It ends at a crash point, somewhere inside that share, or by SIGKILL at
 any moment; the last one lives until nothing is left. Then ids are counted: lost, double, unexpected.

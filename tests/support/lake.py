@@ -1,4 +1,4 @@
-"""A stream to read: filled, thinned out and taken away from outside, by a thread that has no loop of its own."""
+"""A usage stream on a real server, filled by a test and read by the lake's source."""
 
 import asyncio
 import socket
@@ -16,13 +16,13 @@ from router.lake.source.broker import read_facts
 from router.lake.source.fetch import read_record_batches
 from router.lake.source.offset import SequenceRange
 from router.lake.source.options import SourceOptions, read_options
-from router.lake.source.rows import SCHEMA
+from router.lake.source.rows import MESSAGE_SCHEMA
 from tests.support.broker import Broker
 from tests.support.waiting import until
 
 T = TypeVar("T")
 
-ARROW = to_arrow_schema(SCHEMA, timezone="UTC")
+ARROW = to_arrow_schema(MESSAGE_SCHEMA, timezone="UTC")
 STREAM = "EVENTS"
 
 

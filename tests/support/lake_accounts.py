@@ -1,4 +1,4 @@
-"""A small warehouse that adds up, made by pyarrow from events; a test takes something away from it, or doubles it."""
+"""A small warehouse whose tables agree, unless a test takes something away or doubles it."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""An ingest that dies, and the ledger of its tables: what was sent, what counts, what of it is lost, double or not the truth.
+"""`router usage ingest` as a driver that is killed with its JVM, and a count of what its tables hold.
 
 The driver is a process group of its own, so that a SIGKILL takes the JVM and its Python workers, too. In how many lives the
 stream was read makes no difference to the ledger: it knows the generator's truth and the files that the log names.
@@ -35,7 +35,7 @@ EXACT = (*DIMENSIONS, "count", "cost", "latency_sum_ms", "latency_min_ms", "late
 WITHIN_1_PERCENT = ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
 
 
-def filled(broker: Broker, events: int) -> Truth:
+def fill_usage_stream(broker: Broker, events: int) -> Truth:
     """The usage stream, with some of everything in it: late, double, conflicting and malformed events."""
     load = Load(LoadPlan(events=events, tenants=3, duplicates=0.05, malformed=0.01, until_ms=now_ms()))
     asyncio.run(_fill(broker, load))
@@ -102,7 +102,7 @@ class Driver:
         return self._log.read_text()[-3000:]
 
 
-def ingested(spark: SparkSession, broker: Broker, home: Path, rows: int = 500_000) -> None:
+def run_ingest(spark: SparkSession, broker: Broker, home: Path, rows: int = 500_000) -> None:
     """What the stream holds now, in this process. Raises what the ingest raises."""
     running = start_ingest(spark, IngestJob(warehouse=str(home), source={"url": broker.url, "stream": STREAM}, max_rows=rows))
     while not running.wait(1):

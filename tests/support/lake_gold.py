@@ -1,4 +1,4 @@
-"""A small warehouse of gold tables, written by pyarrow as ingest writes them, for the tests of their readers."""
+"""A small warehouse of gold tables, written as ingest writes them, for the tests of their readers."""
 
 from collections.abc import Iterable
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Messages for the lake's jobs, with no broker between: what the source would have read."""
+"""Messages for the lake's jobs, with no broker between, and a lake to run the jobs on."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta

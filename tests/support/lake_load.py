@@ -1,4 +1,4 @@
-"""A second opinion on a load: read message by message with Decimal, as slowly and plainly as it goes."""
+"""A second opinion on a load: read message by message with Decimal, slowly and plainly."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The control of the agents' kill table: the specification's steps in their literal order, which do lose.
+"""The control of the agents' kill story: the specification's steps in their literal order, which do lose.
 
     receive -> found in the store? ack, stop -> append, commit -> apply -> publish -> ack
 
@@ -18,7 +18,7 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import FetchTimeoutError
 
 from router.core.crashpoints import crashpoint
-from tests.support.witness import COUNTED, SUBJECT
+from tests.support.counting_agent import COUNTED, SUBJECT
 
 ACK_WAIT_S = 0.5
 

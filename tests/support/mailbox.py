@@ -1,4 +1,4 @@
-"""Builders of the outbox: events that show only what matters, a relay on a real broker, and what both sides of it hold."""
+"""Events in an outbox, a relay at work on a real broker, and what both sides hold."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ def config(**fields: object) -> RelayOptions:
     return RelayOptions(**{**given, **fields})  # type: ignore[arg-type]
 
 
-async def added(dsn: str, *events: OutboxEvent) -> list[UUID]:
+async def add_events(dsn: str, *events: OutboxEvent) -> list[UUID]:
     """Events committed in one transaction, as a service would."""
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
         for event in events:
@@ -51,13 +51,13 @@ async def added(dsn: str, *events: OutboxEvent) -> list[UUID]:
     return [event.id for event in events]
 
 
-async def add_waking(dsn: str, event: OutboxEvent) -> None:
+async def add_and_notify(dsn: str, event: OutboxEvent) -> None:
     """One event, and a notice to relays that listen."""
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
         await add(connection, event, wake=True)
 
 
-async def filled(dsn: str, count: int, aggregates: int = 100) -> None:
+async def fill_outbox(dsn: str, count: int, aggregates: int = 100) -> None:
     """Many events by one statement, numbered in their payload, in the order of their numbers."""
     query = """
         INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload, occurred_at)
@@ -84,13 +84,13 @@ async def row(dsn: str, event: UUID) -> Row:
     return Row(*found)  # type: ignore[arg-type]
 
 
-async def unpublished(dsn: str) -> int:
+async def count_unpublished(dsn: str) -> int:
     ((count,),) = await rows(dsn, "SELECT count(*) FROM outbox_events WHERE published_at IS NULL")
     assert isinstance(count, int)
     return count
 
 
-class Place:
+class OutboxStream:
     """A broker with the stream of the context `sea`, and our connection to it."""
 
     def __init__(self, jetstream: JetStream) -> None:
@@ -135,9 +135,9 @@ class Place:
 
 
 @asynccontextmanager
-async def a_place(broker: Broker, **fields: object) -> AsyncIterator[Place]:
+async def an_outbox_stream(broker: Broker, **fields: object) -> AsyncIterator[OutboxStream]:
     connection = await connect({"servers": [broker.url], "reconnect_time_wait": 0.02})
-    place = Place(JetStream(connection, timeout_s=2.0))
+    place = OutboxStream(JetStream(connection, timeout_s=2.0))
     try:
         await place.make_stream(**fields)
         yield place
@@ -145,7 +145,7 @@ async def a_place(broker: Broker, **fields: object) -> AsyncIterator[Place]:
         await connection.close()
 
 
-async def rounds(database: Database, place: Place, *, of: RelayOptions | None = None) -> RelayReport:
+async def run_rounds(database: Database, place: OutboxStream, *, of: RelayOptions | None = None) -> RelayReport:
     """Rounds until one finds nothing or the broker is away; the last one that found something, else the last."""
     relay = OutboxPublisher(of or config(), database, place.jetstream)
     last = RelayReport()
@@ -160,7 +160,7 @@ async def rounds(database: Database, place: Place, *, of: RelayOptions | None = 
 
 
 @asynccontextmanager
-async def a_relay(database: Database, place: Place, **fields: object) -> AsyncIterator[OutboxPublisher]:
+async def a_relay(database: Database, place: OutboxStream, **fields: object) -> AsyncIterator[OutboxPublisher]:
     """A relay at work until the block ends, and its scrub beside it."""
     relay = OutboxPublisher(config(**fields), database, place.jetstream)
     tasks = [asyncio.create_task(relay.integrity_scan.run()), asyncio.create_task(relay.run())]
@@ -175,7 +175,7 @@ async def a_relay(database: Database, place: Place, **fields: object) -> AsyncIt
 
 async def all_published(dsn: str, within_s: float = 20.0) -> None:
     async def is_done() -> bool:
-        return await unpublished(dsn) == 0
+        return await count_unpublished(dsn) == 0
 
     await until(is_done, within_s=within_s, what="every row published")
 

@@ -1,4 +1,6 @@
-"""A relay that marks a row before it is published: `python -m tests.support.mark_first_relay`. It loses what it dies on.
+"""The control of the relay's kill story: a relay that marks a row before it is published.
+
+It loses what it dies on.
 
 The control of the kill table: the ledger must see it.
 """

@@ -1,4 +1,4 @@
-"""Builders for what an operator sees: captured log lines, parsed scrapes, a server that is asked over TCP."""
+"""Captured log lines, parsed scrapes, a server that is asked over HTTP."""
 
 import asyncio
 import io
@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from router.operations.observability import HttpServer, MetricRegistry, Readiness, logs, render
 
 
-class Lines:
+class LogLines:
     """What was written, a JSON object a line."""
 
     def __init__(self) -> None:
@@ -28,15 +28,15 @@ class Lines:
 
 
 @contextmanager
-def captured(level: str = "info", style: str = "json") -> Iterator[Lines]:
-    lines = Lines()
-    with logs_left_alone():
+def capture_log(level: str = "info", style: str = "json") -> Iterator[LogLines]:
+    lines = LogLines()
+    with restore_logging():
         logs.configure(level, style, lines.stream)
         yield lines
 
 
 @contextmanager
-def logs_left_alone() -> Iterator[None]:
+def restore_logging() -> Iterator[None]:
     """For what configures them: afterwards they are as they were."""
     root = logging.getLogger()
     handlers, threshold = root.handlers[:], root.level
@@ -48,7 +48,7 @@ def logs_left_alone() -> Iterator[None]:
         root.handlers, root.level = handlers, threshold
 
 
-def scraped(registry: MetricRegistry) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+def parse_scrape(registry: MetricRegistry) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
     """A scrape by sample name and labels, read by Prometheus' own parser."""
     found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for family in text_string_to_metric_families(render(registry.snapshot()).decode()):
@@ -58,7 +58,7 @@ def scraped(registry: MetricRegistry) -> dict[str, dict[tuple[tuple[str, str], .
 
 
 @asynccontextmanager
-async def serving(registry: MetricRegistry, readiness: Readiness = dict) -> AsyncIterator[int]:
+async def serve_http(registry: MetricRegistry, readiness: Readiness = dict) -> AsyncIterator[int]:
     """A server on a free port; yields the port."""
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(HttpServer("127.0.0.1", 0, registry, readiness).run(port.set_result))
@@ -69,7 +69,7 @@ async def serving(registry: MetricRegistry, readiness: Readiness = dict) -> Asyn
         await asyncio.wait({task})
 
 
-async def asked(port: int, path: str) -> tuple[int, bytes]:
+async def http_get(port: int, path: str) -> tuple[int, bytes]:
     """Status and body of one GET, without a client library."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())

@@ -1,4 +1,4 @@
-"""What each role may do on a server as deploy/nats configures it: a table of things done, and what came of them.
+"""What each role may do on a server as deploy/nats configures it: every action tried by every role.
 
 Each thing is really done by a NATS client with the role's key. Allowed means that it happened: the answer came, the
 message was heard. Refused means that the server said so. Anything else is neither, and fails its test.
@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from nats.aio.client import Client
 
 from router.sdk.samples.extensions.pii_guard import pii_guard
-from tests.support.deeds import DEEDS, Deed
+from tests.support.client_actions import DEEDS, ClientAction
 from tests.support.deployed import DEPLOY, ROLES, WITNESS, Deployed
-from tests.support.extension_author import served
+from tests.support.extension_author import serve_extension
 from tests.support.service import a_router
 
 ALLOWED, REFUSED = "allowed", "refused"
@@ -47,18 +47,18 @@ def _mark(came: str) -> str:
     return {ALLOWED: "yes", REFUSED: " "}[came]
 
 
-async def measured(deployed: Deployed, deeds: Iterable[Deed] = DEEDS) -> Came:
+async def measured(deployed: Deployed, deeds: Iterable[ClientAction] = DEEDS) -> Came:
     """Every deed tried by every role, while a router and an extension are at work."""
     router, author = deployed.settings("router", http__port=0, acks__enabled=True), deployed.settings("author")
     witness = await deployed.connect(WITNESS)
     try:
-        async with a_router(router), served(author.nats, pii_guard, reply_prefixes=author.reply.prefixes):
+        async with a_router(router), serve_extension(author.nats, pii_guard, reply_prefixes=author.reply.prefixes):
             return {(deed.says, role): await _tried(deployed, deed, role, witness) for deed in deeds for role in ROLES}
     finally:
         await witness.close()
 
 
-async def _tried(deployed: Deployed, deed: Deed, role: str, witness: Client) -> str:
+async def _tried(deployed: Deployed, deed: ClientAction, role: str, witness: Client) -> str:
     async with _seated(deployed, role, deed.subject) as (client, violation):
         doing = asyncio.create_task(_DO[deed.how](deed, client, witness))
         await asyncio.wait({doing, violation}, timeout=WAIT_S, return_when=asyncio.FIRST_COMPLETED)
@@ -86,7 +86,7 @@ async def _seated(deployed: Deployed, role: str, subject: str) -> AsyncIterator[
         await client.close()
 
 
-async def _ask(deed: Deed, client: Client, _: Client) -> str:
+async def _ask(deed: ClientAction, client: Client, _: Client) -> str:
     answer = await client.request(deed.subject, _data(deed), timeout=WAIT_S)
     if (answer.headers or {}).get("Status") == "503":
         return "nobody answers"
@@ -95,7 +95,7 @@ async def _ask(deed: Deed, client: Client, _: Client) -> str:
     return f"refused by its server: {said['error']}" if is_an_error else ALLOWED
 
 
-async def _tell(deed: Deed, client: Client, witness: Client) -> str:
+async def _tell(deed: ClientAction, client: Client, witness: Client) -> str:
     heard = asyncio.Event()
 
     async def hear(_: object) -> None:
@@ -109,7 +109,7 @@ async def _tell(deed: Deed, client: Client, witness: Client) -> str:
     return ALLOWED
 
 
-async def _listen(deed: Deed, client: Client, witness: Client) -> str:
+async def _listen(deed: ClientAction, client: Client, witness: Client) -> str:
     heard = asyncio.Event()
 
     async def hear(_: object) -> None:
@@ -122,7 +122,7 @@ async def _listen(deed: Deed, client: Client, witness: Client) -> str:
     return ALLOWED
 
 
-async def _bind(deed: Deed, client: Client, witness: Client) -> str:
+async def _bind(deed: ClientAction, client: Client, witness: Client) -> str:
     """A consumer is made in any case where the role may make one; what counts is whom it delivers to."""
     body = json.loads(_data(deed))
     ear = await witness.subscribe(body["config"]["deliver_subject"])
@@ -135,7 +135,7 @@ async def _bind(deed: Deed, client: Client, witness: Client) -> str:
 _DO = {"bind": _bind, "ask": _ask, "tell": _tell, "listen": _listen}
 
 
-def _data(deed: Deed) -> bytes:
+def _data(deed: ClientAction) -> bytes:
     return b"" if deed.body is None else json.dumps(deed.body).encode()
 
 

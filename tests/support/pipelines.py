@@ -1,4 +1,4 @@
-"""Builders for pipelines: extensions that are plain functions, a clock that only calls and pauses move, and a meter that remembers."""
+"""Pipelines of extensions that are plain functions, on a clock that only calls and pauses move."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from tests.support.policy import a_policy, a_request
 SEGMENTS = {"pre": "pre", "validator": "validate", "post": "post"}
 
 
-class Said(Struct, frozen=True):
+class FakeReply(Struct, frozen=True):
     """An answer as a service gives it."""
 
     data: bytes
@@ -26,7 +26,7 @@ class Said(Struct, frozen=True):
     error: str | None = None
 
 
-class Asked(Struct, frozen=True):
+class RecordedCall(Struct, frozen=True):
     subject: str
     body: dict[str, Any]
     headers: Mapping[str, str]
@@ -37,12 +37,12 @@ class Asked(Struct, frozen=True):
 Answers = Callable[[dict[str, Any]], object]  # the request -> JSON, bytes, a Said, an exception to raise, or an awaitable of these
 
 
-class World:
+class FakeExtensions:
     """Extensions by id, the registry that knows them, and time."""
 
     def __init__(self, **answers: Answers) -> None:
         self.now = 0.0
-        self.asked: list[Asked] = []
+        self.asked: list[RecordedCall] = []
         self.told: list[tuple[str, str]] = []
         self.warned: list[tuple[str, str]] = []
         self.pauses: list[float] = []
@@ -55,7 +55,7 @@ class World:
     def clock(self) -> float:
         return self.now
 
-    def register(self, **kinds: str) -> "World":
+    def register(self, **kinds: str) -> "FakeExtensions":
         """`register(lower="pre")`; with all the defaults of an entry."""
         self.registry.replace([*self.registry.get_all().values(), *(parse_entry(an_entry(name, kind)) for name, kind in kinds.items())])
         return self
@@ -73,9 +73,9 @@ class World:
     def head(self, headers: Mapping[str, str]) -> bytes:
         return orjson.dumps(headers)
 
-    async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Said:
+    async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> FakeReply:
         body, headers = orjson.loads(data), {**orjson.loads(head), DEADLINE: str(int(timeout_s * 1000))}
-        self.asked.append(Asked(subject, body, headers, timeout_s, self.now))
+        self.asked.append(RecordedCall(subject, body, headers, timeout_s, self.now))
         answer = self._answers[subject.split(".")[3]](body)
         if isinstance(answer, Awaitable):
             answer = await answer
@@ -84,9 +84,9 @@ class World:
             self.now += max(0.0, timeout_s - self.call_s)
         if isinstance(answer, Exception):
             raise answer
-        if isinstance(answer, Said):
+        if isinstance(answer, FakeReply):
             return answer
-        return Said(answer if isinstance(answer, bytes) else orjson.dumps(answer))
+        return FakeReply(answer if isinstance(answer, bytes) else orjson.dumps(answer))
 
     def on_call(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
         self.told.append((extension_id, status))

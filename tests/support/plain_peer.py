@@ -1,4 +1,4 @@
-"""A server that speaks plain NATS wherever it is asked for TLS, and writes down whatever it is told."""
+"""A server that speaks plain NATS or PostgreSQL where it is asked for TLS, and records every byte that it is sent."""
 
 import asyncio
 import json

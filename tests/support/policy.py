@@ -1,4 +1,4 @@
-"""Builders for policies and requests: each shows only what a test is about."""
+"""Policies and requests, each with only what a test is about."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""A pooler as strict as PgBouncer: a client that asks for a startup parameter that it cannot keep is refused."""
+"""A pooler as strict as PgBouncer in front of a database: it refuses a startup parameter that it cannot keep."""
 
 import asyncio
 import contextlib

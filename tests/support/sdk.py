@@ -1,4 +1,4 @@
-"""A place for workers on a real server: streams of its own, assignments pushed by hand, and everything that was said of them."""
+"""Workers of the SDK on streams of their own, and everything that they send."""
 
 import asyncio
 import itertools
@@ -40,7 +40,7 @@ def with_options(deadline_ms: int = 5000, attempts: int = 2) -> Json:
     return {"options": {"deadline_ms": deadline_ms, "retry": {"max_attempts": attempts, "backoff_ms": 1}}}
 
 
-class WorkPlace:
+class WorkerStreams:
     """Assignments, results, dead letters and acks in streams; heartbeats heard."""
 
     def __init__(self, connection: Connection, url: str, name: str) -> None:
@@ -114,10 +114,10 @@ class WorkPlace:
 
 
 @asynccontextmanager
-async def a_work_place(url: str, name: str) -> AsyncIterator[WorkPlace]:
+async def some_worker_streams(url: str, name: str) -> AsyncIterator[WorkerStreams]:
     connection = await connect({"servers": [url]})
     try:
-        place = WorkPlace(connection, url, name)
+        place = WorkerStreams(connection, url, name)
         await place.open()
         yield place
     finally:
@@ -125,7 +125,7 @@ async def a_work_place(url: str, name: str) -> AsyncIterator[WorkPlace]:
 
 
 @asynccontextmanager
-async def at_work(*workers: Worker) -> AsyncIterator[None]:
+async def run_workers(*workers: Worker) -> AsyncIterator[None]:
     """These workers, taking assignments; drained in the end."""
     ready = [asyncio.Event() for _ in workers]
     tasks = [asyncio.create_task(worker.run(lambda _, event=event: event.set())) for worker, event in zip(workers, ready, strict=True)]

@@ -1,4 +1,4 @@
-"""A whole router for a story: in this process (`a_router`), or as a process of its own that can be killed (`RouterProcess`)."""
+"""A whole router: in this process (`a_router`), or as a process of its own that can be killed (`RouterProcess`)."""
 
 import asyncio
 import contextlib

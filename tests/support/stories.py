@@ -1,4 +1,4 @@
-"""What the stories share: requests, ears that keep every answer, and the broker's, the dead letters' and the operator's view of it."""
+"""What the stories share: requests, recorders of every answer, and the broker's, the dead letters' and the operator's view."""
 
 import asyncio
 import json
@@ -38,14 +38,14 @@ async def ask(nc: Client, settings: Settings, body: bytes, headers: Mapping[str,
     return decoded
 
 
-class Ears:
+class MessageRecorder:
     """Everything that arrives, kept by the subject that it arrived on."""
 
     def __init__(self) -> None:
         self.heard: dict[str, list[bytes]] = {}
 
     @classmethod
-    async def on(cls, nc: Client, subject: str) -> "Ears":
+    async def on(cls, nc: Client, subject: str) -> "MessageRecorder":
         ears = cls()
         await nc.subscribe(subject, cb=ears._hear)
         await nc.flush()
@@ -66,7 +66,7 @@ class Ears:
         return set(self.heard)
 
 
-class Inboxes(Ears):
+class Inboxes(MessageRecorder):
     """Inboxes under one root: each question gets its own, so that every answer is counted where it belongs."""
 
     root = ""
@@ -95,7 +95,7 @@ class Inboxes(Ears):
         await nc.publish(settings.decide.subject, body or a_request(name), headers=headers)
 
 
-def decide_through(monkeypatch: pytest.MonkeyPatch, around: Callable[[Any], Handler]) -> None:
+def wrap_decide_handler(monkeypatch: pytest.MonkeyPatch, around: Callable[[Any], Handler]) -> None:
     """Put a handler around every router's own decide handler; all else is real."""
     make = decide_subscription.build_decide_handler
     monkeypatch.setattr(decide_subscription, "build_decide_handler", lambda *given: around(make(*given)))
@@ -113,7 +113,7 @@ async def make_topology(settings: Settings) -> None:
         await connection.close()
 
 
-async def stored(nc: Client, settings: Settings) -> int:
+async def read_last_sequence(nc: Client, settings: Settings) -> int:
     """The last sequence of the decide stream."""
     return (await nc.jsm().stream_info(settings.streams.decide.name)).state.last_seq
 
@@ -124,7 +124,7 @@ async def is_settled(nc: Client, settings: Settings) -> bool:
     return (info.num_pending, info.num_ack_pending) == (0, 0)
 
 
-async def marks(nc: Client, settings: Settings) -> list[str]:
+async def read_attempt_records(nc: Client, settings: Settings) -> list[str]:
     """The messages of which an attempt is counted. What was handed back unread has a record, too, of none."""
     bucket = await nc.jetstream().key_value(settings.buckets.attempts.name)
     try:
@@ -138,7 +138,7 @@ async def marks(nc: Client, settings: Settings) -> list[str]:
 # -- the dead letters' view --------------------------------------------------------------------------------------
 
 
-async def letters(nc: Client, settings: Settings) -> list[Json]:
+async def read_dead_letters(nc: Client, settings: Settings) -> list[Json]:
     """Every dead letter, oldest first."""
     jsm, name = nc.jsm(), settings.streams.dlq.name
     state = (await jsm.stream_info(name)).state
@@ -154,7 +154,7 @@ async def letters(nc: Client, settings: Settings) -> list[Json]:
 # -- the operator's view -----------------------------------------------------------------------------------------
 
 
-async def page(http: str, path: str) -> tuple[int, str]:
+async def read_page(http: str, path: str) -> tuple[int, str]:
     """One of the router's pages: (status, text)."""
     return await asyncio.to_thread(_get, http + path)
 
@@ -168,11 +168,11 @@ def _get(url: str) -> tuple[int, str]:
 
 
 async def is_ready(http: str) -> bool:
-    return (await page(http, "/readyz"))[0] == 200
+    return (await read_page(http, "/readyz"))[0] == 200
 
 
-async def metric(http: str, name: str, **labels: str) -> float:
+async def read_metric(http: str, name: str, **labels: str) -> float:
     """A metric's value, summed over the labels that are not given."""
-    _, text = await page(http, "/metrics")
+    _, text = await read_page(http, "/metrics")
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples if sample.name == name]
     return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())

@@ -1,4 +1,4 @@
-"""Builders for supervision: children that write down what happens to them, and a tree that runs beside the test."""
+"""A supervision tree beside a test, whose children write down what happens to them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from router.operations.supervision import Child, Restart, Supervisor, supervise
 
 
-class Diary:
+class EventLog:
     """What the children of one test did, in order: "a starts", "a stops"."""
 
     def __init__(self) -> None:
@@ -26,10 +26,10 @@ class Diary:
                 await self._written.wait()
 
 
-class Actor:
+class FakeChild:
     """A child that lives until the test ends it: `crash` or `finish`; each start is a new life."""
 
-    def __init__(self, name: str, diary: Diary) -> None:
+    def __init__(self, name: str, diary: EventLog) -> None:
         self.name = name
         self._diary = diary
         self._end: asyncio.Future[None] | None = None
@@ -60,13 +60,13 @@ class Actor:
         return Child(self.name, self.run, restart, shutdown_s)
 
 
-async def at_once(_: float) -> None:
+async def no_pause(_: float) -> None:
     """A pause that does not wait."""
 
 
 @asynccontextmanager
-async def alive(
-    tree: Supervisor, clock: Callable[[], float] = lambda: 0.0, pause: Callable[[float], Awaitable[None]] = at_once
+async def run_tree(
+    tree: Supervisor, clock: Callable[[], float] = lambda: 0.0, pause: Callable[[float], Awaitable[None]] = no_pause
 ) -> AsyncIterator[asyncio.Task[None]]:
     """The tree beside the test, cancelled at its end."""
     task = asyncio.create_task(supervise(tree, clock=clock, pause=pause))

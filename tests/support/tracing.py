@@ -31,7 +31,7 @@ class Spans:
 
 
 @contextmanager
-def spans_heard() -> Iterator[Spans]:
+def record_spans() -> Iterator[Spans]:
     """The process has an SDK meanwhile; afterwards it is as if there had been none."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -44,7 +44,7 @@ def spans_heard() -> Iterator[Spans]:
         provider.shutdown()
 
 
-def drawn(spans: Sequence[ReadableSpan]) -> str:
+def draw_tree(spans: Sequence[ReadableSpan]) -> str:
     """As a tree, oldest first; what has no parent among them is a root, and says which trace it is linked to."""
     ids = {span.context.span_id for span in spans if span.context is not None}
     roots = [span for span in spans if span.parent is None or span.parent.span_id not in ids]

@@ -1,4 +1,4 @@
-"""Builders of what workers send, in every form, and of the assignment that it is about; twins of the ports that hear of it."""
+"""What workers send, in every form, the assignment that it is about, and in-memory ports that record it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -71,7 +71,7 @@ def an_assignment(**fields: Any) -> Assignment:
     return Assignment(**{**known, "deadline_ms": 5000, "decision": DECISION, "trace_id": "t-1", **fields})
 
 
-class KnownTwin:
+class FakeKnownAssignments:
     """Known assignments: some at hand, some only in the bucket, which may be away."""
 
     def __init__(self, *at_hand: Assignment, in_bucket: Assignment | None = None, is_away: bool = False):
@@ -89,7 +89,7 @@ class KnownTwin:
         return asked.map(conclude)
 
 
-class Heard:
+class RecordedOutcomes:
     """Every port that hears of results and acknowledgements: it writes down what it was told."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Heard:
         return [told[0] for told in self.told]
 
 
-class AcksHeard(Heard):
+class RecordedAcks(RecordedOutcomes):
     """The same for acknowledgements, where both the meter and the states have `on_ack`."""
 
     def on_ack(self, what: Any, known: Assignment | None = None) -> None:

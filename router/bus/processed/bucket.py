@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from router.bus.processed.port import Write, refuse_to_write
 from router.core.errors import BrokerRefused
+from router.core.ids import bucket_prefix
 from router.core.ids import key as key_of
 from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream
 from router.delivery.topology import Topology, bucket, create
@@ -32,7 +33,7 @@ class BucketProcessed:
     async def mark(self, key: str, write: Write | None = None) -> bool:
         refuse_to_write(write)
         try:
-            await self._jetstream.publish(self._subject(key), b"1", CREATE)
+            await self._jetstream.publish(self._jetstream.write_subject(self._subject(key)), b"1", CREATE)
         except BrokerRefused as exc:
             if exc.err_code in WRONG_LAST_SEQUENCE:
                 return False
@@ -40,4 +41,4 @@ class BucketProcessed:
         return True
 
     def _subject(self, key: str) -> str:
-        return f"$KV.{self._bucket}.{key_of(self._durable, key)}"
+        return bucket_prefix(self._bucket) + key_of(self._durable, key)

@@ -28,7 +28,7 @@ from router.core.crashpoints import crashpoint
 from router.core.errors import Misconfigured
 
 SCHEMA_VERSION = 1  # what SCHEMA writes down
-SCHEMA = """
+PROCESSED_SCHEMA = """
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS processed (
   consumer TEXT NOT NULL, key TEXT NOT NULL, at INTEGER NOT NULL,
@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS processed_schema (version INTEGER NOT NULL);
 INSERT INTO processed_schema SELECT 1 WHERE NOT EXISTS (SELECT * FROM processed_schema);
 COMMIT;
 """
-OURS = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE tbl_name IN ('processed', 'processed_schema')"
+SELECT_OWN_TABLES = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE tbl_name IN ('processed', 'processed_schema')"
 A_DAY_S = 86_400.0
 BUSY_S = 5.0  # another process may be writing
 PRUNE_EVERY_S = 3_600.0
@@ -160,7 +160,7 @@ class SqliteProcessed:
         connection = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        connection.executescript(SCHEMA)
+        connection.executescript(PROCESSED_SCHEMA)
         (version,) = connection.execute("SELECT version FROM processed_schema").fetchone()
         is_current = version == SCHEMA_VERSION
         wrong = _describe_foreign(connection) if is_current else f"has schema version {version}, this program knows {SCHEMA_VERSION}"
@@ -178,10 +178,10 @@ def _describe_foreign(connection: sqlite3.Connection) -> str:
 
     Other tables belong to the handlers.
     """
-    found = connection.execute(OURS).fetchall()
+    found = connection.execute(SELECT_OWN_TABLES).fetchall()
     with sqlite3.connect(":memory:") as fresh:
-        fresh.executescript(SCHEMA)
-        strange = set(found) - set(fresh.execute(OURS).fetchall())
+        fresh.executescript(PROCESSED_SCHEMA)
+        strange = set(found) - set(fresh.execute(SELECT_OWN_TABLES).fetchall())
     fresh.close()
     return f"holds {len(strange)} tables, indexes or triggers of another hand upon its keys: drop them" if strange else ""
 

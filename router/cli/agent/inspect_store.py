@@ -11,7 +11,7 @@ from router.cli.command import CommandSession, command, skip_settings
 from router.cli.import_target import StoreFile
 from router.cli.output import build_grid, format_json, open_console
 
-SHOWN = 200  # characters of a value in a table
+VALUE_WIDTH = 200  # characters of a value in a table
 COLUMNS = ("place", "stream", "seq", "type", "key", "status", "attempts", "sent", "unsent")
 
 
@@ -77,7 +77,7 @@ def state(
     session.emit(
         found,
         ("agent", "name", "value"),
-        lambda one: (one.agent, one.name, shorten(format_json(one.value), SHOWN)),
+        lambda one: (one.agent, one.name, shorten(format_json(one.value), VALUE_WIDTH)),
         asdict,
         empty="nothing is remembered" if name is None and prefix is None else "nothing of that name is remembered",
     )

@@ -55,7 +55,7 @@ async def publish(
             idempotency_key=key,
         )
     async with Bus(settings=session.settings) as bus:
-        receipt = await (bus.publisher.event(envelope) if command is None else bus.publisher.command(command, envelope))
-    fields = {"message_id": envelope.message_id, "stream": receipt.stream, "sequence": receipt.sequence, "duplicate": receipt.is_duplicate}
-    text = f"{envelope.message_id} {'was stored before' if receipt.is_duplicate else 'stored'}: {receipt.stream} {receipt.sequence}"
+        ack = await (bus.publisher.event(envelope) if command is None else bus.publisher.command(command, envelope))
+    fields = {"message_id": envelope.message_id, "stream": ack.stream, "sequence": ack.sequence, "duplicate": ack.is_duplicate}
+    text = f"{envelope.message_id} {'was stored before' if ack.is_duplicate else 'stored'}: {ack.stream} {ack.sequence}"
     session.emit_one({**fields, "idempotency_key": envelope.idempotency_key}, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from router.cli.demo.environment import DemoEnvironment
 from router.cli.demo.printing import DemoPrinter
 from router.cli.demo.repair import MENDED, POISONED, check_repair, describe_dead_letter, observe_replay
-from router.cli.demo.requests import BROKEN, STEPS, check_answers, check_dead_letter
+from router.cli.demo.requests import NO_TENANT_REQUEST, STEPS, check_answers, check_dead_letter
 from router.cli.demo.round_trip import BODY, DemoSubjects, check_round_trip, describe_decision, describe_request, observe_work
 
 Problems = list[str]
@@ -15,7 +15,7 @@ async def play_decisions(stage: DemoEnvironment, telling: DemoPrinter) -> Proble
     """Send requests in every form, and a malformed one."""
     asked = [await stage.ask(step) for step in STEPS]
     telling.print_answers(asked)
-    refused, letter = await stage.ask(BROKEN), await stage.wait_for_dead_letter(stage.settings.decide.subject)
+    refused, letter = await stage.ask(NO_TENANT_REQUEST), await stage.wait_for_dead_letter(stage.settings.decide.subject)
     telling.print_dead_letter(refused, letter)
     return [*check_answers([*asked, refused]), *check_dead_letter(letter)]
 
@@ -46,5 +46,5 @@ async def play_repair(stage: DemoEnvironment, telling: DemoPrinter) -> Problems:
     kept = describe_dead_letter(subjects, letter, witness.now_ms)
     report = await stage.replay_with(letter, MENDED)
     processed = await observe_replay(witness, subjects)
-    telling.print_steps("A result nobody can read", "kept as a dead letter, mended, sent again, metered", (*kept, *processed))
+    telling.print_steps("An unreadable result", "kept as a dead letter, mended, sent again, metered", (*kept, *processed))
     return list(check_repair(letter, await stage.read_dead_letter(letter.sequence), report, witness.list_bodies(subjects.usage)))

@@ -74,7 +74,7 @@ STEPS = (
     _make_request("task, again", "acme · chat · request r-2", _TASK, "weighted", like="task", is_replay=True),
     _make_request("no such policy", "acme · chat · policy nope", {"message": _CHAT, "policy_id": "nope"}, POLICY_NOT_FOUND),
 )
-BROKEN = _make_request(
+NO_TENANT_REQUEST = _make_request(
     "no tenant", "chat, without a tenant", {"message": {"message_type": "chat", "payload": "Who am I?"}}, INVALID_REQUEST
 )
 
@@ -106,7 +106,7 @@ def check_answers(asked: Sequence[DemoCall]) -> Iterator[str]:
 def check_dead_letter(letter: DeadLetter | None) -> Iterator[str]:
     if letter is None:
         yield "the malformed request left no dead letter"
-    elif (letter.reason, letter.field, letter.payload) != (VALIDATION_FAILED, "message.tenant_id", BROKEN.body):
+    elif (letter.reason, letter.field, letter.payload) != (VALIDATION_FAILED, "message.tenant_id", NO_TENANT_REQUEST.body):
         yield f"the dead letter says {letter.reason} at {letter.field}, or holds another payload"
 
 

@@ -59,11 +59,11 @@ class DeadLetterSelection:
     def read(self, jetstream: JetStream, stream: str, at_once: int | None = None) -> AsyncIterator[DeadLetterBatch]:
         """Read the dead letters, oldest first."""
         from router.operations.deadletters import read_by_filter, read_by_sequence
-        from router.operations.deadletters.selection import AT_ONCE
+        from router.operations.deadletters.selection import SELECTION_PAGE
 
         if self.sequences:
-            return read_by_sequence(jetstream, stream, self.sequences, at_once or AT_ONCE)
-        return read_by_filter(jetstream, stream, self._wanted, at_once or AT_ONCE)
+            return read_by_sequence(jetstream, stream, self.sequences, at_once or SELECTION_PAGE)
+        return read_by_filter(jetstream, stream, self._wanted, at_once or SELECTION_PAGE)
 
 
 def _parse_instant(text: str | None) -> datetime | None:

@@ -66,7 +66,7 @@ async def _request(connection: Connection, subject: str, data: bytes, headers: M
     """Return the reaction, or None if there is no answer in time. Raises Unanswered if no service listens."""
     import nats.errors
 
-    from router.contracts.extension import ERROR, ERROR_CODE
+    from router.contracts.extension import SERVICE_ERROR, SERVICE_ERROR_CODE
     from router.core.errors import Unanswered
     from router.sdk.extension.contract import Reaction
 
@@ -77,8 +77,8 @@ async def _request(connection: Connection, subject: str, data: bytes, headers: M
     except (nats.errors.Error, TimeoutError):
         return None
     answered = answer.headers or {}
-    code = answered.get(ERROR_CODE)
-    return Reaction(answer.data, _parse_code(code) if code is not None else None, answered.get(ERROR))
+    code = answered.get(SERVICE_ERROR_CODE)
+    return Reaction(answer.data, _parse_code(code) if code is not None else None, answered.get(SERVICE_ERROR))
 
 
 def _parse_code(code: str) -> int:

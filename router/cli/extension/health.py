@@ -37,7 +37,7 @@ async def health(
     Example:  router extension health
     """
     connection = (await session.open_jetstream()).connection
-    answer = orjson.loads((await request(connection, SUBJECT, b"{}", _make_headers(session.settings), who="no router")).data)
+    answer = orjson.loads((await request(connection, SUBJECT, b"{}", _make_headers(session.settings), is_router=True)).data)
     services = await count_services(connection, [ROUTER, *answer.get("health", {})])
     if error := answer.get("error"):
         return exit_codes.refuse(describe_error(error))

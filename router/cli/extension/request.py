@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from router.core.errors import Unanswered
+from router.core.errors import NoRouter, Unanswered
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -22,14 +22,14 @@ async def request(
     headers: Mapping[str, str] = NO_HEADERS,
     *,
     timeout_s: float = 5.0,
-    who: str = "no service",
+    is_router: bool = False,
 ) -> Msg:
-    """Return the first answer. Raises Unanswered; `who` names what is missing if nothing listens on the subject."""
+    """Return the first answer. Raises Unanswered; NoRouter if nothing listens on the subject of a router's service."""
     import nats.errors
 
     try:
         return await connection.request(subject, body, timeout=timeout_s, headers=dict(headers) or None)
     except nats.errors.NoRespondersError:
-        raise Unanswered(f"{who} listens on {subject}") from None
+        raise (NoRouter(f"no router listens on {subject}") if is_router else Unanswered(f"no service listens on {subject}")) from None
     except (nats.errors.Error, TimeoutError):
         raise Unanswered(f"{subject} did not answer within {timeout_s:g} s") from None

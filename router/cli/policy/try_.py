@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from router.contracts.request import RouteRequest
     from router.routing.policy import ParsedPolicy, Policy
 
-SERVICE = "try_policy"
-MOST = 1000
+TRY_SERVICE = "try_policy"
+MAX_CASES = 1000
 
 JsonFile = Annotated[
     Path | None,
@@ -36,7 +36,7 @@ async def try_(
     tenant: Annotated[str | None, typer.Option(help="The tenant of the policy. Default: the name of FILE's directory.")] = None,
     policy: Annotated[str | None, typer.Option(help="The policy's id. Default: the name of FILE.")] = None,
     against: Annotated[
-        int | None, typer.Option(metavar="N", help="Compare with the last N recorded decisions of a running router.", min=1, max=MOST)
+        int | None, typer.Option(metavar="N", help="Compare with the last N recorded decisions of a running router.", min=1, max=MAX_CASES)
     ] = None,
     request: JsonFile = None,
     timeout_s: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for the instances.", min=0.001)] = 5.0,
@@ -79,7 +79,7 @@ async def _compare(session: CommandSession, candidate: ParsedPolicy, against: in
 
     owner, name = candidate.policy.tenant_id, candidate.policy.policy_id
     asked = {"tenant_id": owner, "policy_id": name, "policy": candidate.document, "against": against}
-    answers = await ask_all_instances(session, ADMIN + SERVICE, asked, timeout_s)
+    answers = await ask_all_instances(session, ADMIN + TRY_SERVICE, asked, timeout_s)
     if not answers.good:
         return report_failure(answers)
     found = combine_answers(answers.good, against, answers.missing)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from router.lake.jobs.ingest import IngestJob, RunningIngest
     from router.lake.warehouse import Commit
 
-LOOK_S = 1
+PROGRESS_EVERY_S = 1
 AWAY_S = 5.0  # how long the broker may be silent before the job starts
 
 Continuous = Annotated[bool, typer.Option("--continuous/--available-now", help="Run for ever, or end at the stream's present end.")]
@@ -84,7 +84,7 @@ def _watch(spark: SparkSession, job: IngestJob, as_json: bool) -> None:
         running = start_ingest(spark, job, shown.on_commit)
         shown.begin(running)
         with _count_interrupts(shown) as asked:
-            while not running.wait(LOOK_S):
+            while not running.wait(PROGRESS_EVERY_S):
                 if asked and (shown.commits > asked[0] or not running.is_busy):
                     spark.sparkContext.setLogLevel("OFF")  # of the next batch, which may have begun and is cut short
                     running.stop()

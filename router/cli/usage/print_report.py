@@ -9,7 +9,7 @@ from router.cli.output import build_cell, build_table, open_console, print_json
 if TYPE_CHECKING:
     from router.lake.report import ReportLine, UsageReport
 
-ROWS = 200  # on a screen
+MAX_SCREEN_ROWS = 200  # on a screen
 
 
 def print_report(made: UsageReport, *, as_json: bool, as_csv: bool) -> None:
@@ -27,10 +27,10 @@ def _print_csv(made: UsageReport) -> None:
     import csv
     import sys
 
-    from router.lake.report.lines import FIGURES
+    from router.lake.report.lines import REPORT_FIGURES
     from router.lake.report.names import escape_cell
 
-    writer = csv.DictWriter(sys.stdout, [*made.by, *FIGURES], lineterminator="\n")
+    writer = csv.DictWriter(sys.stdout, [*made.by, *REPORT_FIGURES], lineterminator="\n")
     writer.writeheader()
     writer.writerows({**line.to_json(), **{name: escape_cell(line.group[name]) for name in made.by}} for line in made.lines)
 
@@ -39,7 +39,7 @@ def _print_table(made: UsageReport, totals: ReportLine) -> None:
     """Print values that all lines share once, above the table: a report of one day has no column of that day."""
     shared = _find_shared(made)
     names = [name for name in made.by if name not in shared]
-    rows = [[*(line.group[name] for name in names), *_format_figures(line)] for line in made.lines[:ROWS]]
+    rows = [[*(line.group[name] for name in names), *_format_figures(line)] for line in made.lines[:MAX_SCREEN_ROWS]]
     shown = build_table([*map(_format_heading, names), "events", "cost", "failed", "p50 ms", "p95 ms", "p99 ms"], rows)
     shown.padding = (0, 1, 0, 0)
     for column in shown.columns[len(names) :]:
@@ -50,8 +50,8 @@ def _print_table(made: UsageReport, totals: ReportLine) -> None:
     if shared:
         print(", ".join(f"{_format_heading(name)} {build_cell(value)}" for name, value in shared.items()))
     open_console().print(shown)
-    if len(made.lines) > ROWS:
-        print(f"{len(made.lines) - ROWS} more lines: --by fewer names, filter, or --csv")
+    if len(made.lines) > MAX_SCREEN_ROWS:
+        print(f"{len(made.lines) - MAX_SCREEN_ROWS} more lines: --by fewer names, filter, or --csv")
 
 
 def _find_shared(made: UsageReport) -> dict[str, str]:

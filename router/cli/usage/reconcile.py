@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from router.config import Settings
     from router.lake.reconcile import ReconcileCheck, Reconciliation
-    from router.lake.reconcile.ledger import ResultLedger
+    from router.lake.reconcile.results import ResultStreams
     from router.lake.warehouse import Warehouse
 
 Offline = Annotated[bool, typer.Option("--offline", help="Only the tables: no broker is asked.")]
@@ -52,16 +52,16 @@ def _compare_with_broker(found: Warehouse, settings: Settings, *, has_results: b
     from router.lake.reconcile import reconcile as compare
     from router.lake.reconcile.stream import open_stream
 
-    ledger = _open_ledger(settings) if has_results else None
+    streams = _open_result_streams(settings) if has_results else None
     stream = open_stream(read_source_options(settings.nats, settings.streams.usage.name))
     with Console(stderr=True).status("") as status:
-        return compare(found, stream, ledger, lambda what: status.update(f"comparing {what}"))
+        return compare(found, stream, streams, lambda what: status.update(f"comparing {what}"))
 
 
-def _open_ledger(settings: Settings) -> ResultLedger | None:
+def _open_result_streams(settings: Settings) -> ResultStreams | None:
     """Open the streams of results; None if there is no such stream."""
     from router.core.errors import Misconfigured
-    from router.lake.reconcile.ledger import open_ledger
+    from router.lake.reconcile.results import open_result_streams
 
     streams, nats = settings.streams, settings.nats
     results, usage, letters = (
@@ -69,7 +69,7 @@ def _open_ledger(settings: Settings) -> ResultLedger | None:
         for stream in (streams.results, streams.usage, streams.dlq)
     )
     try:
-        return open_ledger(results, usage, letters, settings.results.durable)
+        return open_result_streams(results, usage, letters, settings.results.durable)
     except Misconfigured:
         return None
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from router.lake.report.partials import ReportPart
     from router.lake.warehouse import Warehouse
 
-BY = "day,tenant,provider"  # a screen's worth; programs get every dimension
+DEFAULT_DIMENSIONS = "day,tenant,provider"  # a screen's worth; programs get every dimension
 
 
 class Engine(StrEnum):
@@ -31,7 +31,9 @@ class Engine(StrEnum):
 
 ByNames = Annotated[
     str | None,
-    typer.Option("--by", metavar="NAMES", help=f"Of tenant, provider, type, status, day. Default: {BY}; in JSON and CSV all."),
+    typer.Option(
+        "--by", metavar="NAMES", help=f"Of tenant, provider, type, status, day. Default: {DEFAULT_DIMENSIONS}; in JSON and CSV all."
+    ),
 ]
 Days = Annotated[list[str] | None, typer.Option("--day", metavar="YYYY-MM-DD", help="UTC, of the events' timestamps; may be repeated.")]
 Tenants = Annotated[list[str] | None, typer.Option("--tenant", metavar="ID", help="May be repeated.")]
@@ -67,7 +69,7 @@ def report(
     found, is_for_programs = open_warehouse(warehouse), session.as_json or as_csv
     from router.lake.report import DIMENSIONS, UsageQuery, make_report, parse_days, parse_dimensions
 
-    wanted = parse_dimensions((by or (",".join(DIMENSIONS) if is_for_programs else BY)).split(","))
+    wanted = parse_dimensions((by or (",".join(DIMENSIONS) if is_for_programs else DEFAULT_DIMENSIONS)).split(","))
     query = UsageQuery(
         by=_choose_columns(wanted, html), days=parse_days(day or ()), tenants=tuple(tenant or ()), providers=tuple(provider or ())
     )
@@ -83,7 +85,7 @@ def _choose_columns(wanted: tuple[str, ...], html: Path | None) -> tuple[str, ..
     """Return the columns to read by: with a page also those that it needs, so that files are read once."""
     if html is None:
         return wanted
-    from router.lake.report.page import BY as OF_THE_PAGE
+    from router.lake.report.page import PAGE_COLUMNS as OF_THE_PAGE
 
     return tuple(dict.fromkeys((*wanted, *OF_THE_PAGE)))
 

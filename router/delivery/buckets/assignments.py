@@ -17,7 +17,7 @@ from router.core import ids
 from router.core.errors import Poison
 from router.delivery.api import JetStream, StoredMessage
 
-AT_ONCE = 64
+MAX_CONCURRENT_READS = 64
 UNACKNOWLEDGED = "unacknowledged"
 
 
@@ -41,7 +41,7 @@ async def list_assignments(
     acks: dict[str, AckState] = {}
     given = 0
     async for stored in _read_downwards(jetstream, f"KV_{bucket}"):
-        key = stored.subject.removeprefix(f"$KV.{bucket}.")
+        key = stored.subject.removeprefix(ids.bucket_prefix(bucket))
         if key.endswith(ACK_MARK):
             if (state := _state(stored)) is not None:
                 acks[key.removesuffix(ACK_MARK)] = state
@@ -55,10 +55,10 @@ async def list_assignments(
 
 async def find_assignment(jetstream: JetStream, bucket: str, assignment_id: str) -> StoredAssignment | None:
     """The assignment of this id; None: it was never stored, or its time in the bucket is over. Raises BrokerUnavailable."""
-    stored = await jetstream.get_last(f"KV_{bucket}", f"$KV.{bucket}.{ids.key(assignment_id)}")
+    stored = await jetstream.get_last(f"KV_{bucket}", ids.bucket_prefix(bucket) + ids.key(assignment_id))
     if stored is None:
         return None
-    said = await jetstream.get_last(f"KV_{bucket}", f"$KV.{bucket}.{ack_key(assignment_id)}")
+    said = await jetstream.get_last(f"KV_{bucket}", ids.bucket_prefix(bucket) + ack_key(assignment_id))
     return _read_stored(stored, _state(said) if said is not None else None)
 
 
@@ -68,7 +68,7 @@ async def _read_downwards(jetstream: JetStream, stream: str) -> AsyncIterator[St
         return
     first, upper = max(info["state"]["first_seq"], 1), info["state"]["last_seq"]
     while upper >= first:
-        lower = max(first, upper - AT_ONCE + 1)
+        lower = max(first, upper - MAX_CONCURRENT_READS + 1)
         for stored in await asyncio.gather(*(jetstream.message(stream, sequence) for sequence in range(upper, lower - 1, -1))):
             if stored is not None:
                 yield stored

@@ -16,7 +16,7 @@ from msgspec import Struct
 from router.core import ids
 
 Key = tuple[str, str]  # folder, name: tenant (or `_shared`) and policy
-LARGEST = 1 << 20
+MAX_DOCUMENT_BYTES = 1 << 20
 SHARED = "_shared"
 
 
@@ -93,9 +93,9 @@ def _content(path: Path) -> bytes:
     if not stat.S_ISREG(path.stat().st_mode):
         raise _UnreadableError("is not a file")
     with path.open("rb") as file:
-        data = file.read(LARGEST + 1)
-    if len(data) > LARGEST:
-        raise _UnreadableError(f"is larger than {LARGEST} bytes")
+        data = file.read(MAX_DOCUMENT_BYTES + 1)
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise _UnreadableError(f"is larger than {MAX_DOCUMENT_BYTES} bytes")
     return data
 
 

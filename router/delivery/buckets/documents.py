@@ -7,7 +7,8 @@ Every write names the revision that it replaces, and the server compares. A buck
 from __future__ import annotations
 
 from router.core.errors import BrokerRefused, Conflict, Poison, StorageFull
-from router.delivery.api import NO_ROOM, WRONG_LAST_SEQUENCE, JetStream, nanos
+from router.core.ids import bucket_prefix
+from router.delivery.api import STORAGE_FULL_CODES, WRONG_LAST_SEQUENCE, JetStream, nanos
 from router.delivery.buckets.entries import BucketEntry, DeletedKey, read_entry
 from router.delivery.buckets.unavailable import unavailable_bucket
 from router.delivery.buckets.watcher import KvWatcher
@@ -24,7 +25,7 @@ class DocumentBucket:
         self._jetstream = jetstream
         self.bucket = bucket
         self._stream = f"KV_{bucket}"
-        self._prefix = f"$KV.{bucket}."
+        self._prefix = bucket_prefix(bucket)
 
     async def get(self, key: str) -> BucketEntry | None:
         """The key's current entry; None: there is none. Raises BrokerUnavailable."""
@@ -80,13 +81,15 @@ class DocumentBucket:
         if len(value) > self._jetstream.connection.max_payload - _HEAD_BYTES:
             raise Poison("the document is larger than the connection allows")
         try:
-            answer = await self._jetstream.publish(self._prefix + key, value, {**headers, "Nats-Expected-Last-Subject-Sequence": str(last)})
+            answer = await self._jetstream.publish(
+                self._jetstream.write_subject(self._prefix + key), value, {**headers, "Nats-Expected-Last-Subject-Sequence": str(last)}
+            )
         except BrokerRefused as exc:
             if exc.err_code in WRONG_LAST_SEQUENCE:
                 raise Conflict(f"{key} was written by another client") from exc
             if exc.err_code == TOO_LARGE:
                 raise Poison("the document is larger than its bucket allows") from exc
-            if exc.err_code in NO_ROOM:
+            if exc.err_code in STORAGE_FULL_CODES:
                 raise StorageFull(f"bucket {self.bucket} is full") from exc
             raise unavailable_bucket(self.bucket, exc) from None
         return int(answer["seq"])

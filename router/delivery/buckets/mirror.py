@@ -26,9 +26,9 @@ from router.operations.observability import ReadinessCheck, events, logs
 
 log = logs.logger(__name__)
 
-TICK_S = 0.05
-AGAIN_S = 60.0  # whatever was missed without a trace is missed no longer than this
-RETRY_S = 0.25
+MIRROR_TICK_S = 0.05
+REREAD_EVERY_S = 60.0  # whatever was missed without a trace is missed no longer than this
+WATCH_RETRY_S = 0.25
 
 OnChange = Callable[[Mapping[str, BucketEntry]], None]
 
@@ -36,7 +36,9 @@ OnChange = Callable[[Mapping[str, BucketEntry]], None]
 class BucketMirror:
     """A mirror of one bucket. `on_change` is called on the event loop with all entries, and must not raise."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, on_change: OnChange, *, again_s: float = AGAIN_S, now: Clock = steady) -> None:
+    def __init__(
+        self, jetstream: JetStream, bucket: str, on_change: OnChange, *, again_s: float = REREAD_EVERY_S, now: Clock = steady
+    ) -> None:
         self._jetstream = jetstream
         self._bucket = bucket
         self._on_change = on_change
@@ -74,14 +76,14 @@ class BucketMirror:
             while True:
                 if self._is_due():
                     await self._try()
-                await asyncio.sleep(TICK_S)
+                await asyncio.sleep(MIRROR_TICK_S)
         finally:
             following, self._watcher = self._watcher, None
             if following is not None:
                 await following.close()
 
     def _is_due(self) -> bool:
-        if not self._jetstream.connection.is_connected or self._now() - self._tried_at < RETRY_S:
+        if not self._jetstream.connection.is_connected or self._now() - self._tried_at < WATCH_RETRY_S:
             return False
         is_followed = self._watcher is not None and self._watcher.is_complete
         return not is_followed or self._now() - self._listed_at >= self._again_s

@@ -15,13 +15,14 @@ from itertools import count
 from router.core.ack_subject import parse_ack_subject
 from router.core.clock import Clock, steady
 from router.core.errors import BrokerRefused, BrokerUnavailable
+from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream, Json
 from router.delivery.buckets.entries import BucketEntry, DeletedKey, read_entry
 from router.delivery.buckets.unavailable import missing_bucket, unavailable_bucket
 from router.delivery.frame_parser import Headers
 
 HEARTBEAT_S = 0.5
-SILENT_S = 1.25  # two heartbeats and a half: its consumer is gone, or its server hangs
+SILENCE_LIMIT_S = 1.25  # two heartbeats and a half: its consumer is gone, or its server hangs
 _FORGOTTEN_S = 10  # then the server removes a consumer that was not closed, for its process died
 _FLOW_CONTROL = "$JS.FC."  # nothing else is answered: an address in a message is input
 
@@ -45,7 +46,7 @@ class KvWatcher:
         self._connection = jetstream.connection
         self._bucket = bucket
         self._stream = f"KV_{bucket}"
-        self._prefix = f"$KV.{bucket}."
+        self._prefix = bucket_prefix(bucket)
         self._on_entry = on_entry
         self._key = key
         self._deliver = deliver
@@ -63,13 +64,13 @@ class KvWatcher:
     @property
     def is_complete(self) -> bool:
         """Whether every stored change was received, or will be."""
-        is_silent = self._now() - self._last_message_at > SILENT_S
+        is_silent = self._now() - self._last_message_at > SILENCE_LIMIT_S
         return not (self._has_gap or is_silent) and self._connection.is_connected and self._lives == self._connection.reconnect_count
 
     async def open(self) -> None:
         """Return when all existing entries were received. Raises BrokerUnavailable: no bucket, no answer."""
         try:
-            async with asyncio.timeout(SILENT_S):
+            async with asyncio.timeout(SILENCE_LIMIT_S):
                 self._sid = await self._connection.subscribe_direct(self._inbox, self._on_message)
                 self.created = await self._identify()
                 info = await self._create()
@@ -89,7 +90,7 @@ class KvWatcher:
 
     async def _wait(self) -> None:
         try:
-            async with asyncio.timeout(SILENT_S):
+            async with asyncio.timeout(SILENCE_LIMIT_S):
                 await self._listed.wait()
         except TimeoutError:
             if not self.is_complete:

@@ -21,7 +21,7 @@ from router.core.message import NO_HEADERS
 from router.delivery.connection import Connection, open_head_of
 from router.delivery.frame_parser import parse_head
 
-TICK_S = 0.005
+TIMEOUT_CHECK_S = 0.005
 _HEAD = b"%b" + DEADLINE.encode() + b": %d\r\n\r\n"
 NO_RESPONDERS = "503"
 ERROR_CODE = "Nats-Service-Error-Code"
@@ -73,7 +73,7 @@ class RequestReplyClient:
             raise self._refusal(len(head) + len(data))
         name = next(self._tokens)
         token = name.encode()
-        tick = int((monotonic() + timeout_s) / TICK_S) + 1
+        tick = int((monotonic() + timeout_s) / TIMEOUT_CHECK_S) + 1
         due = self._due.get(tick)
         if due is None:
             due = self._due_at(tick, loop)
@@ -128,7 +128,7 @@ class RequestReplyClient:
 
     def _due_at(self, tick: int, loop: asyncio.AbstractEventLoop) -> dict[bytes, int]:
         """Who is due in this tick, with a timer for all of them."""
-        loop.call_at(loop.time() + tick * TICK_S - monotonic(), self._expire, tick)
+        loop.call_at(loop.time() + tick * TIMEOUT_CHECK_S - monotonic(), self._expire, tick)
         due = self._due[tick] = {}
         return due
 

@@ -20,8 +20,8 @@ from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, Rou
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 
-LOOK_S = 0.25  # how soon a lost connection is noticed by who waits for a piece
-MOST_WAITING = 8 * 1024 * 1024  # bytes that a reader may be behind
+CONNECTION_CHECK_S = 0.25  # how soon a lost connection is noticed by who waits for a piece
+MAX_BUFFERED_BYTES = 8 * 1024 * 1024  # bytes that a reader may be behind
 NO_HEADERS: Headers = {}
 
 
@@ -91,7 +91,7 @@ class Stream:
         until = loop.time() + self._silence_s
         try:
             while not (news.done() or self._is_cut) and (left := until - loop.time()) > 0:
-                await asyncio.wait({news}, timeout=min(left, LOOK_S))
+                await asyncio.wait({news}, timeout=min(left, CONNECTION_CHECK_S))
         finally:
             self._news = None
         if self._is_cut and not self._waiting:
@@ -104,8 +104,8 @@ class Stream:
             self._broken = _cut()
         elif not data and headers is not None and headers.get("Status") == "503":
             self._broken = NoResponders("no responders")
-        elif self._size + len(data) > MOST_WAITING:
-            self._broken = StreamOverrun(f"the reader is more than {MOST_WAITING} bytes behind")
+        elif self._size + len(data) > MAX_BUFFERED_BYTES:
+            self._broken = StreamOverrun(f"the reader is more than {MAX_BUFFERED_BYTES} bytes behind")
         else:
             self._size += len(data)
             self._waiting.append(StreamPiece(data, headers or NO_HEADERS))

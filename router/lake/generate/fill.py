@@ -21,7 +21,7 @@ from router.lake.generate.load import Load, LoadMessage
 FillProgress = Callable[[int, int], None]
 
 IN_FLIGHT = 5  # chunks
-SILENCE_S = 20.0
+PUBLISH_SILENCE_S = 20.0
 
 
 class FillFailed(RouterError):
@@ -93,10 +93,10 @@ class FillWindow:
         while len(self._waiting) > most and self._broken is None:
             self._acked.clear()
             try:
-                async with asyncio.timeout(SILENCE_S):
+                async with asyncio.timeout(PUBLISH_SILENCE_S):
                     await self._acked.wait()
             except TimeoutError as exc:
-                raise BrokerUnavailable(f"no PubAck for {SILENCE_S:g} s; {self._stored - self._base} messages are stored") from exc
+                raise BrokerUnavailable(f"no PubAck for {PUBLISH_SILENCE_S:g} s; {self._stored - self._base} messages are stored") from exc
         if self._broken is not None:
             raise self._broken
 

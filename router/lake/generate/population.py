@@ -8,9 +8,9 @@ from random import Random
 
 from msgspec import Struct
 
-PROVIDERS = {"openai": (0.45, 1.0), "anthropic": (0.35, 1.25), "mistral": (0.15, 0.6), "local-llm": (0.05, 2.5)}  # share, slowness
+PROVIDER_SHARES = {"openai": (0.45, 1.0), "anthropic": (0.35, 1.25), "mistral": (0.15, 0.6), "local-llm": (0.05, 2.5)}  # share, slowness
 TYPES = {"chat": (0.6, 800, 4_000_000), "embedding": (0.3, 60, 20_000), "image": (0.1, 6_000, 40_000_000)}  # share, ms, cost in 1e-9
-STATUSES = {"success": 0.94, "error": 0.035, "timeout": 0.015, "cancelled": 0.01}
+STATUS_SHARES = {"success": 0.94, "error": 0.035, "timeout": 0.015, "cancelled": 0.01}
 FACTORS = 1 << 14  # drawn once: a log-normal number for each event would be a third of its cost
 
 
@@ -40,9 +40,9 @@ class Population:
 
 def _weigh_profiles(tenants: int) -> Iterator[tuple[tuple[str, str, str, str], float]]:
     for rank in range(tenants):
-        for provider, (of_provider, _) in PROVIDERS.items():
+        for provider, (of_provider, _) in PROVIDER_SHARES.items():
             for event_type, (of_type, _, _) in TYPES.items():
-                for status, of_status in STATUSES.items():
+                for status, of_status in STATUS_SHARES.items():
                     yield (f"tenant-{rank:03d}", provider, event_type, status), of_provider * of_type * of_status / (rank + 1)
 
 
@@ -56,7 +56,7 @@ def _make_profile(index: int, tenant: str, provider: str, event_type: str, statu
         provider_id=provider,
         event_type=event_type,
         status=status,
-        latency_ms=latency_ms * waits * PROVIDERS[provider][1],
+        latency_ms=latency_ms * waits * PROVIDER_SHARES[provider][1],
         nanos=nanos * pays,
         head=head,
         foot=f',"status":"{status}","timestamp":',

@@ -21,7 +21,7 @@ from router.lake.tables.dedupe import KEY_COLUMNS, KEYS
 from router.lake.warehouse import DataFile, Warehouse
 
 MERGE_AT = 8  # runs of similar size are merged into one: a key is written again once for each eightfold growth up to LARGE
-LARGE = 2_000_000  # keys: a run of this size is merged no more. Merging eight of them takes seconds and a gigabyte
+MAX_MERGED_KEYS = 2_000_000  # keys: a run of this size is merged no more. Merging eight of them takes seconds and a gigabyte
 
 
 class IdentityIndex:
@@ -76,7 +76,7 @@ def _split_by_rows(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
     for file in files:
         portion.append(file)
         rows += file.rows
-        if rows >= LARGE:
+        if rows >= MAX_MERGED_KEYS:
             yield portion
             portion, rows = [], 0
     if rows:
@@ -87,6 +87,6 @@ def _find_mergeable(runs: Iterable[SortedRun]) -> list[SortedRun]:
     """Return eight or more runs of similar size, none of them large; an empty list if there are none."""
     sizes: defaultdict[int, list[SortedRun]] = defaultdict(list)
     for run in runs:
-        if len(run) < LARGE:
+        if len(run) < MAX_MERGED_KEYS:
             sizes[len(run).bit_length() // 3].append(run)  # three bits are a factor of eight
     return next((group for group in sizes.values() if len(group) >= MERGE_AT), [])

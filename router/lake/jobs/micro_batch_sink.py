@@ -21,7 +21,7 @@ from router.lake.jobs.staging_source import decode_range
 from router.lake.source.offset import StreamState
 from router.lake.warehouse import Commit, Warehouse
 
-ATTEMPTS = 3  # to commit a batch: a seal or a compaction may commit first
+WRITE_ATTEMPTS = 3  # to commit a batch: a seal or a compaction may commit first
 
 CommitCallback = Callable[[Commit], None]
 
@@ -56,7 +56,7 @@ class MicroBatchSink:
         crashpoint("lake_before_checkpoint")
 
     def _commit_with_retries(self, spark: SparkSession, landed: list[StagedRange], query: str, number: int) -> Commit:
-        for _ in range(ATTEMPTS - 1):
+        for _ in range(WRITE_ATTEMPTS - 1):
             try:
                 return self._try_commit(spark, landed, query, number)
             except Conflict:

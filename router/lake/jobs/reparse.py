@@ -21,7 +21,7 @@ from router.lake.tables.event import parse_messages
 from router.lake.tables.late import floor_to_days
 from router.lake.warehouse import DataFile, Warehouse
 
-ROWS = 16_384  # read at once
+ROWS_PER_READ = 16_384  # read at once
 
 
 class ReparseTask(Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ def reparse(one: ReparseTask) -> str | None:
     warehouse = Warehouse(one.warehouse)
     storage = warehouse.storage
     with StagingFile(warehouse, f"backfill-{uuid4().hex[:12]}") as staging:
-        for messages in pq.ParquetFile(storage.resolve(one.path), filesystem=storage.filesystem).iter_batches(ROWS):
+        for messages in pq.ParquetFile(storage.resolve(one.path), filesystem=storage.filesystem).iter_batches(ROWS_PER_READ):
             is_quarantined = pc.is_in(messages["seq"], one.quarantined)
             events, _ = parse_messages(messages.select(MESSAGE.names).filter(pc.invert(is_quarantined)), WIDEST)
             staging.write(events.filter(pc.is_in(floor_to_days(events["timestamp"]), one.days)))

@@ -17,12 +17,12 @@ from msgspec import Struct
 
 from router.core.errors import Misconfigured
 from router.lake.files import read_columns
-from router.lake.tables.gold import DIMENSIONS, merge_sums
+from router.lake.tables.gold import GOLD_DIMENSIONS, merge_sums
 from router.lake.tables.gold_columns import AMOUNTS, FIGURES
 from router.lake.tables.late import list_days, list_sealed_days
 from router.lake.warehouse import Commit, Seal, Warehouse
 
-GROUP = ("window_start", *DIMENSIONS, "corrects_window")
+SEAL_COLUMNS = ("window_start", *GOLD_DIMENSIONS, "corrects_window")
 
 
 class SealContent(Struct, frozen=True):
@@ -72,7 +72,7 @@ def read_canonical(warehouse: Warehouse, first: date, last: date, as_of_commit: 
     days = {str(day) for day in list_days(first, last)}
     files = [file for file in warehouse.files("gold_day", as_of_commit) if file.day in days]
     if files:
-        yield from _format_rows(merge_sums(read_columns(warehouse, "gold_day", files, (*GROUP, *columns)), GROUP, "day"))
+        yield from _format_rows(merge_sums(read_columns(warehouse, "gold_day", files, (*SEAL_COLUMNS, *columns)), SEAL_COLUMNS, "day"))
 
 
 def _format_rows(rows: pa.Table) -> Iterator[bytes]:

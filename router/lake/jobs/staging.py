@@ -22,7 +22,7 @@ from router.lake.tables.body import BOUNDS, EventBounds
 from router.lake.tables.event import parse_messages
 from router.lake.warehouse import DataFile, Warehouse
 
-GROUP = 4  # record batches in a row group of bronze: what a task holds in memory
+BATCHES_PER_ROW_GROUP = 4  # record batches in a row group of bronze: what a task holds in memory
 
 
 class StagedRange(Struct, frozen=True, kw_only=True):
@@ -58,5 +58,5 @@ def stage_range(messages: Iterable[pa.RecordBatch], warehouse: Warehouse, bounds
 
 def _group_batches(messages: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     batches = iter(messages)
-    while group := list(islice(batches, GROUP)):
+    while group := list(islice(batches, BATCHES_PER_ROW_GROUP)):
         yield group

@@ -18,7 +18,7 @@ from router.lake.source import JetStreamDataSource
 from router.lake.source.offset import Json
 from router.lake.source.options import SourceOptions, read_options
 from router.lake.source.reader import JetStreamStreamReader
-from router.lake.source.rows import SCHEMA
+from router.lake.source.rows import MESSAGE_SCHEMA
 from router.lake.tables.body import BOUNDS, EventBounds
 from router.lake.warehouse import Warehouse
 
@@ -49,7 +49,7 @@ class StagingReader(JetStreamStreamReader):
     """Reads and stages its ranges in the tasks that Spark schedules."""
 
     def __init__(self, warehouse: str, options: SourceOptions, bounds: EventBounds = BOUNDS) -> None:
-        super().__init__(options, SCHEMA)
+        super().__init__(options, MESSAGE_SCHEMA)
         self._warehouse = warehouse
         self._bounds = bounds
 

@@ -16,7 +16,7 @@ from router.lake.reconcile.exact import format_money, sum_exactly
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 
 MONEY = pa.decimal128(38, 9)
-STEP = 250_000  # sequences at a time
+SEQUENCES_PER_STEP = 250_000  # sequences at a time
 _EXACT = pa.decimal256(76, 40)
 # At most as many digits and as great an exponent as `_EXACT` holds; Decimal reads any other number.
 _COST = r'"cost"\s*:\s*(?P<cost>-?[0-9]{1,17}(?:\.[0-9]{1,20})?(?:[eE][-+]?1?[0-9])?)\s*[,}]'
@@ -33,8 +33,8 @@ def check_amounts(tables: WarehouseSnapshot) -> ReconcileCheck:
     if not len(sequences):
         return ReconcileCheck("cost: bronze = silver", True, "silver is empty")
     first, last = pc.min(sequences).as_py(), pc.max(sequences).as_py()
-    for start in range(first, last + 1, STEP):
-        pairs = _read_pairs(tables, start, start + STEP - 1)
+    for start in range(first, last + 1, SEQUENCES_PER_STEP):
+        pairs = _read_pairs(tables, start, start + SEQUENCES_PER_STEP - 1)
         if pairs is None:
             continue
         bodies, costs = pairs

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 BITS = 32
-ROWS = 1 << 30  # limbs that int64 can sum
+MAX_SUMMED_LIMBS = 1 << 30  # limbs that int64 can sum
 GROUPS = 1_000_000  # rows of sums that are kept before they become Python integers
 NANOS = 10**9
 # The greatest whole latency of each bucket: 1.02^i, rounded down, in whole numbers.
@@ -38,7 +38,7 @@ class ExactSums:
         """Add fewer than 2^30 rows."""
         if not len(rows):
             return
-        if self._rows + len(rows) > ROWS or sum(map(len, self._parts)) > GROUPS:
+        if self._rows + len(rows) > MAX_SUMMED_LIMBS or sum(map(len, self._parts)) > GROUPS:
             self._fold()
         columns = {f"{name}.{shift}": limb for name in self._figures for shift, limb in split_limbs(rows[name])}
         table = pa.table({**{name: rows[name] for name in self._group}, **columns})

@@ -13,22 +13,22 @@ from router.lake.reconcile.sums import check_sums
 from router.lake.warehouse import Warehouse
 
 if TYPE_CHECKING:
-    from router.lake.reconcile.ledger import ResultLedger
+    from router.lake.reconcile.results import ResultStreams
     from router.lake.reconcile.stream import OpenStream
 
 
 def reconcile(
     warehouse: Warehouse,
     stream: OpenStream | None = None,
-    ledger: ResultLedger | None = None,
+    streams: ResultStreams | None = None,
     on_check: Callable[[str], None] = lambda _: None,
 ) -> Reconciliation:
     """`stream`: usage in the broker, None if it cannot be reached. `on_check` gets the name of the next check."""
-    return Reconciliation(list(_run_checks(WarehouseSnapshot(warehouse, warehouse.head()), stream, ledger, on_check)))
+    return Reconciliation(list(_run_checks(WarehouseSnapshot(warehouse, warehouse.head()), stream, streams, on_check)))
 
 
 def _run_checks(
-    tables: WarehouseSnapshot, stream: OpenStream | None, ledger: ResultLedger | None, on_check: Callable[[str], None]
+    tables: WarehouseSnapshot, stream: OpenStream | None, streams: ResultStreams | None, on_check: Callable[[str], None]
 ) -> Iterator[ReconcileCheck]:
     on_check("the stream")
     yield _check_stream(tables, stream)
@@ -39,7 +39,7 @@ def _run_checks(
     on_check("sums")
     yield from check_sums(tables)
     on_check("results")
-    yield _check_results(tables, ledger)
+    yield _check_results(tables, streams)
 
 
 def _check_stream(tables: WarehouseSnapshot, stream: OpenStream | None) -> ReconcileCheck:
@@ -50,9 +50,9 @@ def _check_stream(tables: WarehouseSnapshot, stream: OpenStream | None) -> Recon
     return check_stream(tables, stream)
 
 
-def _check_results(tables: WarehouseSnapshot, ledger: ResultLedger | None) -> ReconcileCheck:
-    if ledger is None:
+def _check_results(tables: WarehouseSnapshot, streams: ResultStreams | None) -> ReconcileCheck:
+    if streams is None:
         return ReconcileCheck("results acked = usage", None, "there are no results to be asked")
-    from router.lake.reconcile.ledger import check_ledger
+    from router.lake.reconcile.results import check_results
 
-    return check_ledger(tables, ledger)
+    return check_results(tables, streams)

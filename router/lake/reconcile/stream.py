@@ -17,8 +17,8 @@ from router.lake.source.fetch import read_record_batches
 from router.lake.source.offset import SequenceRange, StreamState
 from router.lake.source.options import SourceOptions
 
-STEP = 250_000  # sequences at a time
-NAME = "stream = bronze"
+SEQUENCES_PER_STEP = 250_000  # sequences at a time
+BRONZE_CHECK = "stream = bronze"
 _SCHEMA = pa.schema(
     [
         pa.field("stream", pa.string(), nullable=False),
@@ -62,17 +62,17 @@ def check_stream(tables: WarehouseSnapshot, stream: OpenStream) -> ReconcileChec
         )
     sequences = tables.read_column("bronze", "seq", pa.int64())
     if not len(sequences):
-        return ReconcileCheck(NAME, True, "bronze is empty")
+        return ReconcileCheck(BRONZE_CHECK, True, "bronze is empty")
     first, last = max(pc.min(sequences).as_py(), stream.facts.first), pc.max(sequences).as_py()
     messages, wrong = 0, []
-    for start in range(first, last + 1, STEP):
-        stop = min(start + STEP - 1, last)
+    for start in range(first, last + 1, SEQUENCES_PER_STEP):
+        stop = min(start + SEQUENCES_PER_STEP - 1, last)
         count, differing = _compare(tables, stream, start, stop)
         messages += count
         wrong += differing
     figures = {"from": first, "to": last, "messages": messages, "differ": len(wrong)}
     return ReconcileCheck(
-        NAME, not wrong, f"{messages} messages, {first} to {last}, byte for byte", figures, name_first(format_spans(sorted(wrong)))
+        BRONZE_CHECK, not wrong, f"{messages} messages, {first} to {last}, byte for byte", figures, name_first(format_spans(sorted(wrong)))
     )
 
 

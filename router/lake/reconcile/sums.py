@@ -16,7 +16,7 @@ from router.lake.reconcile.exact import ExactSums, Group, find_buckets, format_m
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.tables.gold_columns import FIRST_FIGURES, HISTOGRAM, SUMMED, GoldColumn
 
-GROUP = ("tenant_id", "provider_id", "event_type", "status")
+SUM_COLUMNS = ("tenant_id", "provider_id", "event_type", "status")
 GOLD = ("gold_minute", "gold_day")
 BUCKETS = "buckets"
 
@@ -38,22 +38,22 @@ def _choose_columns(tables: WarehouseSnapshot, table: str) -> Columns:
 
 def _sum_silver(tables: WarehouseSnapshot, columns: Columns) -> ByGroup:
     sources = {one.source: None for one in columns if one.source is not None}
-    return _sum_tables((_select_silver(rows, columns) for rows in tables.read_each("silver", [*GROUP, *sources])), columns)
+    return _sum_tables((_select_silver(rows, columns) for rows in tables.read_each("silver", [*SUM_COLUMNS, *sources])), columns)
 
 
 def _sum_gold(tables: WarehouseSnapshot, table: str, columns: Columns) -> ByGroup:
-    names = [*GROUP, *(one.name for one in columns), HISTOGRAM]
+    names = [*SUM_COLUMNS, *(one.name for one in columns), HISTOGRAM]
     return _sum_tables((_select_gold(rows, columns) for rows in tables.read_each(table, names)), columns)
 
 
 def _select_silver(rows: pa.Table, columns: Columns) -> pa.Table:
     ones = pa.repeat(pa.scalar(1, pa.int64()), len(rows))
     figures = {one.name: ones if one.source is None else rows[one.source] for one in columns}
-    return pa.table({**{name: rows[name] for name in GROUP}, **figures, BUCKETS: find_buckets(rows["latency_ms"])})
+    return pa.table({**{name: rows[name] for name in SUM_COLUMNS}, **figures, BUCKETS: find_buckets(rows["latency_ms"])})
 
 
 def _select_gold(rows: pa.Table, columns: Columns) -> pa.Table:
-    names = (*GROUP, *(one.name for one in columns))
+    names = (*SUM_COLUMNS, *(one.name for one in columns))
     return pa.table({**{name: rows[name] for name in names}, BUCKETS: _sum_buckets(rows[HISTOGRAM])})
 
 
@@ -66,7 +66,7 @@ def _sum_buckets(histograms: pa.ChunkedArray) -> pa.Array:
 
 
 def _sum_tables(tables: Iterable[pa.Table], columns: Columns) -> ByGroup:
-    sums = ExactSums(GROUP, [*(one.name for one in columns), BUCKETS])
+    sums = ExactSums(SUM_COLUMNS, [*(one.name for one in columns), BUCKETS])
     for rows in tables:
         sums.add(rows)
     return sums.sum_groups()

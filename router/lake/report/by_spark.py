@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from router.lake.report.lines import FAILED, UsageQuery
+from router.lake.report.lines import FAILED_STATUSES, UsageQuery
 from router.lake.report.partials import SUMS, ReportPart
 from router.lake.report.read import TABLE
 from router.lake.tables.gold_columns import AMOUNTS
@@ -29,7 +29,7 @@ def read_parts_by_spark(spark: SparkSession, warehouse: Warehouse, query: UsageQ
 
 def _filter_rows(rows: DataFrame, query: UsageQuery) -> DataFrame:
     rows = rows.withColumn("day", f.date_format("window_start", "yyyy-MM-dd"))
-    rows = rows.withColumn("failed", f.when(f.col("status").isin(*FAILED), f.col("count")).otherwise(0))
+    rows = rows.withColumn("failed", f.when(f.col("status").isin(*FAILED_STATUSES), f.col("count")).otherwise(0))
     for name, wanted in (("tenant_id", query.tenants), ("provider_id", query.providers)):
         rows = rows.where(f.col(name).isin(*wanted)) if wanted else rows
     return rows

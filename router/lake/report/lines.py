@@ -15,10 +15,10 @@ from router.core.errors import Misconfigured
 from router.lake.tables.gold_columns import COLUMNS
 
 DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status", "day")
-FAILED = ("error", "timeout")
+FAILED_STATUSES = ("error", "timeout")
 PERCENTILES = {"latency_p50_ms": 0.50, "latency_p95_ms": 0.95, "latency_p99_ms": 0.99}
 _LABELS = tuple(column.label for column in COLUMNS)
-FIGURES = (*_LABELS[:2], *PERCENTILES, *_LABELS[2:])  # columns after the group
+REPORT_FIGURES = (*_LABELS[:2], *PERCENTILES, *_LABELS[2:])  # columns after the group
 _SHORT = {"tenant": "tenant_id", "provider": "provider_id", "type": "event_type"}
 
 
@@ -55,7 +55,7 @@ class ReportLine(Struct, frozen=True):
         """Return the row of `--json`; an amount is text with nine decimals."""
         figures = {name: f"{value:.9f}" if isinstance(value, Decimal) else value for name, value in self.figures.items()}
         values = {**figures, **self.percentiles}
-        return {**self.group, **{name: values[name] for name in FIGURES}}
+        return {**self.group, **{name: values[name] for name in REPORT_FIGURES}}
 
 
 class UsageReport(Struct, frozen=True):

@@ -6,7 +6,7 @@ as they are.
 
 from __future__ import annotations
 
-MOST = 64  # characters of a name on a page
+MAX_NAME_LENGTH = 64  # characters of a name on a page
 _FORMULA = frozenset("=+-@＝＋－＠")  # the wide forms begin a formula, too
 
 
@@ -17,7 +17,7 @@ def make_legible(text: str) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape", "backslashreplace").decode() for one in text)
 
 
-def shorten(text: str, most: int = MOST) -> str:
+def shorten(text: str, most: int = MAX_NAME_LENGTH) -> str:
     """Make the text legible and at most this long."""
     short = make_legible(text[: most + 1])
     return short if len(short) <= most else f"{short[: most - 1]}…"

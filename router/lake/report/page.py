@@ -18,11 +18,11 @@ from router.lake.report.names import shorten
 from router.lake.report.partials import ReportPart
 from router.lake.report.read import make_report
 
-BY = ("day", "tenant_id", "provider_id", "event_type")  # the columns by which the parts must be read
-SHOWN = 6  # tenants with a colour of their own
+PAGE_COLUMNS = ("day", "tenant_id", "provider_id", "event_type")  # the columns by which the parts must be read
+MAX_COLOURED_TENANTS = 6  # tenants with a colour of their own
 LISTED = 50  # tenants in the table
 BARS = 12  # of a horizontal chart: those with the most events
-OTHERS = "all others"
+OTHER_TENANTS = "all others"
 ABOUT = 500  # characters of the description of the query
 
 
@@ -76,11 +76,11 @@ def _render_figure(name: str, value: str, more: str) -> str:
 def _sum_cost_by_day(views: PageViews) -> tuple[list[str], Mapping[str, list[float]]]:
     """Return the days in order, and each day's cost of the most expensive tenants, all others together."""
     dearest = [line.group["tenant_id"] for line in _sort_by_cost(views.tenants)]
-    shown = dearest if len(dearest) <= SHOWN + 1 else [*dearest[:SHOWN], OTHERS]
+    shown = dearest if len(dearest) <= MAX_COLOURED_TENANTS + 1 else [*dearest[:MAX_COLOURED_TENANTS], OTHER_TENANTS]
     costs: defaultdict[tuple[str, str], float] = defaultdict(float)
     for line in views.days.lines:
         name = line.group["tenant_id"]
-        costs[line.group["day"], name if name in shown else OTHERS] += float(line.cost)
+        costs[line.group["day"], name if name in shown else OTHER_TENANTS] += float(line.cost)
     days = sorted({line.group["day"] for line in views.days.lines})
     return days, {name: [costs[day, name] for day in days] for name in shown}
 

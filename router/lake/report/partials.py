@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from router.lake.report.lines import FAILED, UsageQuery
+from router.lake.report.lines import FAILED_STATUSES, UsageQuery
 from router.lake.tables.gold_columns import FIGURES, FOLDS
 from router.lake.tables.wide import widen
 
@@ -37,7 +37,7 @@ class ReportPart(Struct, frozen=True):
 def sum_day(rows: pa.Table, query: UsageQuery, day: str) -> ReportPart:
     """Sum one day's rows by group."""
     rows = _filter_rows(rows.unify_dictionaries().combine_chunks(), query)
-    rows = rows.append_column("failed", pc.if_else(pc.is_in(_cast_to_text(rows["status"]), pa.array(FAILED)), rows["count"], 0))
+    rows = rows.append_column("failed", pc.if_else(pc.is_in(_cast_to_text(rows["status"]), pa.array(FAILED_STATUSES)), rows["count"], 0))
     columns = [_encode_dictionary(rows[name]) if name != "day" else _repeat_text(day, len(rows)) for name in query.by]
     code = _encode_groups(columns, len(rows))
     summed = widen(rows.select(list(SUMS))).append_column("code", code).group_by("code").aggregate(list(SUMS.items()))

@@ -23,7 +23,7 @@ from router.lake.tables.gold_columns import MONEY, GoldColumn
 from router.lake.warehouse import DataFile, Warehouse
 
 TABLE = "gold_day"
-AT_ONCE = 4  # days; pyarrow releases the interpreter's lock while it works
+CONCURRENT_DAYS = 4  # days; pyarrow releases the interpreter's lock while it works
 
 Group = tuple[str, ...]
 
@@ -45,7 +45,7 @@ def read_parts(
     """Read the parts only, so that several reports can be made of them."""
     days = _group_by_day(file for file in warehouse.files(TABLE, as_of_commit) if not query.days or file.day in query.days)
     parts: list[ReportPart] = []
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(CONCURRENT_DAYS) as pool:
         for part in pool.map(lambda day: sum_day(_read_rows(warehouse, days[day]), query, day), days):
             parts.append(part)
             on_day(len(parts), len(days))

@@ -28,7 +28,7 @@ ROWS_A_BATCH = 16_384
 BYTES_A_BATCH = 32 * 1024 * 1024
 MESSAGES_IN_FLIGHT = 16_384  # requested at once: what the server may push while the caller does not read,
 BYTES_IN_FLIGHT = 16 * 1024 * 1024  # well below the 64 MiB at which the server closes a connection
-SILENCE_S = 1.0
+READ_SILENCE_S = 1.0
 PULL_S = 45.0  # the server answers a request that waits longer with 408, which ends this consumer
 IDLE_S = 60.0  # the server deletes a consumer without pulls after this time, if this process dies before it does
 _NS = 1_000_000_000
@@ -37,7 +37,7 @@ _NS = 1_000_000_000
 class EphemeralConsumer:
     """`open`, `take_batch` until `is_over`, `close`."""
 
-    def __init__(self, jetstream: JetStream, stream: str, *, average_bytes: float, silence_s: float = SILENCE_S) -> None:
+    def __init__(self, jetstream: JetStream, stream: str, *, average_bytes: float, silence_s: float = READ_SILENCE_S) -> None:
         self._jetstream = jetstream
         self._connection = jetstream.connection
         self._stream = stream

@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 
 from router.lake.source.options import SourceOptions, read_options
 from router.lake.source.reader import JetStreamReader, JetStreamStreamReader
-from router.lake.source.rows import SCHEMA
+from router.lake.source.rows import MESSAGE_SCHEMA
 
 
 class JetStreamDataSource(DataSource):
@@ -19,7 +19,7 @@ class JetStreamDataSource(DataSource):
         return "jetstream"
 
     def schema(self) -> StructType:
-        return SCHEMA
+        return MESSAGE_SCHEMA
 
     def reader(self, schema: StructType) -> JetStreamReader:
         return JetStreamReader(self._read_options(), schema)

@@ -18,14 +18,14 @@ import pyarrow as pa
 from router.core.errors import BrokerRefused, BrokerUnavailable
 from router.delivery.api import JetStream
 from router.lake.source.broker import Broker, fetch_facts
-from router.lake.source.consumer import SILENCE_S, EphemeralConsumer
+from router.lake.source.consumer import READ_SILENCE_S, EphemeralConsumer
 from router.lake.source.errors import Interrupted
 from router.lake.source.offset import SequenceRange, StreamState, refuse_loss
 from router.lake.source.options import SourceOptions
 from router.lake.source.positions import DeliveryPositions
 from router.lake.source.rows import DeliveryBuffer, make_record_batch
 
-PAUSE_S = 0.1  # before another consumer is tried
+CONSUMER_RETRY_S = 0.1  # before another consumer is tried
 
 
 def read_record_batches(options: SourceOptions, wanted: SequenceRange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -51,7 +51,7 @@ class RangeFetch:
         self._next = wanted.start
         self._consumer: EphemeralConsumer | None = None
         self._average_bytes = 1.0  # of a message
-        self._silence_s = SILENCE_S
+        self._silence_s = READ_SILENCE_S
 
     async def read_next(self) -> tuple[DeliveryBuffer, DeliveryPositions] | None:
         """Return the next rows; None at the end of the range."""
@@ -63,7 +63,7 @@ class RangeFetch:
                 if asyncio.get_running_loop().time() > until:
                     raise BrokerUnavailable(f"{self._options.stream}: sequence {self._next} cannot be read: {exc}") from exc
                 await self.close()
-                await asyncio.sleep(PAUSE_S)
+                await asyncio.sleep(CONSUMER_RETRY_S)
                 self._silence_s *= 2  # a slow server gets longer
         return None
 
@@ -86,7 +86,7 @@ class RangeFetch:
         if (gap := positions.find_gap(self._next - 1)) is not None:
             await self._refuse_loss(gap, gap)
         self._next = positions.sequences[-1].as_py() + 1
-        self._silence_s = SILENCE_S
+        self._silence_s = READ_SILENCE_S
         return buffer, positions
 
     async def _open_consumer(self) -> EphemeralConsumer:

@@ -8,7 +8,7 @@ from pyspark.sql.types import BinaryType, LongType, MapType, StringType, StructF
 from router.lake.source.headers import parse_headers
 from router.lake.source.positions import DeliveryPositions
 
-SCHEMA = StructType(
+MESSAGE_SCHEMA = StructType(
     [
         StructField("stream", StringType(), nullable=False),
         StructField("seq", LongType(), nullable=False),

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal
 from msgspec import DecodeError, Meta, Struct
 from msgspec.json import Decoder
 
-from router.contracts.result import MAX_LATENCY_MS, STATUSES
+from router.contracts.result import MAX_LATENCY_MS, RESULT_STATUSES
 from router.contracts.worker import DAY_MS, MAX_COST, MAX_TIMESTAMP_AGE_MS, MAX_TIMESTAMP_AHEAD_MS
 from router.core.ids import MAX_NAME, MAX_TYPE
 
-REQUIRED = ("tenant_id", "provider_id", "event_type", "status", "latency_ms", "cost", "timestamp")
+REQUIRED_FIELDS = ("tenant_id", "provider_id", "event_type", "status", "latency_ms", "cost", "timestamp")
 LAST_TIMESTAMP_MS = 253_402_300_799_999  # the year 9999
 _NANO = Decimal("1e-9")
 _MONEY = Context(prec=38, rounding=ROUND_HALF_UP)
@@ -85,7 +85,7 @@ _IS_WRONG: dict[str, Callable[[Any], bool]] = {
     "tenant_id": _is_longer(MAX_NAME),
     "provider_id": _is_longer(MAX_TYPE),
     "event_type": _is_longer(MAX_TYPE),
-    "status": lambda status: status not in STATUSES,
+    "status": lambda status: status not in RESULT_STATUSES,
     "latency_ms": lambda latency: not 0 <= latency <= MAX_LATENCY_MS,
     "trace_id": _is_longer(MAX_NAME),
     "assignment_id": _is_longer(MAX_NAME),
@@ -117,7 +117,7 @@ def find_reason(data: bytes, stored_ms: int, bounds: EventBounds = BOUNDS) -> st
         return "invalid:cost"  # no Decimal has such an exponent
     except (DecodeError, RecursionError):
         return "not_an_event"
-    if missing := [name for name in REQUIRED if getattr(body, name) in (None, "")]:
+    if missing := [name for name in REQUIRED_FIELDS if getattr(body, name) in (None, "")]:
         return f"missing:{missing[0]}"
     if not (body.assignment_id or body.request_id):
         return "missing:assignment_id,request_id"

@@ -12,8 +12,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-ID = ["id_high", "id_low"]
-KEY_COLUMNS = ["seq", *ID, "content"]
+ID_COLUMNS = ["id_high", "id_low"]
+KEY_COLUMNS = ["seq", *ID_COLUMNS, "content"]
 KEYS = pa.schema([(name, pa.int64()) for name in KEY_COLUMNS])
 
 
@@ -22,7 +22,7 @@ def find_rejects(fresh: pa.Table, known: pa.Table) -> pa.Table:
     fresh, known = (rows.select(KEY_COLUMNS).cast(KEYS) for rows in (fresh, known))
     repeated = _find_repeated(fresh, known)
     firsts = _find_firsts(pa.concat_tables([repeated, known]))
-    both = repeated.join(firsts, ID, right_suffix="_first")
+    both = repeated.join(firsts, ID_COLUMNS, right_suffix="_first")
     both = both.filter(pc.not_equal(both["seq"], both["first_seq"]))
     is_conflict = pc.not_equal(both["content"], both["first_content"])
     return pa.table({"seq": both["seq"], "first_seq": both["first_seq"], "is_conflict": is_conflict})
@@ -30,13 +30,13 @@ def find_rejects(fresh: pa.Table, known: pa.Table) -> pa.Table:
 
 def _find_repeated(fresh: pa.Table, known: pa.Table) -> pa.Table:
     """Return the rows whose identity is there more than once; usually few."""
-    everything = pa.concat_tables([fresh.select(ID), known.select(ID)])
-    counted = everything.group_by(ID).aggregate([([], "count_all")])
-    many = counted.filter(pc.greater(counted["count_all"], 1)).select(ID)
-    return fresh.join(many, ID, join_type="left semi")
+    everything = pa.concat_tables([fresh.select(ID_COLUMNS), known.select(ID_COLUMNS)])
+    counted = everything.group_by(ID_COLUMNS).aggregate([([], "count_all")])
+    many = counted.filter(pc.greater(counted["count_all"], 1)).select(ID_COLUMNS)
+    return fresh.join(many, ID_COLUMNS, join_type="left semi")
 
 
 def _find_firsts(rows: pa.Table) -> pa.Table:
-    least = rows.group_by(ID).aggregate([("seq", "min")]).rename_columns([*ID, "first_seq"])
+    least = rows.group_by(ID_COLUMNS).aggregate([("seq", "min")]).rename_columns([*ID_COLUMNS, "first_seq"])
     first = least.join(rows.select(["seq", "content"]), "first_seq", "seq")
-    return first.rename_columns([*ID, "first_seq", "first_content"])
+    return first.rename_columns([*ID_COLUMNS, "first_seq", "first_content"])

@@ -21,8 +21,8 @@ from router.lake.tables.gold_columns import COLUMNS, FOLDS
 from router.lake.tables.wide import narrow, widen
 
 GAMMA = 1.02
-DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status")
-KEYS = ("window_start", *DIMENSIONS, "late", "corrects_window")
+GOLD_DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status")
+KEYS = ("window_start", *GOLD_DIMENSIONS, "late", "corrects_window")
 INSTANT = pa.timestamp("us", "UTC")
 HISTOGRAM = pa.map_(pa.int32(), pa.int64())
 

@@ -1,9 +1,9 @@
-"""InboxConsumer: commits the receipt of a delivery, then gives the event to a handler (docs/requirements.md#sd-15).
+"""InboxConsumer: commits the row of a delivery, then gives the event to a handler (docs/requirements.md#sd-15).
 
     handle --> read --> [queue] --> receive many, one commit --> processed before: acknowledged, "Duplicate detected"
                   \\                                        \\-> not processed: its strategy starts it
                    \\-> not an event: dead
-The receipt is a status, not a result: a row that is not processed was begun by a process that died, so this one begins it again
+The row is a status, not a result: a row that is not processed was begun by a process that died, so this one begins it again
 (docs/durability.md#inbox). `handle` is the handler of a consumer (delivery pulls, signals progress, acks and drains); `run` does the
 work behind it. Handlers of this process never work on two copies of one message at the same time.
 """
@@ -26,7 +26,7 @@ from router.mailbox.inbox.event import read_event
 from router.mailbox.inbox.handling import HandlerStrategy, InboxDelivery, InboxUnavailable
 from router.mailbox.postgres import Database
 
-AT_ONCE = 500
+MAX_ROWS_PER_COMMIT = 500
 
 
 class InboxMeter(Protocol):
@@ -68,7 +68,7 @@ class InboxConsumer:
     async def run(self) -> None:
         """Run until cancelled. Raises nothing on purpose: an unavailable database pauses the consumer."""
         while True:
-            deliveries = await self._queue.take(AT_ONCE, self._strategy.linger_s)
+            deliveries = await self._queue.take(MAX_ROWS_PER_COMMIT, self._strategy.linger_s)
             await self._receive([delivery for delivery in deliveries if not delivery.later.is_resolved])
 
     def _enqueue(self, delivery: InboxDelivery) -> None:
@@ -88,7 +88,7 @@ class InboxConsumer:
     async def _receive(self, deliveries: Sequence[InboxDelivery]) -> None:
         if (unavailable := self._strategy.unavailable) is None:
             try:
-                attempts = await self._insert_receipts(deliveries)
+                attempts = await self._insert_rows(deliveries)
             except (DatabaseUnavailable, DatabaseRefused) as exc:
                 unavailable = InboxUnavailable(str(exc))
         if unavailable is not None:
@@ -99,7 +99,7 @@ class InboxConsumer:
         begun = [delivery for delivery in deliveries if self._is_new(delivery, attempts.get(delivery.event.message_id))]
         self._strategy.start(begun)
 
-    async def _insert_receipts(self, deliveries: Sequence[InboxDelivery]) -> dict[str, int]:
+    async def _insert_rows(self, deliveries: Sequence[InboxDelivery]) -> dict[str, int]:
         async with self._database.transaction() as session:
             return await PostgresInboxAdapter(session).receive([(a.event.message_id, a.event.subject) for a in deliveries])
 

@@ -20,7 +20,7 @@ from router.core.outcome import Fault
 from router.delivery.topology import StreamSpec
 from router.mailbox.inbox.event import message_id_of
 
-_OWN_FIELDS = 256  # bytes that the event's four names and values add to a letter, its subject and reason apart
+_OWN_FIELDS = 256  # bytes that the event's four names and values add to a dead letter, its subject and reason apart
 
 
 class InboxDeadLetters(Struct, frozen=True, kw_only=True):

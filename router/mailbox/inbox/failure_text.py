@@ -14,7 +14,7 @@ from router.core.errors import RouterError
 from router.core.masking import hide_keys, hide_logins, printable, shorten
 from router.mailbox.errors import DatabaseRefused
 
-MOST_OF_A_TEXT = 500  # characters
+MAX_FAILURE_TEXT = 500  # characters
 
 
 def describe_failure(exc: BaseException) -> str:
@@ -33,4 +33,4 @@ def _text_of(exc: BaseException) -> str:
         text = str(exc)
     except Exception:  # an exception whose text is another one
         return ""
-    return printable(hide_logins(hide_keys(shorten(text, MOST_OF_A_TEXT))))
+    return printable(hide_logins(hide_keys(shorten(text, MAX_FAILURE_TEXT))))

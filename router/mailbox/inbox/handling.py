@@ -3,7 +3,7 @@
     InboxDelivery --> HandlerStrategy.start --> HandlerAnswer --> `process`
 
 `http_handler` calls a service, `transactional_strategy` runs a function of yours in the row's own transaction; both get deliveries
-whose receipt is committed.
+whose row is committed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class HandlerResult(StrEnum):
 
 
 class InboxDelivery(Struct, eq=False):
-    """One delivery. Delivery waits for `later`; `attempts` is the row's, once its receipt is committed."""
+    """One delivery. Delivery waits for `later`; `attempts` is the row's, once that is committed."""
 
     message: Message
     event: InboxEvent
@@ -75,7 +75,7 @@ class HandlerStrategy(Protocol):
 
     @property
     def linger_s(self) -> float:
-        """How long receipts are collected before they are written."""
+        """How long deliveries are collected before their rows are written."""
 
     def start(self, deliveries: Sequence[InboxDelivery]) -> None:
         """Start each delivery; each is concluded once, at its own time."""

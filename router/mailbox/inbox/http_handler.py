@@ -32,7 +32,7 @@ from router.mailbox.ports import current_message
 LEFT_ALONE = "the handler failed too often: it is left alone for a while"
 CONNECT_S = 5.0  # at most: an address that answers no connection is absent, not slow
 TIMED_OUT, THROTTLED = 408, 429
-MOST_OF_AN_ANSWER = 64 * 1024  # bytes that are read so that the connection can be used again; a longer answer costs its connection
+MAX_ANSWER_BYTES = 64 * 1024  # bytes that are read so that the connection can be used again; a longer answer costs its connection
 
 
 class HttpRules(Struct, frozen=True, kw_only=True):
@@ -160,7 +160,7 @@ async def _read_some(response: httpx2.Response) -> None:
     size = 0
     async for chunk in response.aiter_raw():
         size += len(chunk)
-        if size > MOST_OF_AN_ANSWER:
+        if size > MAX_ANSWER_BYTES:
             return
 
 

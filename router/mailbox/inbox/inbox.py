@@ -3,7 +3,7 @@
     inbox  rest_for_one
     ├── status_writer    writes the results of messages into their rows
     ├── handler          the strategy: your function in the row's transaction, or calls over HTTP
-    ├── receipts         writes deliveries into rows
+    ├── rows             writes deliveries into rows
     ├── recovery         a consumer on the advisories
     ├── stale_row_scan   finds rows of messages that are delivered no more
     ├── retention        deletes rows that are of no use any more
@@ -113,7 +113,7 @@ class Inbox:
         children = (
             Child("status_writer", self._writer.run),
             Child("handler", self._strategy.run),
-            Child("receipts", self._inbox.run),
+            Child("rows", self._inbox.run),
             Child("recovery", self.recovery.run, shutdown_s=self._deadlines.hard + 2),
             *(helper.child for helper in self.helpers),
             Child("consumer", self.consumer.run, shutdown_s=self._deadlines.hard + 2),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from router.contracts.headers import MESSAGE_ID
 from router.core import ids
 from router.core.message import Effect, Message
-from router.core.outcome import MAXDELIVER_EXHAUSTED, Done, Fault, Outcome, Receipt
+from router.core.outcome import MAXDELIVER_EXHAUSTED, Done, Fault, Outcome, PublishAck
 from router.delivery.advisories import read_stranded
 from router.delivery.api import JetStream, StoredMessage, nanos
 from router.mailbox.entities import InboxMessage
@@ -30,7 +30,7 @@ from router.mailbox.inbox.rules import InboxRules
 from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.mailbox.postgres import Database
 
-STRANDED = Fault("stranded", "delivered as often as allowed, and never settled")
+STRANDED_FAULT = Fault("stranded", "delivered as often as allowed, and never settled")
 NO_SUBJECT = "unreadable_subject"  # for a row whose subject no message can have
 GONE = Fault("stranded", "never settled, and its stream does not hold it any more")
 
@@ -68,7 +68,7 @@ class InboxMaxDeliverRecovery:
         message_id = message_id_of(message)
         if not await self._is_open(message_id):
             return Done()
-        return self._build_outcome(self._dead_letters.write(message, MAXDELIVER_EXHAUSTED, STRANDED), message_id, STRANDED)
+        return self._build_outcome(self._dead_letters.write(message, MAXDELIVER_EXHAUSTED, STRANDED_FAULT), message_id, STRANDED_FAULT)
 
     def give_up_row(self, row: InboxMessage) -> Done:
         """The same for a row whose message the stream does not hold any more."""
@@ -93,7 +93,7 @@ class InboxMaxDeliverRecovery:
             raise InboxUnavailable(str(exc)) from exc
 
     def _build_outcome(self, letter: Effect, message_id: str, fault: Fault) -> Done:
-        async def commit(_: Sequence[Receipt]) -> None:
+        async def commit(_: Sequence[PublishAck]) -> None:
             await self._writer.write(build_dead_mark(message_id, MAXDELIVER_EXHAUSTED, fault))
             self._on_dead_letter()
 

@@ -20,10 +20,10 @@ from router.delivery.api import JetStream
 from router.delivery.frame_parser import Headers
 from router.delivery.pull import SPREAD_BYTES
 from router.delivery.settlement import nak
-from router.delivery.stream_reader import MOST_BYTES
+from router.delivery.stream_reader import MAX_BATCH_BYTES
 from router.delivery.subscription import ACK
 
-PATIENCE_S = 5.0
+ACK_TIMEOUT_S = 5.0
 AT_ONCE_S = 0.01  # the server's floor for a NAK that asks for no delay
 
 
@@ -49,10 +49,10 @@ class NatsJetStreamConsumer:
 
         sid = await self._connection.subscribe_direct(inbox, hear)
         try:
-            most = max(MOST_BYTES, 2 * self._connection.max_payload) + randbelow(SPREAD_BYTES)
+            most = max(MAX_BATCH_BYTES, 2 * self._connection.max_payload) + randbelow(SPREAD_BYTES)
             request = {"batch": batch, "max_bytes": most, "expires": int(self._wait_s * 1e9)}
             self._connection.publish_nowait(self._next, orjson.dumps(request), inbox)
-            async with asyncio.timeout(self._wait_s + PATIENCE_S):
+            async with asyncio.timeout(self._wait_s + ACK_TIMEOUT_S):
                 await ended.wait()
         except TimeoutError as exc:
             raise BrokerUnavailable("the server answers no pull request") from exc
@@ -63,7 +63,7 @@ class NatsJetStreamConsumer:
     async def ack(self, msg: Message) -> None:
         """Returns when the server has confirmed it. Raises BrokerUnavailable."""
         try:
-            await self._connection.request(msg.token, ACK, timeout=PATIENCE_S)
+            await self._connection.request(msg.token, ACK, timeout=ACK_TIMEOUT_S)
         except (nats.errors.Error, OSError) as exc:
             raise BrokerUnavailable(f"an acknowledgement was not confirmed: {type(exc).__name__}") from exc
 

@@ -29,7 +29,7 @@ class InboxStats(Struct):
     failed: int = 0  # not acknowledged
 
 
-PROCESSED, DUPLICATE, TRANSIENT, STRANDED = "processed", "duplicate", "transient", "stranded"  # and the reasons of letters
+PROCESSED, DUPLICATE, TRANSIENT, STRANDED = "processed", "duplicate", "transient", "stranded"  # and the reasons of dead letters
 CODES = (PROCESSED, DUPLICATE, TRANSIENT, STRANDED, VALIDATION_FAILED, PROCESSING_ERROR, MAXDELIVER_EXHAUSTED)
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from router.core.crashpoints import crashpoint
 from router.core.message import Message
-from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Dead, Done, Fault, Hold, Outcome, Receipt, Retry
+from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Dead, Done, Fault, Hold, Outcome, PublishAck, Retry
 from router.mailbox.inbox.adapter import InboxMark
 from router.mailbox.inbox.handling import HandlerAnswer, HandlerResult, InboxDelivery
 from router.mailbox.inbox.status_writer import InboxStatusWriter
@@ -69,8 +69,8 @@ class ProcessInboxMessage:
         return message.deliveries >= self._rules.max_deliver > 0
 
     def _dead(self, delivery: InboxDelivery, fault: Fault, reason: str) -> Dead:
-        async def commit(_: Sequence[Receipt]) -> None:
-            crashpoint("inbox_letter_stored")
+        async def commit(_: Sequence[PublishAck]) -> None:
+            crashpoint("inbox_dead_letter_stored")
             await self._writer.write(build_dead_mark(delivery.event.message_id, reason, fault))
 
         return Dead(fault, reason, commit=commit)

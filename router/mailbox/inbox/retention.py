@@ -21,8 +21,8 @@ from router.operations.observability import events, logs
 
 log = logs.logger(__name__)
 
-PAGES: Final = "SELECT pg_relation_size('inbox_messages') / current_setting('block_size')::bigint"
-CLEAN: Final = """
+SELECT_TABLE_PAGES: Final = "SELECT pg_relation_size('inbox_messages') / current_setting('block_size')::bigint"
+DELETE_OLD_ROWS: Final = """
     DELETE FROM inbox_messages
     WHERE ctid >= %s::tid AND ctid < %s::tid AND processed_at < now() - make_interval(secs => %s)"""
 
@@ -62,7 +62,7 @@ class InboxRetention:
         rows = 0
         for first in range(0, await self._pages(), self._rules.pages):
             async with self._database.transaction() as session:
-                rows += await session.execute(CLEAN, (f"({first},0)", f"({first + self._rules.pages},0)", keep))
+                rows += await session.execute(DELETE_OLD_ROWS, (f"({first},0)", f"({first + self._rules.pages},0)", keep))
             await asyncio.sleep(self._rules.pause)
         return rows
 
@@ -74,4 +74,4 @@ class InboxRetention:
 
     async def _pages(self) -> int:
         async with self._database.transaction() as session:
-            return await session.fetch_one(PAGES, make=int) or 0
+            return await session.fetch_one(SELECT_TABLE_PAGES, make=int) or 0

@@ -10,18 +10,16 @@ from msgspec import Struct
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.core import ids
 from router.core.errors import Misconfigured
-from router.delivery.advisories import STREAM, advisories_stream, advisory_subject
+from router.delivery.advisories import ADVISORY_STREAM, advisories_stream, advisory_subject
 from router.delivery.subscription import ConsumerOptions
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology
 from router.mailbox.inbox.dead_letters import letters_stream
-
-SHORTEST_SIGNAL_S = 1.0
 
 
 class InboxRules(Struct, frozen=True, kw_only=True):
     """Durations are seconds. `max_ack_pending` is also how many messages are in flight at once."""
 
-    context: str = "sea"  # whose inbox it is; letters carry it
+    context: str = "sea"  # whose inbox it is; dead letters carry it
     stream: str = "VIBESPRO_EVENTS"
     durable: str = "sea__from_vibespro"
     filter_subject: str = "vibespro.event.>"
@@ -77,7 +75,10 @@ def durable_of(rules: InboxRules) -> ConsumerSpec:
 def recovery_consumer_of(rules: InboxRules) -> ConsumerSpec:
     """The consumer of the advisories about this durable."""
     return ConsumerSpec(
-        stream=STREAM, durable=rules.recovery_durable, filter_subject=advisory_subject(rules.stream, rules.durable), max_ack_pending=1000
+        stream=ADVISORY_STREAM,
+        durable=rules.recovery_durable,
+        filter_subject=advisory_subject(rules.stream, rules.durable),
+        max_ack_pending=1000,
     )
 
 

@@ -31,7 +31,7 @@ from router.operations.observability import events, logs
 
 log = logs.logger(__name__)
 
-HEADS = 1000  # headers in one read
+HEADERS_PER_READ = 1000  # headers in one read
 NO_SUBJECT_OF_THE_STREAM = 10093  # JetStream's error: a consumer's filter is no part of its stream's subjects
 
 
@@ -93,7 +93,7 @@ class StaleRowScan:
             return found
         try:
             async with open_reader(self._jetstream, self._stream, subject=subject, headers_only=True) as reader:
-                while heads := await reader.read(HEADS):
+                while heads := await reader.read(HEADERS_PER_READ):
                     found.update(self._ids_of(heads))
         except BrokerRefused as exc:
             if exc.err_code != NO_SUBJECT_OF_THE_STREAM:
@@ -113,8 +113,8 @@ class StaleRowScan:
     async def _store(self, acked_publisher: AckedPublisher, done: Done) -> bool:
         if not done.effects or done.commit is None:
             return False
-        receipts = await acked_publisher.publish_and_wait(done.effects)
-        if isinstance(receipts, NotPublished):
-            raise BrokerUnavailable(f"a dead letter cannot be stored: {receipts.cause}")
-        await done.commit(receipts)
+        publish_acks = await acked_publisher.publish_and_wait(done.effects)
+        if isinstance(publish_acks, NotPublished):
+            raise BrokerUnavailable(f"a dead letter cannot be stored: {publish_acks.cause}")
+        await done.commit(publish_acks)
         return True

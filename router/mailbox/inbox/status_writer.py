@@ -16,7 +16,7 @@ from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import InboxMark, PostgresInboxAdapter
 from router.mailbox.postgres import Database
 
-AT_ONCE = 1000
+MAX_ROWS_PER_UPDATE = 1000
 LINGER_S = 0.005  # answers arrive one by one: a commit for each would cost more than its call
 
 
@@ -26,7 +26,7 @@ class InboxStatusWriter:
     def __init__(self, database: Database, retry_s: float = 1.0) -> None:
         self._database = database
         self._retry_s = retry_s
-        commits: GroupCommit[InboxMark, None] = GroupCommit(self._commit, AT_ONCE, LINGER_S)
+        commits: GroupCommit[InboxMark, None] = GroupCommit(self._commit, MAX_ROWS_PER_UPDATE, LINGER_S)
         self.write = commits.add  # its result resolves when the mark is committed
         self.run = commits.run
 

@@ -39,9 +39,9 @@ from router.mailbox.postgres import Database, Driver, Session
 
 Handler = Callable[[Driver, InboxEvent], Awaitable[HandlerResult | None]]
 
-AT_ONCE = 100
+MAX_EVENTS_PER_TRANSACTION = 100
 QUICK_S = 0.5  # a batch that takes longer was too large
-FIRST = 1 / 6  # the share of its timeout that an event may take while others wait for it; alone it has all of it
+SHARED_TIMEOUT_PART = 1 / 6  # the share of its timeout that an event may take while others wait for it; alone it has all of it
 SPARE_S = 5.0  # added to the handler's timeout: then the server ends an idle transaction, of a process that hangs or lost its network
 HANDLERS = 2  # transactions at once: one for first attempts, one for retries
 GOOD = (None, HandlerResult.PROCESSED, HandlerResult.ALREADY_PROCESSED)
@@ -109,7 +109,7 @@ class TransactionalStrategy:
             begun = steady()
             stands = await self._handle([delivery for delivery in deliveries if not delivery.later.is_resolved])
             # Like the pull window: after a slow or failing batch the next one is small, so few events share its fate.
-            most = min(2 * most, AT_ONCE) if stands and steady() - begun < QUICK_S else 1
+            most = min(2 * most, MAX_EVENTS_PER_TRANSACTION) if stands and steady() - begun < QUICK_S else 1
 
     async def _handle_retries(self) -> None:
         """Handle events that were begun before, or took too long, one by one, each with its whole time; no other event waits for them."""
@@ -121,7 +121,7 @@ class TransactionalStrategy:
     async def _handle(self, deliveries: Sequence[InboxDelivery]) -> bool:
         """Return whether all of them were applied at the first try."""
         try:
-            await self._apply(deliveries, FIRST * self._timeout_s)
+            await self._apply(deliveries, SHARED_TIMEOUT_PART * self._timeout_s)
         except HandlerMisused as exc:
             _suspend(deliveries, exc)
             raise

@@ -18,9 +18,9 @@ from contextlib import suppress
 from router.core.backoff import delay_after
 from router.mailbox.inbox.handling import Blame, HandlerAnswer
 
-OTHERS = 10  # so many events served since one was not served first: the service is there
+SERVED_SINCE = 10  # so many events served since one was not served first: the service is there
 IN_A_ROW = 3  # answers that serve no event, and it is told as trouble
-MOST_SUSPECTS = 1000  # ids of events that were refused alone; the oldest is forgotten first
+MAX_SUSPECTS = 1000  # ids of events that were refused alone; the oldest is forgotten first
 TIMES = (1, 2, 4, 8, 16, 32)  # the waits, in `retry_s`
 
 
@@ -52,9 +52,9 @@ class UnservedEvents:
 
     def _is_suspect(self, message_id: str, others: int) -> bool:
         """Whether the event is at fault: others were served since it was first refused, now or at an earlier delivery."""
-        if others >= OTHERS:
+        if others >= SERVED_SINCE:
             self._suspects[message_id] = None
-            if len(self._suspects) > MOST_SUSPECTS:
+            if len(self._suspects) > MAX_SUSPECTS:
                 del self._suspects[next(iter(self._suspects))]
         return message_id in self._suspects and self.trouble is None
 

@@ -45,7 +45,7 @@ ADD: Final = """
     INSERT INTO outbox_events
       (id, aggregate_type, aggregate_id, event_type, event_version, payload, occurred_at, correlation_id, causation_id)
     VALUES (%s::uuid, %s::text, %s::text, %s::text, %s::int, %s::jsonb, coalesce(%s::timestamptz, now()), %s::uuid, %s::uuid)"""
-LARGEST: Final = 8 * 1024 * 1024  # as the setting max_payload_bytes allows
+MAX_EVENT_BYTES: Final = 8 * 1024 * 1024  # as the setting max_payload_bytes allows
 WAKE: Final = "SELECT pg_notify(%s, '')"
 
 _NULL_CHARACTER = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # not the text that spells it, behind an even number of backslashes more
@@ -135,7 +135,7 @@ def _parameters(event: OutboxEvent, max_bytes: int) -> tuple[object, ...]:
     try:
         payload = json_text(event.payload).decode()
         # Read it as an inbox does: what an inbox would refuse fails here, where the service can mend it.
-        read_value(payload.encode(), min(max_bytes, LARGEST))
+        read_value(payload.encode(), min(max_bytes, MAX_EVENT_BYTES))
     except (TypeError, ValueError) as exc:
         raise InvalidEntity(VALID_OUTBOX, "payload must be a JSON value") from exc
     except Malformed as exc:

@@ -1,10 +1,10 @@
 """Find events that the broker acknowledged and lost, and reset their rows, so that the relay publishes them again.
 
 A server may acknowledge a message before its disk holds it; after a power failure the newest part of a stream is missing, and the server
-does not report that. The receipts say where each event was stored, so after every reconnect this module compares:
+does not report that. The ack rows say where each event was stored, so after every reconnect this module compares:
 
-    newest receipt still in place, by id     all older ones are: a stream loses its end
-    another event there, or none             lost; check the receipt before it
+    newest ack row still in place, by id     all older ones are: a stream loses its end
+    another event there, or none             lost; check the ack row before it
     below the stream's first sequence        expired, not lost
     the stream was created anew              all events of the old one are lost
     holes inside (a damaged block)           the server reports their sequences; those that it does not see, `integrity_scan` finds
@@ -23,27 +23,27 @@ from msgspec import Struct
 from router.delivery.api import JetStream
 from router.mailbox.postgres import Database, Session
 
-PAGE = 20
-AT_ONCE = 100  # requests at once
+ACK_ROWS_PER_QUERY = 20
+MAX_CONCURRENT_LOOKUPS = 100  # requests at once
 
-NEWEST: Final = """
-    SELECT id, stream_created, outbox_ids, sequences FROM outbox_receipts
+SELECT_NEWEST: Final = """
+    SELECT id, stream_created, outbox_ids, sequences FROM outbox_publish_acks
     WHERE stream = %s AND (last_sequence, id) < (%s, %s) ORDER BY last_sequence DESC, id DESC LIMIT %s"""
-HOLES: Final = """
-    SELECT id, stream_created, outbox_ids, sequences FROM outbox_receipts
+SELECT_HOLES: Final = """
+    SELECT id, stream_created, outbox_ids, sequences FROM outbox_publish_acks
     WHERE stream = %s AND stream_created = %s AND sequences && %s::bigint[]"""
-OF_ANOTHER: Final = """
-    SELECT id, stream_created, outbox_ids, sequences FROM outbox_receipts
+SELECT_OTHER_STREAM: Final = """
+    SELECT id, stream_created, outbox_ids, sequences FROM outbox_publish_acks
     WHERE stream = %s AND stream_created <> %s ORDER BY id LIMIT %s"""
-FORGET: Final = "DELETE FROM outbox_receipts WHERE id = ANY(%s)"
-KEEP: Final = """
-    INSERT INTO outbox_receipts (stream, stream_created, last_sequence, outbox_ids, sequences)
+DELETE_ACK_ROWS: Final = "DELETE FROM outbox_publish_acks WHERE id = ANY(%s)"
+INSERT_ACK_ROW: Final = """
+    INSERT INTO outbox_publish_acks (stream, stream_created, last_sequence, outbox_ids, sequences)
     VALUES (%s, %s, %s, %s::uuid[], %s::bigint[])"""
 TAKE_BACK: Final = "UPDATE outbox_events SET published_at = NULL WHERE id = ANY(%s) AND published_at IS NOT NULL"
 
 
-class ReceiptRow(Struct, frozen=True):
-    """One row of outbox_receipts."""
+class PublishAckRow(Struct, frozen=True):
+    """One row of outbox_publish_acks."""
 
     id: int
     stream_created: str
@@ -76,12 +76,12 @@ async def _reset_lost_end(database: Database, jetstream: JetStream, snapshot: St
     taken, before = 0, (1 << 62, 0)
     while True:
         async with database.transaction() as session:
-            page = await session.fetch(NEWEST, (snapshot.name, *before, PAGE), make=ReceiptRow)
-            for receipt in page:
-                if await _is_in_place(jetstream, snapshot, receipt):
+            page = await session.fetch(SELECT_NEWEST, (snapshot.name, *before, ACK_ROWS_PER_QUERY), make=PublishAckRow)
+            for ack_row in page:
+                if await _is_in_place(jetstream, snapshot, ack_row):
                     return taken
-                taken += await reset_rows(session, snapshot, receipt, await _find_missing(jetstream, snapshot, receipt))
-        if len(page) < PAGE:
+                taken += await reset_rows(session, snapshot, ack_row, await _find_missing(jetstream, snapshot, ack_row))
+        if len(page) < ACK_ROWS_PER_QUERY:
             return taken
         before = (max(page[-1].sequences), page[-1].id)
 
@@ -90,9 +90,9 @@ async def _reset_rows_of_older_stream(database: Database, snapshot: StreamSnapsh
     taken = 0
     while True:
         async with database.transaction() as session:
-            page = await session.fetch(OF_ANOTHER, (snapshot.name, snapshot.created, PAGE), make=ReceiptRow)
-            for receipt in page:
-                taken += await reset_rows(session, snapshot, receipt, set(receipt.sequences))
+            page = await session.fetch(SELECT_OTHER_STREAM, (snapshot.name, snapshot.created, ACK_ROWS_PER_QUERY), make=PublishAckRow)
+            for ack_row in page:
+                taken += await reset_rows(session, snapshot, ack_row, set(ack_row.sequences))
         if not page:
             return taken
 
@@ -101,22 +101,24 @@ async def _reset_rows_in_holes(database: Database, snapshot: StreamSnapshot) -> 
     if not snapshot.holes:
         return 0
     async with database.transaction() as session:
-        found = await session.fetch(HOLES, (snapshot.name, snapshot.created, snapshot.holes), make=ReceiptRow)
-        return sum([await reset_rows(session, snapshot, receipt, set(snapshot.holes)) for receipt in found])
+        found = await session.fetch(SELECT_HOLES, (snapshot.name, snapshot.created, snapshot.holes), make=PublishAckRow)
+        return sum([await reset_rows(session, snapshot, ack_row, set(snapshot.holes)) for ack_row in found])
 
 
-async def reset_rows(session: Session, snapshot: StreamSnapshot, receipt: ReceiptRow, lost: set[int]) -> int:
-    """Mark the rows of one receipt that were stored at these sequences as unpublished; return how many."""
-    places = list(zip(receipt.ids, receipt.sequences, strict=True))
+async def reset_rows(session: Session, snapshot: StreamSnapshot, ack_row: PublishAckRow, lost: set[int]) -> int:
+    """Mark the rows of one ack row that were stored at these sequences as unpublished; return how many."""
+    places = list(zip(ack_row.ids, ack_row.sequences, strict=True))
     gone = [event for event, sequence in places if sequence in lost]
     kept = [(event, sequence) for event, sequence in places if sequence not in lost]
     if not gone:
         return 0
-    if not await session.execute(FORGET, ([receipt.id],)):
+    if not await session.execute(DELETE_ACK_ROWS, ([ack_row.id],)):
         return 0  # another relay, or the integrity scan beside this one, was first
     if kept:
         sequences = [sequence for _, sequence in kept]
-        await session.execute(KEEP, (snapshot.name, receipt.stream_created, max(sequences), [event for event, _ in kept], sequences))
+        await session.execute(
+            INSERT_ACK_ROW, (snapshot.name, ack_row.stream_created, max(sequences), [event for event, _ in kept], sequences)
+        )
     return await session.execute(TAKE_BACK, (gone,))
 
 
@@ -129,19 +131,19 @@ async def read_stream_snapshot(jetstream: JetStream, stream: str, *, with_holes:
     return StreamSnapshot(stream, str(info["created"]), int(state["first_seq"]), int(state["last_seq"]), holes, subjects)
 
 
-async def _is_in_place(jetstream: JetStream, snapshot: StreamSnapshot, receipt: ReceiptRow) -> bool:
-    """Whether the newest event of a receipt is where it was stored, or has expired."""
-    sequence = max(receipt.sequences)
+async def _is_in_place(jetstream: JetStream, snapshot: StreamSnapshot, ack_row: PublishAckRow) -> bool:
+    """Whether the newest event of a ack row is where it was stored, or has expired."""
+    sequence = max(ack_row.sequences)
     if sequence < snapshot.first:
         return True
-    return await is_at(jetstream, snapshot, receipt.ids[receipt.sequences.index(sequence)], sequence)
+    return await is_at(jetstream, snapshot, ack_row.ids[ack_row.sequences.index(sequence)], sequence)
 
 
-async def _find_missing(jetstream: JetStream, snapshot: StreamSnapshot, receipt: ReceiptRow) -> set[int]:
-    places = [(event, sequence) for event, sequence in zip(receipt.ids, receipt.sequences, strict=True) if sequence >= snapshot.first]
+async def _find_missing(jetstream: JetStream, snapshot: StreamSnapshot, ack_row: PublishAckRow) -> set[int]:
+    places = [(event, sequence) for event, sequence in zip(ack_row.ids, ack_row.sequences, strict=True) if sequence >= snapshot.first]
     missing = set()
-    for start in range(0, len(places), AT_ONCE):
-        some = places[start : start + AT_ONCE]
+    for start in range(0, len(places), MAX_CONCURRENT_LOOKUPS):
+        some = places[start : start + MAX_CONCURRENT_LOOKUPS]
         found = await asyncio.gather(*(is_at(jetstream, snapshot, event, sequence) for event, sequence in some))
         missing |= {sequence for (_, sequence), is_there in zip(some, found, strict=True) if not is_there}
     if not missing:

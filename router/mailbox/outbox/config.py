@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from router.mailbox.outbox.repository import LANES, RetryPolicy
+from router.mailbox.outbox.repository import PARTITIONS, RetryPolicy
 
 
 class RelayOptions(Struct, frozen=True, kw_only=True):
@@ -14,7 +14,7 @@ class RelayOptions(Struct, frozen=True, kw_only=True):
     stream: str
     round: int = 8000  # rows that one transaction claims, about
     page: int = 1000  # of them in one publish: a publish has a fixed cost of some milliseconds, and the server accepts no more
-    lanes: int = LANES
+    partitions: int = PARTITIONS
     retry_policy: RetryPolicy = RetryPolicy()
     poll_least: float = 0.005
     poll_most: float = 0.5

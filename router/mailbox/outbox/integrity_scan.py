@@ -22,25 +22,25 @@ from msgspec import Struct, field
 from router.core.clock import Clock, steady
 from router.core.errors import RouterError
 from router.delivery.api import JetStream
-from router.mailbox.outbox.broker_loss import NEWEST, ReceiptRow, StreamSnapshot, read_stream_snapshot, reset_rows
+from router.mailbox.outbox.broker_loss import SELECT_NEWEST, PublishAckRow, StreamSnapshot, read_stream_snapshot, reset_rows
 from router.mailbox.outbox.missing import find_missing
 from router.mailbox.postgres import Database
 from router.operations.observability import events, logs
 
 log = logs.logger(__name__)
 
-PAGE: Final = 20  # receipts in one query
-MOST: Final = 1000  # events checked in one step; a receipt has no more than that
+ACK_ROWS_PER_QUERY: Final = 20  # ack rows in one query
+EVENTS_PER_STEP: Final = 1000  # events checked in one step; a ack row has no more than that
 SHARE: Final = 10  # a step is followed by a rest of nine times as long
-AGAIN_S: Final = 60.0  # after a failure
-TOP: Final = (1 << 62, 0)  # above every receipt
+SCAN_RETRY_S: Final = 60.0  # after a failure
+NEWEST_FIRST: Final = (1 << 62, 0)  # above every ack row
 
 
 class ScanCursor(Struct):
-    """The position of one scan through the receipts."""
+    """The position of one scan through the ack rows."""
 
-    before: tuple[int, int] | None = TOP  # the last receipt that was read; None: there are no more
-    due: list[ReceiptRow] = field(default_factory=list)  # read and not yet checked
+    before: tuple[int, int] | None = NEWEST_FIRST  # the last ack row that was read; None: there are no more
+    due: list[PublishAckRow] = field(default_factory=list)  # read and not yet checked
 
     @property
     def is_over(self) -> bool:
@@ -72,20 +72,20 @@ class IntegrityScan:
         self.read = 0  # events that were checked
 
     def restart(self) -> None:
-        """Start again from the newest receipt."""
+        """Start again from the newest ack row."""
         self._cursor = ScanCursor()
         self._has_work.set()
 
     async def run(self) -> None:
-        """Run step by step while receipts are left; then wait for `restart`."""
+        """Run step by step while ack rows are left; then wait for `restart`."""
         while True:
             await self._has_work.wait()
             since = self._clock()
             went_well = await self._try_step()
-            await self._sleep((SHARE - 1) * (self._clock() - since) if went_well else AGAIN_S)
+            await self._sleep((SHARE - 1) * (self._clock() - since) if went_well else SCAN_RETRY_S)
 
     async def step(self) -> None:
-        """Check the next receipts, MOST events together. Raises BrokerUnavailable, BrokerRefused, DatabaseUnavailable."""
+        """Check the next ack rows, MOST events together. Raises BrokerUnavailable, BrokerRefused, DatabaseUnavailable."""
         cursor = self._cursor  # `restart` may replace it meanwhile
         if not cursor.due and cursor.before is not None:
             await self._find(cursor, cursor.before)
@@ -113,12 +113,12 @@ class IntegrityScan:
 
     async def _find(self, cursor: ScanCursor, before: tuple[int, int]) -> None:
         async with self._database.transaction() as session:
-            cursor.due = await session.fetch(NEWEST, (self._stream, *before, PAGE), make=ReceiptRow)
-        cursor.before = (max(cursor.due[-1].sequences), cursor.due[-1].id) if len(cursor.due) == PAGE else None
+            cursor.due = await session.fetch(SELECT_NEWEST, (self._stream, *before, ACK_ROWS_PER_QUERY), make=PublishAckRow)
+        cursor.before = (max(cursor.due[-1].sequences), cursor.due[-1].id) if len(cursor.due) == ACK_ROWS_PER_QUERY else None
 
-    async def _take_back(self, receipts: list[ReceiptRow]) -> int:
+    async def _take_back(self, ack_rows: list[PublishAckRow]) -> int:
         snapshot = await read_stream_snapshot(self._jetstream, self._stream, with_holes=False)
-        wanted = _places(receipts, snapshot)
+        wanted = _places(ack_rows, snapshot)
         self.read += len(wanted)
         gone = await find_missing(self._jetstream, snapshot, wanted)
         if not gone:
@@ -126,28 +126,28 @@ class IntegrityScan:
         snapshot = await read_stream_snapshot(
             self._jetstream, self._stream, with_holes=False
         )  # an event that expired meanwhile is not lost
-        gone &= _places(receipts, snapshot).keys()
+        gone &= _places(ack_rows, snapshot).keys()
         async with self._database.transaction() as session:
-            return sum([await reset_rows(session, snapshot, receipt, gone) for receipt in _select_current(snapshot, receipts)])
+            return sum([await reset_rows(session, snapshot, ack_row, gone) for ack_row in _select_current(snapshot, ack_rows)])
 
 
-def _take_first(due: list[ReceiptRow]) -> list[ReceiptRow]:
-    """Return the first receipts that have MOST events together, and at least one."""
+def _take_first(due: list[PublishAckRow]) -> list[PublishAckRow]:
+    """Return the first ack rows that have MOST events together, and at least one."""
     count, events_of_them = 0, 0
-    for receipt in due:
-        events_of_them += len(receipt.sequences)
-        if count and events_of_them > MOST:
+    for ack_row in due:
+        events_of_them += len(ack_row.sequences)
+        if count and events_of_them > EVENTS_PER_STEP:
             break
         count += 1
     return due[:count]
 
 
-def _select_current(snapshot: StreamSnapshot, receipts: list[ReceiptRow]) -> list[ReceiptRow]:
-    """Return the receipts of this stream; in an older stream of the same name the sequences mean other messages."""
-    return [receipt for receipt in receipts if receipt.stream_created == snapshot.created]
+def _select_current(snapshot: StreamSnapshot, ack_rows: list[PublishAckRow]) -> list[PublishAckRow]:
+    """Return the ack rows of this stream; in an older stream of the same name the sequences mean other messages."""
+    return [ack_row for ack_row in ack_rows if ack_row.stream_created == snapshot.created]
 
 
-def _places(receipts: list[ReceiptRow], snapshot: StreamSnapshot) -> dict[int, UUID]:
+def _places(ack_rows: list[PublishAckRow], snapshot: StreamSnapshot) -> dict[int, UUID]:
     """The sequences at which unexpired events should be."""
-    places = [place for receipt in _select_current(snapshot, receipts) for place in zip(receipt.sequences, receipt.ids, strict=True)]
+    places = [place for ack_row in _select_current(snapshot, ack_rows) for place in zip(ack_row.sequences, ack_row.ids, strict=True)]
     return {sequence: event for sequence, event in places if sequence >= snapshot.first}

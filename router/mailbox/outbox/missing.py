@@ -16,9 +16,9 @@ from router.delivery.stream_reader import open_reader
 from router.mailbox.outbox.broker_loss import StreamSnapshot, is_at
 
 GAP: Final = 10  # other messages between two neighbours: reading over them is cheaper than a request for each side
-FEW: Final = 20  # fewer events get one request each: a reader costs three requests
-HEADS: Final = 1000  # headers in one read
-AT_ONCE: Final = 10  # requests at once: the server's answer holds the payload, too
+MAX_SINGLE_READS: Final = 20  # fewer events get one request each: a reader costs three requests
+HEADERS_PER_READ: Final = 1000  # headers in one read
+MAX_CONCURRENT_READS: Final = 10  # requests at once: the server's answer holds the payload, too
 
 
 async def find_missing(jetstream: JetStream, snapshot: StreamSnapshot, wanted: Mapping[int, UUID]) -> set[int]:
@@ -28,8 +28,8 @@ async def find_missing(jetstream: JetStream, snapshot: StreamSnapshot, wanted: M
         found |= await _read(jetstream, snapshot.name, first, last, wanted)
     odd = [sequence for sequence in wanted if sequence not in found]
     missing = set()
-    for start in range(0, len(odd), AT_ONCE):
-        some = odd[start : start + AT_ONCE]
+    for start in range(0, len(odd), MAX_CONCURRENT_READS):
+        some = odd[start : start + MAX_CONCURRENT_READS]
         there = await asyncio.gather(*(is_at(jetstream, snapshot, wanted[sequence], sequence) for sequence in some))
         missing |= {sequence for sequence, is_there in zip(some, there, strict=True) if not is_there}
     return missing
@@ -42,14 +42,14 @@ def stretches(sequences: Iterable[int]) -> Sequence[tuple[int, int]]:
         if not runs or sequence - runs[-1][-1] > GAP + 1:
             runs.append([])
         runs[-1].append(sequence)
-    return [(run[0], run[-1]) for run in runs if len(run) >= FEW]
+    return [(run[0], run[-1]) for run in runs if len(run) >= MAX_SINGLE_READS]
 
 
 async def _read(jetstream: JetStream, stream: str, first: int, last: int, wanted: Mapping[int, UUID]) -> set[int]:
     """Return the sequences from `first` to `last` that still hold their event; headers of other messages are dropped."""
     found: set[int] = set()
     async with open_reader(jetstream, stream, first, headers_only=True) as reader:
-        while first <= last and (heads := await reader.read(min(HEADS, last - first + 1))):
+        while first <= last and (heads := await reader.read(min(HEADERS_PER_READ, last - first + 1))):
             for head in heads:
                 event = wanted.get(head.sequence)
                 if event is not None and head.headers.get("Nats-Msg-Id") == str(event):

@@ -1,4 +1,4 @@
-"""NatsJetStreamPublisher: stores events in their stream, in order, and returns a receipt for each (PORT-047-003).
+"""NatsJetStreamPublisher: stores events in their stream, in order, and returns a publish ack for each (PORT-047-003).
 
     publish_in_order   an atomic batch: one publish ack for all, so no event of it can be out of order
                        └─ refused, or a subject is not bound: in waves, the first event of each aggregate, then the
@@ -19,10 +19,10 @@ from msgspec import Struct
 from router.core.clock import Clock, steady
 from router.core.ids import subject_matcher
 from router.core.message import Effect
-from router.core.outcome import Receipt
+from router.core.outcome import PublishAck
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import JetStream
-from router.delivery.atomic_publisher import NOT_ENABLED, AtomicPublisher
+from router.delivery.atomic_publisher import BATCHES_NOT_ENABLED, AtomicPublisher
 from router.delivery.storing import open_publisher
 
 TOO_LARGE = 10054  # for this stream: the only refusal that is certainly the message's own
@@ -46,7 +46,7 @@ class PublishUnavailable(Struct, frozen=True):
     cause: str
 
 
-PublishResult = Receipt | PublishRefused | PublishSkipped | PublishUnavailable
+PublishResult = PublishAck | PublishRefused | PublishSkipped | PublishUnavailable
 
 
 class OutgoingMessage(Struct, frozen=True, gc=False):
@@ -83,10 +83,10 @@ class NatsJetStreamPublisher:
         if subjects != self._subjects:
             self._subjects, self._is_bound = subjects, subject_matcher(subjects)
 
-    async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> Receipt:
+    async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> PublishAck:
         """Store one message; its id is in the headers (docs/requirements.md#sd-23). Raises BrokerUnavailable, BrokerRefused."""
         ack = await self._jetstream.publish(subject, payload, headers)
-        return Receipt(headers["Nats-Msg-Id"], str(ack["stream"]), int(ack["seq"]), bool(ack.get("duplicate", False)))
+        return PublishAck(headers["Nats-Msg-Id"], str(ack["stream"]), int(ack["seq"]), bool(ack.get("duplicate", False)))
 
     async def publish_in_order(self, messages: Sequence[OutgoingMessage]) -> Sequence[PublishResult]:
         """Publish at most `atomic.MOST` events; return the result of each."""
@@ -94,7 +94,7 @@ class NatsJetStreamPublisher:
             answer = await self._batches.publish([message.effect for message in messages])
             if not isinstance(answer, NotPublished):
                 return answer
-            if answer.err_code == NOT_ENABLED:
+            if answer.err_code == BATCHES_NOT_ENABLED:
                 self._is_atomic = False
             elif answer.err_code in AWAY:
                 return [PublishUnavailable(answer.cause)] * len(messages)

@@ -22,15 +22,15 @@ from router.mailbox.errors import DatabaseRefused
 from router.mailbox.postgres import Session
 
 PAGE_BYTES: Final = 16 * 1024 * 1024
-MOST: Final = 64 * 1024 * 1024  # bytes of one payload: no NATS server accepts more
+MAX_PAYLOAD_BYTES_READ: Final = 64 * 1024 * 1024  # bytes of one payload: no NATS server accepts more
 NO_BODIES: Final = -1
 TOO_EARLY: Final = "occurred_at lies before the year 1: no header can tell it"
 
 # Where a page begins: a time as PostgreSQL reads it, the id there, and the id that was read last.
 Position = tuple[datetime | str, UUID, UUID | None]
-FIRST: Final[Position] = ("-infinity", UUID(int=0), None)
+PAGE_START: Final[Position] = ("-infinity", UUID(int=0), None)
 
-FIND: Final = """
+SELECT_PAGE: Final = """
     WITH claimed AS MATERIALIZED (
       SELECT e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.payload, e.event_version, e.occurred_at, e.correlation_id,
              e.causation_id, pg_column_size(e.payload) AS stored,
@@ -71,30 +71,32 @@ class UnreadableRow(Struct, frozen=True):
 Row = OutboxEvent | UnreadableRow
 
 
-async def find_page(session: Session, after: Position, lanes: Sequence[int], limit: int, most: int = MOST) -> Sequence[Row]:
+async def find_page(
+    session: Session, after: Position, partitions: Sequence[int], limit: int, most: int = MAX_PAYLOAD_BYTES_READ
+) -> Sequence[Row]:
     """Return at most `limit` rows behind this position. Raises DatabaseUnavailable, DatabaseRefused."""
-    return await session.fetch(FIND, (after[0], *after, list(lanes), limit, most, PAGE_BYTES, most, most), make=_row)
+    return await session.fetch(SELECT_PAGE, (after[0], *after, list(partitions), limit, most, PAGE_BYTES, most, most), make=_row)
 
 
-async def find_next(session: Session, after: Position, lanes: Sequence[int], most: int = MOST) -> Sequence[Row]:
+async def find_next(session: Session, after: Position, partitions: Sequence[int], most: int = MAX_PAYLOAD_BYTES_READ) -> Sequence[Row]:
     """Return the next row alone, as an UnreadableRow if PostgreSQL cannot read it. Raises as `find_page` does where no row is the cause."""
     try:
         async with session.savepoint():
-            return await find_page(session, after, lanes, 1, most)
+            return await find_page(session, after, partitions, 1, most)
     except DatabaseRefused as exc:
-        return [_drop_payload(row, str(exc)) for row in await find_page(session, after, lanes, 1, NO_BODIES)]
+        return [_drop_payload(row, str(exc)) for row in await find_page(session, after, partitions, 1, NO_BODIES)]
 
 
 def position_of(row: Row) -> Position:
     """The position of the page behind this row."""
     place = row.place if isinstance(row, UnreadableRow) else row.occurred_at
-    return place if place is not None else FIRST[0], row.id, row.id
+    return place if place is not None else PAGE_START[0], row.id, row.id
 
 
 def _drop_payload(row: Row, cause: str) -> UnreadableRow:
     """Keep what is readable of a row whose payload the database cannot read."""
     place = row.place if isinstance(row, UnreadableRow) else row.occurred_at
-    return UnreadableRow(row.id, row.aggregate_type, row.aggregate_id, place if place is not None else FIRST[0], cause)
+    return UnreadableRow(row.id, row.aggregate_type, row.aggregate_id, place if place is not None else PAGE_START[0], cause)
 
 
 def _row(  # noqa: PLR0917 - a row comes column by column
@@ -111,7 +113,7 @@ def _row(  # noqa: PLR0917 - a row comes column by column
     causation_id: UUID | None,
 ) -> Row:
     if occurred_at is None:
-        return UnreadableRow(event_id, aggregate_type, aggregate_id, early or FIRST[0], TOO_EARLY)
+        return UnreadableRow(event_id, aggregate_type, aggregate_id, early or PAGE_START[0], TOO_EARLY)
     if body is None:
         return UnreadableRow(event_id, aggregate_type, aggregate_id, occurred_at, f"payload of {size} bytes, more than can be sent")
     payload = Raw(body.encode())

@@ -8,8 +8,8 @@
 
 Rule: docs/requirements.md#x10.
 
-Several relays may run: each batch takes free lanes, at most `lanes` of eight. With the default of eight, one relay works and the others
-stand by; with 4, two share the work. A relay that dies loses its lanes with its connection.
+Several relays may run: each batch takes free partitions, at most `partitions` of eight. With the default of eight, one relay works and
+the others stand by; with 4, two share the work. A relay that dies loses its partitions with its connection.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from router.mailbox.outbox.integrity_scan import IntegrityScan
 from router.mailbox.outbox.message import EventEncoder
 from router.mailbox.outbox.nats_publisher import NatsJetStreamPublisher, open_nats_publisher
 from router.mailbox.outbox.relay_batch import RelayBatch, RelayReport
-from router.mailbox.outbox.repository import LANES, PostgresOutboxAdapter
+from router.mailbox.outbox.repository import PARTITIONS, PostgresOutboxAdapter
 from router.mailbox.postgres import Database
 from router.operations.observability import events, logs
 
@@ -50,7 +50,7 @@ class OutboxPublisher:
         self._database = database
         self._jetstream = jetstream
         self._encoder = EventEncoder(config.context, self._jetstream.connection.max_payload)
-        self._first_lane = 0
+        self._first_partition = 0
         self._is_careful = False  # the last batch was refused: the next one reads row by row, to find a row that the database cannot read
         self.integrity_scan = IntegrityScan(
             database, jetstream, config.stream, self._on_lost
@@ -88,8 +88,8 @@ class OutboxPublisher:
         async with self._database.transaction() as session:
             page, most = (1, CAREFUL_ROUND) if self._is_careful else (self._config.page, self._config.round)
             outbox = PostgresOutboxAdapter(session, limit=page, retry_policy=self._config.retry_policy, most=self._encoder.most)
-            claimed = await outbox.claim_lanes(self._config.lanes, self._first_lane)
-            self._first_lane = (self._first_lane + self._config.lanes) % LANES
+            claimed = await outbox.claim_partitions(self._config.partitions, self._first_partition)
+            self._first_partition = (self._first_partition + self._config.partitions) % PARTITIONS
             round_ = RelayBatch(outbox, publisher, self._encoder, stream_created=self._loss_detector.created, most=most)
             report = await round_.run() if claimed else RelayReport()
         crashpoint("outbox_committed")

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from router.core.crashpoints import crashpoint
 from router.core.errors import Poison
-from router.core.outcome import Receipt
+from router.core.outcome import PublishAck
 from router.mailbox.entities import OutboxEvent
 from router.mailbox.outbox.message import EventEncoder
 from router.mailbox.outbox.nats_publisher import NatsJetStreamPublisher, OutgoingMessage, PublishRefused, PublishResult, PublishUnavailable
@@ -121,25 +121,25 @@ class RelayBatch:
         for (_, message), result in zip(sent, fates, strict=True):
             if isinstance(result, PublishUnavailable):
                 self.report.broker_error = result.cause
-            elif not isinstance(result, Receipt):
+            elif not isinstance(result, PublishAck):
                 self._refused.add(message.order)
 
     async def _mark(self, results: Sequence[EventResult]) -> None:
-        done = [(event, result) for event, result in results if isinstance(result, Receipt)]
+        done = [(event, result) for event, result in results if isinstance(result, PublishAck)]
         if done:
-            receipts = [receipt for _, receipt in done]
-            await self._outbox.mark_all_published(receipts, self._stream_created)
-            self._count([event for event, _ in done], receipts)
+            publish_acks = [publish_ack for _, publish_ack in done]
+            await self._outbox.mark_all_published(publish_acks, self._stream_created)
+            self._count([event for event, _ in done], publish_acks)
         for event, result in results:
             if isinstance(result, PublishRefused):
                 await self._fail(event, result.cause)
 
-    def _count(self, events: Sequence[OutboxEvent], receipts: Sequence[Receipt]) -> None:
+    def _count(self, events: Sequence[OutboxEvent], publish_acks: Sequence[PublishAck]) -> None:
         report = self.report
         report.published += len(events)
         report.kinds.update(event.event_type for event in events)
-        report.duplicates += sum(receipt.is_duplicate for receipt in receipts)
-        report.newest = max(report.newest, *(receipt.sequence for receipt in receipts))
+        report.duplicates += sum(publish_ack.is_duplicate for publish_ack in publish_acks)
+        report.newest = max(report.newest, *(publish_ack.sequence for publish_ack in publish_acks))
 
     async def _fail(self, event: Row, cause: str, *, is_hopeless: bool = False) -> None:
         self.report.failed += 1

@@ -1,12 +1,12 @@
 """outbox_events as one transaction sees it (PORT-047-001), and what the relay needs beyond the port.
 
-Exclusive work without a lease, so without a clock: an aggregate belongs to one of eight lanes, a transaction takes lanes by
-advisory locks and rows by SKIP LOCKED, and all of them end with it, however it ends.
+A relay needs no lease, so no clock: an aggregate belongs to one of eight partitions, a transaction locks partitions by advisory locks
+and rows by SKIP LOCKED, and the end of the transaction releases them.
 
-    lanes    claim_lanes(at_most)        this transaction's alone; a relay that finds none stands by
-    rows     find_unpublished()          of these lanes, the next page by (occurred_at, id); none of an aggregate that waits or is parked
-    marks    mark_all_published(…)       one statement for all
-    failures increment_attempts(…)       the row's own: counted, with backoff, parked at last
+    partitions  claim_partitions(at_most)   this transaction's alone; a relay that finds none stands by
+    rows        find_unpublished()          of these, the next page by (occurred_at, id); none of an aggregate that waits or is parked
+    marks       mark_all_published(…)       one statement for all
+    failures    increment_attempts(…)       of one row: counted, retried with backoff, parked at the limit
 
 `published_at IS NULL` is the only truth about what is left; a high-water mark would pass over what commits late.
 """
@@ -20,23 +20,23 @@ from uuid import UUID
 from msgspec import Struct
 
 from router.core.backoff import delay_after
-from router.core.outcome import Receipt
+from router.core.outcome import PublishAck
 from router.mailbox.entities import OutboxEvent
-from router.mailbox.outbox.page import FIRST, MOST, Position, Row, find_next, find_page, position_of
+from router.mailbox.outbox.page import MAX_PAYLOAD_BYTES_READ, PAGE_START, Position, Row, find_next, find_page, position_of
 from router.mailbox.postgres import Session
 
-LANES: Final = 8
+PARTITIONS: Final = 8
 MOST_OF_AN_ERROR: Final = 500  # characters
 
-CLAIM_LANES: Final = """
-    SELECT lane FROM unnest(%s::int[]) AS lane
-    WHERE pg_try_advisory_xact_lock(hashtext('router.outbox.' || current_schema()), lane) LIMIT %s"""
+CLAIM_PARTITIONS: Final = """
+    SELECT partition FROM unnest(%s::int[]) AS partition
+    WHERE pg_try_advisory_xact_lock(hashtext('router.outbox.' || current_schema()), partition) LIMIT %s"""
 
 MARK: Final = """
     WITH told AS (
       SELECT %s::uuid[] AS ids
-    ), receipt AS (
-      INSERT INTO outbox_receipts (stream, stream_created, last_sequence, outbox_ids, sequences)
+    ), publish_ack AS (
+      INSERT INTO outbox_publish_acks (stream, stream_created, last_sequence, outbox_ids, sequences)
       SELECT %s, %s, %s, ids, %s::bigint[] FROM told
     ), mended AS (
       DELETE FROM outbox_relay_state USING told WHERE outbox_id = ANY(told.ids)
@@ -50,9 +50,9 @@ MARK_ONE: Final = """
     SET published_at = clock_timestamp(), publish_attempts = LEAST(publish_attempts, 2147483646) + 1, publish_error = NULL
     WHERE id = %s AND published_at IS NULL"""
 
-FAILURES: Final = "SELECT failures FROM outbox_relay_state WHERE outbox_id = %s"
+SELECT_FAILURES: Final = "SELECT failures FROM outbox_relay_state WHERE outbox_id = %s"
 
-FAIL: Final = """
+UPDATE_FAILED: Final = """
     WITH failed AS (
       UPDATE outbox_events SET publish_attempts = LEAST(publish_attempts, 2147483646) + 1, publish_error = %s
       WHERE id = %s AND published_at IS NULL RETURNING id, aggregate_type, aggregate_id
@@ -76,19 +76,26 @@ class PostgresOutboxAdapter:
     Rule: docs/requirements.md#sd-21.
     """
 
-    def __init__(self, session: Session, *, limit: int = 500, retry_policy: RetryPolicy = RetryPolicy(), most: int = MOST) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        session: Session,
+        *,
+        limit: int = 500,
+        retry_policy: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
+        most: int = MAX_PAYLOAD_BYTES_READ,
+    ) -> None:
         self._session = session
         self._limit = limit
         self._retry_policy = retry_policy
-        self._lanes: list[int] = list(range(LANES))
+        self._partitions: list[int] = list(range(PARTITIONS))
         self._most = most
-        self._after: Position = FIRST
+        self._after: Position = PAGE_START
 
-    async def claim_lanes(self, at_most: int = LANES, first: int = 0) -> int:
-        """Take lanes for this transaction, from `first` on; return how many were free."""
-        wanted = [(first + place) % LANES for place in range(LANES)]
-        self._lanes = await self._session.fetch(CLAIM_LANES, (wanted, at_most), make=int)
-        return len(self._lanes)
+    async def claim_partitions(self, at_most: int = PARTITIONS, first: int = 0) -> int:
+        """Take partitions for this transaction, from `first` on; return how many were free."""
+        wanted = [(first + place) % PARTITIONS for place in range(PARTITIONS)]
+        self._partitions = await self._session.fetch(CLAIM_PARTITIONS, (wanted, at_most), make=int)
+        return len(self._partitions)
 
     async def find_unpublished(self) -> Sequence[OutboxEvent]:
         """Return the next rows to publish after those that this transaction has read, locked until it ends."""
@@ -97,9 +104,9 @@ class PostgresOutboxAdapter:
     async def find_page(self) -> Sequence[Row]:
         """The same, including rows that can never be published."""
         if self._limit > 1:
-            found = await find_page(self._session, self._after, self._lanes, self._limit, self._most)
+            found = await find_page(self._session, self._after, self._partitions, self._limit, self._most)
         else:
-            found = await find_next(self._session, self._after, self._lanes, self._most)
+            found = await find_next(self._session, self._after, self._partitions, self._most)
         if found:
             self._after = position_of(found[-1])
         return found
@@ -107,17 +114,19 @@ class PostgresOutboxAdapter:
     async def mark_published(self, id: UUID) -> None:  # noqa: A002 - the specification's name
         await self._session.execute(MARK_ONE, (id,))
 
-    async def mark_all_published(self, receipts: Sequence[Receipt], stream_created: str) -> None:
-        """Mark the rows of these receipts in one statement, and record where each event is stored (`broker_loss` reads that)."""
-        ids, sequences = [receipt.id for receipt in receipts], [receipt.sequence for receipt in receipts]
-        where = (receipts[0].stream, stream_created, max(sequences))
+    async def mark_all_published(self, publish_acks: Sequence[PublishAck], stream_created: str) -> None:
+        """Mark the rows of these publish acks in one statement, and record where each event is stored (`broker_loss` reads that)."""
+        ids, sequences = [publish_ack.id for publish_ack in publish_acks], [publish_ack.sequence for publish_ack in publish_acks]
+        where = (publish_acks[0].stream, stream_created, max(sequences))
         await self._session.execute(MARK, (_array(ids), *where, _array(sequences)))
 
     async def increment_attempts(self, id: UUID, error: str, *, is_hopeless: bool = False) -> bool:  # noqa: A002
         """Count one failure of this row; return whether it is parked now. `error` holds no payload."""
-        failures = 1 + (await self._session.fetch_one(FAILURES, (id,), make=int) or 0)
+        failures = 1 + (await self._session.fetch_one(SELECT_FAILURES, (id,), make=int) or 0)
         is_parked = is_hopeless or failures >= self._retry_policy.attempts
-        await self._session.execute(FAIL, (error[:MOST_OF_AN_ERROR], id, delay_after(failures, self._retry_policy.backoff), is_parked))
+        await self._session.execute(
+            UPDATE_FAILED, (error[:MOST_OF_AN_ERROR], id, delay_after(failures, self._retry_policy.backoff), is_parked)
+        )
         return is_parked
 
 

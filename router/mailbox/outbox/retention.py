@@ -1,6 +1,6 @@
 """Delete published rows after a while, few at a time, so that no vacuum, lock or replica has to process a million at once.
 
-Their receipts say which rows they are, oldest first: the specified table has no index on published_at, and needs none.
+Their ack rows say which rows they are, oldest first: the specified table has no index on published_at, and needs none.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from router.operations.observability import events, logs
 
 log = logs.logger(__name__)
 
-CLEAN: Final = """
+DELETE_OLD_ROWS: Final = """
     WITH old AS (
-      DELETE FROM outbox_receipts WHERE id IN (
-        SELECT id FROM outbox_receipts WHERE published_at < now() - make_interval(secs => %s)
+      DELETE FROM outbox_publish_acks WHERE id IN (
+        SELECT id FROM outbox_publish_acks WHERE published_at < now() - make_interval(secs => %s)
         ORDER BY published_at LIMIT %s FOR UPDATE SKIP LOCKED)
       RETURNING outbox_ids
     ), gone AS (
@@ -28,26 +28,26 @@ CLEAN: Final = """
 
 
 class OutboxRetentionRules(Struct, frozen=True):
-    """Times are seconds. `receipts`: deleted in one transaction, each with the rows of one marking (at most 1000)."""
+    """Times are seconds. `publish_acks`: deleted in one transaction, each with the rows of one marking (at most 1000)."""
 
     keep: float = 7 * 86_400.0
     every: float = 60.0
-    receipts: int = 2
+    ack_rows: int = 2
     pause: float = 0.05  # between two transactions
 
 
 class CleanupResult(Struct, frozen=True):
-    receipts: int
+    ack_rows: int
     rows: int
 
 
 async def clean(session: Session, config: OutboxRetentionRules) -> CleanupResult:
     """Delete the rows of one transaction."""
-    return await session.fetch_one(CLEAN, (config.keep, config.receipts), make=CleanupResult) or CleanupResult(0, 0)
+    return await session.fetch_one(DELETE_OLD_ROWS, (config.keep, config.ack_rows), make=CleanupResult) or CleanupResult(0, 0)
 
 
 class OutboxRetention:
-    """The child that deletes old rows. Several may run: each takes receipts that no other holds."""
+    """The child that deletes old rows. Several may run: each takes ack rows that no other holds."""
 
     def __init__(self, database: Database, config: OutboxRetentionRules) -> None:
         self._database = database
@@ -70,6 +70,6 @@ class OutboxRetention:
                 cleaned = await clean(session, self._config)
             rows += cleaned.rows
             self.cleaned += cleaned.rows
-            if cleaned.receipts < self._config.receipts:
+            if cleaned.ack_rows < self._config.ack_rows:
                 return rows
             await asyncio.sleep(self._config.pause)

@@ -17,7 +17,7 @@ from router.operations.admin.service import INTERNAL_PREFIX, Answer, Service
 from router.operations.admin.service_error import DECISION_NOT_FOUND, INVALID_REQUEST, ServiceError
 
 VERSION = "beamline.router.v1."
-FIND = INTERNAL_PREFIX + "find_decision"
+FIND_DECISION = INTERNAL_PREFIX + "find_decision"
 ASKS = "{tenant_id?, request_id or message_id}"
 HINT = "send tenant_id, or set admin.single_tenant if all clients belong to one tenant"
 GIVES = "{ok, decision{…}, context{request_id, trace_id?}, trace?} or decision_not_found"
@@ -61,7 +61,7 @@ class DecisionServices:
 
     async def get(self, asked: RequestFields) -> Answer:
         query = _read_query(asked, self._single_tenant)
-        found = await self._book.find_remembered(query) or await self._others.ask_first(FIND, _fields(query))
+        found = await self._book.find_remembered(query) or await self._others.ask_first(FIND_DECISION, _fields(query))
         if found is None and (found := await self._book.find_stored(query)) is None:
             raise _unknown()
         return found

@@ -16,7 +16,7 @@ OVERLOADED = "overloaded"
 INTERNAL = "internal"
 
 # The number that the service protocol sends as a header, for each code.
-STATUSES: Mapping[str, int] = {
+HTTP_STATUSES: Mapping[str, int] = {
     INVALID_REQUEST: 400,
     UNAUTHORIZED: 401,
     POLICY_NOT_FOUND: 404,
@@ -37,7 +37,7 @@ class ServiceError(RouterError):
 
     @property
     def status(self) -> int:
-        return STATUSES.get(self.code, 500)
+        return HTTP_STATUSES.get(self.code, 500)
 
     def to_json(self) -> dict[str, object]:
         """The answer: `{ok: false, error: {code, message, details?}}`."""

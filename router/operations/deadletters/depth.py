@@ -1,8 +1,8 @@
 """Count the dead letters by original subject and reason: the gauge `router_dlq_depth{subject, reason}`.
 
-Only heads are read, each once: new letters are added to what was counted. When the sum is not what the stream says it
-holds, letters were removed, and the count begins anew; until that is through, the last good one is shown. One look reads
-at most `MOST` heads, so a million letters cost no look more than a second.
+Only heads are read, each once: new dead letters are added to what was counted. When the sum is not what the stream says it
+holds, dead letters were removed, and the count begins anew; until that is through, the last good one is shown. One look reads
+at most `MAX_READ` heads, so a million dead letters cost no look more than a second.
 
     DepthGauge(jetstream, settings.streams.dlq.name, metrics.letters_waiting, metrics.subject, settings.dlq.subject_pattern)
 
@@ -25,9 +25,9 @@ from router.delivery.stream_reader import open_reader
 from router.operations.deadletters.parse import UNREADABLE, WORKERS_SUBJECTS
 from router.operations.observability.instruments import Gauge
 
-EVERY_S = 10.0
-MOST = 20_000  # heads a look
-BATCH = 1_000
+DEPTH_EVERY_S = 10.0
+MAX_READ = 20_000  # heads a look
+READ_BATCH = 1_000
 
 SubjectAndReason = tuple[str, str]  # subject, reason
 _REASONS = frozenset({VALIDATION_FAILED, MAXDELIVER_EXHAUSTED, PROCESSING_ERROR})  # any other reason is a client's text, not a label
@@ -51,7 +51,7 @@ class DepthGauge:
         self._labels = labels
         self._original_of = _inverse(subject_pattern)
         self._counting: Counter[SubjectAndReason] = Counter()
-        self._until = 0  # letters up to here are counted
+        self._until = 0  # dead letters up to here are counted
         self._since = ""  # the stream's creation: in another one sequences begin again
 
     async def run(self) -> None:
@@ -59,7 +59,7 @@ class DepthGauge:
         while True:
             with suppress(RouterError):  # the broker is away: its own check says so
                 await self.look()
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(DEPTH_EVERY_S)
 
     async def look(self) -> None:
         """Count new dead letters, and set the gauge. Raises BrokerUnavailable, BrokerRefused."""
@@ -84,12 +84,12 @@ class DepthGauge:
         if self._until >= last:
             return
         async with open_reader(self._jetstream, self._stream, self._until + 1, headers_only=True) as reader:
-            left = min(reader.total, MOST)
-            while left > 0 and (found := await reader.read(min(BATCH, left))):
+            left = min(reader.total, MAX_READ)
+            while left > 0 and (found := await reader.read(min(READ_BATCH, left))):
                 left -= len(found)
                 self._counting.update(map(self._kind_of, found))
                 self._until = found[-1].sequence
-        if reader.total <= MOST:
+        if reader.total <= MAX_READ:
             self._until = max(self._until, last)  # the last ones may be gone
 
     def _kind_of(self, stored: StoredMessage) -> SubjectAndReason:
@@ -108,7 +108,7 @@ class DepthGauge:
 
 
 def _inverse(pattern: str) -> Callable[[str], str]:
-    """A letter's subject -> the original's; one subject for all letters stays what it is, for heads do not say more."""
+    """A dead letter's subject -> the original's; one subject for all dead letters stays what it is, for heads do not say more."""
     before, placeholder, after = pattern.partition("{original_subject}")
     matches = re.compile(re.escape(before) + "(.+)" + re.escape(after)).fullmatch
 

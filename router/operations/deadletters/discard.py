@@ -17,7 +17,7 @@ from router.delivery.api import JetStream
 from router.delivery.frame_parser import Headers
 from router.operations.deadletters.selection import DeadLetterBatch
 
-Progress = Callable[[int, int], None]  # letters looked at, of how many
+Progress = Callable[[int, int], None]  # dead letters looked at, of how many
 
 
 async def discard(
@@ -47,7 +47,7 @@ async def remove(jetstream: JetStream, stream: str, sequences: Sequence[int], *,
         if await jetstream.message(stream, sequence) is not None:
             error = answers[sequence].get("error", {})
             raise BrokerRefused(
-                error.get("err_code", 0), f"letter {sequence} of {stream} cannot be removed: {error.get('description', '')}"
+                error.get("err_code", 0), f"dead letter {sequence} of {stream} cannot be removed: {error.get('description', '')}"
             )
     return len(sequences) - len(refused)
 

@@ -1,6 +1,6 @@
 """Export dead letters as JSON lines, oldest first: every field that could be read, and the stored bytes.
 
-The payload is text, or base64 with `payload_encoding` beside it, as in a letter (docs/contracts.md#dead-letters).
+The payload is text, or base64 with `payload_encoding` beside it, as in a dead letter (docs/contracts.md#dead-letters).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def as_fields(letter: DeadLetter) -> Fields:
 
 
 def as_full_fields(letter: DeadLetter) -> Fields:
-    """The same, and beside it the letter as it is stored; None when that is not JSON, or nests deeper than JSON can be written."""
+    """The same, and beside it the dead letter as it is stored; None when that is not JSON, or nests deeper than JSON can be written."""
     try:
         stored = read_value(letter.raw, len(letter.raw))
     except Malformed:

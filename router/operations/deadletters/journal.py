@@ -1,13 +1,13 @@
 """The record that a replay stores before it sends anything, so that the next replay can finish it after a kill.
 
-One key in a bucket beside the letters' stream, gone when a replay ended well:
+One key in a bucket beside the dead letters' stream, gone when a replay ended well:
 
     {voice, runs[…], floors{stream: sequence}, since}
 
     voice    an inbox on which the process answers while it is connected: an answer means that a replay is running
     runs     secrets in the header `x-replay-run` of its messages: no other client can claim to have sent them
     floors   in each target stream, the last sequence before its first message: whatever it sent stands above
-    since    when the letters' stream was created: in another one the same sequence is another letter
+    since    when the dead letters' stream was created: in another one the same sequence is another dead letter
 
 The key is written with the revision that was read, so of two that start at once one is refused.
 """
@@ -22,6 +22,7 @@ import orjson
 from msgspec import Struct
 
 from router.core.errors import BrokerUnavailable, RouterError
+from router.core.ids import bucket_prefix
 from router.core.message import Effect
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream
@@ -29,11 +30,11 @@ from router.delivery.frame_parser import Headers
 from router.delivery.topology import Topology, bucket, create
 
 KEY = "run"
-PATIENCE_S = 2.0
+JOURNAL_TIMEOUT_S = 2.0
 
 
 class ReplayRunning(RouterError):
-    """Another replay of the same letters is running; wait for its end, or end it."""
+    """Another replay of the same dead letters is running; wait for its end, or end it."""
 
     code = "replay_running"
 
@@ -59,7 +60,7 @@ class ReplayJournal:
         self._letters = letters
         self._since = ""
         self._bucket = f"{letters}_REPLAYS"
-        self._subject = f"$KV.{self._bucket}.{KEY}"
+        self._subject = bucket_prefix(self._bucket) + KEY
         self._voice = self._connection.new_inbox()
         self._revision = 0
         self._sid = 0
@@ -75,7 +76,7 @@ class ReplayJournal:
         self._revision = stored.sequence if stored is not None else 0
         before = _read(stored.data) if stored is not None else None
         if before is not None and await self._is_answered(before.voice):
-            raise ReplayRunning("another replay of these letters is running")
+            raise ReplayRunning("another replay of these dead letters is running")
         if before is not None and before.since == self._since:
             await self._write(self._entry((*before.runs, self.run), before.floors))
             return before
@@ -106,10 +107,10 @@ class ReplayJournal:
         if entry is None:
             headers["KV-Operation"] = "DEL"
         data = orjson.dumps(msgspec.to_builtins(entry)) if entry is not None else b""
-        told = await self._publisher.publish_and_wait([Effect(self._subject, data, token_hex(12), headers)])
+        told = await self._publisher.publish_and_wait([Effect(self._jetstream.write_subject(self._subject), data, token_hex(12), headers)])
         if isinstance(told, NotPublished):
             if told.err_code in WRONG_LAST_SEQUENCE:
-                raise ReplayRunning("another replay of these letters has begun")
+                raise ReplayRunning("another replay of these dead letters has begun")
             raise BrokerUnavailable(f"the replay cannot be written down in {self._bucket}: {told.cause}")
         self._revision = told[0].sequence
 
@@ -125,7 +126,7 @@ class ReplayJournal:
         sid = await self._connection.subscribe_direct(ear, hear)
         self._connection.publish_nowait(voice, b"", ear)
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(JOURNAL_TIMEOUT_S):
                 return await heard
         except TimeoutError:
             return True

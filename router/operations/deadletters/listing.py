@@ -16,7 +16,7 @@ from router.core.ids import subject_matcher
 from router.delivery.api import JetStream
 from router.operations.deadletters.parse import DeadLetter, parse
 
-AT_ONCE = 64
+LISTING_PAGE = 64
 
 
 class DeadLetterFilter(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ async def list_newest_first(
 
 
 async def show(jetstream: JetStream, stream: str, sequence: int) -> DeadLetter | None:
-    """The letter at a sequence; None: it is gone, or never was."""
+    """The dead letter at a sequence; None: it is gone, or never was."""
     stored = await jetstream.message(stream, sequence)
     return parse(stored) if stored is not None else None
 
@@ -68,7 +68,7 @@ async def _read_downwards(jetstream: JetStream, stream: str) -> AsyncIterator[De
         return
     first, upper = info["state"]["first_seq"], info["state"]["last_seq"]
     while upper >= max(first, 1):
-        lower = max(first, upper - AT_ONCE + 1, 1)
+        lower = max(first, upper - LISTING_PAGE + 1, 1)
         found = await asyncio.gather(*(jetstream.message(stream, sequence) for sequence in range(upper, lower - 1, -1)))
         for stored in found:
             if stored is not None:

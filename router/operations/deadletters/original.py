@@ -1,7 +1,7 @@
 """Rebuild the failed message from a dead letter, ready to be sent again; or say why that is impossible.
 
-    payload in the letter                      taken from it
-    left out, or too large for a letter        taken from its source stream by sequence, if that still holds these very bytes
+    payload in the dead letter                      taken from it
+    left out, or too large for a dead letter        taken from its source stream by sequence, if that still holds these very bytes
     a worker's ExecResult (caf.exec.dlq.v1)    its assignment is published again, found by id (docs/contracts.md#workers-dead-letters)
 
 Any client may publish to a dead-letter subject, so a dead letter is untrusted: its message is sent only to the subject whose dead
@@ -72,7 +72,7 @@ async def original_of(jetstream: JetStream, letter: DeadLetter, how: ReplayOptio
 def _rebuild_from_letter(letter: DeadLetter, how: ReplayOptions) -> Effect | NotReplayed | None:
     """The message from the dead letter itself; None: it does not hold it."""
     if letter.reason == UNREADABLE:
-        return NotReplayed(letter.sequence, "it is no letter of ours")
+        return NotReplayed(letter.sequence, "it is no dead letter of ours")
     if letter.subject in WORKERS_SUBJECTS:
         return None
     subject = letter.original_subject
@@ -81,7 +81,7 @@ def _rebuild_from_letter(letter: DeadLetter, how: ReplayOptions) -> Effect | Not
         or subject.startswith("$")
         or dead_letter_subject(subject, how.subject_pattern) != letter.subject
     ):
-        return NotReplayed(letter.sequence, f"letters of {subject} do not stand on {letter.subject}")
+        return NotReplayed(letter.sequence, f"dead letters of {subject} do not stand on {letter.subject}")
     if letter.payload is None or letter.payload_note is not None:
         return None
     return _rebuild(letter, how, subject, letter.payload, _add_first_stored(letter, letter.headers))
@@ -113,7 +113,7 @@ async def _from_source(jetstream: JetStream, letter: DeadLetter, _: ReplayOption
     stored = await jetstream.message(source.stream, source.sequence) if source.stream and source.sequence else None
     place = f"{source.stream} {source.sequence}"
     if stored is None:
-        raise _MessageLostError(f"its message is in neither the letter nor {place}")
+        raise _MessageLostError(f"its message is in neither the dead letter nor {place}")
     if stored.subject != letter.original_subject or ids.sha256_hex(stored.data) != letter.payload_hash:
         raise _MessageLostError(f"another message stands in {place}: the stream was made anew")
     return stored.subject, stored.data, _add_first_stored(letter, stored.headers)
@@ -128,7 +128,7 @@ def _add_first_stored(letter: DeadLetter, headers: Mapping[str, str]) -> Mapping
 async def _assignment(jetstream: JetStream, letter: DeadLetter, how: ReplayOptions) -> _Original:
     if letter.assignment_id is None:
         raise _MessageLostError("it names no assignment")
-    stored = await jetstream.get_last(f"KV_{how.assignments}", f"$KV.{how.assignments}.{ids.key(letter.assignment_id)}")
+    stored = await jetstream.get_last(f"KV_{how.assignments}", ids.bucket_prefix(how.assignments) + ids.key(letter.assignment_id))
     if stored is None or not stored.data:
         raise _MessageLostError("its assignment is gone")
     try:

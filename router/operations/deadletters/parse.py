@@ -28,8 +28,8 @@ WORKERS_SUBJECTS = (WORKERS_SUBJECT, UNREAD_SUBJECT)
 SUFFIX = ".dlq"
 UNREADABLE = "unreadable"
 
-_OMITTED = "the letter was written without its message"
-_TRUNCATED = "too large for a letter; the original stands in its stream while that keeps it"
+_OMITTED = "the dead letter was written without its message"
+_TRUNCATED = "too large for a dead letter; the original stands in its stream while that keeps it"
 
 
 class DeadLetterSource(Struct, frozen=True):
@@ -44,7 +44,7 @@ class DeadLetterSource(Struct, frozen=True):
 
 
 class DeadLetter(Struct, frozen=True, kw_only=True):
-    """A dead letter as far as it could be read. `payload` None: it is not in the letter, `payload_note` says why."""
+    """A dead letter as far as it could be read. `payload` None: it is not in the dead letter, `payload_note` says why."""
 
     sequence: int
     stored_at: str  # the server's RFC 3339 text
@@ -61,7 +61,7 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
     field: str | None = None
     stage: str | None = None
     source: DeadLetterSource = DeadLetterSource()
-    id: str | None = None  # the letter's own Nats-Msg-Id
+    id: str | None = None  # the dead letter's own Nats-Msg-Id
     payload_hash: str | None = None  # the original's, sha256
     headers: Mapping[str, str] = {}  # the original's
     payload: bytes | None = None  # the original's
@@ -169,7 +169,7 @@ def _parse_unreadable(stored: StoredMessage) -> DeadLetter:
         trace_id=stored.headers.get("trace_id"),
         headers=stored.headers,
         payload=stored.data,
-        payload_note="not a letter of ours: these are its own bytes",
+        payload_note="not a dead letter of ours: these are its own bytes",
         raw=stored.data,
     )
 

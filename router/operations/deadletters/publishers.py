@@ -18,12 +18,12 @@ from msgspec import Struct
 
 from router.core.crashpoints import crashpoint_sent
 from router.core.message import Effect
-from router.delivery.acked_publisher import AckedPublisher, NotPublished, Receipts
+from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
 from router.delivery.api import JetStream
 from router.delivery.connection import head_of
 from router.delivery.stream_reader import open_reader
 
-PATIENCE_S = 5.0  # without news of a message that was sent
+PUBLISH_TIMEOUT_S = 5.0  # without news of a message that was sent
 
 
 class Unproven(Struct, frozen=True):
@@ -56,10 +56,10 @@ class AckedReplayPublisher:
         self._publisher = publisher
 
     async def send(self, effects: Sequence[Effect]) -> Proofs:
-        told: dict[str, Receipts | NotPublished] = {}
+        told: dict[str, PublishAcks | NotPublished] = {}
         all_told = asyncio.Event()
 
-        def tell(effect_id: str, result: Receipts | NotPublished) -> None:
+        def tell(effect_id: str, result: PublishAcks | NotPublished) -> None:
             told[effect_id] = result
             if len(told) == len(effects):
                 all_told.set()
@@ -70,13 +70,13 @@ class AckedReplayPublisher:
         await all_told.wait()
         return {effect.id: await self._proof(effect, told[effect.id]) for effect in effects}
 
-    async def _proof(self, effect: Effect, told: Receipts | NotPublished) -> Unproven | None:
+    async def _proof(self, effect: Effect, told: PublishAcks | NotPublished) -> Unproven | None:
         if isinstance(told, NotPublished):
             return Unproven(f"{self.stream} did not take it: {told.cause}", is_certain=told.err_code != 0)
-        receipt = told[0]
-        if not receipt.is_duplicate:
+        publish_ack = told[0]
+        if not publish_ack.is_duplicate:
             return None
-        found = await self._jetstream.message(receipt.stream, receipt.sequence)
+        found = await self._jetstream.message(publish_ack.stream, publish_ack.sequence)
         if found is not None and (found.headers.get("Nats-Msg-Id"), found.data) == (effect.id, effect.data):
             return None
         return Unproven(
@@ -102,10 +102,10 @@ class NoAckReplayPublisher:
                     effect.subject, effect.data, "", head_of({**effect.headers, "Nats-Msg-Id": effect.id})
                 )
             crashpoint_sent("replay_posted")
-            while missing and (found := await reader.read(len(missing), PATIENCE_S)):
+            while missing and (found := await reader.read(len(missing), PUBLISH_TIMEOUT_S)):
                 missing.difference_update(message.headers.get("Nats-Msg-Id", "") for message in found)
                 self._seen = found[-1].sequence
-        doubt = Unproven(f"it was not seen in {self.stream} within {PATIENCE_S:g} s", is_certain=False)
+        doubt = Unproven(f"it was not seen in {self.stream} within {PUBLISH_TIMEOUT_S:g} s", is_certain=False)
         return {effect.id: doubt if effect.id in missing else None for effect in effects}
 
 

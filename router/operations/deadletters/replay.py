@@ -1,20 +1,20 @@
 """Replay dead letters: each message is processed once, wherever a replay is killed, and no dead letter is lost or replayed twice.
 
-The letter may go only when the message is proven to stand in its stream, so between the two there is always a moment
+The dead letter may go only when the message is proven to stand in its stream, so between the two there is always a moment
 in which both are there. A duplicate window does not cover it: decide's is 0.1 s on purpose, and people come back after
 hours. What covers it is the journal:
 
     1 begin    make the journal's key ours. Is a replay still running? Refused. Was one killed? Finish it: every message
-               above its floors that bears its secret stands there, so the letter that its id names is removed
-    2 choose   letters, oldest first, a handful at a time; build the messages, id `replay:{letter}:{n}`
+               above its floors that bears its secret stands there, so the dead letter that its id names is removed
+    2 choose   dead letters, oldest first, a handful at a time; build the messages, id `replay:{letter}:{n}`
     3 note     the last sequence of each stream that is about to be sent to for the first time      (stored before 4)
     4 send     and wait for each proof (`publishers`)
-    5 remove   the letters whose messages are proven
+    5 remove   the dead letters whose messages are proven
     6 end      the key goes when every outcome is known; if one is in doubt it stays, and the next replay finds out
 
 Killed in 1 the next one begins there again; in 3 nothing was sent; in 4 to 6 the floors and the secret tell what was.
 A process' last bytes reach the server before its death does, but a stream stores a little later than it receives: 1 waits
-for that. A message that fails again makes a new letter; n goes with it as `x-replay-count`, and is capped.
+for that. A message that fails again makes a new dead letter; n goes with it as `x-replay-count`, and is capped.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from router.operations.deadletters.discard import Progress, remove
 from router.operations.deadletters.journal import JournalEntry, ReplayJournal
 from router.operations.deadletters.original import NotReplayed, ReplayOptions, originals_of
 from router.operations.deadletters.publishers import ReplayPublishers
-from router.operations.deadletters.selection import AT_ONCE, DeadLetterBatch
+from router.operations.deadletters.selection import SELECTION_PAGE, DeadLetterBatch
 from router.operations.observability.tracing_messages import trace_replay
 
 RUN = "x-replay-run"
-CALM_S = 0.25  # after its process is gone: what it sent has been stored by then
+SETTLE_DELAY_S = 0.25  # after its process is gone: what it sent has been stored by then
 
 
 class EvidenceGone(RouterError):
@@ -53,7 +53,7 @@ class ReplayReport(Struct):
     """What a replay did."""
 
     sent: int = 0
-    finished: int = 0  # letters of an interrupted replay whose messages stood there already
+    finished: int = 0  # dead letters of an interrupted replay whose messages stood there already
     kept: list[NotReplayed] = []
     is_in_doubt: bool = False  # it stopped early: the next replay finds out what stands there
 
@@ -72,7 +72,7 @@ async def replay(
     is_forgetful: bool = False,
     on_progress: Progress = lambda *_: None,
 ) -> ReplayReport:
-    """Send the chosen letters of `stream` again, at most `rate` a second.
+    """Send the chosen dead letters of `stream` again, at most `rate` a second.
 
     Raises ReplayRunning, EvidenceGone (unless `is_forgetful`), BrokerUnavailable. Whatever it raises, run it again.
     """
@@ -80,7 +80,7 @@ async def replay(
         report = ReplayReport(finished=await run.begin(is_forgetful))
         pace = ReplayRate(rate)
         async for handful in chosen:
-            report.kept += [NotReplayed(sequence, "there is no such letter") for sequence in handful.absent]
+            report.kept += [NotReplayed(sequence, "there is no such dead letter") for sequence in handful.absent]
             await pace.wait_for(len(handful.letters))
             if not await run.send_again(handful, how, report):
                 report.is_in_doubt = True
@@ -98,7 +98,7 @@ async def rehearse(
     """What `replay` would send, and what it would keep; nothing is sent, removed or written down."""
     async for handful in chosen:
         for sequence in handful.absent:
-            yield NotReplayed(sequence, "there is no such letter")
+            yield NotReplayed(sequence, "there is no such dead letter")
         for found in await originals_of(jetstream, handful.letters, how):
             yield found
 
@@ -118,8 +118,8 @@ class ReplayRate:
 
     @staticmethod
     def handful(rate: float | None) -> int:
-        """How many letters to take at once, so that the pace is even to the eye."""
-        return AT_ONCE if rate is None else max(1, min(AT_ONCE, int(rate / 10)))
+        """How many dead letters to take at once, so that the pace is even to the eye."""
+        return SELECTION_PAGE if rate is None else max(1, min(SELECTION_PAGE, int(rate / 10)))
 
 
 class _ReplayRun:
@@ -133,7 +133,7 @@ class _ReplayRun:
         self._lives = jetstream.connection.reconnect_count
 
     async def begin(self, is_forgetful: bool) -> int:
-        """Step 1: how many letters of an interrupted replay were removed."""
+        """Step 1: how many dead letters of an interrupted replay were removed."""
         before = await self._journal.begin()
         if before is None:
             return 0
@@ -182,10 +182,10 @@ class _ReplayRun:
         if first > floor + 1 and not is_forgetful:
             raise EvidenceGone(f"what an interrupted replay sent to {stream} may be gone: it stood above {floor}, {first} is the oldest")
         finished = 0
-        await asyncio.sleep(CALM_S)
+        await asyncio.sleep(SETTLE_DELAY_S)
         async with open_reader(self._jetstream, stream, floor + 1, headers_only=True) as reader:
             left = reader.total
-            while left > 0 and (found := await reader.read(min(AT_ONCE, left))):
+            while left > 0 and (found := await reader.read(min(SELECTION_PAGE, left))):
                 left -= len(found)
                 sent = [_letter_of(message.headers["Nats-Msg-Id"]) for message in found if message.headers.get(RUN) in before.runs]
                 finished += await remove(self._jetstream, self._stream, sent)

@@ -15,7 +15,7 @@ from router.delivery.stream_reader import open_reader
 from router.operations.deadletters.listing import NO_FILTER, DeadLetterFilter
 from router.operations.deadletters.parse import DeadLetter, parse
 
-AT_ONCE = 500
+SELECTION_PAGE = 500
 
 
 class DeadLetterBatch(Struct, frozen=True):
@@ -28,7 +28,7 @@ class DeadLetterBatch(Struct, frozen=True):
 
 
 async def read_by_filter(
-    jetstream: JetStream, stream: str, wanted: DeadLetterFilter = NO_FILTER, at_once: int = AT_ONCE
+    jetstream: JetStream, stream: str, wanted: DeadLetterFilter = NO_FILTER, at_once: int = SELECTION_PAGE
 ) -> AsyncIterator[DeadLetterBatch]:
     """Every matching dead letter; none when there is no such stream. Raises BrokerUnavailable."""
     if await jetstream.stream(stream) is None:
@@ -41,9 +41,9 @@ async def read_by_filter(
 
 
 async def read_by_sequence(
-    jetstream: JetStream, stream: str, sequences: Sequence[int], at_once: int = AT_ONCE
+    jetstream: JetStream, stream: str, sequences: Sequence[int], at_once: int = SELECTION_PAGE
 ) -> AsyncIterator[DeadLetterBatch]:
-    """The letters at these sequences, each once, in their order."""
+    """The dead letters at these sequences, each once, in their order."""
     wanted = sorted(set(sequences))
     for begin in range(0, len(wanted), at_once):
         asked = wanted[begin : begin + at_once]

@@ -16,7 +16,7 @@ Kind = tuple[str, ...]
 
 
 class DeadLetterGroup(Struct):
-    """Letters of one kind. `oldest` and `newest` are times of storing, the server's text; sequences are the letters'."""
+    """Dead letters of one kind. `oldest` and `newest` are times of storing, the server's text; sequences are the dead letters'."""
 
     kind: Kind
     oldest: str
@@ -47,7 +47,7 @@ def subject_and_reason(letter: DeadLetter) -> Kind:
 
 
 async def group_by(chosen: AsyncIterator[DeadLetterBatch], kind_of: Callable[[DeadLetter], Kind]) -> list[DeadLetterGroup]:
-    """The groups of the chosen letters, which come oldest first."""
+    """The groups of the chosen dead letters, which come oldest first."""
     groups: dict[Kind, DeadLetterGroup] = {}
     async for handful in chosen:
         for letter in handful.letters:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from router.operations.doctor.capacity import NEARLY
+from router.operations.doctor.capacity import NEARLY_FULL
 from router.operations.doctor.facts import ConsumerFacts, Facts, StreamFacts
 from router.operations.doctor.finding import Finding, fail, ok, share, span, warn
 
@@ -72,7 +72,7 @@ def _count_dropped(consumer: ConsumerFacts, stream: StreamFacts) -> int:
 
 def _is_dropped_next(consumer: ConsumerFacts, stream: StreamFacts) -> bool:
     """Whether the stream is nearly full, drops its oldest messages, and the waiting one is among the oldest tenth."""
-    if stream.discard != "old" or stream.max_bytes <= 0 or stream.size < NEARLY * stream.max_bytes:
+    if stream.discard != "old" or stream.max_bytes <= 0 or stream.size < NEARLY_FULL * stream.max_bytes:
         return False
     if consumer.oldest_sequence is None:
         return False

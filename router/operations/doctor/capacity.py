@@ -15,7 +15,7 @@ from router.operations.doctor.finding import Finding, fail, ok, share, size, spa
 HISTORY_S = 60.0  # a rate of less than a minute is not reliable
 DAY_S = 24 * 3600.0
 SOON_S = DAY_S
-NEARLY = 0.9
+NEARLY_FULL = 0.9
 FULL = 0.98
 
 
@@ -59,7 +59,7 @@ def _check_room(stream: StreamFacts, *, is_cleaned: bool) -> Finding:
     remedy = f"raise its max_bytes, or remove messages: a full stream {_consequence(stream)}"
     if filled >= FULL and stream.discard == "new":
         return fail(check, found, remedy)
-    if filled >= NEARLY or (left is not None and left < SOON_S):
+    if filled >= NEARLY_FULL or (left is not None and left < SOON_S):
         return warn(check, found, remedy)
     return ok(check, found)
 

@@ -116,6 +116,13 @@ def dead_letters(facts: Facts) -> Iterator[Finding]:
                 yield ok("dead letters", "none")
 
 
+def earlier_buckets(facts: Facts) -> Iterator[Finding]:
+    """A bucket of the earlier version costs room, and a process of that version would still count in it."""
+    for bucket in facts.left_over:
+        remedy = f"end every process of the earlier version, then delete it: `nats stream rm KV_{bucket}`"
+        yield warn(f"left over {bucket}", f"bucket {bucket} is of an earlier version: it is not read any more, and may be deleted", remedy)
+
+
 def _window(stream: StreamFacts) -> float:
     spec = stream.spec
     return min(spec.duplicate_window, spec.max_age) if spec.max_age else spec.duplicate_window
@@ -134,4 +141,5 @@ CHECKS: tuple[Check, ...] = (
     consumer_lag,
     consumer_distance,
     dead_letters,
+    earlier_buckets,
 )

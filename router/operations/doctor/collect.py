@@ -18,6 +18,7 @@ from router.delivery.topology import NANOS, ConsumerSpec, StreamSpec, Topology, 
 from router.operations.doctor.facts import ConsumerFacts, Facts, ServerFacts, StreamFacts, SyncMode
 
 T = TypeVar("T")
+EARLIER_BUCKETS = ("ROUTER_STARTS",)  # of versions before this one
 _MONITOR_TIMEOUT_S = 2.0
 
 
@@ -43,6 +44,7 @@ async def collect(
         streams=tuple(stream for stream in streams if stream is not None),
         consumers=tuple(consumer for consumer in consumers if consumer is not None),
         differences=tuple(await _note_denied(compare(jetstream, topology), []) or ()),
+        left_over=tuple([name for name in EARLIER_BUCKETS if await _note_denied(_is_left_over(jetstream, name, topology), [])]),
         letters=letters,
         cleaned_stream=cleaned_stream,
     )
@@ -132,6 +134,11 @@ async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
         recent_at=_seconds(recent.time) if recent is not None else None,
         last_at=_seconds(state.get("last_ts")) if state["messages"] else None,
     )
+
+
+async def _is_left_over(jetstream: JetStream, bucket: str, topology: Topology) -> bool:
+    stream = f"KV_{bucket}"
+    return all(spec.name != stream for spec in topology.streams) and await jetstream.stream(stream) is not None
 
 
 async def _newest_tenth(jetstream: JetStream, stream: str, state: Json) -> StoredMessage | None:

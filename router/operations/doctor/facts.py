@@ -66,5 +66,6 @@ class Facts(Struct, frozen=True, kw_only=True):
     consumers: tuple[ConsumerFacts, ...] = ()
     differences: tuple[Difference, ...] = ()
     denied: tuple[str, ...] = ()  # the server's refusals of what this user may not read
+    left_over: tuple[str, ...] = ()  # buckets of the earlier version, which nothing reads any more
     letters: str = ""  # the name of the dead letters' stream
     cleaned_stream: str = ""  # the name of the stream whose finished messages are removed

@@ -26,7 +26,7 @@ log = logs.logger(__name__)
 
 PROGRAM = ("-m", "router.operations.fleet.child")
 STDERR = 2
-SILENCE_S = 3.0  # after so long without a message the child is not ready, and its gauges are left out
+CHILD_SILENCE_S = 3.0  # after so long without a message the child is not ready, and its gauges are left out
 STOP_MARGIN_S = 5.0  # beyond a child's own hard deadline: for its other tasks and the interpreter
 MAX_PENDING = 8  # status requests on their way; further ones wait for the last of these
 NO_CHECKS: Mapping[str, ReadinessCheck] = MappingProxyType({})
@@ -93,7 +93,7 @@ class ChildProcess:
         silence_s = steady() - self._last_frame_at
         if self.nats_url is None:
             return ReadinessCheck(False, f"process {self.pid} is starting")
-        if silence_s > SILENCE_S:
+        if silence_s > CHILD_SILENCE_S:
             return ReadinessCheck(False, f"process {self.pid} has said nothing for {silence_s:.0f} s")
         problems = "; ".join(f"{name}: {check.detail}" for name, check in self._checks.items() if not check.ok)
         return ReadinessCheck(not problems, problems or f"process {self.pid}")
@@ -101,7 +101,7 @@ class ChildProcess:
     @property
     def families(self) -> Snapshot:
         """Its last metrics; without gauges when it is silent."""
-        return self._families if steady() - self._last_frame_at <= SILENCE_S else drop_gauges(self._families)
+        return self._families if steady() - self._last_frame_at <= CHILD_SILENCE_S else drop_gauges(self._families)
 
     @property
     def failure(self) -> RouterError | None:

@@ -7,9 +7,7 @@ from typing import Final
 # The process
 ROUTER_STARTING: Final = "router.starting"
 ROUTER_READY: Final = "router.ready"
-ROUTER_DRAINING: Final = "router.draining"
 ROUTER_STOPPED: Final = "router.stopped"
-ROUTER_FAILED: Final = "router.failed"
 
 # The supervision tree
 CHILD_STARTED: Final = "child.started"
@@ -28,7 +26,6 @@ PROCESS_KILLED: Final = "process.killed"  # it did not end before its deadline, 
 PARENT_DIED: Final = "parent.died"  # the process drains and ends
 
 # The broker
-BROKER_CONNECTED: Final = "broker.connected"
 BROKER_DISCONNECTED: Final = "broker.disconnected"
 BROKER_RECONNECTED: Final = "broker.reconnected"
 BROKER_ERROR: Final = "broker.error"
@@ -36,8 +33,6 @@ PERMISSION_DENIED: Final = "broker.permission_denied"  # the server does not let
 LOGIN_UNPROTECTED: Final = "broker.login_unprotected"  # a password, token or key is sent to another host without TLS
 
 # Streams and consumers
-TOPOLOGY_CREATED: Final = "topology.created"
-TOPOLOGY_UPDATED: Final = "topology.updated"
 TOPOLOGY_DRIFT: Final = "topology.drift"
 
 # Buckets
@@ -46,10 +41,7 @@ BUCKET_AVAILABLE: Final = "bucket.available"
 BUCKET_REPLACED: Final = "bucket.replaced"
 
 # Delivery
-PULL_STALLED: Final = "pull.stalled"
 CONSUMER_DELETED: Final = "consumer.deleted"
-CONSUMER_RECREATED: Final = "consumer.recreated"
-CONSUMER_STARTED: Final = "consumer.started"
 CONSUMER_PAUSED: Final = "consumer.paused"
 CONSUMER_RESUMED: Final = "consumer.resumed"
 OVERLOAD_BEGAN: Final = "overload.began"  # requests are answered from their live copies, tenants in turn
@@ -60,17 +52,13 @@ STORAGE_TAKES: Final = "storage.takes"
 DEAD_LETTER_REFUSED: Final = "dead_letter.refused"  # their stream is full: the requester is answered, no dead letter is stored
 UNREAD_DROPPED: Final = "messages.dropped_unread"
 ASSIGNMENTS_KEPT: Final = "assignments.kept"  # finished assignments could not be removed from their stream
-CONSUMER_DRAINED: Final = "consumer.drained"
 HANDLER_FAILED: Final = "handler.failed"
-HANDLER_HUNG: Final = "handler.hung"
 MESSAGE_SETTLED: Final = "message.settled"
 PUBLISH_FAILED: Final = "publish.failed"
 DEAD_LETTER_STORED: Final = "dead_letter.stored"
-DEAD_LETTER_TRUNCATED: Final = "dead_letter.truncated"
 DEAD_LETTERS_DISABLED: Final = "dead_letters.disabled"
 SUBJECT_REFUSED: Final = "subject.refused"
 REPLY_REFUSED: Final = "reply.refused"
-REPLY_FAILED: Final = "reply.failed"
 
 # Decisions, extensions, workers
 CONTRACT_VIOLATION: Final = "contract.violation"
@@ -120,7 +108,6 @@ OUTBOX_CLEANED: Final = "outbox.cleaned"
 
 # Operators
 ALERT_RAISED: Final = "alert.raised"
-HTTP_LISTENING: Final = "http.listening"
 GAUGE_FAILED: Final = "gauge.failed"
 SERVICE_FAILED: Final = "service.failed"
 ADMIN_KEY_REFUSED: Final = "admin.key_refused"  # a wrong api_key, or none; at most one line a second

@@ -21,7 +21,7 @@ log = logs.logger(__name__)
 
 Pause = Callable[[float], Awaitable[None]]
 PAUSES_S = (1.0, 5.0, 15.0, 30.0, 60.0)  # by the number of failures in a row
-CALM_S = 60.0  # a run that lasts longer resets the count of failures, and `is_failing`
+STABLE_AFTER_S = 60.0  # a run that lasts longer resets the count of failures, and `is_failing`
 
 
 class Helper:
@@ -61,7 +61,7 @@ class Helper:
         """Count and log the failure; returns the seconds to pause."""
         self._failures = self._failures + 1 if self.is_failing else 1
         pause_s = delay_after(self._failures, PAUSES_S)
-        self._failing_until = self._clock() + pause_s + CALM_S
+        self._failing_until = self._clock() + pause_s + STABLE_AFTER_S
         if self._lines.allow(type(exc).__name__):
             cause = str(exc) if isinstance(exc, RouterError) else type(exc).__name__
             log.error(events.HELPER_FAILED, helper=self.name, cause=cause, restart_in_s=pause_s, exc_info=exc)

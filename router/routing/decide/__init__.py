@@ -1,4 +1,4 @@
-"""Decide requests: five forms read as one, replayed or decided by policy, answered, pushed. Meaning only; delivery does the rest."""
+"""Decide requests: five forms read as one, replayed or decided by policy, answered, pushed. Delivery sends, stores and acks."""
 
 from router.routing.decide.handler import DecideHandler, DecideMeter, DecideRules
 from router.routing.decide.idempotency_cache import CacheResult, IdempotencyCache

@@ -33,10 +33,10 @@ from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
 from router.contracts.request import RouteRequest
 from router.core.clock import Clock, steady, wall
 from router.core.message import Message
-from router.core.outcome import Done, Fault, Outcome, Receipt
+from router.core.outcome import Done, Fault, Outcome, PublishAck
 from router.routing.decide.idempotency_cache import CacheResult, IdempotencyCache
 from router.routing.decide.previous import PREVIOUS_REQUEST, find_previous
-from router.routing.decide.push import CONFLICT, SWITCHED_OFF, AssignmentPusher, PushedAssignment
+from router.routing.decide.push import REQUEST_ID_TAKEN, SWITCHED_OFF, AssignmentPusher, PushedAssignment
 from router.routing.decide.read import RequestLimits, read
 from router.routing.decide.recorder import Evaluator
 from router.routing.decide.replies import refuse_request, reply_to, reply_without_assignment
@@ -56,7 +56,7 @@ from router.routing.policy import (
 from router.routing.reports.assignments import AssignmentLookup
 
 TOO_OLD = Refusal(EXPIRED, "The request waited longer than decide.max_age_ms")
-UNWANTED = Refusal(EXPIRED, "The request waited longer than admission.patience_ms: its answer is no longer waited for")
+NO_LONGER_AWAITED = Refusal(EXPIRED, "The request waited longer than admission.patience_ms: its answer is no longer waited for")
 REPLY_TO = "Reply-To"
 FOREIGN_TENANT = Fault(TENANT_FORBIDDEN, "This tenant is not served here", "message.tenant_id", STAGE_TENANT)
 
@@ -167,7 +167,7 @@ class DecideHandler:
 
     def _replay(self, known: Decision | CacheResult) -> Decision | Refusal:
         if isinstance(known, CacheResult):
-            return CONFLICT
+            return REQUEST_ID_TAKEN
         self._meter.on_replay()
         return known
 
@@ -243,7 +243,7 @@ class DecideHandler:
 
         seconds = self._now() - started
 
-        async def remember(_: Sequence[Receipt]) -> None:
+        async def remember(_: Sequence[PublishAck]) -> None:
             # Not before its assignment is stored: until then the answer may still be that there is no room for it.
             self._cache.remember(request, message.data, pushed.decision, pushed.content)
             self._meter.on_decision(request, pushed.decision, seconds)
@@ -255,7 +255,7 @@ class DecideHandler:
         if self._rules.max_age is not None and self._today() - message.stored_at > self._rules.max_age:
             return TOO_OLD
         if REPLY_TO in message.headers and not request.push_assignment and self._today() - message.stored_at > self._rules.patience:
-            return UNWANTED
+            return NO_LONGER_AWAITED
         policy = self._policies.find(request.tenant_id, request.policy_id)
         if policy is None:
             return Refusal(POLICY_NOT_FOUND, f"Policy not found: {request.policy_id}", {"policy_id": request.policy_id})

@@ -14,8 +14,8 @@ from router.routing.decide.fields import RARE, Object
 
 MOST_HINTS = 4  # in one answer
 MOST_NAMES = 64  # of one object that are looked at
-LONGEST = 64  # letters of a name that is looked at
-SHORTEST = 5  # letters of a known name that a misspelled one may be like
+MAX_NAME_LENGTH = 64  # letters of a name that is looked at
+MIN_KNOWN_LENGTH = 5  # letters of a known name that a misspelled one may be like
 
 _ANYWHERE = frozenset({"tenant_id", "message_type", "type", "payload", "message_id", "request_id", "trace_id", "version", "schema_version"})
 # What most requests carry: of one that has nothing else no name is looked at.
@@ -34,7 +34,7 @@ def hints_of(body: Object, inner: Object, task: Object) -> Mapping[str, str]:
 
 def _hints(part: Object, known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name in islice(part, MOST_NAMES):
-        if name in PLAIN or name in RARE or len(name) > LONGEST:
+        if name in PLAIN or name in RARE or len(name) > MAX_NAME_LENGTH:
             continue
         meant = _find_meant(name, known)
         if meant is not None and meant not in part:
@@ -60,7 +60,7 @@ def _index_names(names: Iterable[str]) -> Mapping[str, str]:
     known: dict[str, str] = {}
     for name in sorted(names):
         normal = _normal(name)
-        for variant in _variants(normal) if len(normal) >= SHORTEST else (normal,):
+        for variant in _variants(normal) if len(normal) >= MIN_KNOWN_LENGTH else (normal,):
             known.setdefault(variant, name)
     return known
 

@@ -22,8 +22,8 @@ from router.core.bounded_cache import BoundedCache, weight_of
 from router.core.clock import Clock, steady
 
 KILOBYTE = 1024  # of one weight
-MOST_KEPT = 16 * KILOBYTE  # bytes of a request that are kept as they are; of a larger one a digest, which costs as much as reading it
-AT_ONCE = 2_000  # entries looked at in one turn of the loop: about a millisecond
+MAX_KEPT_BYTES = 16 * KILOBYTE  # bytes of a request that are kept as they are; of a larger one a digest, which costs as much as reading it
+ENTRIES_PER_TURN = 2_000  # entries looked at in one turn of the loop: about a millisecond
 
 
 class CacheResult(Enum):
@@ -67,10 +67,10 @@ class IdempotencyCache:
         """`digested`: the digest of the request's content, where it is known already."""
         size, weight = len(data), 1
         content: bytes | str | None = None
-        if size <= MOST_KEPT:  # keeping the bytes costs an ordinary request nothing
+        if size <= MAX_KEPT_BYTES:  # keeping the bytes costs an ordinary request nothing
             weight += size // KILOBYTE
         if request.idempotency_key is None:
-            content = data if size <= MOST_KEPT else digested or digest(data)
+            content = data if size <= MAX_KEPT_BYTES else digested or digest(data)
         has_id = request.request_id is not None
         known = CachedDecision(decision, content, request.answer_id, request.message_id, request.trace_id, has_id)
         now = self._clock()
@@ -89,8 +89,8 @@ class IdempotencyCache:
 
     async def _search(self, tenant_id: str, request_id: str | None, message_id: str | None) -> CachedDecision | None:
         keys, mine = self._known.keys(), _key(tenant_id, "")
-        for last in range(len(keys), 0, -AT_ONCE):
-            for key in reversed(keys[max(0, last - AT_ONCE) : last]):
+        for last in range(len(keys), 0, -ENTRIES_PER_TURN):
+            for key in reversed(keys[max(0, last - ENTRIES_PER_TURN) : last]):
                 if key.startswith(mine) and (known := self._known.peek(key, self._clock())) and known.has_ids(request_id, message_id):
                     return known
             await asyncio.sleep(0)

@@ -18,7 +18,7 @@ from router.routing.decide import fields
 from router.routing.decide.read import RequestLimits
 
 NOT_SERVED = "_not_served"  # no tenant's name: the share of all that are not served here, however many names they make up
-LARGEST = 65_536  # bytes that are read for this alone; a larger request waits for its stored copy
+MAX_ORIGIN_BYTES = 65_536  # bytes that are read for this alone; a larger request waits for its stored copy
 
 
 NONE: Set[str] = frozenset()
@@ -38,7 +38,7 @@ def read_origin(data: bytes, headers: Mapping[str, str], limits: RequestLimits, 
     That is so for what cannot be read, what is large, and an assignment that has no id of its own: its identity is its place in the
     stream, and handled twice it would be pushed twice.
     """
-    if len(data) > LARGEST:
+    if len(data) > MAX_ORIGIN_BYTES:
         return None
     try:
         asker = _read(data, headers, limits)

@@ -28,11 +28,13 @@ from router.routing.decide.assign import assignment_id, build_effect, is_same_re
 from router.routing.decide.single_flight import SingleFlight
 from router.routing.extensions import PipelineResult
 
-CONFLICT = Refusal(INVALID_REQUEST, "This request id was used for a different request", {"field": "request_id"})
+REQUEST_ID_TAKEN = Refusal(INVALID_REQUEST, "This request id was used for a different request", {"field": "request_id"})
 SWITCHED_OFF = SkippedAssignment("assignment_disabled", "This router pushes no assignments: the decision was made without one")
-FOREIGN_TENANT = SkippedAssignment("assignment_tenant_forbidden", "This tenant may not push assignments: the decision was made without one")
+PUSH_TENANT_FORBIDDEN = SkippedAssignment(
+    "assignment_tenant_forbidden", "This tenant may not push assignments: the decision was made without one"
+)
 
-FULL = Refusal(
+STREAM_FULL = Refusal(
     OVERLOADED, "There is no room for more assignments now; send it again", {"cause": StorageFull.code, "retry_after_ms": 10_000}
 )
 OVER_SHARE = Refusal(
@@ -104,7 +106,7 @@ class AssignmentPusher:
         if not self._rules.enabled:
             return SWITCHED_OFF
         if self._rules.tenants_allowed and tenant_id not in self._rules.tenants_allowed:
-            return FOREIGN_TENANT
+            return PUSH_TENANT_FORBIDDEN
         return None
 
     def find_refusal(self, request: RouteRequest) -> Refusal | None:
@@ -125,7 +127,7 @@ class AssignmentPusher:
             self._shares.add(request.tenant_id, len(stored))
             return _build_pushed_assignment(stored, request, message, decided if stored == ours else None)
         except StorageFull:
-            return FULL
+            return STREAM_FULL
         finally:
             self._in_progress.release(key, stored)
 
@@ -145,6 +147,6 @@ def _build_pushed_assignment(
     """The assignment in a record; `ours` is its decision, where this very request made it."""
     record = read_record(stored)
     if ours is None and not is_same_request(record, request, message):
-        return CONFLICT
+        return REQUEST_ID_TAKEN
     effect = build_effect(record, assignment_id(request), request.tenant_id)
     return PushedAssignment(ours or record.read_assignment().decision, effect, ours is None, record.content)

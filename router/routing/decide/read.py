@@ -61,7 +61,7 @@ DEFAULT_LIMITS = RequestLimits()
 
 
 def read(message: Message, limits: RequestLimits = DEFAULT_LIMITS) -> RequestReading:
-    """One stored message as a request. A Fault's `code` is a letter's validation code, its `field` a place in the RouteRequest."""
+    """One stored message as a request. A Fault's `code` is a dead letter's validation code, its `field` a place in the RouteRequest."""
     headers = message.headers
     body: Object = NOTHING
     try:
@@ -149,7 +149,7 @@ def _contract_broken(broken: tuple[Violation, ...]) -> Malformed:
 
 
 def _refuse(message: Message, body: Object, refused: Malformed) -> RequestReading:
-    """A Fault, with the ids that could be read: its answer and its letter must be found again."""
+    """A Fault, with the ids that could be read: its answer and its dead letter must be found again."""
     seen = ids_in(message.headers, body)
     tenant_id = seen.get("tenant_id")
     answer_id = seen.get("request_id") or seen.get("message_id") or message_id_in(message.headers)

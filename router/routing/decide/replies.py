@@ -63,7 +63,7 @@ def _details(details: Mapping[str, object] | None, hints: Mapping[str, str]) -> 
 
 
 def refuse_request(fault: Fault, reading: RequestReading, code: str) -> Dead:
-    """An error reply and a letter: these bytes can never be decided here (docs/contracts.md#failure-invalid)."""
+    """An error reply and a dead letter: these bytes can never be decided here (docs/contracts.md#failure-invalid)."""
     details = {"field": fault.field} if fault.field is not None else None
     headers = {"version": "1"}
     if reading.trace_id is not None:

@@ -28,16 +28,16 @@ class SingleFlight(Generic[T]):
     async def acquire(self, key: Hashable) -> T | None:
         """Wait for the call in progress and return its result; None: the caller now holds the key and must `release` it."""
         while key in self._in_progress:
-            turn: asyncio.Future[T | None] = self._in_progress[key] or asyncio.get_running_loop().create_future()
-            self._in_progress[key] = turn
-            left = await asyncio.shield(turn)  # a waiter that is cancelled must not take the first one's future along
-            if left is not None:
-                return left
+            waiter: asyncio.Future[T | None] = self._in_progress[key] or asyncio.get_running_loop().create_future()
+            self._in_progress[key] = waiter
+            result = await asyncio.shield(waiter)  # a waiter that is cancelled must not take the first one's future along
+            if result is not None:
+                return result
         self._in_progress[key] = None
         return None
 
-    def release(self, key: Hashable, left: T | None = None) -> None:
-        """Release the key. All waiting callers get `left`; if it is None, the next of them takes the key."""
-        turn = self._in_progress.pop(key)
-        if turn is not None:
-            turn.set_result(left)
+    def release(self, key: Hashable, result: T | None = None) -> None:
+        """Release the key. All waiting callers get `result`; if it is None, the next of them takes the key."""
+        waiter = self._in_progress.pop(key)
+        if waiter is not None:
+            waiter.set_result(result)

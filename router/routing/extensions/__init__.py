@@ -5,7 +5,7 @@
                                      complexity   how heavy a pipeline is
     request ── PipelineRunner ──> PipelineResult: pre, validators, the decision, post      each call by the Invoker, inside one deadline
 
-Calling a service, storing entries and watching their bucket belong to motion; `app` joins them.
+`delivery` calls services, stores entries and watches their bucket; `services` and `app` join them.
 """
 
 from router.routing.extensions.complexity import Complexity, measure_complexity

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
-from router.routing.policy.depth import MOST, MOST_OF_A_KIND, RECOMMENDED, RECOMMENDED_OF_A_KIND, count_by_kind
+from router.routing.policy.depth import MAX_EXTENSIONS, MAX_OF_A_KIND, RECOMMENDED, RECOMMENDED_OF_A_KIND, count_by_kind
 from router.routing.policy.model import Pipeline
 
 UNMEASURED_MS = 30  # an extension that was not called yet
@@ -74,13 +74,13 @@ def level_of(score: int) -> str:
 
 def _warnings(by_kind: Mapping[str, int]) -> Iterator[str]:
     total = sum(by_kind.values())
-    if total > MOST:
-        yield f"{total} extensions where {MOST} are allowed: every request is refused"
+    if total > MAX_EXTENSIONS:
+        yield f"{total} extensions where {MAX_EXTENSIONS} are allowed: every request is refused"
     elif total > RECOMMENDED:
         yield f"{total} extensions where {RECOMMENDED} are recommended"
     for kind, count in by_kind.items():
-        if count > MOST_OF_A_KIND:
-            yield f"{count} in {kind} where {MOST_OF_A_KIND} are allowed: every request is refused"
+        if count > MAX_OF_A_KIND:
+            yield f"{count} in {kind} where {MAX_OF_A_KIND} are allowed: every request is refused"
         elif count > RECOMMENDED_OF_A_KIND:
             yield f"{count} in {kind} where {RECOMMENDED_OF_A_KIND} are recommended"
 

@@ -26,7 +26,7 @@ KINDS = tuple(SUBJECTS)
 
 TIMEOUT_MS = 1500  # below the two seconds that clients commonly give a request: they hear what failed, not silence
 PROVIDER_TIMEOUT_MS = 5000  # a provider is invoked for itself, and computes for longer
-WEIGHT = 100  # of an instance that says nothing: a full share
+DEFAULT_INSTANCE_WEIGHT = 100  # of an instance that says nothing: a full share
 
 
 class VersionRules(Struct, frozen=True):
@@ -52,7 +52,7 @@ class ExtensionInstance(Struct, frozen=True):
 
     id: str
     subject: str
-    weight: int = WEIGHT
+    weight: int = DEFAULT_INSTANCE_WEIGHT
     enabled: bool = True
 
 

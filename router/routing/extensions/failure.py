@@ -7,8 +7,8 @@ from router.core.errors import RouterError
 NOT_FOUND = "extension_not_found"  # not registered, disabled, or no version for this request
 TIMED_OUT = "extension_timeout"
 UNAVAILABLE = "extension_unavailable"  # no service listens, or its breaker is open
-BROKEN = "extension_error"  # it answered with an error, or with an invalid answer
-LATE = "deadline_exceeded"  # the pipeline's own time was over
+EXTENSION_ERROR = "extension_error"  # it answered with an error, or with an invalid answer
+DEADLINE_EXCEEDED_FAILURE = "deadline_exceeded"  # the pipeline's own time was over
 
 
 class ExtensionFailure(RouterError):

@@ -16,7 +16,7 @@ from router.core.clock import Clock, now_ms, steady
 
 HEALTHY, DEGRADED, UNHEALTHY = "healthy", "degraded", "unhealthy"
 WINDOW_S = 300.0
-MOST = 4096  # calls kept of one extension
+MAX_CALLS_KEPT = 4096  # calls kept of one extension
 
 
 class HealthFigures(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -53,7 +53,7 @@ class _RecentCalls:
 class HealthTracker:
     """Records every call. `wall_ms`: the wall clock, milliseconds."""
 
-    def __init__(self, now: Clock = steady, wall_ms: Callable[[], int] = now_ms, *, most: int = MOST) -> None:
+    def __init__(self, now: Clock = steady, wall_ms: Callable[[], int] = now_ms, *, most: int = MAX_CALLS_KEPT) -> None:
         self._now = now
         self._wall_ms = wall_ms
         self._most = most

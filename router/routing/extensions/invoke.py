@@ -21,8 +21,8 @@ from router.core.clock import Clock, steady
 from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison
 from router.routing.breakers import BreakerRegistry, CallPermit, CircuitBreaker
 from router.routing.extensions.failure import (
-    BROKEN,
-    LATE,
+    DEADLINE_EXCEEDED_FAILURE,
+    EXTENSION_ERROR,
     TIMED_OUT,
     UNAVAILABLE,
     ExtensionFailure,
@@ -33,9 +33,9 @@ from router.routing.extensions.health import HealthTracker
 from router.routing.extensions.ports import NULL_METER, ExtensionCaller, ExtensionMeter, ExtensionReply
 from router.routing.extensions.registry import Route
 
-PAUSE_S = 0.1  # before the second attempt; doubled for each further one
-GRACE_S = 1.0  # a permit outlasts its call's timeout, or the breaker would never count a timeout
-OVERDUE = 504  # the status by which a service says that the call's deadline is over
+RETRY_PAUSE_S = 0.1  # before the second attempt; doubled for each further one
+PERMIT_GRACE_S = 1.0  # a permit outlasts its call's timeout, or the breaker would never count a timeout
+DEADLINE_STATUS = 504  # the status by which a service says that the call's deadline is over
 LONGEST_ERROR = 200  # characters of an extension's own words that reach the requester
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class Invoker:
         return self._retry(call, read) if call.retry else self._attempt(call, read)
 
     async def _retry(self, call: ExtensionCall, read: Callable[[bytes], T]) -> T:
-        pause_s = PAUSE_S
+        pause_s = RETRY_PAUSE_S
         for _ in range(call.retry):
             try:
                 return await self._attempt(call, read)
@@ -123,9 +123,9 @@ class Invoker:
     def _acquire(self, route: Route, timeout_s: float) -> tuple[AnyBreaker, CallPermit]:
         """The right to call. Raises ExtensionFailure."""
         if timeout_s <= 0:
-            raise ExtensionFailure(LATE, "the time of the whole pipeline is over", "late", is_callees=False)
+            raise ExtensionFailure(DEADLINE_EXCEEDED_FAILURE, "the time of the whole pipeline is over", "late", is_callees=False)
         breaker = self._breakers.get(route.extension_id) if self._breakers is not None else NULL_BREAKER
-        permit = breaker.acquire(timeout_s + GRACE_S)
+        permit = breaker.acquire(timeout_s + PERMIT_GRACE_S)
         if permit is None:
             self._meter.on_call(route.extension_id, route.kind, "open", 0.0)
             raise ExtensionFailure(UNAVAILABLE, "its circuit breaker is open", "open")
@@ -169,7 +169,7 @@ def _read(answered: ExtensionReply, read: Callable[[bytes], T]) -> T:
     try:
         return read(answered.data)
     except Poison as exc:
-        raise ExtensionFailure(BROKEN, f"it answered what is no answer: {exc}", "error") from exc
+        raise ExtensionFailure(EXTENSION_ERROR, f"it answered what is no answer: {exc}", "error") from exc
 
 
 def _failure_of(exc: Exception, call: ExtensionCall, timeout_s: float) -> ExtensionFailure | None:
@@ -184,7 +184,7 @@ def _failure_of(exc: Exception, call: ExtensionCall, timeout_s: float) -> Extens
         case NoResponders():
             return ExtensionFailure(UNAVAILABLE, "no service listens on its subject", "unavailable", is_passing=True)
         case Poison():
-            return ExtensionFailure(BROKEN, str(exc), "refused", is_callees=False)
+            return ExtensionFailure(EXTENSION_ERROR, str(exc), "refused", is_callees=False)
         case _:
             return None
 
@@ -193,8 +193,8 @@ def _failure_from_error(answered: ExtensionReply, code: int) -> ExtensionFailure
     """4xx: the request is at fault, and would be again. Any other code is the service's own failure."""
     message = f"it answered {code}: {(answered.error or '')[:LONGEST_ERROR]}"
     if 400 <= code < 500:
-        return ExtensionFailure(BROKEN, message, "refused", is_callees=False, is_answer=True)
-    return (ServiceDeadlineExceeded if code == OVERDUE else ExtensionFailure)(BROKEN, message, "error", is_passing=True)
+        return ExtensionFailure(EXTENSION_ERROR, message, "refused", is_callees=False, is_answer=True)
+    return (ServiceDeadlineExceeded if code == DEADLINE_STATUS else ExtensionFailure)(EXTENSION_ERROR, message, "error", is_passing=True)
 
 
 def _is_passing(exc: ExtensionFailure | BrokerUnavailable) -> bool:

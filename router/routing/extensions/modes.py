@@ -47,8 +47,8 @@ ExtensionResult = (
     ProcessorAnswer | dict[str, str] | ValidatorAnswer | ExtensionFailure
 )  # of a pre-processor, a post-processor, a validator; why there is none of these
 
-REJECTED = "rejected"
-LATE = Refusal(DEADLINE_EXCEEDED, "The policy's time was over before its pipeline was through")
+VALIDATION_REJECTED = "rejected"
+PIPELINE_LATE = Refusal(DEADLINE_EXCEEDED, "The policy's time was over before its pipeline was through")
 
 _CODES: Mapping[str, str] = {PRE: "pre_processor_failed", VALIDATOR: "validator_blocked", POST: "post_processor_failed"}
 _STATUS: Mapping[str, str] = {"required": ERROR, "optional": WARN, "block": ERROR, "warn": WARN, "ignore": IGNORE}
@@ -67,7 +67,9 @@ def refusal_of(kind: str, use: ExtensionUse, came: ExtensionFailure | ValidatorA
     Rule: docs/contracts.md#errors.
     """
     cause, reason, details = (
-        (came.code, str(came), None) if isinstance(came, ExtensionFailure) else (REJECTED, came.reason or REJECTED, came.details)
+        (came.code, str(came), None)
+        if isinstance(came, ExtensionFailure)
+        else (VALIDATION_REJECTED, came.reason or VALIDATION_REJECTED, came.details)
     )
     told: dict[str, object] = {"cause": cause, "extension": use.id, "reason": reason}
     return Refusal(_CODES[kind], f"{use.id}: {reason}", told if details is None else {**told, "details": details})

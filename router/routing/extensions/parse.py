@@ -15,7 +15,7 @@ from router.routing.extensions.entry import KINDS, PROVIDER, PROVIDER_TIMEOUT_MS
 from router.routing.extensions.sections import TOKEN, read_instances, read_part, read_subject, read_versions
 from router.routing.policy.fields import DocumentError, Fields, Problems, quote
 
-LARGEST = 256 * 1024  # bytes of a whole document
+MAX_ENTRY_BYTES = 256 * 1024  # bytes of a whole document
 RESERVED_PROVIDER = "v1"  # `beamline.provider.v1.invoke` is a service of the specifications
 
 
@@ -30,7 +30,7 @@ def load_entry(data: bytes, extension_id: str | None = None) -> ExtensionEntry:
     return parse_entry(read_document(data), extension_id)
 
 
-def read_document(data: bytes, most: int = LARGEST) -> Mapping[str, object]:
+def read_document(data: bytes, most: int = MAX_ENTRY_BYTES) -> Mapping[str, object]:
     """The bytes as a JSON object; its content is not checked here. Raises EntryError."""
     check_size(data, most)
     if is_deeper(data, MAX_DEPTH):
@@ -44,7 +44,7 @@ def read_document(data: bytes, most: int = LARGEST) -> Mapping[str, object]:
     return document
 
 
-def check_size(data: bytes, most: int = LARGEST) -> None:
+def check_size(data: bytes, most: int = MAX_ENTRY_BYTES) -> None:
     if len(data) > most:
         raise EntryError([("entry", f"is larger than {most} bytes")])
 

@@ -21,7 +21,7 @@ from router.routing.extensions.invoke import Invoker
 from router.routing.extensions.modes import SKIPPED, ExecutedExtension, executed_text
 from router.routing.extensions.ports import NULL_METER, ExtensionMeter
 from router.routing.extensions.registry import ExtensionRegistry
-from router.routing.extensions.slots import FULL, PipelineSlots
+from router.routing.extensions.slots import TOO_MANY_PIPELINES, PipelineSlots
 from router.routing.extensions.stage import Decide, PipelineDependencies, PipelineRun
 from router.routing.policy.policy import Policy
 
@@ -65,10 +65,10 @@ class PipelineRunner:
             return _finish(run, await run.answer(decide))
         tenant = request.tenant_id
         if not slots.try_acquire(tenant):
-            turn = slots.enqueue(tenant, size)
-            if turn is None:
-                return PipelineResult(FULL, (), request)
-            await slots.wait(tenant, turn)
+            waiter = slots.enqueue(tenant, size)
+            if waiter is None:
+                return PipelineResult(TOO_MANY_PIPELINES, (), request)
+            await slots.wait(tenant, waiter)
         try:
             return _finish(run, await run.answer(decide))
         finally:

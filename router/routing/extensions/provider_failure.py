@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from router.contracts.extension import ERROR as SERVICE_ERROR
-from router.contracts.extension import ERROR_CODE
+from router.contracts.extension import SERVICE_ERROR, SERVICE_ERROR_CODE
 from router.contracts.provider import ERROR, TIMEOUT, ProviderResponse, refuse
 from router.contracts.provider_request import ProviderRequest
 from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
-from router.routing.extensions.failure import BROKEN, NOT_FOUND, TIMED_OUT, UNAVAILABLE, ExtensionFailure
+from router.routing.extensions.failure import EXTENSION_ERROR, NOT_FOUND, TIMED_OUT, UNAVAILABLE, ExtensionFailure
 
 REQUESTS, SERVICES, ANSWERS = "request", "service", "answer"  # metadata.fault of an extension_error
 
@@ -43,12 +42,12 @@ def failure_of(exc: RouterError) -> ExtensionFailure:
         case BrokerUnavailable():
             return ExtensionFailure(UNAVAILABLE, str(exc), "unavailable", is_passing=True, is_callees=False)
         case _:
-            return ExtensionFailure(BROKEN, str(exc), "error")
+            return ExtensionFailure(EXTENSION_ERROR, str(exc), "error")
 
 
 def check_refused(headers: Mapping[str, str]) -> None:
     """Raises ExtensionFailure for a piece that is an error by the NATS service protocol."""
-    told = headers.get(ERROR_CODE)
+    told = headers.get(SERVICE_ERROR_CODE)
     if told is None and SERVICE_ERROR not in headers:
         return
     message = f"it answered {told}: {headers.get(SERVICE_ERROR, '')[:200]}"
@@ -64,8 +63,8 @@ def read_failure(metadata: Mapping[str, str]) -> ExtensionFailure:
 def _failure_from_error(message: str, *, is_requests: bool) -> ExtensionFailure:
     """The request's fault, which is an answer in good order, or the service's own trouble."""
     if is_requests:
-        return ExtensionFailure(BROKEN, message, "refused", is_callees=False, is_answer=True)
-    return ExtensionFailure(BROKEN, message, "error", is_passing=True)
+        return ExtensionFailure(EXTENSION_ERROR, message, "refused", is_callees=False, is_answer=True)
+    return ExtensionFailure(EXTENSION_ERROR, message, "error", is_passing=True)
 
 
 def status_of(failure: ExtensionFailure) -> str:
@@ -84,6 +83,6 @@ def failed_response(request: ProviderRequest, failure: ExtensionFailure, latency
 
 
 def _fault(failure: ExtensionFailure) -> dict[str, str]:
-    if failure.code != BROKEN:
+    if failure.code != EXTENSION_ERROR:
         return {}
     return {"fault": REQUESTS if not failure.is_callees else SERVICES if failure.is_passing else ANSWERS}

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from router.contracts.extension import DEADLINE
 from router.contracts.provider import SUCCESS, ProviderResponse
-from router.contracts.provider_call import STREAM, call_bytes, call_headers, read_answer
+from router.contracts.provider_call import STREAM_HEADER, call_bytes, call_headers, read_answer
 from router.contracts.provider_request import ProviderRequest
 from router.core.clock import Clock, now_ms, steady
 from router.core.errors import RouterError
@@ -34,7 +34,7 @@ from router.routing.extensions.relay import ProviderMessage, Send, StreamRelay
 
 USUAL_S = 60.0  # for an answer, where the caller names no time
 USUAL_STREAM_S = 600.0
-SLACK_S = 0.01  # the caller's time ends before the call's own: a cancelled call is not counted against the provider
+CALLER_SLACK_S = 0.01  # the caller's time ends before the call's own: a cancelled call is not counted against the provider
 POLICY = "default"
 
 
@@ -83,7 +83,7 @@ class ProviderInvoker:
             return failed_response(request, make_not_found(request), 0.0)
         try:
             async with asyncio.timeout(left_s):
-                call = _call(route, request, self._invoker.head(call_headers(request)), begun + left_s + SLACK_S)
+                call = _call(route, request, self._invoker.head(call_headers(request)), begun + left_s + CALLER_SLACK_S)
                 answer = await self._invoker.invoke(call, lambda data: read_answer(data, request.provider_id))
         except TimeoutError:
             return failed_response(request, caller_deadline_failure(left_s), self._ms_since(begun))
@@ -118,12 +118,12 @@ class ProviderInvoker:
         except BaseException:  # cancelled: counted neither as success nor as failure
             breaker.release(permit)
             raise
-        if failure is not None and relay.latency_ms >= (left_s - SLACK_S) * 1000:
+        if failure is not None and relay.latency_ms >= (left_s - CALLER_SLACK_S) * 1000:
             failure = caller_deadline_failure(left_s)  # the provider saw the caller's deadline pass before this router did
         self._note(breaker, permit, failure, relay.latency_ms)
 
     async def _relay(self, relay: StreamRelay, route: Route, request: ProviderRequest, left_s: float) -> ExtensionFailure | None:
-        headers = {**call_headers(request), STREAM: "true", DEADLINE: str(int(left_s * 1000))}
+        headers = {**call_headers(request), STREAM_HEADER: "true", DEADLINE: str(int(left_s * 1000))}
         try:
             async with asyncio.timeout(left_s):
                 async with self._streams(route.subject, call_bytes(request, route.config), headers, route.timeout_ms / 1000) as pieces:

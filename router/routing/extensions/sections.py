@@ -9,11 +9,11 @@ from typing import TypeVar
 import orjson
 
 from router.core import ids
-from router.routing.extensions.entry import SUBJECTS, WEIGHT, ExtensionInstance, ExtensionVersion, VersionRules
+from router.routing.extensions.entry import DEFAULT_INSTANCE_WEIGHT, SUBJECTS, ExtensionInstance, ExtensionVersion, VersionRules
 from router.routing.policy.fields import Fields, quote
 
 LARGEST_PART = 64 * 1024  # bytes of config, of metadata
-MOST = 64  # versions; instances of one; names in a rule
+MAX_ENTRIES = 64  # versions; instances of one; names in a rule
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
@@ -84,8 +84,8 @@ def _names(fields: Fields, key: str) -> frozenset[str]:
     value = fields.take(key)
     if value is None:
         return frozenset()
-    if not isinstance(value, list) or not 1 <= len(value) <= MOST:
-        fields.refuse(key, f"is not a list of 1..{MOST} names; leave it out to mean all")
+    if not isinstance(value, list) or not 1 <= len(value) <= MAX_ENTRIES:
+        fields.refuse(key, f"is not a list of 1..{MAX_ENTRIES} names; leave it out to mean all")
         return frozenset()
     for index, name in enumerate(value):
         if not isinstance(name, str) or NAME.fullmatch(name) is None:
@@ -102,7 +102,7 @@ def read_instances(fields: Fields, subject: str | None) -> tuple[ExtensionInstan
 def _instance(fields: Fields, subject: str | None) -> ExtensionInstance:
     fields.require("id")
     name = fields.text("id", TOKEN, "")
-    weight, enabled = fields.integer("weight", 1, 100, WEIGHT), fields.flag("enabled", True)
+    weight, enabled = fields.integer("weight", 1, 100, DEFAULT_INSTANCE_WEIGHT), fields.flag("enabled", True)
     instance = ExtensionInstance(name, _read_instance_subject(fields, subject, name), weight, enabled)
     fields.close("an instance")
     return instance
@@ -122,8 +122,8 @@ def _read_instance_subject(fields: Fields, subject: str | None, name: str) -> st
 def _read_unique(fields: Fields, key: str, name: str, read: Callable[[Fields], T]) -> tuple[T, ...]:
     """The list under `key`, in which every `name` is unique."""
     entries = fields.children(key)
-    if len(entries) > MOST:
-        fields.refuse(key, f"has {len(entries)} entries where {MOST} are allowed")
+    if len(entries) > MAX_ENTRIES:
+        fields.refuse(key, f"has {len(entries)} entries where {MAX_ENTRIES} are allowed")
         return ()
     found = [(entry, read(entry)) for entry in entries]
     taken: set[str] = set()

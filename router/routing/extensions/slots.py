@@ -2,7 +2,7 @@
 
     try_acquire ── a slot is free, and the tenant holds fewer than are free ──> the pipeline runs
     enqueue ── the tenant's share of the queue has room ──> it waits; freed slots go to the waiting tenants in turn
-    neither ──> `FULL`: the request is answered `overloaded`
+    neither ──> `TOO_MANY_PIPELINES`: the request is answered `overloaded`
 
 A tenant may hold at most as many slots as are free, and the same holds for the queue, by requests and by bytes: a lone tenant gets
 half, two get a third each, and the next one always finds room. (Choudhury and Hahne's dynamic thresholds:
@@ -18,7 +18,9 @@ from router.core.fair_queue import FairQueue
 from router.core.fair_slots import FairSlots
 
 RETRY_AFTER_MS = 1_000
-FULL = Refusal(OVERLOADED, "Too many requests with extensions are under way here; try again", {"retry_after_ms": RETRY_AFTER_MS})
+TOO_MANY_PIPELINES = Refusal(
+    OVERLOADED, "Too many requests with extensions are under way here; try again", {"retry_after_ms": RETRY_AFTER_MS}
+)
 QUEUE_BYTES = 64 * 1024 * 1024
 
 SlotWaiter = asyncio.Future[None]  # resolved when its tenant was given a slot
@@ -37,15 +39,15 @@ class PipelineSlots:
 
     def enqueue(self, tenant: str, size: int) -> SlotWaiter | None:
         """A place in the queue for a request of so many bytes; None: the tenant's share is taken."""
-        turn: SlotWaiter = asyncio.get_running_loop().create_future()
-        return turn if self._queue.put(tenant, (tenant, turn), size) else None
+        waiter: SlotWaiter = asyncio.get_running_loop().create_future()
+        return waiter if self._queue.put(tenant, (tenant, waiter), size) else None
 
-    async def wait(self, tenant: str, turn: SlotWaiter) -> None:
+    async def wait(self, tenant: str, waiter: SlotWaiter) -> None:
         """Wait for a slot. Raises CancelledError: then the request holds none."""
         try:
-            await turn
+            await waiter
         except asyncio.CancelledError:
-            if not turn.cancelled():
+            if not waiter.cancelled():
                 self.release(tenant)  # it was handed over in the same turn of the loop
             raise
 
@@ -53,7 +55,7 @@ class PipelineSlots:
         """Free the slot, and give it to the waiting tenants in turn."""
         self._slots.release(tenant)
         while (waiting := self._queue.take_of(self._slots.has_room)) is not None:
-            tenant, turn = waiting
-            if not turn.done():  # else its request was cancelled while it waited
+            tenant, waiter = waiting
+            if not waiter.done():  # else its request was cancelled while it waited
                 self._slots.acquire(tenant)
-                turn.set_result(None)
+                waiter.set_result(None)

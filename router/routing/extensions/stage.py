@@ -27,12 +27,22 @@ from router.contracts.request import RouteRequest
 from router.core.clock import Clock
 from router.routing.extensions.context import PipelineContext
 from router.routing.extensions.entry import POST, PRE, VALIDATOR
-from router.routing.extensions.failure import BROKEN, NOT_FOUND, ExtensionFailure
+from router.routing.extensions.failure import EXTENSION_ERROR, NOT_FOUND, ExtensionFailure
 from router.routing.extensions.invoke import ExtensionCall, Invoker
-from router.routing.extensions.modes import ERROR, LATE, REJECTED, SKIPPED, WARN, ExecutedExtension, ExtensionResult, refusal_of, status_of
+from router.routing.extensions.modes import (
+    ERROR,
+    PIPELINE_LATE,
+    SKIPPED,
+    VALIDATION_REJECTED,
+    WARN,
+    ExecutedExtension,
+    ExtensionResult,
+    refusal_of,
+    status_of,
+)
 from router.routing.extensions.ports import ExtensionMeter
 from router.routing.extensions.registry import ExtensionRegistry
-from router.routing.policy.conditions import MISSING, ConditionInput, match_always
+from router.routing.policy.conditions import NO_VALUE, ConditionInput, match_always
 from router.routing.policy.model import ExtensionUse
 from router.routing.policy.policy import Policy
 
@@ -65,7 +75,7 @@ class PipelineRun(Struct, frozen=True, gc=False):
         One coroutine for all stages: every coroutine between a call and its task would be resumed with every answer.
         """
         pipeline = self.policy.pipeline
-        decision: Decision | Refusal = LATE
+        decision: Decision | Refusal = PIPELINE_LATE
         for kind, uses in ((PRE, pipeline.pre), (VALIDATOR, pipeline.validators), (POST, pipeline.post)):
             if kind == POST and isinstance(decision := self._decide(decide), Refusal):
                 return decision
@@ -81,7 +91,7 @@ class PipelineRun(Struct, frozen=True, gc=False):
 
     def _decide(self, decide: Decide) -> Decision | Refusal:
         if self.dependencies.now() >= self.deadline:
-            return LATE
+            return PIPELINE_LATE
         decision = decide(self.context.request)
         if isinstance(decision, Decision):
             self.context.set_decision(decision)
@@ -101,7 +111,7 @@ class PipelineRun(Struct, frozen=True, gc=False):
     async def _call_extension(self, kind: str, use: ExtensionUse) -> ExtensionResult | None:
         """Call one extension, and record the outcome. None: its condition does not hold, so it is skipped."""
         request, now = self.context.request, self.dependencies.now
-        if use.applies is not match_always and not use.applies(ConditionInput(request, request.context.get("status", MISSING))):
+        if use.applies is not match_always and not use.applies(ConditionInput(request, request.context.get("status", NO_VALUE))):
             self.executed.append(ExecutedExtension(kind, use.id, SKIPPED, 0.0))
             return None
         began = now()
@@ -111,7 +121,7 @@ class PipelineRun(Struct, frozen=True, gc=False):
         except ExtensionFailure as failure:
             came = failure
         except InvalidExtensionMessage as exc:
-            came = ExtensionFailure(BROKEN, f"it cannot be asked: {exc}", "refused")
+            came = ExtensionFailure(EXTENSION_ERROR, f"it cannot be asked: {exc}", "refused")
         self.executed.append(ExecutedExtension(kind, use.id, status_of(use, came), (now() - began) * 1000))
         return came
 
@@ -136,7 +146,7 @@ class PipelineRun(Struct, frozen=True, gc=False):
         elif type(came) is ValidatorAnswer:
             return None if came.is_ok else self._apply_mode(kind, use, came)
         elif isinstance(came, ExtensionFailure):
-            return LATE if self.dependencies.now() >= self.deadline else self._apply_mode(kind, use, came)
+            return PIPELINE_LATE if self.dependencies.now() >= self.deadline else self._apply_mode(kind, use, came)
         return None
 
     def _apply_mode(self, kind: str, use: ExtensionUse, came: ExtensionFailure | ValidatorAnswer) -> Refusal | None:
@@ -144,6 +154,6 @@ class PipelineRun(Struct, frozen=True, gc=False):
         if status == ERROR:
             return refusal_of(kind, use, came)
         if status == WARN:
-            code = came.code if isinstance(came, ExtensionFailure) else REJECTED
+            code = came.code if isinstance(came, ExtensionFailure) else VALIDATION_REJECTED
             self.dependencies.meter.on_tolerated(use.id, kind, self.policy.policy_id, code)
         return None

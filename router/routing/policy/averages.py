@@ -1,8 +1,8 @@
 """Moving averages of the latency and the cost of each (tenant, provider), learned from results.
 
 Only successes count: a refusal that came back in a millisecond must not make its provider look fast. Each new figure weighs
-`WEIGHT`, so an average follows a change within a few dozen results. A figure is clipped before it counts, to an hour, a cost
-of 1e9 and `STEP` times the average, so that one wrong clock cannot move an average for long. Each instance keeps its own
+`AVERAGE_WEIGHT`, so an average follows a change within a few dozen results. A figure is clipped before it counts, to an hour, a cost
+of 1e9 and `MAX_STEP` times the average, so that one wrong clock cannot move an average for long. Each instance keeps its own
 averages, a bounded number: the pair longest without a result is dropped first, those of a tenant above its share before others.
 """
 
@@ -13,16 +13,16 @@ from math import inf
 from router.core.bounded_cache import BoundedCache
 from router.routing.policy.states import NO_STATES, ProviderState, ProviderStates
 
-WEIGHT = 0.1
-STEP = 10.0  # one figure moves an average to at most 1.9 times of what it was
-LONGEST_MS, DEAREST = 3_600_000.0, 1e9
+AVERAGE_WEIGHT = 0.1
+MAX_STEP = 10.0  # one figure moves an average to at most 1.9 times of what it was
+MAX_LATENCY_MS, MAX_COST = 3_600_000.0, 1e9
 SUCCESS = "success"
 
 
 class Averages:
     """At most `limit` pairs. Results feed it (`observe`), decisions read it (`states_of`)."""
 
-    def __init__(self, limit: int = 20_000, weight: float = WEIGHT) -> None:
+    def __init__(self, limit: int = 20_000, weight: float = AVERAGE_WEIGHT) -> None:
         self._weight = weight
         self._tenants: dict[str, dict[str, ProviderState]] = {}
         self._pairs: BoundedCache[tuple[str, str], bool] = BoundedCache(limit, self._forget)  # longest without a result first
@@ -38,8 +38,8 @@ class Averages:
         states = self._tenants.setdefault(tenant_id, {})
         before = states.get(provider_id)
         states[provider_id] = ProviderState(
-            latency_ms=self._average(before.latency_ms if before is not None else None, latency_ms, LONGEST_MS),
-            cost=self._average(before.cost if before is not None else None, cost, DEAREST),
+            latency_ms=self._average(before.latency_ms if before is not None else None, latency_ms, MAX_LATENCY_MS),
+            cost=self._average(before.cost if before is not None else None, cost, MAX_COST),
         )
         self._pairs.put((tenant_id, provider_id), True, inf, 0.0, owner=tenant_id)
 
@@ -47,7 +47,7 @@ class Averages:
         figure = min(float(figure), most)
         if average is None:
             return figure
-        clipped = min(figure, STEP * average) if average > 0 else figure
+        clipped = min(figure, MAX_STEP * average) if average > 0 else figure
         return average + self._weight * (clipped - average)
 
     def _forget(self, pair: tuple[str, str]) -> None:

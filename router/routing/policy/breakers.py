@@ -26,7 +26,7 @@ from router.routing.breakers.breaker import OnTransition
 from router.routing.policy.breaker_rules import Pair, ProviderOutcome, ProviderRules, classify_outcome
 from router.routing.policy.policy import Policy
 
-LONGEST_MS = deadline_ms(inf)  # a worker works no longer than this, whatever latency it reports
+MAX_WORK_MS = deadline_ms(inf)  # a worker works no longer than this, whatever latency it reports
 
 Table = Mapping[tuple[str, str], Policy]
 
@@ -70,7 +70,7 @@ class ProviderBreakers:
     def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None:
         """One outcome, once."""
         breaker = self._find(tenant_id, provider_id)
-        begun = self._now() - min(latency_ms, LONGEST_MS) / 1000
+        begun = self._now() - min(latency_ms, MAX_WORK_MS) / 1000
         if breaker is None or (permit := breaker.permit_for_outcome(begun)) is None:
             return
         match classify_outcome(status, error_code):

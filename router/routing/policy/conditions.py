@@ -31,7 +31,7 @@ MOST_MEMBERS = 1_000  # of a list that `in` looks into
 MOST_TEXT = 16_384  # characters of a text that `in` looks into
 MOST_STEPS, LONGEST_PATH = 16, 256  # of a path: steps, characters
 
-MISSING: Final = object()  # it has no kind, so it is equal to no value
+NO_VALUE: Final = object()  # it has no kind, so it is equal to no value
 STATUS_CLASS = re.compile(r"[1-5]xx")
 _CLASSES = tuple(f"{first}xx" for first in range(1, 6))
 _PATH = re.compile(r"[A-Za-z0-9_:-]+(\.[A-Za-z0-9_:-]+)*")
@@ -42,14 +42,14 @@ class ConditionInput(Struct, frozen=True):
     """What a condition tests. `status` replaces `context.status`: the reported status, or one of the engine's own."""
 
     request: RouteRequest
-    status: object = MISSING
+    status: object = NO_VALUE
 
 
 Condition = Callable[[ConditionInput], bool]
 Operand = Callable[[ConditionInput], object]
 
 
-def match_always(_scene: ConditionInput) -> bool:
+def match_always(_inputs: ConditionInput) -> bool:
     """The condition `{}`."""
     return True
 
@@ -64,7 +64,7 @@ def compile_condition(document: Mapping[str, object], path: str, problems: Probl
         return match_always
     if len(tests) == 1:
         return tests[0]
-    return lambda scene: all(test(scene) for test in tests)
+    return lambda inputs: all(test(inputs) for test in tests)
 
 
 def kind_of(value: object) -> str | None:
@@ -110,23 +110,23 @@ def _comparison(compare: Callable[[object, object], bool], value: object, path: 
         return match_always
     left, right = (_operand(side, f"{path}[{index}]", problems) for index, side in enumerate(value))
     if not all(isinstance(side, Mapping) for side in value):
-        return lambda scene: compare(left(scene), right(scene))
+        return lambda inputs: compare(left(inputs), right(inputs))
     if compare is _is_within:
-        return lambda scene: compare(_require_scalar(left(scene)), right(scene))
-    return lambda scene: compare(_require_scalar(left(scene)), _require_scalar(right(scene)))
+        return lambda inputs: compare(_require_scalar(left(inputs)), right(inputs))
+    return lambda inputs: compare(_require_scalar(left(inputs)), _require_scalar(right(inputs)))
 
 
 def _require_scalar(value: object) -> object:
     """A text, number or boolean as it is, else MISSING: comparing two large parts of a request would cost too much."""
-    return MISSING if isinstance(value, Mapping | list | tuple) else value
+    return NO_VALUE if isinstance(value, Mapping | list | tuple) else value
 
 
 def _match_any(looked_up: Operand, choices: Sequence[object]) -> Condition:
     simple = {(kind_of(choice), choice) for choice in choices if isinstance(choice, bool | int | float | str)}
     classes = [one for one in _CLASSES if ("text", one) in simple]
 
-    def test(scene: ConditionInput) -> bool:
-        found = looked_up(scene)
+    def test(inputs: ConditionInput) -> bool:
+        found = looked_up(inputs)
         if not isinstance(found, bool | int | float | str):
             return False
         return (kind_of(found), found) in simple or any(is_in_class(found, one) for one in classes)
@@ -138,12 +138,12 @@ def _operand(value: object, path: str, problems: Problems) -> Operand:
     if isinstance(value, list) and len(value) > MOST_MEMBERS:
         problems.add(path, f"has {len(value)} members where {MOST_MEMBERS} are allowed")
     if not isinstance(value, Mapping):
-        constant = MISSING if value is None else value
-        return lambda _scene: constant
+        constant = NO_VALUE if value is None else value
+        return lambda _inputs: constant
     name = value.get("var")
     if len(value) != 1 or not isinstance(name, str):
         problems.add(path, 'must be a value or {"var": "context.a.b"}')
-        return lambda _scene: MISSING
+        return lambda _inputs: NO_VALUE
     return _variable(name, path, problems)
 
 
@@ -156,20 +156,20 @@ def _variable(name: str, path: str, problems: Problems) -> Operand:
     elif root == "message" and (not steps or steps[0] not in _MESSAGE_FIELDS):
         problems.add(path, f"message has only {', '.join(_MESSAGE_FIELDS)}")
     if name in ("status", "context.status"):
-        return lambda scene: scene.status
+        return lambda inputs: inputs.status
     if root == "message":
-        return lambda scene: _walk(getattr(scene.request, steps[0], None), steps[1:])
+        return lambda inputs: _walk(getattr(inputs.request, steps[0], None), steps[1:])
     if root in ("context", "constraints", "metadata"):
-        return lambda scene: _walk(getattr(scene.request, root), steps)
-    return lambda scene: _walk(scene.request.context, [root, *steps])
+        return lambda inputs: _walk(getattr(inputs.request, root), steps)
+    return lambda inputs: _walk(inputs.request.context, [root, *steps])
 
 
 def _walk(value: object, steps: Sequence[str]) -> object:
     for step in steps:
         if not isinstance(value, Mapping):
-            return MISSING
+            return NO_VALUE
         value = value.get(step)
-    return MISSING if value is None else value
+    return NO_VALUE if value is None else value
 
 
 def _is_comparable(a: object, b: object) -> bool:

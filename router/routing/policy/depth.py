@@ -5,7 +5,7 @@ from __future__ import annotations
 from router.contracts.decision import INVALID_REQUEST, Refusal
 from router.routing.policy.model import Pipeline
 
-MOST, MOST_OF_A_KIND = 10, 5
+MAX_EXTENSIONS, MAX_OF_A_KIND = 10, 5
 RECOMMENDED, RECOMMENDED_OF_A_KIND = 4, 2
 
 
@@ -17,12 +17,12 @@ def count_by_kind(pipeline: Pipeline) -> dict[str, int]:
 def check_depth(pipeline: Pipeline) -> Refusal | None:
     """The refusal for every request of a policy that has too many extensions; None: the pipeline is within the limits."""
     by_kind = count_by_kind(pipeline)
-    if sum(by_kind.values()) > MOST:
-        return _refusal("pipeline_too_deep", sum(by_kind.values()), MOST)
+    if sum(by_kind.values()) > MAX_EXTENSIONS:
+        return _refusal("pipeline_too_deep", sum(by_kind.values()), MAX_EXTENSIONS)
     reasons = {"pre": "too_many_pre_processors", "validators": "too_many_validators", "post": "too_many_post_processors"}
     for kind, count in by_kind.items():
-        if count > MOST_OF_A_KIND:
-            return _refusal(reasons[kind], count, MOST_OF_A_KIND)
+        if count > MAX_OF_A_KIND:
+            return _refusal(reasons[kind], count, MAX_OF_A_KIND)
     return None
 
 

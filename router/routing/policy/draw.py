@@ -12,8 +12,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import accumulate
 
-LINE = 1 << 64
-FEW = 16  # weights
+DRAW_RANGE = 1 << 64
+MAX_FEW_WEIGHTS = 16  # weights
 
 
 def weighted_hash(version: int, tenant_id: str, key: str) -> int:
@@ -25,12 +25,12 @@ def weighted_hash(version: int, tenant_id: str, key: str) -> int:
 
 def cumulative_weights(weights: tuple[float, ...]) -> tuple[int, ...]:
     """Where each share but the last ends; `bisect_right(ends, point)` is the index of the drawn one. Weights are above 0."""
-    return _bounds_of_few(weights) if len(weights) <= FEW else _bounds_of_many(weights)
+    return _bounds_of_few(weights) if len(weights) <= MAX_FEW_WEIGHTS else _bounds_of_many(weights)
 
 
 def _compute(weights: tuple[float, ...]) -> tuple[int, ...]:
     sums = list(accumulate(_to_fractions(weights)))
-    return tuple(int(LINE * part / sums[-1]) for part in sums[:-1])
+    return tuple(int(DRAW_RANGE * part / sums[-1]) for part in sums[:-1])
 
 
 def _to_fractions(weights: Iterable[float]) -> Iterable[Fraction]:

@@ -23,7 +23,7 @@ from router.routing.policy.normalise import normalise
 from router.routing.policy.plan import make_plan
 from router.routing.policy.policy import SHARED, Policy
 from router.routing.policy.sections import (
-    MOST,
+    MAX_COUNTS,
     MOST_CONDITIONS,
     read_breaker,
     read_fallbacks,
@@ -33,7 +33,7 @@ from router.routing.policy.sections import (
     read_sticky,
 )
 
-LARGEST = 256 * 1024  # bytes of a document
+MAX_POLICY_BYTES = 256 * 1024  # bytes of a document
 
 
 class ParsedPolicy(Struct, frozen=True):
@@ -56,10 +56,10 @@ def load_policy(data: bytes, tenant_id: str, policy_id: str, version: int = 1) -
     return parse_policy(document, tenant_id, policy_id, version)
 
 
-def check_size(data: bytes, most: int = LARGEST) -> None:
+def check_size(data: bytes, most: int = MAX_POLICY_BYTES) -> None:
     """Raises PolicyError."""
     if len(data) > most:
-        raise PolicyError([("policy", f"is larger than {LARGEST} bytes")])
+        raise PolicyError([("policy", f"is larger than {MAX_POLICY_BYTES} bytes")])
 
 
 def parse_policy(document: object, tenant_id: str, policy_id: str, version: int = 1) -> ParsedPolicy:
@@ -79,7 +79,7 @@ def _check_counts(document: Mapping[str, object]) -> None:
     nested = document.get("extensions")
     problems = Problems()
     for part, prefix in ((document, ""), (nested if isinstance(nested, Mapping) else {}, "extensions.")):
-        for key, most in MOST.items():
+        for key, most in MAX_COUNTS.items():
             value = part.get(key)
             if isinstance(value, list | Mapping) and len(value) > most:
                 problems.add(prefix + key, f"has {len(value)} entries where {most} are allowed")

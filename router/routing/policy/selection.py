@@ -83,9 +83,9 @@ class Selection(Struct, frozen=True):
 
     def _apply_rules(self, statuses: Sequence[object], reason: str) -> Decision | None:
         """The decision of the first rule that matches one of the statuses and whose provider may take the request."""
-        scenes = [ConditionInput(self.request, status) for status in statuses]
+        all_inputs = [ConditionInput(self.request, status) for status in statuses]
         for index, rule in enumerate(self.policy.fallbacks):
-            if not any(rule.applies(scene) for scene in scenes):
+            if not any(rule.applies(inputs) for inputs in all_inputs):
                 self._note_rule(index, lambda: f"does not match {', '.join(shorten(str(one), _LONGEST_STATUS) for one in statuses)}")
             elif (decision := self._apply_rule(rule, reason)) is not None:
                 self._note("fallback", f"fallbacks[{index}]", f"{decision.reason}: {decision.provider_id}")

@@ -20,8 +20,8 @@ from router.contracts.provider_call import read_answer
 from router.core.errors import RouterError
 from router.routing.extensions.entry import PROVIDER, VALIDATOR
 
-AT_ONCE = 16
-TENANT = "contract-check"
+CONCURRENT_CALLS = 16
+CHECK_TENANT = "contract-check"
 TRACE = "contract-check-1"
 DECISION = {"provider_id": "check", "reason": "weighted", "priority": 50, "expected_latency_ms": 500, "expected_cost": 0.01, "metadata": {}}
 
@@ -54,12 +54,12 @@ def cases(kind: str, extension_id: str, payload: object, config: Mapping[str, ob
     whole = _request(kind, extension_id, payload, config)
     good, bad = _answers(kind, extension_id), _expect_decline
     bare = {name: value for name, value in whole.items() if name not in ("metadata", "context", "parameters", "trace_id")}
-    headers = {"trace_id": TRACE, "tenant_id": TENANT, DEADLINE: "1500"}
+    headers = {"trace_id": TRACE, "tenant_id": CHECK_TENANT, DEADLINE: "1500"}
     return (
         ContractCase(name="answers a request", data=_json(whole), judge=good, headers=headers),
         ContractCase(name="ignores fields that it does not know", data=_json({**whole, "x_unknown": {"a": [1]}}), judge=good),
         ContractCase(name="does without optional fields", data=_json(bare), judge=good),
-        ContractCase(name=f"answers {AT_ONCE} requests at once", data=_json(whole), judge=good, times=AT_ONCE),
+        ContractCase(name=f"answers {CONCURRENT_CALLS} requests at once", data=_json(whole), judge=good, times=CONCURRENT_CALLS),
         ContractCase(name="declines an empty body", data=b"", judge=bad),
         ContractCase(name="declines what is not JSON", data=b'{"tenant_id": ', judge=bad),
         ContractCase(name="declines what is not an object", data=b'["tenant_id"]', judge=bad),
@@ -75,7 +75,7 @@ def cases(kind: str, extension_id: str, payload: object, config: Mapping[str, ob
 
 
 def _request(kind: str, extension_id: str, payload: object, config: Mapping[str, object]) -> dict[str, Any]:
-    fields: dict[str, Any] = {"trace_id": TRACE, "tenant_id": TENANT, "config": dict(config)}
+    fields: dict[str, Any] = {"trace_id": TRACE, "tenant_id": CHECK_TENANT, "config": dict(config)}
     if kind == PROVIDER:
         prompt = payload if isinstance(payload, str) else orjson.dumps(payload).decode()
         return {**fields, "provider_id": extension_id, "prompt": prompt, "parameters": {}, "context": {}}

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from msgspec import Struct
 
 from router.contracts.extension import DEADLINE
-from router.contracts.provider_call import STREAM
+from router.contracts.provider_call import STREAM_HEADER
 from router.core.clock import steady
 from router.delivery.calls.micro_endpoint import CountCallback
 from router.delivery.calls.reply_streams import ReplyStreams
@@ -79,7 +79,7 @@ class RequestDispatcher(RequestServer[IncomingCall]):
             self.refuse(call, OVERLOADED)
 
     async def answer(self, request: IncomingCall) -> None:
-        if self._streams and request.headers.get(STREAM) == "true":
+        if self._streams and request.headers.get(STREAM_HEADER) == "true":
             await self._replies.stream(request, self._runner.stream(request.data, request.headers, request.deadline))
             return
         try:

@@ -18,7 +18,7 @@ from router.contracts.malformed import Malformed
 from router.contracts.provider import ERROR
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, strings
 from router.core.ids import is_token
-from router.sdk.extension.request import LARGEST, NO_HEADERS, check_size, refuse, tenant, trace
+from router.sdk.extension.request import MAX_REQUEST_BYTES, NO_HEADERS, check_size, refuse, tenant, trace
 from router.sdk.extension.response import check_metadata, encode, raise_invalid, require_fit
 from router.sdk.extension.results import NOTHING, RequestFailed
 
@@ -62,7 +62,7 @@ def read_invocation(data: bytes, headers: Mapping[str, str]) -> Invocation:
     """Read the invocation. Raises RequestFailed: 413 when it is too large, else 400."""
     check_size(data)
     try:
-        body = read_object(data, LARGEST)
+        body = read_object(data, MAX_REQUEST_BYTES)
     except Malformed as exc:
         raise RequestFailed(400, "invalid_request", f"Invalid request: {exc}") from None
     provider_id = body.get("provider_id")

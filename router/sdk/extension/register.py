@@ -27,7 +27,7 @@ AUTHOR = "self-registration"
 CONFLICT = "conflict"
 TIMEOUT_S = 2.0
 WAITS_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # the last repeats
-LOOK_S = 0.25  # how soon a reconnect is noticed
+RECONNECT_CHECK_S = 0.25  # how soon a reconnect is noticed
 
 
 class Registration:
@@ -108,4 +108,4 @@ async def _pause(connection: Connection, seconds: float, lives: int) -> None:
     while True:
         if connection.reconnect_count != lives or steady() >= until:
             return
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(RECONNECT_CHECK_S)

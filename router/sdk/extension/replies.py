@@ -2,7 +2,7 @@
 
 answer      the bytes that `function_runner` made
 refusal     {error{code, message, field?}}, with Nats-Service-Error-Code and Nats-Service-Error
-stream      pieces until the last one, or until the subscriber is gone (`calls.reply_streams`); a failure is its last piece
+stream      pieces until the last one, or until the subscriber is gone (`delivery.calls.reply_streams`); a failure is its last piece
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable
 import orjson
 from msgspec import Struct
 
-from router.contracts.extension import ERROR, ERROR_CODE
+from router.contracts.extension import SERVICE_ERROR, SERVICE_ERROR_CODE
 from router.delivery.calls.micro_endpoint import CountCallback
 from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.connection import Connection, head_of
@@ -24,8 +24,8 @@ from router.sdk.extension.provider_io import broken_piece
 from router.sdk.extension.results import RequestFailed
 
 ERROR_LETTERS = 200  # of an error's text in a header
-MOST_UNSENT = 1024 * 1024  # bytes of streams that wait for the broker
-LOOK_S = 0.005
+MAX_UNSENT_BYTES = 1024 * 1024  # bytes of streams that wait for the broker
+DRAIN_CHECK_S = 0.005
 NO_HEADERS: Headers = {}
 
 
@@ -57,7 +57,7 @@ class Replies:
     def decline(self, call: IncomingCall, failed: RequestFailed) -> None:
         details = {"code": failed.code, "message": str(failed)}
         body = {"error": details if failed.field is None else {**details, "field": failed.field}}
-        head = head_of({ERROR_CODE: str(failed.status), ERROR: f"{failed.code}: {failed}"[:ERROR_LETTERS]})
+        head = head_of({SERVICE_ERROR_CODE: str(failed.status), SERVICE_ERROR: f"{failed.code}: {failed}"[:ERROR_LETTERS]})
         self._connection.publish_nowait(call.reply, orjson.dumps(body), head=head)
         call.finish(failed.code)
 
@@ -82,9 +82,9 @@ class Replies:
         """Let other tasks run, and the socket send: an author's generator may never await, nor know how fast the reader is."""
         while True:
             await asyncio.sleep(0)
-            if self._connection.pending_data_size < MOST_UNSENT:
+            if self._connection.pending_data_size < MAX_UNSENT_BYTES:
                 return
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(DRAIN_CHECK_S)
 
 
 def build_stopping_error() -> RequestFailed:

@@ -18,7 +18,7 @@ from router.contracts.field_readers import is_scoped
 from router.core.ids import is_opaque
 from router.sdk.extension.results import NOTHING, RequestFailed
 
-LARGEST = MAX_PAYLOAD_BYTES + 3 * MAX_METADATA_BYTES  # a message, its context, its config, and what names them
+MAX_REQUEST_BYTES = MAX_PAYLOAD_BYTES + 3 * MAX_METADATA_BYTES  # a message, its context, its config, and what names them
 NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -80,8 +80,8 @@ def read_request(data: bytes, headers: Mapping[str, str]) -> Request:
 
 
 def check_size(data: bytes) -> None:
-    if len(data) > LARGEST:
-        raise RequestFailed(413, "payload_too_large", f"The request of {len(data)} bytes is larger than {LARGEST}")
+    if len(data) > MAX_REQUEST_BYTES:
+        raise RequestFailed(413, "payload_too_large", f"The request of {len(data)} bytes is larger than {MAX_REQUEST_BYTES}")
 
 
 def tenant(value: object) -> str:

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-REQUIRED = ("message_id", "subject", "event_type", "event_version", "occurred_at", "payload")
+REQUIRED_FIELDS = ("message_id", "subject", "event_type", "event_version", "occurred_at", "payload")
 
 
 class SampleService:
@@ -31,7 +31,7 @@ class SampleService:
 
     async def _handle(self, request: Request) -> Response:
         event = await request.json()
-        if any(name not in event for name in REQUIRED):
+        if any(name not in event for name in REQUIRED_FIELDS):
             return Response(status_code=422)
         return Response(status_code=await self._choose_status(event))
 

@@ -83,7 +83,7 @@ def test_eight_runs_of_a_size_become_one_and_the_next_process_reads_that_one_alo
 
 
 def test_a_large_run_is_left_alone(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity_index, "LARGE", 2)
+    monkeypatch.setattr(identity_index, "MAX_MERGED_KEYS", 2)
     silver = [a_file(warehouse, number, number + 100) for number in range(identity_index.MERGE_AT)]
     assert found(IdentityIndex(warehouse), silver, 3, 103) == [(3, 1), (103, 2)]
     assert len(list(Path(warehouse.storage.resolve(HOME)).iterdir())) == identity_index.MERGE_AT

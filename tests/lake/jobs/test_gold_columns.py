@@ -14,7 +14,7 @@ import pytest
 from router.lake.generate import Load, LoadPlan
 from router.lake.jobs.seal import seal
 from router.lake.report import UsageQuery, read_report
-from router.lake.report.lines import FIGURES as REPORTED
+from router.lake.report.lines import REPORT_FIGURES as REPORTED
 from router.lake.tables.gold_columns import FIRST_FIGURES
 from router.lake.warehouse import Seal, Warehouse
 from tests.support.lake_gold import Use, a_warehouse

@@ -7,13 +7,13 @@ import pytest
 
 from router.lake.report import UsageQuery
 from router.lake.report.charts import WIDEST, choose_ticks, format_ms, format_number
-from router.lake.report.page import BY, render_page
+from router.lake.report.page import PAGE_COLUMNS, render_page
 from router.lake.report.read import read_parts
 from tests.support.lake_gold import Use, a_warehouse
 
 
 def a_page(path: Path, *uses: Use) -> str:
-    return render_page(read_parts(a_warehouse(path, uses), UsageQuery(by=BY)), "All events")
+    return render_page(read_parts(a_warehouse(path, uses), UsageQuery(by=PAGE_COLUMNS)), "All events")
 
 
 def test_the_page_fetches_nothing_and_runs_nothing(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_name_is_cut_and_its_invisible_characters_are_told(tmp_path: Path) -> 
         assert len(page) < 40_000
         assert not set("\x1b\u202e\u2066") & set(page)
     assert "\\u202egnp.exe" in page
-    about = render_page(read_parts(a_warehouse(tmp_path / "about", [Use()]), UsageQuery(by=BY)), f"Tenant {long}, {odd}")
+    about = render_page(read_parts(a_warehouse(tmp_path / "about", [Use()]), UsageQuery(by=PAGE_COLUMNS)), f"Tenant {long}, {odd}")
     assert len(about) < 40_000
     assert not set("\x1b\u202e\u2066") & set(about)
 
@@ -75,7 +75,7 @@ def test_a_single_day_is_a_bar_and_no_wall(tmp_path: Path) -> None:
 
 def test_what_it_is_about_begins_as_a_sentence_does(tmp_path: Path) -> None:
     assert '<p class="about">Day 2026-11-20. &lt;b&gt;' in render_page(
-        read_parts(a_warehouse(tmp_path, [Use()]), UsageQuery(by=BY)), "day 2026-11-20. <b>"
+        read_parts(a_warehouse(tmp_path, [Use()]), UsageQuery(by=PAGE_COLUMNS)), "day 2026-11-20. <b>"
     )
 
 

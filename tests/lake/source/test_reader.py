@@ -11,7 +11,7 @@ from router.lake.source.errors import DataLoss
 from router.lake.source.offset import Json
 from router.lake.source.options import read_options
 from router.lake.source.reader import JetStreamReader, JetStreamStreamReader
-from router.lake.source.rows import SCHEMA
+from router.lake.source.rows import MESSAGE_SCHEMA
 from tests.support.broker import Broker
 from tests.support.lake import Feed, seqs
 
@@ -24,12 +24,12 @@ def feed(broker: Broker) -> Feed:
 
 
 def batch(feed: Feed, **options: str) -> list[int]:
-    reader = JetStreamReader(feed.options(**options), SCHEMA)
+    reader = JetStreamReader(feed.options(**options), MESSAGE_SCHEMA)
     return [sequence for partition in reader.partitions() for sequence in seqs(reader.read(partition))]
 
 
 def streaming(feed: Feed, **options: str) -> JetStreamStreamReader:
-    return JetStreamStreamReader(feed.options(**options), SCHEMA)
+    return JetStreamStreamReader(feed.options(**options), MESSAGE_SCHEMA)
 
 
 def taken(reader: JetStreamStreamReader, start: Json, end: Json) -> list[int]:
@@ -55,8 +55,8 @@ def test_a_batch_from_a_sequence_that_is_gone_is_a_loss_one_from_the_earliest_is
 def test_a_range_is_split_as_wide_as_asked_but_not_into_crumbs(feed: Feed) -> None:
     """UL-20."""
     feed.count(100)
-    assert len(JetStreamReader(feed.options(minPartitions="4", rowsPerPartition="10"), SCHEMA).partitions()) == 4
-    assert len(JetStreamReader(feed.options(minPartitions="4", rowsPerPartition="60"), SCHEMA).partitions()) == 1
+    assert len(JetStreamReader(feed.options(minPartitions="4", rowsPerPartition="10"), MESSAGE_SCHEMA).partitions()) == 4
+    assert len(JetStreamReader(feed.options(minPartitions="4", rowsPerPartition="60"), MESSAGE_SCHEMA).partitions()) == 1
 
 
 def test_the_trigger_decides_which_limit_holds(feed: Feed) -> None:
@@ -135,6 +135,6 @@ def test_what_is_planned_travels_and_says_the_same_elsewhere(feed: Feed) -> None
 def test_nothing_connects_before_it_is_asked_for_something() -> None:
     """UL-16."""
     nobody = read_options({"url": "nats://127.0.0.1:1", "stream": "S", "timeoutMs": "300"})
-    reader = JetStreamReader(nobody, SCHEMA)
+    reader = JetStreamReader(nobody, MESSAGE_SCHEMA)
     with pytest.raises(BrokerUnavailable):
         reader.partitions()

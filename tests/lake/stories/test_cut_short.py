@@ -17,7 +17,7 @@ from router.lake.jobs.ingest import CHECKPOINT, IngestFailed
 from router.lake.warehouse import Warehouse
 from tests.support.broker import Broker
 from tests.support.kills import KillPlan
-from tests.support.lake_driver import POINTS, count_in_tables, filled, ingested
+from tests.support.lake_driver import POINTS, count_in_tables, fill_usage_stream, run_ingest
 from tests.support.lake_jobs import Lake, a_body
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # micro-batches of many small Spark jobs each
@@ -49,12 +49,12 @@ def test_whatever_a_batch_had_done_and_whatever_was_lost_the_next_run_completes_
 
     A power cut: Spark syncs no checkpoint to the disk; then it gives a batch the number of one that is in the log, and another range.
     """
-    truth, home, plan = filled(broker, EVENTS), tmp_path / "warehouse", KillPlan(("everywhere",), 1, 0, EVENTS)
+    truth, home, plan = fill_usage_stream(broker, EVENTS), tmp_path / "warehouse", KillPlan(("everywhere",), 1, 0, EVENTS)
 
     def dies_at(point: str) -> int:
         at_first(monkeypatch, point, die)
         with pytest.raises(IngestFailed):
-            ingested(quiet_spark, broker, home, BATCH)
+            run_ingest(quiet_spark, broker, home, BATCH)
         return whole(home)
 
     assert [dies_at(point) for point in IN_TURN] == [0, 0, BATCH, 2 * BATCH]
@@ -62,10 +62,10 @@ def test_whatever_a_batch_had_done_and_whatever_was_lost_the_next_run_completes_
     for written_down in ("offsets", "commits"):
         for file in (home / CHECKPOINT / written_down).iterdir():
             file.unlink()
-    ingested(quiet_spark, broker, home)
+    run_ingest(quiet_spark, broker, home)
     assert (after_the_power_cut := count_in_tables(plan, home, truth)).is_exact, after_the_power_cut
     shutil.rmtree(home / "_checkpoints")
-    ingested(quiet_spark, broker, home)
+    run_ingest(quiet_spark, broker, home)
     assert count_in_tables(plan, home, truth) == after_the_power_cut
 
 

@@ -10,12 +10,14 @@ from pathlib import Path
 from tests.support.waiting import until
 
 START = """
+import threading
 import typer
 from router.cli import exit_codes
 from router.lake.session import create_session
 try:
     with exit_codes.report_errors():
         create_session("local[1]")
+        threading.Event().wait()  # Spark may have started before the interrupt comes
 except typer.Exit as told:
     raise SystemExit(told.exit_code)
 """

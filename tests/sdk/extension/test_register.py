@@ -13,7 +13,7 @@ from router.routing.extensions import parse_entry
 from router.sdk.extension import post, pre, provider, register, validator
 from router.sdk.extension.register import PUT, entry_of
 from tests.support.broker import Broker
-from tests.support.extension_author import Asker, a_request, an_id, asking, served
+from tests.support.extension_author import ExtensionClient, a_request, an_extension_client, an_id, serve_extension
 from tests.support.waiting import until
 
 OK = {"ok": True, "version": 1}
@@ -24,7 +24,7 @@ REFUSED = {"ok": False, "error": {"code": "unauthorized", "message": "A valid ap
 class Admin:
     """Answers each request with the next of its answers, the last one again and again."""
 
-    def __init__(self, asker: Asker, *answers: dict[str, Any]) -> None:
+    def __init__(self, asker: ExtensionClient, *answers: dict[str, Any]) -> None:
         self._asker = asker
         self._answers = list(answers)
         self.asked: list[dict[str, Any]] = []
@@ -47,15 +47,15 @@ class Admin:
 
 
 @pytest.fixture
-async def asker(nats_url: str) -> AsyncIterator[Asker]:
-    async with asking(nats_url) as asker:
+async def asker(nats_url: str) -> AsyncIterator[ExtensionClient]:
+    async with an_extension_client(nats_url) as asker:
         yield asker
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(register, "WAITS_S", (0.01,))
-    monkeypatch.setattr(register, "LOOK_S", 0.005)
+    monkeypatch.setattr(register, "RECONNECT_CHECK_S", 0.005)
 
 
 @pytest.mark.parametrize("decorator", [pre, validator, post, provider])
@@ -66,10 +66,10 @@ def test_what_is_asked_for_is_a_registry_entry(decorator) -> None:
     assert [(one.id, one.weight) for one in entry.instances] == [("blue", 30)]
 
 
-async def test_the_router_is_asked_to_write_only_what_is_missing(nats_url: str, asker: Asker) -> None:
+async def test_the_router_is_asked_to_write_only_what_is_missing(nats_url: str, asker: ExtensionClient) -> None:
     admin = await Admin(asker, OK).open()
     one = pre(an_id())(lambda _: None)
-    async with served(nats_url, one, register=True, api_key="k"):
+    async with serve_extension(nats_url, one, register=True, api_key="k"):
         await until(lambda: admin.asked)
     await admin.close()
     (asked,) = admin.asked
@@ -79,7 +79,7 @@ async def test_the_router_is_asked_to_write_only_what_is_missing(nats_url: str, 
 
 @pytest.mark.parametrize("answer", [CONFLICT, REFUSED])
 async def test_what_stands_already_or_is_refused_is_not_asked_for_again(
-    answer: dict[str, Any], nats_url: str, asker: Asker, monkeypatch: pytest.MonkeyPatch
+    answer: dict[str, Any], nats_url: str, asker: ExtensionClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
 
@@ -90,7 +90,7 @@ async def test_what_stands_already_or_is_refused_is_not_asked_for_again(
     monkeypatch.setattr(register, "_pause", pause)
     admin = await Admin(asker, answer).open()
     first, second = pre(an_id())(lambda _: None), pre(an_id())(lambda _: None)
-    async with served(nats_url, first, second, register=True):
+    async with serve_extension(nats_url, first, second, register=True):
         await until(lambda: pauses)
         assert (await asker.ask(first.subject, a_request())).code is None
     assert pauses == [inf]  # until a reconnect
@@ -98,9 +98,9 @@ async def test_what_stands_already_or_is_refused_is_not_asked_for_again(
     assert [asked["id"] for asked in admin.asked] == [first.id, second.id]
 
 
-async def test_without_a_router_it_is_served_and_asks_again(nats_url: str, asker: Asker) -> None:
+async def test_without_a_router_it_is_served_and_asks_again(nats_url: str, asker: ExtensionClient) -> None:
     one = pre(an_id())(lambda _: None)
-    async with served(nats_url, one, register=True):
+    async with serve_extension(nats_url, one, register=True):
         assert (await asker.ask(one.subject, a_request())).code is None
         admin = await Admin(asker, OK).open()
         await until(lambda: admin.asked)
@@ -110,9 +110,9 @@ async def test_without_a_router_it_is_served_and_asks_again(nats_url: str, asker
 async def test_after_a_reconnect_the_registry_hears_of_it_again() -> None:
     broker = Broker().start()
     try:
-        async with asking(broker.url) as asker:
+        async with an_extension_client(broker.url) as asker:
             admin = await Admin(asker, OK).open()
-            async with served(broker.url, pre(an_id())(lambda _: None), register=True):
+            async with serve_extension(broker.url, pre(an_id())(lambda _: None), register=True):
                 await until(lambda: len(admin.asked) == 1)
                 broker.kill()
                 broker.start()

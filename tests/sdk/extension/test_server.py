@@ -12,45 +12,45 @@ from router.contracts.provider_chunk import read_chunk
 from router.core.errors import Misconfigured
 from router.sdk.extension import Extension, ExtensionServer, Invocation, Output, Request, pre, provider, reject, validator
 from tests.support.broker import Broker
-from tests.support.extension_author import Asker, a_prompt, a_request, an_id, asking, data_of, served
+from tests.support.extension_author import ExtensionClient, a_prompt, a_request, an_extension_client, an_id, data_of, serve_extension
 from tests.support.waiting import until
 
 PING = pre(an_id("ping"))(lambda _: None)
 
 
 @pytest.fixture
-async def asker(nats_url: str) -> AsyncIterator[Asker]:
-    async with asking(nats_url) as asker:
+async def asker(nats_url: str) -> AsyncIterator[ExtensionClient]:
+    async with an_extension_client(nats_url) as asker:
         yield asker
 
 
-async def test_a_function_answers_on_its_subject(nats_url: str, asker: Asker) -> None:
+async def test_a_function_answers_on_its_subject(nats_url: str, asker: ExtensionClient) -> None:
     shout = pre(an_id())(lambda request: (request.payload.upper(), {"loud": "true"}))
-    async with served(nats_url, shout):
+    async with serve_extension(nats_url, shout):
         heard = await asker.ask(shout.subject, a_request("hi"))
     assert (heard.code, heard.body["payload"]["payload"], heard.body["metadata"]) == (None, "HI", {"loud": "true"})
 
 
-async def test_the_headers_are_the_functions_to_see(nats_url: str, asker: Asker) -> None:
+async def test_the_headers_are_the_functions_to_see(nats_url: str, asker: ExtensionClient) -> None:
     seen: list[str | None] = []
     one = pre(an_id())(lambda request: seen.append(request.headers.get("traceparent")))
-    async with served(nats_url, one):
+    async with serve_extension(nats_url, one):
         await asker.ask(one.subject, a_request(), {"traceparent": "00-1", "trace_id": "t-1"})
     assert seen == ["00-1"]
 
 
-async def test_an_error_has_the_service_protocols_headers_and_names_the_field(nats_url: str, asker: Asker) -> None:
+async def test_an_error_has_the_service_protocols_headers_and_names_the_field(nats_url: str, asker: ExtensionClient) -> None:
     one = pre(an_id())(lambda _: ("a", 7))
-    async with served(nats_url, one):
+    async with serve_extension(nats_url, one):
         bad = await asker.ask(one.subject, a_request(tenant_id="_x"))
         unfit = await asker.ask(one.subject, a_request())
     assert (bad.code, bad.error["field"]) == ("400", "tenant_id")
     assert (unfit.code, unfit.error["field"]) == ("422", "metadata")
 
 
-async def test_it_is_found_and_counted_by_the_service_protocol(nats_url: str, asker: Asker) -> None:
+async def test_it_is_found_and_counted_by_the_service_protocol(nats_url: str, asker: ExtensionClient) -> None:
     one = validator(an_id(), version="v2")(lambda request: None if request.payload == "ok" else reject("no"))
-    async with served(nats_url, one):
+    async with serve_extension(nats_url, one):
         await asker.ask(one.subject, a_request("ok"))
         await asker.ask(one.subject, b"{")
         info, stats = await asker.service("INFO", one.id), await asker.service("STATS", one.id)
@@ -62,14 +62,14 @@ async def test_it_is_found_and_counted_by_the_service_protocol(nats_url: str, as
     assert figures["average_processing_time"] > 0
 
 
-async def test_two_servers_share_the_work_and_one_alone_answers(nats_url: str, asker: Asker) -> None:
+async def test_two_servers_share_the_work_and_one_alone_answers(nats_url: str, asker: ExtensionClient) -> None:
     name, asked = an_id(), 0
     seen: list[int] = []
 
     def one_of(server: int) -> Extension:
         return pre(name)(lambda _: seen.append(server))
 
-    async with served(nats_url, one_of(1)), served(nats_url, one_of(2)) as second:
+    async with serve_extension(nats_url, one_of(1)), serve_extension(nats_url, one_of(2)) as second:
         while set(seen) != {1, 2}:
             await asker.ask(f"beamline.ext.pre.{name}.v1", a_request())
             asked += 1
@@ -82,14 +82,14 @@ async def test_two_servers_share_the_work_and_one_alone_answers(nats_url: str, a
     assert seen == [1] * 10
 
 
-async def test_an_instance_has_a_subject_of_its_own_below(nats_url: str, asker: Asker) -> None:
+async def test_an_instance_has_a_subject_of_its_own_below(nats_url: str, asker: ExtensionClient) -> None:
     one = pre(an_id())(lambda request: request.payload)
-    async with served(nats_url, one, instances={"blue": 30}):
+    async with serve_extension(nats_url, one, instances={"blue": 30}):
         assert (await asker.ask(f"{one.subject}.blue", a_request())).code is None
         assert (await asker.ask(one.subject, a_request())).code is None
 
 
-async def test_one_that_waits_does_not_hold_up_the_next(nats_url: str, asker: Asker) -> None:
+async def test_one_that_waits_does_not_hold_up_the_next(nats_url: str, asker: ExtensionClient) -> None:
     first = asyncio.Event()
 
     @pre(an_id())
@@ -98,21 +98,21 @@ async def test_one_that_waits_does_not_hold_up_the_next(nats_url: str, asker: As
             await first.wait()
         first.set()
 
-    async with served(nats_url, second_frees_the_first):
+    async with serve_extension(nats_url, second_frees_the_first):
         subject = second_frees_the_first.subject
         heard = await asyncio.gather(asker.ask(subject, a_request(1)), asker.ask(subject, a_request(2)))
     assert [one.code for one in heard] == [None, None]
 
 
-async def test_a_blocking_function_runs_in_a_thread(nats_url: str, asker: Asker) -> None:
+async def test_a_blocking_function_runs_in_a_thread(nats_url: str, asker: ExtensionClient) -> None:
     both = threading.Barrier(2, timeout=5)
     one = pre(an_id(), blocking=True)(lambda _: both.wait() and None)
-    async with served(nats_url, one):
+    async with serve_extension(nats_url, one):
         heard = await asyncio.gather(asker.ask(one.subject, a_request()), asker.ask(one.subject, a_request()))
     assert [answer.code for answer in heard] == [None, None]
 
 
-async def test_so_many_at_once_and_the_others_wait(nats_url: str, asker: Asker) -> None:
+async def test_so_many_at_once_and_the_others_wait(nats_url: str, asker: ExtensionClient) -> None:
     at_work, most, free = 0, 0, asyncio.Event()
 
     @pre(an_id())
@@ -123,7 +123,7 @@ async def test_so_many_at_once_and_the_others_wait(nats_url: str, asker: Asker) 
         await free.wait()
         at_work -= 1
 
-    async with served(nats_url, counted, concurrency=2):
+    async with serve_extension(nats_url, counted, concurrency=2):
         asked = [asyncio.create_task(asker.ask(counted.subject, a_request())) for _ in range(6)]
         await until(lambda: at_work == 2)
         free.set()
@@ -131,16 +131,16 @@ async def test_so_many_at_once_and_the_others_wait(nats_url: str, asker: Asker) 
     assert ([one.code for one in heard], most) == ([None] * 6, 2)
 
 
-async def test_what_is_past_its_deadline_is_not_begun(nats_url: str, asker: Asker) -> None:
+async def test_what_is_past_its_deadline_is_not_begun(nats_url: str, asker: ExtensionClient) -> None:
     begun: list[object] = []
     one = pre(an_id())(begun.append)
-    async with served(nats_url, one):
+    async with serve_extension(nats_url, one):
         heard = await asker.ask(one.subject, a_request(), {"Router-Deadline-Ms": "0"})
         await asker.ask(one.subject, a_request(), {"Router-Deadline-Ms": "soon"})
     assert (heard.code, heard.error["code"], len(begun)) == ("504", "deadline_exceeded", 1)
 
 
-async def test_what_waited_past_its_deadline_is_not_begun_either(nats_url: str, asker: Asker) -> None:
+async def test_what_waited_past_its_deadline_is_not_begun_either(nats_url: str, asker: ExtensionClient) -> None:
     begun, free = [], asyncio.Event()
 
     @pre(an_id())
@@ -148,7 +148,7 @@ async def test_what_waited_past_its_deadline_is_not_begun_either(nats_url: str, 
         begun.append(request.payload)
         await free.wait()
 
-    async with served(nats_url, waits, PING, concurrency=1):
+    async with serve_extension(nats_url, waits, PING, concurrency=1):
         first = asyncio.create_task(asker.ask(waits.subject, a_request(1)))
         await until(lambda: begun == [1])
         second = asyncio.create_task(asker.ask(waits.subject, a_request(2), {"Router-Deadline-Ms": "1"}))
@@ -160,17 +160,17 @@ async def test_what_waited_past_its_deadline_is_not_begun_either(nats_url: str, 
     assert begun == [1]
 
 
-async def test_an_address_that_is_no_inbox_is_not_answered(nats_url: str, asker: Asker) -> None:
+async def test_an_address_that_is_no_inbox_is_not_answered(nats_url: str, asker: ExtensionClient) -> None:
     heard: list[bytes] = []
     one = pre(an_id())(lambda request: request.payload)
-    async with served(nats_url, one):
+    async with serve_extension(nats_url, one):
         await asker.connection.subscribe_direct("beamline.router.v1.stolen", lambda _s, _r, data, _h: heard.append(data))
         await asker.connection.publish(one.subject, data_of(a_request()), reply="beamline.router.v1.stolen")
         await asker.ask(one.subject, a_request())
     assert heard == []
 
 
-async def test_told_to_stop_it_finishes_what_it_has_and_takes_no_more(nats_url: str, asker: Asker) -> None:
+async def test_told_to_stop_it_finishes_what_it_has_and_takes_no_more(nats_url: str, asker: ExtensionClient) -> None:
     begun, free = asyncio.Event(), asyncio.Event()
 
     @pre(an_id())
@@ -180,7 +180,7 @@ async def test_told_to_stop_it_finishes_what_it_has_and_takes_no_more(nats_url: 
         await asyncio.sleep(0.05)  # work that goes on while the server ends
         return "done"
 
-    async with served(nats_url, slow) as server:
+    async with serve_extension(nats_url, slow) as server:
         asked = asyncio.create_task(asker.ask(slow.subject, a_request()))
         await begun.wait()
         server.cancel()
@@ -190,12 +190,12 @@ async def test_told_to_stop_it_finishes_what_it_has_and_takes_no_more(nats_url: 
         await asyncio.wait({server})
 
 
-async def test_what_does_not_end_in_time_is_told_to_go_elsewhere(nats_url: str, asker: Asker) -> None:
+async def test_what_does_not_end_in_time_is_told_to_go_elsewhere(nats_url: str, asker: ExtensionClient) -> None:
     @pre(an_id())
     async def hanging(_: Request) -> None:
         await asyncio.Event().wait()
 
-    async with served(nats_url, hanging, PING, drain_s=0.01, concurrency=1) as server:
+    async with serve_extension(nats_url, hanging, PING, drain_s=0.01, concurrency=1) as server:
         asked = [asyncio.create_task(asker.ask(hanging.subject, a_request())) for _ in range(2)]
         await _all_heard(asker)
         server.cancel()
@@ -207,7 +207,7 @@ async def test_a_broker_that_was_killed_finds_it_again() -> None:
     broker = Broker().start()
     try:
         one = pre(an_id())(lambda request: request.payload)
-        async with served(broker.url, one), asking(broker.url) as asker:
+        async with serve_extension(broker.url, one), an_extension_client(broker.url) as asker:
             await asker.ask(one.subject, a_request())
             broker.kill()
             broker.start()
@@ -225,14 +225,14 @@ def test_what_cannot_be_served_is_refused(wrong: tuple[object, ...]) -> None:
 # -- streams -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_stream_comes_in_pieces_and_its_last_one_says_what_it_cost(nats_url: str, asker: Asker) -> None:
+async def test_a_stream_comes_in_pieces_and_its_last_one_says_what_it_cost(nats_url: str, asker: ExtensionClient) -> None:
     @provider(an_id())
     async def words(invocation: Invocation) -> AsyncIterator[str | Output]:
         for word in str(invocation.prompt).split():
             yield word
         yield Output(output="!", completion_tokens=2)
 
-    async with served(nats_url, words):
+    async with serve_extension(nats_url, words):
         pieces = await _stream(asker, words.subject, until_done=True)
         whole = await asker.ask(words.subject, a_prompt("a b"))
     assert [(piece.data, piece.done) for piece in pieces] == [("a", False), ("b", False), ("!", True)]
@@ -240,19 +240,19 @@ async def test_a_stream_comes_in_pieces_and_its_last_one_says_what_it_cost(nats_
     assert (whole.body["output"], whole.body["usage"]) == ("ab!", {"completion_tokens": 2})
 
 
-async def test_a_stream_that_fails_says_so_in_its_last_piece(nats_url: str, asker: Asker) -> None:
+async def test_a_stream_that_fails_says_so_in_its_last_piece(nats_url: str, asker: ExtensionClient) -> None:
     @provider(an_id())
     async def breaks(_: Invocation) -> AsyncIterator[str]:
         yield "a"
         raise ValueError("secret")
 
-    async with served(nats_url, breaks):
+    async with serve_extension(nats_url, breaks):
         pieces = await _stream(asker, breaks.subject, until_done=True)
     assert (pieces[-1].failed, pieces[-1].metadata["error_code"]) == (True, "failed")
     assert "secret" not in str(pieces[-1].metadata)
 
 
-async def test_a_stream_stops_when_nobody_listens_any_more(nats_url: str, asker: Asker) -> None:
+async def test_a_stream_stops_when_nobody_listens_any_more(nats_url: str, asker: ExtensionClient) -> None:
     ended = asyncio.Event()
 
     @provider(an_id())
@@ -263,12 +263,12 @@ async def test_a_stream_stops_when_nobody_listens_any_more(nats_url: str, asker:
         finally:
             ended.set()
 
-    async with served(nats_url, endless):
+    async with serve_extension(nats_url, endless):
         await _stream(asker, endless.subject, until_done=False)
         await asyncio.wait_for(ended.wait(), 5)
 
 
-async def _stream(asker: Asker, subject: str, *, until_done: bool) -> list:  # type: ignore[type-arg]
+async def _stream(asker: ExtensionClient, subject: str, *, until_done: bool) -> list:  # type: ignore[type-arg]
     """The pieces of a stream: all of them, or the first one, and then no subscriber listens."""
     pieces = []
     inbox = asker.connection.new_inbox()
@@ -279,13 +279,13 @@ async def _stream(asker: Asker, subject: str, *, until_done: bool) -> list:  # t
     return pieces
 
 
-async def _all_heard(asker: Asker) -> None:
+async def _all_heard(asker: ExtensionClient) -> None:
     """Whatever was asked before has reached the server that serves PING: a connection keeps its order."""
     await asyncio.sleep(0)  # tasks that were made begin, and ask
     assert (await asker.ask(PING.subject, a_request())).code is None
 
 
-async def _nobody_listens(asker: Asker, subject: str) -> bool:
+async def _nobody_listens(asker: ExtensionClient, subject: str) -> bool:
     try:
         await asker.connection.request(subject, json.dumps({}).encode(), timeout=0.5)
     except nats.errors.NoRespondersError:
@@ -295,7 +295,7 @@ async def _nobody_listens(asker: Asker, subject: str) -> bool:
     return False
 
 
-async def _answers(asker: Asker, subject: str) -> bool:
+async def _answers(asker: ExtensionClient, subject: str) -> bool:
     try:
         await asker.connection.request(subject, data_of(a_request()), timeout=0.2)
         return True

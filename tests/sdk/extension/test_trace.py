@@ -7,7 +7,7 @@ from router.sdk.extension.function_runner import FunctionRunner
 from router.sdk.extension.results import RequestFailed
 from router.sdk.extension.trace import NO_SPAN, build_tracer
 from tests.support.extension_author import a_request, data_of
-from tests.support.tracing import spans_heard
+from tests.support.tracing import record_spans
 
 PARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 
@@ -22,7 +22,7 @@ def test_without_opentelemetry_there_is_no_span() -> None:
 
 
 def test_a_span_has_the_callers_parent_and_an_errors_code_alone() -> None:
-    with spans_heard() as spans:
+    with record_spans() as spans:
         work = FunctionRunner(pre("mine")(refuses_hello))
         work.run_now(data_of(a_request("good day")), {"traceparent": PARENT})
         with pytest.raises(RequestFailed):

@@ -7,7 +7,7 @@ import asyncio
 import shutil
 
 from router.delivery.api import JetStream
-from tests.support.agents import AgentProcess, applied_in, feed, is_empty, said, unsent_in
+from tests.support.agents import AgentProcess, count_applied, count_unsent, is_empty, publish_commands, read_sent
 from tests.support.delivery import connected
 from tests.support.kills import KillCount, KillPlan, a_server, count_ids, kill_and_restart
 from tests.support.waiting import until
@@ -30,13 +30,13 @@ async def _count(plan: KillPlan, process: type[AgentProcess]) -> list[KillCount]
     async with a_server() as (url, nc), connected(url) as connection:
         jetstream, agent = JetStream(connection), process(url)
         try:
-            await kill_and_restart(agent, plan, lambda share: feed(nc, share))
+            await kill_and_restart(agent, plan, lambda share: publish_commands(nc, share))
             await until(lambda: is_empty(jetstream), within_s=60)
             if process is AgentProcess:
-                await until(lambda: unsent_in(agent.store) == 0)
+                await until(lambda: count_unsent(agent.store) == 0)
         finally:
             await asyncio.to_thread(agent.remove)
-        local, outgoing = applied_in(agent.store).elements(), [str(one["payload"]["key"]) for one in await said(jetstream)]
+        local, outgoing = count_applied(agent.store).elements(), [str(one["payload"]["key"]) for one in await read_sent(jetstream)]
         failed = await jetstream.stream("MESHFORGE_FAILED")
         wrong = {"dead letters": failed["state"]["messages"] if failed is not None else 0}
         shutil.rmtree(agent.home)

@@ -3,10 +3,10 @@
 from nats.aio.client import Client
 
 from router.config import Settings
-from tests.support.circle import assignments
 from tests.support.kills import KillCount, KilledProcess, KillPlan, a_server, count_ids, kill_and_restart
+from tests.support.router_streams import read_assignments
 from tests.support.service import names_for, settings_for
-from tests.support.stories import Inboxes, a_request, is_settled, letters, make_topology
+from tests.support.stories import Inboxes, a_request, is_settled, make_topology, read_dead_letters
 from tests.support.waiting import until
 
 ACK_WAIT_MS = 500
@@ -25,11 +25,11 @@ async def count_assigned(plan: KillPlan) -> list[KillCount]:
             await until(lambda: len(inboxes.heard) >= plan.messages, what="every request to be answered")
         finally:
             router.remove()
-        assigned = await assignments(nc, settings)
+        assigned = await read_assignments(nc, settings)
         _check_answers(inboxes, {str(one["request_id"]): str(one["decision"]["provider_id"]) for one in assigned})
         sent = [f"r-{number}" for number in range(plan.messages)]
         found = [str(one["request_id"]) for one in assigned]
-        return [count_ids(plan, sent, found, {"dead letters": len(await letters(nc, settings))})]
+        return [count_ids(plan, sent, found, {"dead letters": len(await read_dead_letters(nc, settings))})]
 
 
 async def _publish(nc: Client, settings: Settings, inboxes: Inboxes, share: range) -> None:

@@ -14,11 +14,11 @@ from pathlib import Path
 from nats.aio.client import Client
 
 from router.config import Settings
-from tests.support.circle import a_result, headers_of
 from tests.support.failing_router import BEGUN, VIOLATED, FailingRouter, seen
 from tests.support.kills import AT_RANDOM_S, KillCount, KillPlan, a_server
+from tests.support.router_streams import a_result, headers_of
 from tests.support.service import names_for, settings_for
-from tests.support.stories import Inboxes, a_request, letters, make_topology
+from tests.support.stories import Inboxes, a_request, make_topology, read_dead_letters
 from tests.support.waiting import until
 
 CONSUMERS = ("decide", "results", "acks")
@@ -46,7 +46,7 @@ async def count_attempts(consumer: str, routers: int, plan: KillPlan) -> list[Ki
             finally:
                 for process in processes:
                     process.remove()
-            dead = [letter["source"] for letter in await letters(nc, settings)]
+            dead = [letter["source"] for letter in await read_dead_letters(nc, settings)]
         begun, violations = Counter(seen(witness, BEGUN).values()), Counter(seen(witness, VIOLATED).values())
     answers = Counter(inboxes.counts.values())
     limit = getattr(settings, consumer).max_attempts

@@ -4,7 +4,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from tests.support.bus import a_bus, an_envelope, settled, stored_in
+from tests.support.bus import a_bus, an_envelope, read_bus_stream, wait_until_settled
 from tests.support.bus_projector import Projector, effects
 from tests.support.kills import KillCount, KillPlan, a_server, count_ids, kill_and_restart
 
@@ -29,8 +29,8 @@ async def _count(plan: KillPlan, *, is_literal: bool) -> list[KillCount]:
 
             try:
                 await kill_and_restart(projector, plan, publish)
-                await settled(bus)
+                await wait_until_settled(bus)
             finally:
                 projector.remove()
             sent = [f"evt_{number}" for number in range(plan.messages)]
-            return [count_ids(plan, sent, effects(file), {"dead letters": len(await stored_in(bus, "dlq"))})]
+            return [count_ids(plan, sent, effects(file), {"dead letters": len(await read_bus_stream(bus, "dlq"))})]

@@ -18,7 +18,7 @@ from router.delivery.connection import connect
 from router.delivery.topology import Topology
 from router.mailbox.inbox.rules import InboxRules, durable_of
 from router.sdk.samples.service import SampleService
-from tests.support.inbox import EFFECTS, EVENTS, SUBJECT, a_service, an_id, effects, is_settled, letters, unprocessed
+from tests.support.inbox import EFFECTS, EVENTS, SUBJECT, a_service, an_id, count_unprocessed, effects, is_settled, read_dead_letters
 from tests.support.inbox_process import HANDLER, InboxProcess, LiteralInbox
 from tests.support.kills import KillCount, KillPlan, a_server, count_ids, kill_and_restart
 from tests.support.postgres import Postgres, rows
@@ -65,9 +65,9 @@ async def _count(plan: KillPlan, nc: Client, dsn: str, found: list[str], poison:
     """An effect of a good event, a dead letter of a bad one: each once."""
     sent = [an_id(number) for number in range(plan.messages)]
     bad = {an_id(number) for number in range(plan.messages) if _is_poison(number, poison)}
-    dead = Counter(str(letter["message_id"]) for letter in await letters(nc)) if poison else Counter[str]()
+    dead = Counter(str(letter["message_id"]) for letter in await read_dead_letters(nc)) if poison else Counter[str]()
     misplaced = len(bad & set(found)) + len(set(dead) - bad)
-    wrong = {"effect of poison, or dead letter of none": misplaced, "rows left": await unprocessed(dsn)}
+    wrong = {"effect of poison, or dead letter of none": misplaced, "rows left": await count_unprocessed(dsn)}
     return count_ids(plan, sent, [*found, *dead.elements()], wrong)._replace(beside={"of these dead letters": dead.total()})
 
 

@@ -16,7 +16,7 @@ from router.lake.generate import Truth
 from router.lake.session import create_session
 from tests.support.broker import Broker
 from tests.support.kills import KILLED, KillCount, KillPlan
-from tests.support.lake_driver import Driver, count_in_tables, filled, ingested
+from tests.support.lake_driver import Driver, count_in_tables, fill_usage_stream, run_ingest
 
 MOST_S = 8.0  # a driver is killed at random up to so many seconds after it began to write
 BATCH, SMALL_BATCH = 1_000, 500
@@ -37,9 +37,9 @@ def _count(plan: KillPlan, kill: KillDriver) -> KillCount:
     try:
         with tempfile.TemporaryDirectory() as home:
             warehouse = Path(home) / "warehouse"
-            truth: Truth = filled(broker, plan.messages)
+            truth: Truth = fill_usage_stream(broker, plan.messages)
             kill(plan, broker, warehouse)
-            ingested(_spark(), broker, warehouse)
+            run_ingest(_spark(), broker, warehouse)
             return count_in_tables(plan, warehouse, truth)
     finally:
         broker.remove()

@@ -6,9 +6,9 @@ A life is given rows in small transactions. PostgreSQL runs with fsync on.
 import asyncio
 
 from tests.support.kills import KillCount, KillPlan, count_ids, kill_and_restart
-from tests.support.mailbox import Place, all_published, order_violations
+from tests.support.mailbox import OutboxStream, all_published, order_violations
 from tests.support.postgres import Postgres, rows
-from tests.support.relay import Relay, a_ground, fed, names_for
+from tests.support.relay import Relay, a_database_and_stream, commit_rows, names_for
 
 WINDOW_S = 3600.0
 
@@ -32,10 +32,10 @@ async def count_published_after_mark(postgres: Postgres, plan: KillPlan) -> list
 
 
 async def _count(postgres: Postgres, plan: KillPlan, process: type[Relay], window_s: float) -> list[KillCount]:
-    async with a_ground(postgres, window=window_s) as (dsn, place, broker):
+    async with a_database_and_stream(postgres, window=window_s) as (dsn, place, broker):
         relay = process({**names_for(broker.url, dsn), "mailbox.events.duplicate_window_ms": round(window_s * 1000)}, None)
         try:
-            await kill_and_restart(relay, plan, lambda share: fed(dsn, len(share)))
+            await kill_and_restart(relay, plan, lambda share: commit_rows(dsn, len(share)))
             await all_published(dsn, within_s=60)
             if process is Relay:
                 await asyncio.to_thread(relay.terminate)
@@ -44,7 +44,7 @@ async def _count(postgres: Postgres, plan: KillPlan, process: type[Relay], windo
         return [await _count_in_stream(dsn, place, plan)]
 
 
-async def _count_in_stream(dsn: str, place: Place, plan: KillPlan) -> KillCount:
+async def _count_in_stream(dsn: str, place: OutboxStream, plan: KillPlan) -> KillCount:
     committed = [str(one) for (one,) in await rows(dsn, "SELECT id FROM outbox_events")]
     ((parked,),) = await rows(dsn, "SELECT count(*) FROM outbox_relay_state")
     assert isinstance(parked, int)

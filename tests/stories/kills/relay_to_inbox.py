@@ -9,7 +9,7 @@ from tests.support.inbox_process import HANDLER, InboxProcess
 from tests.support.kills import KillCount, KillPlan, count_ids, kill_and_restart
 from tests.support.mailbox import all_published
 from tests.support.postgres import Postgres, rows
-from tests.support.relay import Relay, a_ground, fed, names_for
+from tests.support.relay import Relay, a_database_and_stream, commit_rows, names_for
 from tests.support.waiting import until
 
 OTHER_END = {"mailbox.context": "vibespro", "inbox.source": "sea"}
@@ -18,12 +18,12 @@ OTHER_END = {"mailbox.context": "vibespro", "inbox.source": "sea"}
 async def count_effects(postgres: Postgres, plan: KillPlan, *, window_s: float = WINDOW_S) -> list[KillCount]:
     there = await postgres.database()
     await rows(there, EFFECTS)
-    async with a_ground(postgres, window=window_s) as (here, place, broker):
+    async with a_database_and_stream(postgres, window=window_s) as (here, place, broker):
         relay = Relay({**names_for(broker.url, here), "mailbox.events.duplicate_window_ms": round(window_s * 1000)}, None)
         inbox = InboxProcess(broker.url, there, HANDLER, settings=OTHER_END)
         try:
             await asyncio.to_thread(inbox.start)
-            await kill_and_restart(relay, plan, lambda share: fed(here, len(share)))
+            await kill_and_restart(relay, plan, lambda share: commit_rows(here, len(share)))
             await all_published(here, within_s=60)
             committed = [str(one) for (one,) in await rows(here, "SELECT id FROM outbox_events")]
             await until(lambda: _has_effects(there, len(committed)), within_s=60, what="every effect at the other end")

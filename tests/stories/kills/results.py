@@ -5,10 +5,10 @@ import asyncio
 from nats.aio.client import Client
 
 from router.config import Settings
-from tests.support.circle import a_result, headers_of, report, results_are_settled, usage
 from tests.support.kills import KillCount, KilledProcess, KillPlan, a_server, count_ids, kill_and_restart
+from tests.support.router_streams import a_result, headers_of, publish_result, read_usage, results_are_settled
 from tests.support.service import names_for, settings_for
-from tests.support.stories import letters, make_topology
+from tests.support.stories import make_topology, read_dead_letters
 from tests.support.waiting import until
 
 ACK_WAIT_MS = 500
@@ -39,13 +39,13 @@ async def _count(plan: KillPlan, process: type[KilledProcess]) -> list[KillCount
                 await until(lambda: _has_stored(nc, settings, plan.messages - len(plan.ends)))
         finally:
             router.remove()
-        metered = [str(event["assignment_id"]) for event in await usage(nc, settings)]
+        metered = [str(event["assignment_id"]) for event in await read_usage(nc, settings)]
         sent = [f"a-{number}" for number in range(plan.messages)]
-        return [count_ids(plan, sent, metered, {"dead letters": len(await letters(nc, settings))})]
+        return [count_ids(plan, sent, metered, {"dead letters": len(await read_dead_letters(nc, settings))})]
 
 
 async def _publish(nc: Client, settings: Settings, share: range) -> None:
-    await asyncio.gather(*(report(nc, settings, a_result(number), headers_of(number)) for number in share))
+    await asyncio.gather(*(publish_result(nc, settings, a_result(number), headers_of(number)) for number in share))
 
 
 async def _has_stored(nc: Client, settings: Settings, count: int) -> bool:

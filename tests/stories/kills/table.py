@@ -77,9 +77,9 @@ DEFAULTS = "All other settings are the defaults."
 
 # -- the router ------------------------------------------------------------------------------------------------------
 
-RESULT_POINTS = ("before_store", "after_store", "after_receipt", "after_stamp")
+RESULT_POINTS = ("before_publish", "after_publish", "after_commit", "after_ack")
 ACK_FIRST = KillCase(
-    KillPlan(("before_store",), 2, 0, 10, label="control: acked before it is stored"),
+    KillPlan(("before_publish",), 2, 0, 10, label="control: acked before it is stored"),
     results.count_metered_after_ack,
     is_one_lost_for_each_kill,
 )
@@ -190,14 +190,22 @@ RELAY = KillStory(
     note=f"PostgreSQL 16, fsync on; rounds of 50 rows, committed 25 at a time. {DEFAULTS}",
 )
 
-INBOX_POINTS = ("inbox_received", "inbox_handling", "inbox_handled", "inbox_marked", "inbox_letter_stored", "after_receipt", "after_stamp")
+INBOX_POINTS = (
+    "inbox_received",
+    "inbox_handling",
+    "inbox_handled",
+    "inbox_marked",
+    "inbox_dead_letter_stored",
+    "after_commit",
+    "after_ack",
+)
 HTTP_POINTS = ("inbox_handled", "inbox_marked")
 
 
 def _inbox_plan(points: tuple[str, ...], at_point: int, at_random: int, share: int) -> KillPlan:
     """A share of new events reaches each pass that is asked for, whatever the life before left."""
     batches = {"inbox_received": (1, 1), "inbox_handled": (1, 3), "inbox_marked": (1, 3)}  # a share at once; batches of 1, 2, 4 …
-    dead_letters = dict.fromkeys(("inbox_letter_stored", "after_receipt"), (1, share // inbox.POISON))
+    dead_letters = dict.fromkeys(("inbox_dead_letter_stored", "after_commit"), (1, share // inbox.POISON))
     return KillPlan(points, at_point, at_random, share, {**batches, **dead_letters})
 
 

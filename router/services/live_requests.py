@@ -1,0 +1,87 @@
+"""Joins `delivery.live`, which answers requests from their live copy while the backlog is deep, with the decide consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from router.config import Settings
+from router.contracts.alert import WARNING, Alert
+from router.contracts.decision import OVERLOADED
+from router.delivery.answered_requests import AnsweredRequests
+from router.delivery.answers import Answers
+from router.delivery.consumer import Consumer
+from router.delivery.live import ANSWERED, OUTCOMES, LiveRequests
+from router.delivery.live import OVERLOADED as REFUSED
+from router.delivery.overload import LiveRules
+from router.operations.observability import LogRateLimit, Metrics, events, logs
+from router.routing.decide.origin import RequestOrigin, build_overload_reply, read_origin
+from router.routing.decide.read import RequestLimits
+from router.services.alerts import Alerts
+from router.services.answer_counts import count_answer
+
+log = logs.logger(__name__)
+
+
+class LiveMetrics:
+    """`delivery.live.LiveObserver`, as metrics, log lines and alerts."""
+
+    def __init__(self, metrics: Metrics, alerts: Alerts) -> None:
+        self._metrics = metrics
+        self._alerts = alerts
+        self._lines = LogRateLimit(every_s=60.0)
+        self._metrics.overloaded.set(0)
+        for outcome in OUTCOMES:
+            self._metrics.live_requests[outcome,] += 0
+
+    def on_live(self, outcome: str, seconds: float) -> None:
+        self._metrics.live_requests[outcome,] += 1
+        if outcome == ANSWERED:
+            self._metrics.request_seconds.observe(seconds)
+
+    def on_refused(self, tenant: str, count: int) -> None:
+        self._metrics.live_requests[REFUSED,] += count
+        count_answer(self._metrics, tenant, OVERLOADED, count)
+        if self._lines.allow(OVERLOADED):
+            log.warning(events.OVERLOAD_REFUSES)
+            text = "More decide requests come than can be answered in time: requests above the share of their tenant are refused"
+            self._alerts.raise_alert(Alert(severity=WARNING, component="router.delivery", cause="overloaded", message=text))
+
+    def on_overload(self, wait_s: float | None) -> None:
+        self._metrics.overloaded.set(0.0 if wait_s is None else 1.0)
+        if wait_s is None:
+            log.info(events.OVERLOAD_ENDED)
+        else:
+            log.info(events.OVERLOAD_BEGAN, backlog_s=round(wait_s, 3))
+
+
+def build_live_requests(
+    settings: Settings,
+    *,
+    metrics: Metrics,
+    alerts: Alerts,
+    marks: AnsweredRequests | None,
+    answers: Answers,
+    consumer: Callable[[], Consumer | None],
+    limits: RequestLimits,
+) -> LiveRequests[RequestOrigin] | None:
+    """None where the settings switch it off, or the listener receives no live copies (`marks` is None)."""
+    admission, served = settings.admission, frozenset(settings.tenants_allowed)
+    if marks is None or admission.fair_after_ms is None:
+        return None
+    return LiveRequests(
+        answers,
+        consumer,
+        marks,
+        subject=settings.decide.subject,
+        describe=lambda data, headers: read_origin(data, headers, limits, served),
+        refuse=build_overload_reply,
+        observer=LiveMetrics(metrics, alerts),
+        rules=LiveRules(
+            after_s=admission.fair_after_ms / 1000,
+            refuse_after_s=admission.overloaded_after_ms / 1000,
+            places=admission.queue,
+            at_once=settings.decide.slots,
+            max_bytes=admission.queue_bytes,
+            weights=admission.weights,
+        ),
+    )

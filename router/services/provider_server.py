@@ -1,0 +1,153 @@
+"""Serves `beamline.provider.v1.invoke` and `….invoke.stream`, and calls the provider that the registry names.
+
+    client ── invoke ──> router ── beamline.provider.{id}.{version} ──> a provider of the registry
+                            └── one ProviderResponse, or StreamChunks up to one that is `done`, to the inbox of the client
+
+One instance of the queue group handles each request, in its own task. Every error is answered. Tenants share the slots
+for requests in flight (`router.core.fair_slots`): one that opens as many streams as it can leaves as many slots free. When the client stops
+listening to a stream (`delivery.calls.reply_streams`), the router cancels it, and its provider stops the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from router.config import Settings
+from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
+from router.contracts.extract import extract_request_ids
+from router.contracts.headers import message_id_in
+from router.contracts.malformed import Malformed
+from router.contracts.provider import (
+    INVOKE,
+    INVOKE_STREAM,
+    ProviderResponse,
+    is_protobuf_wanted,
+    refuse,
+    response_bytes,
+)
+from router.contracts.provider_call import read_time_left
+from router.contracts.provider_chunk import StreamChunk, chunk_bytes, last_chunk
+from router.contracts.provider_request import ProviderRequest, read_request
+from router.core.fair_slots import FairSlots
+from router.core.message import NO_HEADERS
+from router.delivery import request_server
+from router.delivery.calls.reply_streams import ReplyStreams
+from router.delivery.connection import Connection, head_of
+from router.delivery.frame_parser import Headers
+from router.delivery.request_server import ReplyAddresses, RequestServer
+from router.operations.observability import events, logs
+from router.routing.extensions.providers import ProviderInvoker
+
+log = logs.logger(__name__)
+
+OVERLOADED = "overloaded"
+HEADERS = {"version": "1"}
+REFUSAL_HEAD = head_of(HEADERS)
+DRAIN_S = 5.0  # requests in flight may take this long when the router stops
+
+REFUSALS: Mapping[str, tuple[str, str]] = {
+    request_server.OVERLOADED: (OVERLOADED, "Too many invocations in flight; try again"),
+    request_server.STOPPING: (INTERNAL, "The router is stopping; try again"),
+    request_server.FAILED: (INTERNAL, "The invocation could not be handled"),
+}
+
+
+class ProviderInvocation(Struct, frozen=True):
+    """A request that holds one of its tenant's slots."""
+
+    request: ProviderRequest
+    is_stream: bool
+    reply: str
+    headers: Mapping[str, str]
+
+
+class ProviderServer(RequestServer[ProviderInvocation]):
+    """The child "providers"."""
+
+    def __init__(self, connection: Connection, providers: ProviderInvoker, addresses: ReplyAddresses, settings: Settings) -> None:
+        self._config = settings.providers
+        super().__init__(connection, "providers", at_once=self._config.at_once, drain_s=DRAIN_S)
+        self._limits = (settings.max_payload_bytes, settings.max_depth)
+        self._tenants = frozenset(settings.tenants_allowed)
+        self._addresses = addresses
+        self._streams = ReplyStreams(self._connection)
+        self._providers = providers
+        self._shares = FairSlots(self._config.at_once)
+
+    async def run(self) -> None:
+        """Serve until cancelled; then accept no request, and let those in flight finish."""
+        async with self._streams:
+            await self.serve(INVOKE, INVOKE_STREAM, queue_group=self._config.queue_group)
+
+    def on_message(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        if not self._addresses.may_reach(reply):
+            return
+        headers_read, is_stream = headers or NO_HEADERS, subject == INVOKE_STREAM
+        request = self._admit(data, headers_read)
+        if isinstance(request, ProviderResponse):
+            self._send_refusal(request, is_stream, reply, headers_read)
+        else:
+            self.begin(ProviderInvocation(request, is_stream, reply, headers_read))
+
+    def _admit(self, data: bytes, headers: Mapping[str, str]) -> ProviderRequest | ProviderResponse:
+        """The request, after its tenant has taken a slot; or the response that refuses it."""
+        try:
+            request = read_request(data, headers, *self._limits)
+        except Malformed as exc:
+            metadata = {"field": exc.field} if exc.field else {}
+            return refuse(_id_in(data, headers), INVALID_REQUEST, str(exc), metadata=metadata)
+        except Exception as exc:  # every request gets a response
+            log.exception(events.SERVICE_FAILED, service="providers", error=type(exc).__name__)
+            return refuse(message_id_in(headers) or "", *REFUSALS[request_server.FAILED])
+        if self._tenants and request.tenant_id not in self._tenants:
+            return refuse(request.request_id, UNAUTHORIZED, "This tenant is not served here")
+        if not self._shares.acquire(request.tenant_id):
+            return refuse(request.request_id, *REFUSALS[request_server.OVERLOADED])
+        return request
+
+    async def answer(self, request: ProviderInvocation) -> None:
+        asked, left_s = request.request, read_time_left(request.headers)
+        if request.is_stream:
+            await self._stream(request, left_s)
+            return
+        response = await self._providers.invoke(asked, left_s)
+        data = response_bytes(response, protobuf=asked.wants_protobuf)
+        self._connection.publish_nowait(request.reply, data, "", head_of(_build_headers(asked)))
+
+    async def _stream(self, invocation: ProviderInvocation, left_s: float | None) -> None:
+        task, request = asyncio.current_task(), invocation.request
+        assert task is not None  # noqa: S101 - a coroutine runs in a task
+        with self._streams.open(invocation.reply, task.cancel, _build_headers(request)) as stream:
+
+            def send(chunk: StreamChunk) -> None:
+                stream.send(chunk_bytes(chunk, protobuf=request.wants_protobuf))
+
+            await self._providers.stream(request, send, left_s)
+
+    def refuse(self, request: ProviderInvocation, reason: str) -> None:
+        response = refuse(request.request.request_id, *REFUSALS[reason])
+        self._send_refusal(response, request.is_stream, request.reply, request.headers)
+
+    def on_end(self, request: ProviderInvocation) -> None:
+        self._shares.release(request.request.tenant_id)
+
+    def _send_refusal(self, response: ProviderResponse, is_stream: bool, reply: str, headers: Mapping[str, str]) -> None:
+        write = _as_chunk if is_stream else response_bytes
+        self._connection.publish_nowait(reply, write(response, protobuf=is_protobuf_wanted(headers)), "", REFUSAL_HEAD)
+
+
+def _as_chunk(response: ProviderResponse, *, protobuf: bool) -> bytes:
+    return chunk_bytes(last_chunk(response), protobuf=protobuf)
+
+
+def _build_headers(request: ProviderRequest) -> dict[str, str]:
+    return {**HEADERS, "trace_id": request.trace_id, "tenant_id": request.tenant_id}
+
+
+def _id_in(data: bytes, headers: Mapping[str, str]) -> str:
+    """The request id for the response to a refused invocation; of a protobuf request only the header is read."""
+    found = extract_request_ids(data, headers) if data[:1] == b"{" else {}
+    return found.get("request_id") or found.get("message_id") or message_id_in(headers) or ""

@@ -1,0 +1,140 @@
+"""A bounded cache that removes expired values by itself."""
+
+import gc
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.core.bounded_cache import CLEANUP_INTERVAL_S, MAX_REMOVED_PER_CALL, BoundedCache, weight_of
+
+TTL_S = 10.0
+
+
+def a_memory(count: int, now: float, limit: int = 1_000_000) -> BoundedCache[int, int]:
+    """Values 0, 1, 2 … kept at one moment."""
+    memory: BoundedCache[int, int] = BoundedCache(limit)
+    for key in range(count):
+        memory.put(key, key, now + TTL_S, now)
+    return memory
+
+
+def test_what_is_held_follows_what_is_kept() -> None:
+    memory = a_memory(0, 0.0)
+    most = 0
+    for number in range(10_000):
+        now = number / 100
+        memory.put(number, number, now + TTL_S, now)
+        most = max(most, len(memory))
+    assert most <= 100 * (TTL_S + CLEANUP_INTERVAL_S) + 1
+
+
+def test_nothing_that_is_kept_is_in_the_collectors_sight() -> None:
+    """It looks through the young ones as soon as there are enough of them: what stays for minutes must not be among them."""
+    memory: BoundedCache[str, str] = BoundedCache(1_000_000)
+    gc.collect()
+    gc.disable()
+    try:
+        before = gc.get_count()[0]
+        for number in range(1_000):
+            memory.put(f"key {number}", f"value {number}", TTL_S, 0.0)
+        assert gc.get_count()[0] - before < 10
+    finally:
+        gc.enable()
+
+
+def test_after_a_rush_each_call_clears_away_a_little() -> None:
+    memory = a_memory(100, 0.0)
+    memory.put(-1, -1, 30.0, 20.0)
+    assert len(memory) == 101 - MAX_REMOVED_PER_CALL
+    for number in range(2, 9):
+        memory.put(-number, -number, 30.0, 20.0)
+    assert len(memory) == 8
+
+
+def test_a_value_that_is_read_stays_no_longer_than_twice_its_time() -> None:
+    memory = a_memory(1, 0.0)
+    for second in range(1, int(2 * TTL_S + CLEANUP_INTERVAL_S) + 1):
+        memory.get(0, float(second))
+        memory.put(second, second, second + TTL_S, float(second))
+    assert 0 not in memory.keys()  # noqa: SIM118 - a memory is no dictionary
+
+
+def test_clearing_away_leaves_the_order() -> None:
+    memory = a_memory(3, 0.0, limit=3)
+    memory.put(3, 3, 20.0, 2 * CLEANUP_INTERVAL_S)
+    assert memory.keys() == [1, 2, 3]
+    memory.put(4, 4, 20.0, 4 * CLEANUP_INTERVAL_S)
+    assert memory.keys() == [2, 3, 4]
+
+
+def test_a_value_whose_time_is_over_already_is_no_trouble() -> None:
+    memory = a_memory(0, 0.0)
+    memory.put(1, 1, 5.0, 6.0)
+    assert memory.get(1, 6.0) is None
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(("put", "get", "remove")), st.integers(0, 20), st.floats(0.0, 3.0), st.sampled_from((1.0, TTL_S))),
+    max_size=200,
+)
+
+
+@given(STEPS)
+def test_no_value_goes_before_its_time(steps: list[tuple[str, int, float, float]]) -> None:
+    memory, model, now = a_memory(0, 0.0), {}, 0.0
+    for number, (step, key, pause, ttl_s) in enumerate(steps):
+        now += pause
+        if step == "put":
+            memory.put(key, number, now + ttl_s, now)
+            model[key] = (number, now + ttl_s)
+        elif step == "remove":
+            memory.remove(key)
+            model.pop(key, None)
+        value, until = model.get(key, (None, now))
+        assert memory.get(key, now) == (value if until > now else None)
+
+
+# -- owners and weights -------------------------------------------------------------------------------------------------
+
+
+def test_an_owner_that_floods_takes_no_room_from_one_that_holds_little() -> None:
+    memory: BoundedCache[str, int] = BoundedCache(1_000)
+    for number in range(10):
+        memory.put(f"quiet {number}", number, TTL_S, 0.0, owner="quiet")
+    for number in range(20_000):
+        memory.put(f"loud {number}", number, TTL_S, 0.0, owner="loud")
+    assert [memory.peek(f"quiet {number}", 0.0) for number in range(10)] == list(range(10))
+    assert len(memory) <= 1_000 * 9 // 8
+
+
+def test_owners_within_their_shares_lose_the_value_longest_unused() -> None:
+    memory: BoundedCache[str, int] = BoundedCache(640)
+    for number in range(641):
+        memory.put(f"k {number}", number, TTL_S, 0.0, owner=f"o {number}")
+    assert memory.peek("k 0", 0.0) is None
+    assert (memory.peek("k 1", 0.0), len(memory)) == (1, 640)
+
+
+def test_a_value_that_weighs_more_counts_as_several() -> None:
+    gone: list[str] = []
+    memory: BoundedCache[str, str] = BoundedCache(100, gone.append)
+    for number in range(10):
+        memory.put(f"k {number}", "v", TTL_S, 0.0, weight=30)
+    assert len(memory) == 3
+    assert gone == [f"k {number}" for number in range(7)]
+    assert (weight_of({"a": "b"}), weight_of({"a": "b" * 10_000})) == (1, 10)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from("abc"), st.integers(1, 5), st.booleans()), max_size=200))
+def test_whatever_is_kept_and_forgotten_the_weights_are_right(steps: list[tuple[int, str, int, bool]]) -> None:
+    memory: BoundedCache[int, int] = BoundedCache(20)
+    weights: dict[int, int] = {}
+    for number, (key, owner, weight, is_kept) in enumerate(steps):
+        if is_kept:
+            memory.put(key, key, number + 50.0, float(number), owner=owner, weight=weight)
+            weights[key] = weight
+        else:
+            memory.remove(key)
+        held = sum(weights[one] for one in memory.keys())  # noqa: SIM118 - a memory is no dictionary
+        assert held == memory._weight == sum(memory._of_owner.values()) <= 22
+        assert memory._heavy == sum(one > memory._share for one in memory._of_owner.values())

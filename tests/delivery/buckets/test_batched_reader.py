@@ -1,0 +1,119 @@
+"""Lookups on a real bucket: keys that are wanted at the same time travel in one request, and each caller gets its own value."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from router.core.errors import BrokerUnavailable
+from router.delivery.api import JetStream
+from router.delivery.buckets.batched_reader import MAX_KEYS_PER_REQUEST, MAX_REPLY_BYTES, BatchedKvReader
+from router.delivery.buckets.write_once import WriteOnceKv
+from router.delivery.connection import head_of
+from router.delivery.frame_parser import Headers
+from router.delivery.topology import Topology, bucket, create
+from tests.support.delivery import connected
+from tests.support.waiting import until
+
+
+@pytest.fixture
+async def jetstream(nats_url: str, prefix: str) -> AsyncIterator[JetStream]:
+    async with connected(nats_url) as connection:
+        jetstream = JetStream(connection)
+        await create(jetstream, Topology((bucket(prefix, ttl=60),)))
+        yield jetstream
+
+
+async def test_everybody_gets_their_own_and_who_is_missing_none(jetstream: JetStream, prefix: str) -> None:
+    records, lookups = WriteOnceKv(jetstream, prefix), BatchedKvReader(jetstream, prefix)
+    keys = [f"k-{number}" for number in range(3 * MAX_KEYS_PER_REQUEST)]
+    for key in keys[::2]:
+        await records.create(key, key.encode())
+    found = await asyncio.gather(*(lookups.find(key) for key in (*keys, *keys)))
+    assert found == [key.encode() if number % 2 == 0 else None for number, key in enumerate(keys)] * 2
+
+
+async def test_only_absent_ones_are_none(jetstream: JetStream, prefix: str) -> None:
+    assert await asyncio.gather(*(BatchedKvReader(jetstream, prefix).find(key) for key in "ab")) == [None, None]
+
+
+async def test_a_deleted_record_is_none(jetstream: JetStream, prefix: str) -> None:
+    await WriteOnceKv(jetstream, prefix).create("k", b"record")
+    await jetstream.publish(f"$KV.{prefix}.k", b"", {"KV-Operation": "DEL"})
+    assert await BatchedKvReader(jetstream, prefix).find("k") is None
+
+
+async def test_a_missing_bucket_is_away_and_not_empty(jetstream: JetStream) -> None:
+    with pytest.raises(BrokerUnavailable):
+        await BatchedKvReader(jetstream, "nowhere").find("k")
+
+
+async def test_silence_is_away(jetstream: JetStream, prefix: str) -> None:
+    jetstream.connection.publish_nowait = lambda *_: None  # type: ignore[method-assign]
+    with pytest.raises(BrokerUnavailable):
+        await BatchedKvReader(jetstream, prefix, timeout_s=0.01).find("k")
+
+
+async def test_one_who_no_longer_waits_takes_nobody_along(jetstream: JetStream, prefix: str) -> None:
+    await WriteOnceKv(jetstream, prefix).create("k", b"record")
+    lookups = BatchedKvReader(jetstream, prefix)
+    asked = [lookups.find("k") for _ in range(3)]
+    asked[0].cancel()
+    assert await asyncio.gather(*asked[1:]) == [b"record"] * 2
+
+
+async def test_large_records_come_in_several_replies(jetstream: JetStream, prefix: str) -> None:
+    """A server that sent them all at once would cut the connection; one that is larger than a reply's limit comes all the same."""
+    records, sizes = (
+        WriteOnceKv(jetstream, prefix),
+        {"a": MAX_REPLY_BYTES // 2, "b": MAX_REPLY_BYTES + 1000, "c": MAX_REPLY_BYTES // 2, "d": 10, "e": MAX_REPLY_BYTES},
+    )
+    for key, size in sizes.items():
+        await records.create(key, bytes(size))
+    lookups, subject = BatchedKvReader(jetstream, prefix), f"$JS.API.DIRECT.GET.KV_{prefix}"
+    asked: list[str] = []
+    post = jetstream.connection.publish_nowait
+    jetstream.connection.publish_nowait = lambda to, *rest: asked.append(to) or post(to, *rest)  # type: ignore[method-assign,func-returns-value]
+    found = await asyncio.gather(*(lookups.find(key) for key in (*sizes, "missing")))
+    assert [one and len(one) for one in found] == [*sizes.values(), None]
+    assert 1 < asked.count(subject) <= len(sizes) + 1
+
+
+@pytest.fixture
+async def lagging(nats_url: str, prefix: str) -> AsyncIterator[JetStream]:
+    """A JetStream whose direct gets are answered by a copy that has nothing yet, and whose other requests by the server."""
+    async with connected(nats_url) as server, connected(nats_url) as connection:
+        none = head_of({"Status": "404"}).replace(b"NATS/1.0\r\nStatus: 404", b"NATS/1.0 404 No Results")
+        api = JetStream(connection, domain=prefix)
+        await server.subscribe_direct(f"{api.prefix}.DIRECT.GET.>", lambda _, inbox, *__: server.publish_nowait(inbox, b"", "", none))
+
+        def pass_on(subject: str, inbox: str, data: bytes, _headers: Headers | None) -> None:
+            server.publish_nowait(subject.replace(api.prefix, "$JS.API"), data, inbox)
+
+        await server.subscribe_direct(f"{api.prefix}.STREAM.>", pass_on)
+        await server.flush()
+        yield api
+
+
+async def test_what_a_lagging_copy_does_not_have_is_asked_of_the_leader(lagging: JetStream, jetstream: JetStream, prefix: str) -> None:
+    """Its "none" must not decide: a healthy result would be a dead letter, or pass unchecked."""
+    await WriteOnceKv(jetstream, prefix).create("k", b"record")
+    assert await BatchedKvReader(lagging, prefix).find("k") == b"record"
+    assert await BatchedKvReader(lagging, prefix).find("absent") is None
+    await jetstream.publish(f"$KV.{prefix}.k", b"", {"KV-Operation": "DEL"})
+    assert await BatchedKvReader(lagging, prefix).find("k") is None
+
+
+async def test_a_leader_that_cannot_be_asked_decides_nothing(lagging: JetStream) -> None:
+    with pytest.raises(BrokerUnavailable):
+        await BatchedKvReader(lagging, "nowhere").find("k")
+
+
+async def test_a_bucket_with_one_copy_is_not_asked_twice(jetstream: JetStream, prefix: str) -> None:
+    reader = BatchedKvReader(jetstream, prefix)
+    assert await reader.find("absent") is None
+    asked: list[object] = []
+    await until(lambda: not reader._leader_reads._has_copies)
+    jetstream.get = lambda *query: asked.append(query)  # type: ignore[method-assign,assignment,return-value]
+    assert await asyncio.gather(*(reader.find(f"absent-{number}") for number in range(10))) == [None] * 10
+    assert asked == []

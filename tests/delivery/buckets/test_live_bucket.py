@@ -1,0 +1,140 @@
+"""Any live bucket: its values are those of the bucket; an entry that cannot be read leaves the last good value of its key in force."""
+
+import asyncio
+import contextlib
+import itertools
+import threading
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from router.core.errors import BrokerUnavailable
+from router.delivery.api import JetStream
+from router.delivery.buckets.entries import BucketEntry
+from router.delivery.buckets.live_bucket import MAX_SHOWN, SMALL, LiveBucket
+from router.delivery.connection import Connection
+from router.operations.observability import events
+from tests.support.buckets import Bucket, a_bucket
+from tests.support.observability import capture_log
+from tests.support.waiting import until
+
+NUMBERS = itertools.count(1)
+LARGE = b"x" * (SMALL + 1)
+
+
+class LiveTexts(LiveBucket[str]):
+    """Values are texts; a value with `!` cannot be read."""
+
+    def __init__(self, jetstream: JetStream | None = None, bucket: str = "NONE") -> None:
+        super().__init__(jetstream or JetStream(Connection()), bucket, events.POLICY_BROKEN)
+        self.values: list[str] = []
+        self.read_in: list[str] = []  # the thread of each read
+
+    def read(self, entry: BucketEntry) -> str:
+        self.read_in.append("event loop" if threading.current_thread() is threading.main_thread() else "thread")
+        if b"!" in entry.value:
+            raise ValueError(f"{entry.key} is no text")
+        return entry.value[-8:].decode()
+
+    def install(self, values: Sequence[str]) -> None:
+        self.values = sorted(values)
+
+    def show(self, **values: bytes) -> None:
+        """Tell it what the bucket holds now."""
+        self.on_change({key: BucketEntry(key, value, 1, 0) for key, value in values.items()})
+
+
+@pytest.fixture
+async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
+    async with a_bucket(nats_url, f"{prefix}_{next(NUMBERS)}") as bucket:
+        yield bucket
+
+
+@contextlib.asynccontextmanager
+async def running(live: LiveTexts) -> AsyncIterator[None]:
+    task = asyncio.create_task(live.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def test_the_values_are_those_of_the_bucket_and_only_a_changed_one_is_read_again() -> None:
+    live = LiveTexts()
+    live.show(a=b"1", b=b"2")
+    live.show(a=b"1", b=b"3")
+    assert (live.values, len(live.read_in)) == (["1", "3"], 3)
+    live.show(b=b"3")
+    assert live.values == ["3"]
+
+
+def test_an_entry_that_cannot_be_read_leaves_the_last_good_value_and_is_logged_once() -> None:
+    live = LiveTexts()
+    live.show(a=b"1")
+    with capture_log("error") as lines:
+        live.show(a=b"!", b=b"!")
+        live.show(a=b"!", b=b"!")
+    assert [(line["event"], line["key"], line["error"]) for line in lines.all()] == [
+        (events.POLICY_BROKEN, "a", "a is no text"),
+        (events.POLICY_BROKEN, "b", "b is no text"),
+    ]
+    assert live.values == ["1"]
+    assert live.check.detail.endswith("; cannot be read: a: a is no text; b: b is no text")
+    live.show(a=b"2")
+    assert (live.values, "cannot be read" in live.check.detail) == (["2"], False)
+
+
+def test_readiness_names_only_the_first_of_many() -> None:
+    live = LiveTexts()
+    live.show(**{f"k{number:02}": b"!" for number in range(MAX_SHOWN + 3)})
+    assert live.check.detail.endswith("k09: k09 is no text; and 3 more")
+
+
+async def test_large_entries_are_read_in_a_thread_while_the_previous_value_serves(bucket: Bucket) -> None:
+    await bucket.write("a", b"small")
+    live = LiveTexts(bucket.jetstream, bucket.name)
+    await live.load()
+    async with running(live):
+        for ending, value in ((b"1", "xxxxxxx1"), (b"!", "xxxxxxx1"), (b"2", "xxxxxxx2")):
+            count = len(live.read_in)
+            await bucket.write("a", LARGE + ending)
+            await until(lambda count=count: len(live.read_in) > count and not live._large)  # type: ignore[misc]
+            assert live.values == [value]
+    assert live.read_in == ["event loop", "thread", "thread", "thread"]
+
+
+async def test_a_load_ends_when_the_large_entries_are_read_too(bucket: Bucket) -> None:
+    for key in ("a", "b"):
+        await bucket.write(key, LARGE)
+    live = LiveTexts(bucket.jetstream, bucket.name)
+    await live.load()
+    assert (live.values, live.read_in) == (["xxxxxxxx"] * 2, ["thread"] * 2)
+
+
+async def test_the_last_good_value_of_the_history_serves_until_its_key_is_deleted(bucket: Bucket) -> None:
+    for key, values in {"a": (b"1", b"!", b"!"), "b": (b"!",), "c": (b"3",)}.items():
+        for value in values:
+            await bucket.write(key, value)
+    entry = await bucket.documents.get("c")
+    assert entry is not None
+    await bucket.documents.delete("c", revision=entry.revision)
+    await bucket.write("c", b"!")
+    live = LiveTexts(bucket.jetstream, bucket.name)
+    await live.load()
+    assert live.values == []
+    await live.restore_last_good()
+    assert live.values == ["1"]
+    assert "a: a is no text; b: b is no text; c: c is no text" in live.check.detail
+
+
+async def test_a_missing_bucket_is_an_error_at_the_load_and_later_leaves_the_values(bucket: Bucket) -> None:
+    await bucket.write("a", b"1")
+    live = LiveTexts(bucket.jetstream, bucket.name)
+    await live.load()
+    async with running(live):
+        await bucket.unmake()
+        await until(lambda: not live.check.ok)
+        assert ("last known state" in live.check.detail, live.values) == (True, ["1"])
+        with pytest.raises(BrokerUnavailable, match="topology apply"):
+            await LiveTexts(bucket.jetstream, bucket.name).load()

@@ -1,0 +1,138 @@
+"""Streams on a real server: chunks in order, an end when the receiver has gone, and a refusal instead of silence."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders
+from router.delivery.calls.reply_streams import ReplyStreams
+from router.delivery.calls.stream import Stream, StreamOverrun
+from router.delivery.connection import Connection
+from tests.support.broker import Broker
+from tests.support.delivery import connected
+from tests.support.waiting import until
+
+
+class Sender:
+    """Answers each question with pieces, as many as it is told to; remembers who went away."""
+
+    def __init__(self, connection: Connection, outlets: ReplyStreams) -> None:
+        self._connection = connection
+        self._outlets = outlets
+        self.asked: asyncio.Queue[str] = asyncio.Queue()
+        self.gone = asyncio.Event()
+
+    async def at(self, subject: str) -> "Sender":
+        await self._connection.subscribe_direct(subject, lambda _s, inbox, _d, _h: self.asked.put_nowait(inbox))
+        await self._connection.flush()
+        return self
+
+    async def begin(self):
+        return self._outlets.open(await self.asked.get(), self.gone.set, {"version": "1"})
+
+
+@pytest.fixture
+async def place(nats_url: str):
+    async with AsyncExitStack() as stack:
+        ours, theirs = [await stack.enter_async_context(connected(nats_url)) for _ in range(2)]
+        outlets = await stack.enter_async_context(ReplyStreams(theirs))
+        yield ours, Sender(theirs, outlets), outlets
+
+
+async def test_pieces_come_in_order_with_their_headers(place, prefix: str) -> None:
+    ours, sender, outlets = place
+    await sender.at(prefix)
+    async with Stream(ours, prefix, b"count", silence_s=5) as pieces:
+        with await sender.begin() as outlet:
+            for number in range(100):
+                outlet.send(str(number).encode())
+            heard = [await anext(pieces) for _ in range(100)]
+    assert [int(piece.data) for piece in heard] == list(range(100))
+    assert heard[0].headers == {"version": "1"}
+    assert len(outlets) == 0
+
+
+async def test_a_reader_that_leaves_ends_the_stream(place, prefix: str) -> None:
+    ours, sender, _ = place
+    await sender.at(prefix)
+    async with Stream(ours, prefix, b"", silence_s=5) as pieces:
+        outlet = await sender.begin()
+        outlet.send(b"1")
+        await anext(pieces)
+        assert not sender.gone.is_set()
+    outlet.send(b"2")
+    await asyncio.wait_for(sender.gone.wait(), 5)
+
+
+async def test_a_reader_that_dies_ends_the_stream(place, prefix: str) -> None:
+    ours, sender, _ = place
+    await sender.at(prefix)
+    stream = await Stream(ours, prefix, b"", silence_s=5).__aenter__()
+    outlet = await sender.begin()
+    outlet.send(b"1")
+    await anext(stream)
+    await ours.close()
+    await until(lambda: outlet.send(b"2") or sender.gone.is_set())
+
+
+async def test_silence_between_pieces_is_a_timeout(place, prefix: str) -> None:
+    ours, sender, _ = place
+    await sender.at(prefix)
+    async with Stream(ours, prefix, b"", silence_s=0.05) as pieces:
+        (await sender.begin()).send(b"1")
+        await anext(pieces)
+        with pytest.raises(CallTimeout):
+            await anext(pieces)
+
+
+async def test_where_nobody_listens_it_is_told_at_once(place, prefix: str) -> None:
+    async with Stream(place[0], f"{prefix}.nobody", b"", silence_s=5) as pieces:
+        with pytest.raises(NoResponders):
+            await asyncio.wait_for(anext(pieces), 2)
+
+
+async def test_a_reader_that_is_far_behind_is_told_what_it_missed(place, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.delivery.calls.stream.MAX_BUFFERED_BYTES", 10)
+    ours, sender, _ = place
+    await sender.at(prefix)
+    async with Stream(ours, prefix, b"", silence_s=5) as pieces:
+        outlet = await sender.begin()
+        for _ in range(3):
+            outlet.send(b"four")
+        assert [(await anext(pieces)).data, (await anext(pieces)).data] == [b"four", b"four"]
+        with pytest.raises(StreamOverrun):
+            await anext(pieces)
+
+
+@pytest.mark.parametrize("comes_back", [False, True], ids=["away", "back"])
+async def test_a_lost_connection_breaks_the_stream_long_before_silence_would(comes_back: bool) -> None:
+    broker = Broker().start()
+    try:
+        async with connected(broker.url) as ours, connected(broker.url) as theirs, ReplyStreams(theirs) as outlets:
+            sender = await Sender(theirs, outlets).at("lost")
+            async with Stream(ours, "lost", b"", silence_s=60) as pieces:
+                (await sender.begin()).send(b"1")
+                await anext(pieces)
+                reading = asyncio.create_task(anext(pieces))
+                broker.kill()
+                await until(lambda: not ours.is_connected)
+                if comes_back:
+                    broker.start()
+                    await until(lambda: ours.is_connected)
+                with pytest.raises(BrokerUnavailable):
+                    await asyncio.wait_for(reading, 2)
+    finally:
+        broker.remove()
+
+
+async def test_what_comes_after_a_lost_connection_is_not_taken_for_the_next_piece() -> None:
+    broker = Broker().start()
+    try:
+        async with connected(broker.url) as ours, Stream(ours, "lost", b"", silence_s=5) as pieces:
+            ours.stats["reconnects"] += 1
+            pieces._on_message("", "", b"3", None)
+            with pytest.raises(BrokerUnavailable):
+                await anext(pieces)
+    finally:
+        broker.remove()

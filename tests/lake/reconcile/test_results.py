@@ -1,0 +1,110 @@
+"""Results that were acknowledged, against usage, on a real server."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from router.delivery.api import JetStream
+from router.lake.reconcile import ReconcileCheck
+from router.lake.reconcile.results import check_results, open_result_streams
+from router.lake.reconcile.snapshot import WarehouseSnapshot
+from router.lake.source.options import SourceOptions, read_options
+from tests.support.delivery import connected
+from tests.support.lake_accounts import an_account, body, tables_of
+
+STREAMS = ("WORKED", "USED", "DEAD")
+
+
+@pytest.fixture
+async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
+    async with connected(nats_url) as connection:
+        jetstream = JetStream(connection)
+        for name in STREAMS:
+            await jetstream.ask(f"STREAM.CREATE.{name}", {"name": name, "subjects": [name.lower()]})
+        consumer = {"stream_name": "WORKED", "config": {"durable_name": "meter", "ack_policy": "explicit"}}
+        await jetstream.ask("CONSUMER.DURABLE.CREATE.WORKED.meter", consumer)
+        yield jetstream
+        for name in STREAMS:
+            await jetstream.ask(f"STREAM.DELETE.{name}")
+
+
+async def worked(jetstream: JetStream, request: int, *, is_acked: bool = True, status: str = "success") -> int:
+    """One result of a worker, acknowledged by the consumer that meters."""
+    result = {"version": "1", "request_id": f"r-{request}", "status": status, "latency_ms": 10, "cost": 0.25, "tenant_id": "acme"}
+    stored = await jetstream.publish("worked", orjson.dumps(result), {})
+    if is_acked:
+        inbox = jetstream.connection.new_inbox()
+        given = await jetstream.connection.subscribe(inbox)
+        await jetstream.connection.publish("$JS.API.CONSUMER.MSG.NEXT.WORKED.meter", b'{"batch":1}', reply=inbox)
+        await jetstream.connection.request((await given.next_msg(5)).reply, b"+ACK", timeout=5)
+    return int(stored["seq"])
+
+
+async def checked(url: str, path: Path, requests: tuple[int, ...]) -> ReconcileCheck:
+    """With usage of these requests in the tables."""
+
+    def options(stream: str) -> SourceOptions:
+        return read_options({"url": url, "stream": stream})
+
+    tables = tables_of([body(request) for request in requests], ["0.25"] * len(requests))
+    for row in tables["silver"]:
+        row["time"] = 4_000_000_000_000_000  # metered after any result
+    warehouse = an_account(path, tables)
+    return await asyncio.to_thread(
+        lambda: check_results(
+            WarehouseSnapshot(warehouse, 1), open_result_streams(options("WORKED"), options("USED"), options("DEAD"), "meter")
+        )
+    )
+
+
+async def test_results_that_were_all_metered_agree(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
+    for request in (1, 2, 3):
+        await worked(jetstream, request)
+    assert (await checked(nats_url, tmp_path, (1, 2, 3))).verdict == "ok"
+
+
+async def test_an_acknowledged_result_without_usage_is_named(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
+    """UL-9."""
+    for request in (1, 2, 3):
+        await worked(jetstream, request)
+    assert (await checked(nats_url, tmp_path, (1, 3))).ids == ("r-2 success: no usage",)
+
+
+async def test_another_status_of_a_request_is_another_outcome(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
+    await worked(jetstream, 1)
+    await worked(jetstream, 1, status="error")
+    assert (await checked(nats_url, tmp_path, (1,))).ids == ("r-1 error: no usage",)
+
+
+async def test_a_result_that_is_not_yet_acknowledged_owes_nothing(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
+    await worked(jetstream, 1)
+    await worked(jetstream, 2, is_acked=False)
+    assert (await checked(nats_url, tmp_path, (1,))).verdict == "ok"
+
+
+async def test_a_result_that_became_a_letter_owes_nothing(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
+    await worked(jetstream, 1)
+    sequence = await worked(jetstream, 2)
+    await jetstream.publish("dead", orjson.dumps({"source": {"stream": "WORKED", "sequence": sequence}}), {})
+    assert (await checked(nats_url, tmp_path, (1,))).verdict == "ok"
+
+
+async def test_usage_that_is_not_yet_ingested_counts_as_metered(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
+    await worked(jetstream, 1)
+    await worked(jetstream, 2)
+    for request in (1, 2):
+        await jetstream.publish("used", body(request), {})
+    assert (await checked(nats_url, tmp_path, (1,))).verdict == "ok"
+
+
+async def test_usage_without_a_result_is_named(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
+    """UL-9."""
+    await worked(jetstream, 1)
+    assert (await checked(nats_url, tmp_path, (1, 2))).ids == ("r-2 success: no result",)
+
+
+async def test_without_any_result_nothing_is_said(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
+    assert (await checked(nats_url, tmp_path, (1, 2))).verdict == "skipped"

@@ -1,0 +1,79 @@
+"""Letters chosen, counted, taken along and thrown away."""
+
+import orjson
+
+from router.delivery.stream_reader import open_reader
+from router.operations.deadletters import DeadLetterFilter, discard, export, group_by, read_by_filter, read_by_sequence, reason_and_error
+from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
+
+
+async def test_letters_come_oldest_first_in_handfuls(house: DeadLetterStreams) -> None:
+    await house.store(7)
+    handfuls = [handful async for handful in read_by_filter(house.jetstream, house.letters, at_once=3)]
+    assert [[letter.sequence for letter in handful.letters] for handful in handfuls] == [[1, 2, 3], [4, 5, 6], [7]]
+    assert [(handful.looked, handful.total) for handful in handfuls] == [(3, 7), (6, 7), (7, 7)]
+
+
+async def test_letters_that_arrive_meanwhile_are_not_chosen(house: DeadLetterStreams) -> None:
+    await house.store(2)
+    seen = []
+    async for handful in read_by_filter(house.jetstream, house.letters, at_once=1):
+        seen += [letter.sequence for letter in handful.letters]
+        await house.store(1)
+    assert seen == [1, 2]
+
+
+async def test_a_filter_leaves_the_others_out(house: DeadLetterStreams) -> None:
+    await house.store(2)
+    await house.store(1, make=lambda message: a_dead_letter(message, seen={"tenant_id": "acme"}))
+    handfuls = [handful async for handful in read_by_filter(house.jetstream, house.letters, DeadLetterFilter(tenant="acme"))]
+    assert [letter.sequence for handful in handfuls for letter in handful.letters] == [3]
+
+
+async def test_numbers_are_taken_once_each_and_the_absent_are_named(house: DeadLetterStreams) -> None:
+    await house.store(3)
+    (handful,) = [handful async for handful in read_by_sequence(house.jetstream, house.letters, [3, 1, 9, 3])]
+    assert ([letter.sequence for letter in handful.letters], handful.absent) == ([1, 3], [9])
+
+
+async def test_no_stream_has_no_letters(house: DeadLetterStreams) -> None:
+    assert [handful async for handful in read_by_filter(house.jetstream, "NOWHERE")] == []
+
+
+async def test_letters_of_one_cause_are_one_group(house: DeadLetterStreams) -> None:
+    await house.store(2)
+    await house.store(3, make=lambda message: a_dead_letter(message, reason="maxdeliver_exhausted"))
+    groups = await group_by(read_by_filter(house.jetstream, house.letters), reason_and_error)
+    assert [(group.kind[0], group.count, group.first_sequence, group.last_sequence) for group in groups] == [
+        ("maxdeliver_exhausted", 3, 3, 5),
+        ("validation_failed", 2, 1, 2),
+    ]
+
+
+async def test_what_is_discarded_is_gone_and_what_was_gone_is_no_error(house: DeadLetterStreams) -> None:
+    await house.store(4)
+    progress: list[tuple[int, int]] = []
+    chosen = read_by_sequence(house.jetstream, house.letters, [1, 3])
+    assert await discard(house.jetstream, house.letters, chosen, on_progress=lambda *told: progress.append(told)) == 2
+    assert (await house.left(), progress) == ([2, 4], [(2, 2)])
+    assert await discard(house.jetstream, house.letters, read_by_sequence(house.jetstream, house.letters, [2]), erase=True) == 1
+
+
+async def test_an_exported_letter_is_whole_whatever_its_bytes(house: DeadLetterStreams) -> None:
+    await house.store(1, data=b"\x00\xff")
+    await house.store(1, make=lambda _: a_stored_dead_letter(b"\xff\xfe", f"{house.subject}.dlq"))
+    lines: list[bytes] = []
+    assert await export(read_by_filter(house.jetstream, house.letters), lines.append) == 2
+    first, second = map(orjson.loads, lines)
+    assert (first["payload"], first["payload_encoding"], first["letter"]["reason"]) == ("AP8=", "base64", "validation_failed")
+    assert (second["reason"], second["letter"]) == ("unreadable", None)
+
+
+async def test_a_sender_s_headers_do_not_move_a_message(house: DeadLetterStreams) -> None:
+    await house.store(
+        1, make=lambda message: a_stored_dead_letter(b"x", f"{house.subject}.dlq", **{"Nats-Sequence": "99", "Status": "404"})
+    )
+    async with open_reader(house.jetstream, house.letters) as reader:
+        (found,) = await reader.read(10)
+    assert (found.sequence, found.headers["Status"]) == (1, "404")
+    assert found.time.endswith("Z")

@@ -1,0 +1,155 @@
+"""What the doctor says of which facts."""
+
+import pytest
+
+from router.delivery.topology import DRIFTED, MISSING, Difference
+from router.operations.doctor import SyncMode, Verdict, examine
+from tests.support.doctor import MIB, NOW, a_consumer, a_server, a_stream, find_finding, some_facts
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+
+def test_a_healthy_broker_has_nothing_to_do() -> None:
+    findings = examine(some_facts())
+    assert {finding.verdict for finding in findings} == {Verdict.OK}
+    assert not any(finding.remedy for finding in findings)
+
+
+def test_whatever_is_not_ok_says_what_to_do() -> None:
+    facts = some_facts(
+        server=a_server(version=(2, 10, 0), max_payload=1, sync=SyncMode(), is_clustered=True),
+        streams=(a_stream(size=999, discard="new", lagging=("n2",), duplicate_window=9.0), a_stream("DLQ", messages=1)),
+        consumers=(a_consumer(pending=1, waiting_pulls=0, oldest_at=NOW - DAY, oldest_sequence=1),),
+        differences=(Difference("stream", "S", MISSING), Difference("stream", "T", DRIFTED)),
+    )
+    findings = [finding for finding in examine(facts) if finding.verdict is not Verdict.OK]
+    assert len(findings) >= 11
+    assert all(finding.remedy for finding in findings)
+
+
+def test_a_bucket_that_is_no_longer_read_is_named_with_the_command_that_deletes_it() -> None:
+    finding = find_finding("left over", left_over=("ROUTER_STARTS",))
+    assert finding.verdict is Verdict.WARN
+    assert "ROUTER_STARTS" in finding.found
+    assert "nats stream rm KV_ROUTER_STARTS" in finding.remedy
+
+
+def test_a_server_that_is_too_old_fails() -> None:
+    assert find_finding("server version", server=a_server(version=(2, 10, 29))).verdict is Verdict.FAIL
+
+
+def test_without_jetstream_nothing_else_is_asked() -> None:
+    findings = examine(some_facts(server=a_server(has_jetstream=False)))
+    assert [(finding.check, finding.verdict) for finding in findings][1:] == [("jetstream", Verdict.FAIL)]
+
+
+def test_a_server_that_refuses_what_we_would_answer_is_a_warning() -> None:
+    assert find_finding("max_payload", server=a_server(max_payload=MIB)).verdict is Verdict.WARN
+
+
+@pytest.mark.parametrize(
+    ("sync", "replicas", "verdict"),
+    [
+        (SyncMode(is_always=True), 1, Verdict.OK),
+        (SyncMode(120.0), 1, Verdict.WARN),
+        (SyncMode(120.0), 3, Verdict.OK),
+        (SyncMode(), 1, Verdict.WARN),
+    ],
+)
+def test_an_acknowledgement_before_the_disk_is_a_risk_where_there_is_one_copy(sync: SyncMode, replicas: int, verdict: Verdict) -> None:
+    assert find_finding("sync mode", server=a_server(sync=sync), streams=(a_stream(replicas=replicas),)).verdict is verdict
+
+
+def test_a_sync_mode_that_cannot_be_read_says_so() -> None:
+    assert "cannot be read" in find_finding("sync mode", server=a_server(sync=SyncMode())).found
+
+
+@pytest.mark.parametrize("state", [MISSING, DRIFTED])
+def test_what_is_not_as_declared_fails(state: str) -> None:
+    assert find_finding("topology", differences=(Difference("stream", "S", state),)).verdict is Verdict.FAIL
+
+
+def test_one_copy_is_a_warning_in_a_cluster_only() -> None:
+    assert find_finding("replicas", server=a_server(is_clustered=True)).verdict is Verdict.WARN
+    assert find_finding("replicas").verdict is Verdict.OK
+    assert find_finding("replicas", streams=(a_stream(lagging=("n2",)),)).verdict is Verdict.FAIL
+
+
+def test_a_dedupe_window_other_than_declared_is_a_warning() -> None:
+    assert find_finding("dedupe window", streams=(a_stream(duplicate_window=120.0),)).verdict is Verdict.WARN
+
+
+def test_a_stream_s_end_is_told_from_its_rate() -> None:
+    half_in_an_hour = {"size": 500, "first_at": NOW - HOUR, "last_at": NOW}
+    finding = find_finding("room in S", streams=(a_stream(**half_in_an_hour),))
+    assert (finding.verdict, "full in 1 h" in finding.found) == (Verdict.WARN, True)
+
+
+def test_a_stream_that_forgets_faster_than_it_fills_is_never_full() -> None:
+    half_in_an_hour = {"size": 500, "first_at": NOW - HOUR, "last_at": NOW}
+    assert find_finding("room in S", streams=(a_stream(**half_in_an_hour, max_age=2 * HOUR),)).verdict is Verdict.OK
+
+
+def test_it_is_said_how_long_a_stream_lasts_at_the_rate_of_its_newest_tenth() -> None:
+    """A day of nothing, then ten bytes a minute."""
+    busy = {"size": 100, "messages": 100, "first_sequence": 1, "last_sequence": 100, "first_at": NOW - 10 * DAY, "last_at": NOW}
+    recent = {"recent_sequence": 90, "recent_at": NOW - 60.0}
+    finding = find_finding("room in S", streams=(a_stream(**busy, **recent),))
+    assert (finding.verdict, finding.found) == (Verdict.WARN, "10% full, lasts 1.7 h at this rate, full in 1.5 h")
+    assert find_finding("room in S", streams=(a_stream(**busy),)).found == "10% full, holds all 1 d that it keeps at this rate"
+
+
+def test_a_stream_whose_messages_leave_it_when_they_are_done_is_not_said_to_fill() -> None:
+    busy = a_stream(size=100, messages=100, last_sequence=100, first_at=NOW - 600.0, last_at=NOW)
+    finding = find_finding("room in S", streams=(busy,), cleaned_stream="S")
+    assert finding.verdict is Verdict.OK
+    assert finding.found == "10% full, holds 1.7 h of messages at this rate; finished ones are removed"
+
+
+def test_a_stream_without_a_limit_says_what_comes_in_a_day() -> None:
+    endless = a_stream(size=600, messages=10, last_sequence=10, first_at=NOW - 600.0, last_at=NOW, max_bytes=-1)
+    assert find_finding("room in S", streams=(endless,)).found == "no limit but the disk's, 84.4 KiB a day at this rate"
+
+
+def test_a_full_stream_that_refuses_fails_and_one_that_drops_warns() -> None:
+    assert find_finding("room in S", streams=(a_stream(size=990, discard="new"),)).verdict is Verdict.FAIL
+    assert find_finding("room in S", streams=(a_stream(size=990, discard="old"),)).verdict is Verdict.WARN
+
+
+def test_work_that_nobody_pulls_fails_and_an_idle_durable_warns() -> None:
+    assert find_finding("consumer c", consumers=(a_consumer(waiting_pulls=0, pending=1),)).verdict is Verdict.FAIL
+    assert find_finding("consumer c", consumers=(a_consumer(waiting_pulls=0),)).verdict is Verdict.WARN
+
+
+@pytest.mark.parametrize(("age", "verdict"), [(1.0, Verdict.OK), (11.0, Verdict.WARN), (61.0, Verdict.FAIL)])
+def test_an_old_message_is_lag(age: float, verdict: Verdict) -> None:
+    assert find_finding("consumer c", consumers=(a_consumer(pending=1, oldest_at=NOW - age),)).verdict is verdict
+
+
+@pytest.mark.parametrize(("age", "verdict"), [(HOUR, Verdict.OK), (13 * HOUR, Verdict.WARN), (22 * HOUR, Verdict.FAIL)])
+def test_the_distance_is_the_part_of_the_age_limit_that_is_left(age: float, verdict: Verdict) -> None:
+    assert find_finding("distance c", consumers=(a_consumer(pending=1, oldest_at=NOW - age),)).verdict is verdict
+
+
+def test_what_a_full_stream_drops_next_fails() -> None:
+    full = a_stream(size=950, first_sequence=100, last_sequence=200)
+    assert (
+        find_finding("distance c", streams=(full,), consumers=(a_consumer(pending=99, oldest_at=NOW, oldest_sequence=101),)).verdict
+        is Verdict.FAIL
+    )
+    behind, abreast = a_consumer(oldest_at=NOW, oldest_sequence=101), a_consumer(oldest_at=NOW, oldest_sequence=191)
+    assert find_finding("distance c", streams=(full,), consumers=(behind,)).verdict is Verdict.FAIL
+    assert find_finding("distance c", streams=(full,), consumers=(abreast,)).verdict is Verdict.OK
+
+
+def test_messages_that_were_dropped_before_they_were_read_fail() -> None:
+    begins_at_26 = a_stream(first_sequence=26, last_sequence=35)
+    finding = find_finding("distance c", streams=(begins_at_26,), consumers=(a_consumer(delivered_sequence=4),))
+    assert (finding.verdict, finding.found) == (Verdict.FAIL, "21 messages were dropped before they were read")
+    assert find_finding("distance c", streams=(begins_at_26,), consumers=(a_consumer(delivered_sequence=25),)).verdict is Verdict.OK
+
+
+def test_dead_letters_are_a_warning() -> None:
+    assert find_finding("dead letters", streams=(a_stream("DLQ", messages=2),)).verdict is Verdict.WARN
+    assert find_finding("dead letters", streams=(a_stream("DLQ"),)).verdict is Verdict.OK

@@ -1,0 +1,71 @@
+"""The facts, from real servers."""
+
+from router.app import declare_topology
+from router.config import Settings
+from router.delivery.api import JetStream
+from router.delivery.connection import connect
+from router.delivery.topology import create
+from router.operations.doctor import Facts, SyncMode, collect
+from tests.support.broker import Broker
+from tests.support.service import settings_for
+
+ACCOUNTS = (
+    "accounts { SYS { users [{user: sys, password: p}] }, A { jetstream: enabled, users [{user: a, password: p}] } }",
+    "system_account: SYS",
+)
+
+
+async def _facts(settings: Settings, *, made: bool = True, **login: str) -> Facts:
+    connection = await connect({"servers": list(settings.nats.url), **login})
+    try:
+        jetstream = JetStream(connection)
+        if made:
+            await create(jetstream, declare_topology(settings))
+            await connection.publish(settings.decide.subject, b"one")
+            await connection.flush()
+        return await collect(jetstream, declare_topology(settings), letters=settings.streams.dlq.name, max_request=1)
+    finally:
+        await connection.close()
+
+
+async def test_an_empty_server_lacks_everything_and_can_be_looked_at(nats_url: str, prefix: str) -> None:
+    facts = await _facts(settings_for(nats_url, prefix), made=False)
+    assert (facts.streams, facts.consumers) == ((), ())
+    assert {difference.state for difference in facts.differences} == {"missing"}
+    assert facts.server.has_jetstream
+    assert facts.server.version >= (2, 11, 0)
+
+
+async def test_what_waits_is_found_with_its_age(nats_url: str, prefix: str) -> None:
+    facts = await _facts(settings_for(nats_url, prefix))
+    consumer = facts.consumers[0]
+    assert (consumer.pending, consumer.oldest_sequence) == (1, 1)
+    assert consumer.oldest_at is not None
+    assert abs(facts.now - consumer.oldest_at) < 5
+    assert facts.differences == ()
+    assert facts.streams[0].messages == 1
+
+
+async def test_a_bucket_of_the_earlier_version_is_found(prefix: str) -> None:
+    broker = Broker().start()
+    try:
+        connection = await connect({"servers": [broker.url]})
+        await JetStream(connection).ask("STREAM.CREATE.KV_ROUTER_STARTS", {"name": "KV_ROUTER_STARTS", "subjects": ["$KV.ROUTER_STARTS.>"]})
+        await connection.close()
+        assert (await _facts(settings_for(broker.url, prefix), made=False)).left_over == ("ROUTER_STARTS",)
+    finally:
+        broker.remove()
+
+
+async def test_an_ordinary_account_cannot_read_the_sync_mode(nats_url: str, prefix: str) -> None:
+    assert (await _facts(settings_for(nats_url, prefix), made=False)).server.sync == SyncMode()
+
+
+async def test_the_system_account_reads_the_sync_mode_and_has_no_jetstream() -> None:
+    broker = Broker(*ACCOUNTS).start()
+    try:
+        facts = await _facts(settings_for(broker.url), made=False, user="sys", password="p")
+        assert facts.server.sync == SyncMode(120.0)
+        assert not facts.server.has_jetstream
+    finally:
+        broker.remove()

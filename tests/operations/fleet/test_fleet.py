@@ -1,0 +1,242 @@
+"""A parent and its processes, which are fakes that start at once: restarts, refusals, shutdown, and what the pages show."""
+
+import asyncio
+import errno
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from router.config import Settings, load
+from router.core.errors import Misconfigured, describe_causes
+from router.operations.fleet import Fleet, process, process_slot
+from router.operations.supervision import Intensity, SupervisionFailed
+from tests.support.fleet import is_there
+from tests.support.observability import capture_log
+from tests.support.waiting import slack, until
+
+FAKE = str(Path(__file__).parents[2] / "support" / "fake_child.py")
+
+
+def two_processes() -> Settings:
+    return load(None, {"processes": 2, "http.port": 0, "node_id": "here"}, {}).settings
+
+
+class Ways:
+    """How processes started from now on behave."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self.are("well")
+
+    def are(self, way: str) -> None:
+        self._monkeypatch.setattr(process, "PROGRAM", (FAKE, way))
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
+    monkeypatch.setattr(process_slot, "POLL_INTERVAL_S", 0.02)
+    monkeypatch.setattr(process, "MAX_PENDING", 2)
+    return Ways(monkeypatch)
+
+
+@asynccontextmanager
+async def a_fleet() -> AsyncIterator[tuple[Fleet, "asyncio.Task[None]"]]:
+    """Ready."""
+    ready = asyncio.Event()
+    fleet = Fleet(two_processes, lambda nats_url, http: ready.set())
+    task = asyncio.create_task(fleet.run())
+    try:
+        async with asyncio.timeout(20):
+            await ready.wait()
+        yield fleet, task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def pids(fleet: Fleet) -> list[int]:
+    return [int(check.detail.split()[-1]) if check.ok else 0 for check in fleet.readiness().values()]
+
+
+async def scraped(fleet: Fleet) -> dict[str, float]:
+    """Every sample's sum over its labels."""
+    text = (await fleet.exposition()).decode()
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found[sample.name] = found.get(sample.name, 0) + sample.value
+    return found
+
+
+async def test_a_process_that_is_killed_is_restarted_and_no_counter_falls(ways: Ways) -> None:
+    with capture_log() as lines:
+        async with a_fleet() as (fleet, _):
+            first, second = pids(fleet)
+            before = await scraped(fleet)
+            assert before["asked_total"] >= 2
+            assert before["there"] == 2
+            os.kill(first, signal.SIGKILL)
+            seen = [before["asked_total"]]
+            while pids(fleet)[0] in (0, first):
+                seen.append((await scraped(fleet))["asked_total"])
+            seen.append((await scraped(fleet))["asked_total"])
+            assert seen == sorted(seen)
+            assert pids(fleet)[1] == second
+            after = await scraped(fleet)
+            assert after["process_cpu_seconds_total"] >= before["process_cpu_seconds_total"]
+            assert after["router_process_restarts_total"] == 1
+        (crash,) = [line for line in lines.all() if line["event"] == "child.crashed"]
+        assert f"process-1, process {first}, was killed by SIGKILL" in str(crash["error"])
+
+
+async def test_a_reload_replaces_every_process_and_counts_on(ways: Ways) -> None:
+    async with a_fleet() as (fleet, _):
+        old, before = pids(fleet), await scraped(fleet)
+        fleet.reload()
+        await until(lambda: not set(pids(fleet)) & {0, *old})
+        await until(lambda: not any(map(is_there, old)))
+        after = await scraped(fleet)
+        assert after["asked_total"] > before["asked_total"]
+        assert after["there"] == 2
+
+
+async def test_gauges_are_those_of_the_current_process_while_the_old_one_drains(ways: Ways) -> None:
+    ways.are("deaf")
+    async with a_fleet() as (fleet, _):
+        old = pids(fleet)
+        ways.are("well")
+        fleet.reload()
+        await until(lambda: pids(fleet)[0] not in (0, old[0]))
+        assert ((await scraped(fleet))["there"], is_there(old[0])) == (2, True)
+        for pid in old:
+            os.kill(pid, signal.SIGKILL)
+
+
+async def test_a_replacement_that_does_not_get_ready_leaves_the_old_one_in_its_slot(ways: Ways) -> None:
+    with capture_log() as lines:
+        async with a_fleet() as (fleet, task):
+            old = pids(fleet)
+            ways.are("misconfigured")
+            fleet.reload()
+            await until(lambda: any(line["event"] == "reload.refused" for line in lines.all()))
+            assert (pids(fleet), task.done()) == (old, False)
+        (refusal,) = [line for line in lines.all() if line["event"] == "reload.refused"]
+        assert (refusal["process"], refusal["error"]) == ("process-1", "topology: the server refused it")
+
+
+async def test_a_process_that_hangs_is_killed_after_its_deadlines_and_the_reload_goes_on(
+    ways: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "stop_timeout_s", lambda settings: 0.3)
+    with capture_log() as lines:
+        async with a_fleet() as (fleet, _):
+            hung = pids(fleet)[0]
+            os.kill(hung, signal.SIGSTOP)
+            fleet.reload()
+            await until(lambda: any(line["event"] == "reload.ended" for line in lines.all()))
+            assert not is_there(hung)
+        killed = [line for line in lines.all() if line["event"] == "process.killed"]
+        assert ("process-1", hung) in [(line["process"], line["pid"]) for line in killed]
+
+
+async def test_a_replacement_that_hangs_before_it_is_ready_refuses_the_reload_and_does_not_hold_it(
+    ways: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_slot, "READY_TIMEOUT_S", 0.25)
+    monkeypatch.setattr(process, "stop_timeout_s", lambda settings: 0.1)
+    with capture_log() as lines:
+        async with a_fleet() as (fleet, _):
+            old = pids(fleet)
+            ways.are("mute")
+            fleet.reload()
+            await until(lambda: lines.all() and lines.all()[-1]["event"] == "reload.refused")
+            assert pids(fleet) == old
+            assert "it was not ready within" in str(lines.all()[-1]["error"])
+
+
+async def test_a_reload_for_which_no_process_can_be_started_is_refused_and_forgotten(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none_left(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    with capture_log() as lines:
+        async with a_fleet() as (fleet, _):
+            old = pids(fleet)
+            with monkeypatch.context() as full:
+                full.setattr(asyncio, "create_subprocess_exec", none_left)
+                fleet.reload()
+                await until(lambda: any(line["event"] == "reload.refused" for line in lines.all()))
+            assert pids(fleet) == old
+            assert [len(place._processes) for place in fleet._slots] == [1, 1]
+            fleet.reload()
+            await until(lambda: not set(pids(fleet)) & {0, *old})
+        assert "process-1 could not be started" in str(next(line["error"] for line in lines.all() if line["event"] == "reload.refused"))
+        assert "child.crashed" not in [line["event"] for line in lines.all()]
+
+
+async def test_a_process_that_an_operator_terminates_has_not_crashed(ways: Ways) -> None:
+    async with a_fleet() as (fleet, _):
+        (first, _) = pids(fleet)
+        os.kill(first, signal.SIGTERM)
+        await until(lambda: pids(fleet)[0] not in (0, first))
+        assert dict(fleet.metrics.restarts) == {("1", "end"): 1}
+
+
+@pytest.mark.parametrize(("processes", "restarts"), [(1, 5), (3, 15), (32, 20)])
+def test_more_processes_may_end_more_often_but_a_storm_is_still_one(processes: int, restarts: int) -> None:
+    tree = Fleet(two_processes).tree(load(None, {"processes": processes}, {}).settings)
+    assert tree.intensity == Intensity(restarts, 30)
+
+
+async def test_a_setting_that_one_process_refuses_ends_all_with_its_message(ways: Ways) -> None:
+    ways.are("misconfigured")
+    with pytest.raises(Misconfigured, match=r"^topology: the server refused it$"):
+        await Fleet(two_processes).run()
+
+
+async def test_a_storm_of_crashes_ends_everything_and_says_how_they_ended(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.operations.fleet.fleet.RESTARTS_PER_PROCESS", Intensity(2, 30))
+    ways.are("crashes")
+    with capture_log(), pytest.raises(SupervisionFailed) as failed:
+        await Fleet(two_processes).run()
+    assert "fleet gave up" in describe_causes(failed.value)
+    assert "ended with status 3" in describe_causes(failed.value)
+
+
+async def test_a_silent_process_delays_no_scrape_and_is_named(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.operations.fleet.fleet.SCRAPE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(process, "CHILD_SILENCE_S", 0.3)
+    async with a_fleet() as (fleet, _):
+        stopped = pids(fleet)[1]
+        before = await scraped(fleet)
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            began = time.perf_counter()
+            during = await scraped(fleet)
+            assert 0.1 <= time.perf_counter() - began < slack()
+            assert during["asked_total"] >= before["asked_total"]
+            await until(lambda: not fleet.readiness()["process-2"].ok)
+            assert f"process {stopped} has said nothing for" in fleet.readiness()["process-2"].detail
+            assert fleet.readiness()["process-1"].ok
+            assert ((await scraped(fleet))["there"], (await scraped(fleet))["router_process_up"]) == (1, 1)
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        await until(lambda: fleet.readiness()["process-2"].ok)
+
+
+async def test_a_second_cancellation_kills_the_processes(ways: Ways) -> None:
+    ways.are("deaf")
+    async with a_fleet() as (fleet, task):
+        await until(lambda: all(pids(fleet)))
+        left = pids(fleet)
+        task.cancel()
+        await asyncio.wait({task}, timeout=0.2)
+        assert (task.done(), [is_there(pid) for pid in left]) == (False, [True, True])
+        task.cancel()
+        await asyncio.wait({task}, timeout=5)
+        await until(lambda: not any(map(is_there, left)))

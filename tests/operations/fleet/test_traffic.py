@@ -1,0 +1,110 @@
+"""`router serve --processes 2` as it is, under live traffic: a reload, a process that is killed, a parent that is killed."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+
+import orjson
+import pytest
+from nats.aio.client import Client
+
+from router.config import Settings
+from tests.support.broker import Broker
+from tests.support.fleet import FleetProcess, is_there, live_traffic
+from tests.support.service import settings_for
+from tests.support.stories import SILENCE_S, Inboxes, MessageRecorder, is_settled, read_dead_letters, read_metric
+from tests.support.waiting import until
+
+PREFIX = "fleet"
+ACKED = "router_jetstream_ack_total"
+IN_HAND = 10  # messages in flight of a killed process, at this rate
+PATIENCE_S = 30  # two interpreters start in that time, whatever else the machine does
+
+
+@pytest.fixture(scope="module")
+def fleet(broker: Broker) -> Iterator[FleetProcess]:
+    """One for all of them: the last test ends it."""
+    process = FleetProcess.on(broker.url, PREFIX, **{"decide.ack_wait_ms": 1_000, "decide.heartbeat_ms": 300}).start()
+    yield process
+    process.remove()
+
+
+@pytest.fixture
+def settings(nats_url: str) -> Settings:
+    return settings_for(nats_url, PREFIX)
+
+
+@pytest.mark.slow  # two interpreters start in it, one after the other, beside the traffic
+async def test_a_reload_under_traffic_answers_every_request_once(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
+    """Story: SIGHUP replaces both processes, plain inboxes, one answer each, and no counter is lost with those that left."""
+    assert fleet.ready["processes"] == 2
+    http, before, counted = fleet.ready["http"], await fleet.pids(), await read_metric(fleet.ready["http"], ACKED)
+    inboxes = await Inboxes.under(nc, "reload")
+    async with live_traffic(nc, settings, inboxes) as asked:
+        await until(lambda: len(inboxes) > 50, within_s=PATIENCE_S)
+        fleet.send(signal.SIGHUP)
+        await until(lambda: replaced(http, 2), within_s=PATIENCE_S, what="two processes replaced")
+    await until(lambda: is_settled(nc, settings))
+    await asyncio.sleep(SILENCE_S)
+
+    assert inboxes.counts == dict.fromkeys(asked, 1)
+    await until(lambda: counts(http, counted + len(asked)), what="what both generations counted")
+    after = await fleet.pids()
+    assert set(before) == set(after) == {"process-1", "process-2"}
+    assert not set(before.values()) & set(after.values())
+    await until(lambda: not any(map(is_there, before.values())), within_s=PATIENCE_S, what="the old processes to end")
+
+
+@pytest.mark.slow  # an interpreter starts in it, beside the traffic
+async def test_a_killed_process_costs_no_answer_and_no_counter_falls(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
+    """Story: its messages in flight are redelivered to another process: an answer may come twice, never none, never a different one.
+
+    The process that replaces it has not heard the requests published before its start: their answers go to the reply
+    subject (docs/contracts.md#matching).
+    """
+    http, before = fleet.ready["http"], await fleet.pids()
+    inboxes, elsewhere = await Inboxes.under(nc, "killed"), await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
+
+    def missing() -> set[str]:
+        answers = [orjson.loads(answer) for heard in elsewhere.heard.values() for answer in heard]
+        found = {inboxes.of(answer["context"]["request_id"].removeprefix("r-")) for answer in answers}
+        return set(asked) - set(inboxes.heard) - found
+
+    async with live_traffic(nc, settings, inboxes) as asked:
+        await until(lambda: len(inboxes) > 50, within_s=PATIENCE_S)
+        seen = [await read_metric(http, ACKED)]
+        os.kill(before["process-1"], signal.SIGKILL)
+        while (await fleet.pids()).get("process-1", before["process-1"]) == before["process-1"]:
+            seen.append(await read_metric(http, ACKED))
+    await until(lambda: not missing(), what="every request to be answered")
+    await until(lambda: is_settled(nc, settings))
+    seen.append(await read_metric(http, ACKED))
+
+    assert set(inboxes.heard) <= set(asked)
+    assert len(asked) - len(inboxes.heard) <= IN_HAND, "nearly all are heard where they asked"
+    assert [answers for answers in inboxes.heard.values() if len(set(answers)) > 1] == []
+    assert await read_dead_letters(nc, settings) == []
+    assert seen == sorted(seen)
+    assert (await fleet.pids())["process-2"] == before["process-2"]
+
+
+async def test_processes_whose_parent_is_killed_drain_and_end(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
+    left = (await fleet.pids()).values()
+    assert all(map(is_there, left))
+    fleet.kill()
+    try:
+        await until(lambda: not any(map(is_there, left)), within_s=PATIENCE_S, what="both processes to end by themselves")
+    finally:
+        for pid in filter(is_there, left):
+            os.kill(pid, signal.SIGKILL)
+    assert await is_settled(nc, settings)
+
+
+async def replaced(http: str, times: int) -> bool:
+    return await read_metric(http, "router_process_restarts_total") >= times
+
+
+async def counts(http: str, expected: float) -> bool:
+    """At least: what came again while the machine was busy is acknowledged again."""
+    return await read_metric(http, ACKED) >= expected

@@ -1,0 +1,138 @@
+"""One extension called: what is tried again and when, what its breaker and its health are told, what an answer may be."""
+
+import asyncio
+
+import pytest
+
+from router.core.errors import BrokerUnavailable, NoResponders, Poison
+from tests.support.pipelines import Answers, FakeExtensions, FakeReply, decision, in_turn, late, ok, piped_policy, refusal, statuses
+from tests.support.waiting import until
+
+BIG = "x" * (1024 * 1024)
+
+
+def guarded(answer: Answers, **fields: object) -> tuple[FakeExtensions, object]:
+    world = FakeExtensions(guard=answer).register(guard="validator")
+    return world, piped_policy(validators=[{"id": "guard", **fields}])
+
+
+@pytest.mark.parametrize("failure", [late, NoResponders("nobody"), FakeReply(b"", 503, "busy"), BrokerUnavailable("away")])
+async def test_what_may_pass_is_tried_again_after_100_200_and_400_ms(failure: object) -> None:
+    world, policy = guarded(in_turn(failure, failure, failure, ok), retry=3, timeout_ms=100)
+    assert decision(await world.run(policy))
+    assert world.pauses == [0.1, 0.2, 0.4]
+    assert len(world.asked) == 4
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        FakeReply(b"", 404, "no such thing"),
+        b"garbage",
+        b"[]",
+        b'{"status":"\xff"}',
+        b'{"status":"reject","details":%d}' % 2**65,
+        {"status": "perhaps"},
+        {"nothing": "of it"},
+        {"status": "ok", "details": "x" * 70_000},
+        BIG.encode() * 2,
+        b'{"status":"ok","details":' + b"[" * 100 + b"]" * 100 + b"}",
+        Poison("too large for the server"),
+    ],
+)
+async def test_a_refusal_or_an_answer_that_is_none_is_an_error_at_once(answer: object) -> None:
+    world, policy = guarded(lambda _: answer, retry=3)
+    code, details = refusal(await world.run(policy))
+    assert (code, details["cause"]) == ("validator_blocked", "extension_error")
+    assert (len(world.asked), world.pauses) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"payload": {"payload": BIG}, "metadata": {}},
+        b'{"payload":{"payload":"\xff"}}',
+        b'{"payload":{"payload":[%d]}}' % -(2**70),
+        b'{"payload":{"payload":"ok"},"metadata":{"n":%d}}' % 2**64,
+        {"payload": {"payload": "ok"}, "metadata": {"big": "x" * 70_000}},
+        {"payload": "text alone"},
+        {"metadata": {}},
+        {"payload": {"payload": 1, "metadata": []}},
+        {"payload": {"payload": "?", "payload_encoding": "base64"}},
+    ],
+)
+async def test_a_processors_answer_has_a_message_within_its_limits(answer: object) -> None:
+    world = FakeExtensions(lower=lambda _: answer).register(lower="pre")
+    _, details = refusal(await world.run(piped_policy(pre=[{"id": "lower", "mode": "required"}])))
+    assert details["cause"] == "extension_error"
+
+
+async def test_a_retry_that_would_begin_after_the_deadline_is_not_waited_for() -> None:
+    world, policy = guarded(lambda _: NoResponders("nobody"), retry=3)
+    code, details = refusal(await world.run(policy, deadline=0.25))
+    assert (code, details["cause"]) == ("validator_blocked", "extension_unavailable")
+    assert world.pauses == [0.1]
+
+
+async def test_the_entrys_timeout_and_retry_hold_where_the_policy_says_nothing() -> None:
+    world, policy = guarded(late)
+    await world.run(policy)
+    assert [asked.timeout_s for asked in world.asked] == [1.5]
+
+
+async def test_after_five_failures_nothing_is_sent_until_the_breakers_time_is_over() -> None:
+    world, policy = guarded(in_turn(*[FakeReply(b"", 500, "oops")] * 5, ok, ok))
+    for _ in range(5):
+        assert refusal(await world.run(policy))[1]["cause"] == "extension_error"
+    for _ in range(3):
+        assert refusal(await world.run(policy))[1]["cause"] == "extension_unavailable"
+    assert len(world.asked) == 5
+    assert world.breakers.snapshots()["guard"].state == "open"
+    world.now += 60
+    for _ in range(2):
+        assert decision(await world.run(policy, deadline=world.now + 30))
+    assert world.breakers.snapshots()["guard"].state == "closed"
+    assert [status for _, status in world.told] == ["error"] * 5 + ["open"] * 3 + ["ok"] * 2
+
+
+async def test_a_probe_that_times_out_opens_the_breaker_again() -> None:
+    world, policy = guarded(in_turn(*[FakeReply(b"", 500, "oops")] * 5, late))
+    for _ in range(5):
+        await world.run(policy)
+    world.now += 60
+    await world.run(policy, deadline=world.now + 30)
+    assert world.breakers.snapshots()["guard"].state == "open"
+
+
+async def test_a_requester_with_little_patience_opens_no_breaker_for_others() -> None:
+    world, policy = guarded(late, timeout_ms=1000)
+    for _ in range(7):
+        await world.run(policy, deadline=world.now + 0.2)
+    assert world.breakers.snapshots()["guard"].state == "closed"
+    assert len(world.asked) == 7
+
+
+async def test_a_request_that_was_refused_opens_no_breaker() -> None:
+    world, policy = guarded(lambda _: FakeReply(b"", 422, "not this one"))
+    for _ in range(12):
+        await world.run(policy)
+    assert world.breakers.snapshots()["guard"].state == "closed"
+    assert world.health.figures("guard").success_rate == 1
+
+
+async def test_a_call_that_is_cancelled_says_nothing_of_the_extension() -> None:
+    world, policy = guarded(lambda _: asyncio.Event().wait())
+    running = asyncio.ensure_future(world.run(policy))
+    await until(lambda: world.asked)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (world.told, world.health.get_all()) == ([], {})
+    assert world.breakers.snapshots()["guard"].failure_count == 0
+
+
+async def test_health_hears_of_every_attempt() -> None:
+    world, policy = guarded(in_turn(late, FakeReply(b"", 500, "oops"), ok), retry=2)
+    assert statuses(await world.run(policy)) == [("validator", "guard", "ok")]
+    figures = world.health.figures("guard")
+    assert (figures.success_count, figures.failure_count) == (1, 2)

@@ -1,0 +1,75 @@
+"""What is learned from results, and forgotten."""
+
+import pytest
+
+from router.routing.policy import NO_STATES, Averages
+from router.routing.policy.averages import MAX_COST, MAX_LATENCY_MS
+
+
+def observe(averages: Averages, tenant: str = "acme", provider: str = "openai", **given: object) -> None:
+    figures = {"latency_ms": 100, "cost": 0.01, "status": "success", "error_code": None, **given}
+    averages.observe(tenant, provider, **figures)  # type: ignore[arg-type]
+
+
+def test_a_tenant_without_results_has_the_states_that_cost_nothing() -> None:
+    averages = Averages()
+    observe(averages, tenant="other")
+    assert averages.states_of("acme") is NO_STATES
+
+
+def test_the_first_result_is_the_average_and_later_ones_move_it() -> None:
+    averages = Averages(weight=0.1)
+    observe(averages, latency_ms=100, cost=1.0)
+    observe(averages, latency_ms=200, cost=2.0)
+    state = averages.states_of("acme").get("openai")
+    assert state is not None
+    assert (state.latency_ms, state.cost) == (110.0, 1.1)
+
+
+def test_one_wrong_figure_moves_an_average_by_a_bounded_step() -> None:
+    averages = Averages(weight=0.1)
+    observe(averages, latency_ms=100, cost=1.0)
+    observe(averages, latency_ms=1 << 60, cost=1e300)
+    state = averages.states_of("acme").get("openai")
+    assert state is not None
+    assert (state.latency_ms, state.cost) == (pytest.approx(190.0), pytest.approx(1.9))
+
+
+def test_the_first_figure_is_clipped_and_an_average_of_nothing_moves() -> None:
+    averages = Averages(weight=0.1)
+    observe(averages, latency_ms=1 << 62, cost=0.0)
+    observe(averages, latency_ms=1 << 62, cost=1e300)
+    state = averages.states_of("acme").get("openai")
+    assert state is not None
+    assert (state.latency_ms, state.cost) == (MAX_LATENCY_MS, pytest.approx(0.1 * MAX_COST))
+
+
+def test_only_a_success_says_what_the_next_will_take() -> None:
+    averages = Averages()
+    for status in ("error", "timeout", "cancelled"):
+        observe(averages, status=status)
+    assert averages.states_of("acme") is NO_STATES
+
+
+def test_the_pair_longest_without_a_result_goes_first() -> None:
+    averages = Averages(limit=2)
+    for provider in ("a", "b", "a", "c"):
+        observe(averages, provider=provider)
+    states = averages.states_of("acme")
+    assert (len(averages), states.get("b"), states.get("a") is not None) == (2, None, True)
+
+
+def test_a_tenant_whose_last_pair_went_is_forgotten() -> None:
+    averages = Averages(limit=1)
+    observe(averages, tenant="acme")
+    observe(averages, tenant="other")
+    assert averages.states_of("acme") is NO_STATES
+
+
+def test_one_tenant_with_many_providers_pushes_out_no_other_tenants_averages() -> None:
+    averages = Averages(limit=640)
+    observe(averages, tenant="quiet", provider="p")
+    for number in range(5_000):
+        observe(averages, tenant="loud", provider=f"p{number}")
+    assert averages.states_of("quiet").get("p") is not None
+    assert len(averages) <= 640 * 9 // 8

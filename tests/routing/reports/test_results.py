@@ -1,0 +1,179 @@
+"""What becomes of a worker's result."""
+
+from collections.abc import Awaitable
+
+import msgspec
+import orjson
+import pytest
+
+from router.contracts.assignment import assignment_id_of
+from router.core.errors import BrokerUnavailable
+from router.core.message import Message
+from router.core.outcome import Dead, Done, Outcome, Retry
+from router.routing.reports import ResultRules, ResultsHandler
+from tests.support.requests import a_message
+from tests.support.workers import FakeKnownAssignments, RecordedOutcomes, a_result, an_assignment
+
+
+def handled(message: Message, known: FakeKnownAssignments | None = None, heard: RecordedOutcomes | None = None, **rules: object) -> Outcome:
+    outcome = a_handler(known, heard, **rules)(message)
+    assert not isinstance(outcome, Awaitable)
+    return outcome
+
+
+async def looked_up(message: Message, known: FakeKnownAssignments, heard: RecordedOutcomes | None = None) -> Outcome:
+    outcome = a_handler(known, heard)(message)
+    assert isinstance(outcome, Awaitable)
+    return await outcome
+
+
+def a_handler(known: FakeKnownAssignments | None = None, heard: RecordedOutcomes | None = None, **rules: object) -> ResultsHandler:
+    heard = heard or RecordedOutcomes()
+    return ResultsHandler(known or FakeKnownAssignments(an_assignment()), heard, heard, rules=ResultRules(**rules))
+
+
+async def awaited(outcome: Outcome | Awaitable[Outcome]) -> Outcome:
+    return await outcome if isinstance(outcome, Awaitable) else outcome
+
+
+def stored(outcome: Outcome) -> dict[str, object]:
+    assert isinstance(outcome, Done), outcome
+    (effect,) = outcome.effects
+    return orjson.loads(effect.data)
+
+
+def test_a_result_of_a_known_assignment_is_metered_at_once() -> None:
+    heard = RecordedOutcomes()
+    assert stored(handled(a_result(), heard=heard))["provider_id"] == "openai"
+    assert heard.told == [("outcome", "success"), ("figures", "acme", "openai", 812, 0.0123, "success", "1001")]
+
+
+async def test_an_unknown_assignment_is_accepted_and_counted() -> None:
+    heard = RecordedOutcomes()
+    assert stored(await looked_up(a_result(), FakeKnownAssignments(), heard))
+    assert heard.words() == ["uncorrelated", "outcome"]
+
+
+async def test_an_unknown_assignment_is_refused_when_it_comes_again_if_the_rules_say_so() -> None:
+    handler, again = a_handler(FakeKnownAssignments(), uncorrelated="refuse"), msgspec.structs.replace(a_result(), deliveries=2, attempts=2)
+    first, second = await awaited(handler(a_result())), await awaited(handler(again))
+    assert isinstance(first, Retry)
+    assert isinstance(second, Dead)
+    assert second.fault.code == "CORRELATION_FIELDS_INVALID"
+
+
+async def test_the_event_of_an_unknown_assignment_is_marked_if_the_rules_say_so() -> None:
+    assert stored(await awaited(a_handler(FakeKnownAssignments(), uncorrelated="mark")(a_result())))["correlated"] is False
+    assert "correlated" not in stored(handled(a_result(), uncorrelated="mark"))
+
+
+def test_the_figures_hear_of_the_assignments_own_provider() -> None:
+    heard = RecordedOutcomes()
+    assert stored(handled(a_result(provider_id="anthropic"), heard=heard))["provider_id"] == "anthropic"
+    assert heard.told[-1][:3] == ("figures", "acme", "openai")
+
+
+def test_one_assignment_teaches_once_under_whatever_status() -> None:
+    heard = RecordedOutcomes()
+    handler = a_handler(heard=heard)
+    for sequence, status in enumerate(("timeout", "error", "success", "cancelled", "timeout")):
+        handler(a_result(sequence=sequence, status=status))
+    assert heard.words().count("figures") == 1
+
+
+async def test_an_assignment_that_is_not_at_hand_is_awaited() -> None:
+    outcome = await looked_up(a_result(provider_id=None), FakeKnownAssignments(in_bucket=an_assignment()))
+    assert stored(outcome)["provider_id"] == "openai"
+
+
+async def test_a_bucket_that_is_away_is_told_and_decides_nothing() -> None:
+    with pytest.raises(BrokerUnavailable):
+        await looked_up(a_result(), FakeKnownAssignments(is_away=True))
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [({"tenant_id": "evil"}, "TENANT_FORBIDDEN"), ({"request_id": "r-2"}, "CORRELATION_FIELDS_INVALID")],
+)
+def test_a_result_that_contradicts_its_assignment_is_forged(fields: dict[str, object], code: str) -> None:
+    heard = RecordedOutcomes()
+    outcome = handled(a_result(**fields), heard=heard)
+    assert isinstance(outcome, Dead)
+    assert (outcome.fault.code, outcome.reason, heard.words()) == (code, "validation_failed", ["forged"])
+
+
+def test_the_headers_tenant_is_compared_not_the_payloads() -> None:
+    headers = {"tenant_id": "evil", "Nats-Msg-Id": "n"}
+    assert isinstance(handled(a_result(headers)), Dead)
+
+
+def test_what_one_side_leaves_out_is_no_contradiction() -> None:
+    assert stored(handled(a_result(request_id=None, tenant_id=None)))["tenant_id"] == "acme"
+
+
+def test_a_result_with_only_a_request_id_finds_the_assignment_of_that_request() -> None:
+    assert stored(handled(a_result(assignment_id=None, provider_id=None)))["provider_id"] == "openai"
+
+
+def test_a_wrong_guess_is_an_unknown_assignment_and_no_forgery() -> None:
+    heard = RecordedOutcomes()
+    other = an_assignment(assignment_id=assignment_id_of("acme", "key"), request_id="r-9")
+    assert stored(handled(a_result(assignment_id=None, request_id="key"), FakeKnownAssignments(other), heard))
+    assert heard.words()[0] == "uncorrelated"
+
+
+async def test_what_no_side_says_is_dead() -> None:
+    dead = await looked_up(a_result(assignment_id="elsewhere", provider_id=None), FakeKnownAssignments(in_bucket=an_assignment()))
+    assert isinstance(dead, Dead)
+    assert (dead.fault.field, dead.reason) == ("provider_id", "validation_failed")
+
+
+@pytest.mark.parametrize("data", [b"junk", b"{}", b"\x0a\xff"])
+def test_what_cannot_be_read_is_dead(data: bytes) -> None:
+    assert isinstance(handled(a_message(data)), Dead)
+
+
+def test_a_tenant_that_is_not_served_is_sent_away_and_may_come_again() -> None:
+    for tenant in ("acme", None):  # its own word, or its assignment's
+        outcome = handled(a_result(tenant_id=tenant), tenants_allowed=frozenset({"other"}))
+        assert isinstance(outcome, Retry)
+        assert (outcome.fault.code, outcome.uses_attempt, outcome.delay) == ("tenant_forbidden", True, None)
+    assert stored(handled(a_result(), tenants_allowed=frozenset({"acme"})))
+
+
+def test_violations_are_counted_and_the_result_is_metered() -> None:
+    heard = RecordedOutcomes()
+    assert stored(handled(a_result({"trace_id": ""}), heard=heard))
+    assert heard.told[0] == ("violated", ("trace_id", "empty"), ("Nats-Msg-Id", "missing"))
+
+
+def test_usage_that_is_switched_off_stores_nothing_but_feeds_the_figures() -> None:
+    heard = RecordedOutcomes()
+    assert handled(a_result(), heard=heard, usage_subject=None) == Done()
+    assert "figures" in heard.words()
+
+
+def test_a_duplicate_is_counted_and_stored_under_the_same_identity() -> None:
+    heard = RecordedOutcomes()
+    handler = a_handler(heard=heard)
+    first, again = handler(a_result()), handler(a_result(sequence=8, timestamp=1_700_000_000_999))
+    assert isinstance(first, Done)
+    assert isinstance(again, Done)
+    assert first.effects[0].id == again.effects[0].id
+    assert heard.words() == ["outcome", "figures", "duplicate"]
+
+
+def test_other_content_under_the_same_identity_is_a_conflict() -> None:
+    heard = RecordedOutcomes()
+    handler = a_handler(heard=heard)
+    for sequence, cost in ((7, 1.0), (8, 2.0), (9, 1.0)):
+        handler(a_result(sequence=sequence, cost=cost))
+    assert heard.words() == ["outcome", "figures", "conflict", "duplicate"]
+
+
+def test_the_same_message_delivered_again_is_nothing_new() -> None:
+    heard = RecordedOutcomes()
+    handler = a_handler(heard=heard)
+    handler(a_result())
+    assert stored(handler(a_result()))
+    assert heard.words() == ["outcome", "figures"]

@@ -1,0 +1,237 @@
+"""Openings and closings in a bucket, on a real server: known to all, the last word wins, and never an echo."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import orjson
+import pytest
+from msgspec.structs import asdict
+
+from router.contracts.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes
+from router.delivery.api import JetStream
+from router.delivery.buckets.entries import BucketEntry
+from router.delivery.connection import Connection
+from router.routing.breakers import CLOSED, HALF_OPEN, OPEN, BreakerTransition
+from router.services.shared_breakers import SharedBreakers
+from tests.support.breakers import SomeProviders
+from tests.support.buckets import Bucket, a_bucket
+from tests.support.delivery import connected
+from tests.support.waiting import until
+
+PAIR = ("acme", "openai")
+KEY = breaker_key(*PAIR)
+RECORD = BreakerRecord(tenant_id="acme", provider_id="openai", state="open", opened_at_ms=1, until_ms=0, node="other", life="another")
+
+
+class Instance(SomeProviders):
+    """One router's breakers, sharing a bucket with others."""
+
+    def __init__(self, jetstream: JetStream, bucket: str) -> None:
+        super().__init__()
+        self.shared = SharedBreakers(jetstream, bucket, "node", now=self.clock, wall_clock=self.clock.today)
+        self.shared.attach(self.breakers.apply_remote)
+        self.breakers._on_change = self._own
+
+    def _own(self, transition: BreakerTransition) -> None:
+        self.transitions.append(transition)
+        if not transition.is_remote:
+            self.shared.note(transition)
+
+    async def is_now(self, state: str) -> None:
+        await until(lambda: self.state() == state, within_s=2, what=f"{state}, not {self.state()}")
+
+    async def has_written(self) -> None:
+        await until(lambda: not self.shared._unwritten, within_s=2)
+
+
+@contextlib.asynccontextmanager
+async def an_instance(url: str, bucket: str) -> AsyncIterator[Instance]:
+    async with connected(url) as connection:
+        instance = Instance(JetStream(connection), bucket)
+        tasks = [asyncio.create_task(run()) for run in (instance.shared.follow, instance.shared.write)]
+        try:
+            yield instance
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+
+@pytest.fixture
+async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
+    async with a_bucket(nats_url, prefix) as bucket:
+        yield bucket
+
+
+async def test_what_one_opens_and_closes_all_honour(bucket: Bucket, nats_url: str) -> None:
+    async with an_instance(nats_url, bucket.name) as one, an_instance(nats_url, bucket.name) as other:
+        one.report(3)
+        await other.is_now(OPEN)
+        assert [one.is_remote for one in other.transitions] == [True]
+        for instance in (one, other):
+            instance.clock.at = 10.0
+        one.succeed(2)
+        await other.is_now(CLOSED)
+        assert other.breakers.find_not_closed("acme") is None
+
+
+async def test_whoever_starts_later_begins_with_what_the_others_know(bucket: Bucket, nats_url: str) -> None:
+    async with an_instance(nats_url, bucket.name) as one:
+        one.report(3)
+        await one.has_written()
+    async with an_instance(nats_url, bucket.name) as late:
+        await late.is_now(OPEN)
+
+
+async def test_the_record_says_until_when_and_who(bucket: Bucket, nats_url: str) -> None:
+    async with an_instance(nats_url, bucket.name) as one:
+        one.report(3)
+        await one.has_written()
+        entry = await bucket.documents.get(KEY)
+    assert entry is not None
+    record = orjson.loads(entry.value)
+    assert {name: record[name] for name in ("tenant_id", "provider_id", "state", "node")} == {
+        "tenant_id": "acme",
+        "provider_id": "openai",
+        "state": "open",
+        "node": "node",
+    }
+    assert record["until_ms"] - record["opened_at_ms"] == 10_000
+
+
+async def test_half_open_is_each_instances_own(bucket: Bucket, nats_url: str) -> None:
+    async with an_instance(nats_url, bucket.name) as one:
+        one.report(3)
+        await one.has_written()
+        one.clock.at = 10.0
+        one.succeed(1)
+        assert (one.state(), one.shared._unwritten) == (HALF_OPEN, {})
+
+
+async def test_of_two_that_write_at_once_the_last_one_wins_everywhere(bucket: Bucket, nats_url: str) -> None:
+    async with an_instance(nats_url, bucket.name) as one, an_instance(nats_url, bucket.name) as other:
+        one.report(3)
+        await other.is_now(OPEN)
+        for instance in (one, other):
+            instance.clock.at = 10.0
+        one.succeed(2)
+        other.report(1)
+        await asyncio.gather(one.has_written(), other.has_written())
+        entry = await bucket.documents.get(KEY)
+        assert entry is not None
+        await until(lambda: one.state() == other.state() == orjson.loads(entry.value)["state"], within_s=2)
+
+
+async def test_what_nobody_of_us_wrote_changes_nothing(bucket: Bucket, nats_url: str) -> None:
+    async with an_instance(nats_url, bucket.name) as one:
+        foreign = {
+            "tenant_id": "acme",
+            "provider_id": "openai",
+            "state": "open",
+            "opened_at_ms": 1,
+            "until_ms": 9**15,
+            "node": "x",
+            "life": "y",
+        }
+        await bucket.write(KEY, b"junk")
+        await bucket.write(breaker_key("other", "openai"), orjson.dumps(foreign))
+        await bucket.write(breaker_key("acme", "anthropic"), orjson.dumps({**foreign, "provider_id": "anthropic"}))
+        await until(lambda: one.state("acme", "anthropic") == OPEN, within_s=2)
+        assert (one.state(), one.state("other")) == (None, None)
+
+
+async def test_while_the_bucket_is_away_each_goes_by_its_own_and_tells_later(bucket: Bucket, nats_url: str) -> None:
+    await bucket.unmake()
+    async with an_instance(nats_url, bucket.name) as one, an_instance(nats_url, bucket.name) as other:
+        one.report(3)
+        await until(lambda: not one.shared._mirror.check.ok)
+        assert (one.state(), list(one.shared._unwritten)) == (OPEN, [KEY])
+        await bucket.make()
+        await other.is_now(OPEN)
+
+
+class OneKey:
+    """A bucket of one key, with the methods of a mirror and of a store: each write meets a revision that this process has not read yet."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, BucketEntry] = {}
+        self.written = b""
+
+    async def put(self, key: str, value: bytes, *, revision: int | None) -> int:
+        self.written = value
+        return 5
+
+
+def entry_of(revision: int, **fields: object) -> BucketEntry:
+    record = BreakerRecord(**{**asdict(RECORD), **fields})  # type: ignore[arg-type]
+    return BucketEntry(KEY, breaker_record_bytes(record), revision, 0)
+
+
+async def test_what_came_after_our_own_write_but_was_heard_before_its_publish_ack_is_not_lost() -> None:
+    some, bucket = SomeProviders(), OneKey()
+    shared = a_sharing(some)
+    shared._documents = shared._mirror = bucket  # type: ignore[assignment]
+    some.report(3)
+    shared.note(some.transitions[0])
+    bucket.entries = {KEY: entry_of(6, state="closed")}
+    shared.on_change(bucket.entries)
+    assert some.state() == OPEN
+    writing = asyncio.create_task(shared.write())
+    await until(lambda: some.state() == CLOSED)
+    writing.cancel()
+
+
+async def test_what_came_before_our_own_write_is_overruled_by_it() -> None:
+    some, bucket = SomeProviders(), OneKey()
+    shared = a_sharing(some)
+    shared._documents = shared._mirror = bucket  # type: ignore[assignment]
+    some.report(3)
+    shared.note(some.transitions[0])
+    writing = asyncio.create_task(shared.write())
+    await until(lambda: not shared._unwritten)
+    writing.cancel()
+    shared.on_change({KEY: entry_of(4, state="closed")})
+    assert some.state() == OPEN
+
+
+def test_in_a_bucket_that_was_made_again_revisions_begin_again() -> None:
+    some = SomeProviders()
+    shared = a_sharing(some)
+    shared.on_change({KEY: entry_of(100, state="open", until_ms=some.clock.today_ms + 5000)})
+    assert some.state() == OPEN
+    shared.on_change({KEY: entry_of(1, state="closed")})
+    assert some.state() == CLOSED
+
+
+async def test_our_own_word_is_never_news_to_us() -> None:
+    """Half open is not written: an own opening, listed again, must not undo what the probes have shown."""
+    some, bucket = SomeProviders(), OneKey()
+    shared = a_sharing(some)
+    shared._documents = shared._mirror = bucket  # type: ignore[assignment]
+    some.report(3)
+    shared.note(some.transitions[0])
+    writing = asyncio.create_task(shared.write())
+    await until(lambda: not shared._unwritten)
+    writing.cancel()
+    some.clock.at = 10.0
+    some.succeed(1)
+    for revision in (9, 7):  # another bucket, as far as revisions tell
+        shared.on_change({KEY: BucketEntry(KEY, bucket.written, revision, 0)})
+    some.succeed(1)
+    assert some.state() == CLOSED
+
+
+def test_a_readers_slow_wall_clock_holds_no_provider_longer_than_the_rules_say() -> None:
+    writer, reader = SomeProviders(), SomeProviders()
+    opened = a_sharing(writer)._record(BreakerTransition("acme/openai", CLOSED, OPEN, 1, 10.0, False))
+    told = a_sharing(reader, behind_s=3600)._build_transition(opened)
+    assert told.until == 3610
+    reader.breakers.apply_remote({PAIR: told})
+    assert (reader.breakers.find_not_closed("acme") or {})["openai"].block_end() == 10.0
+
+
+def a_sharing(some: SomeProviders, behind_s: float = 0.0) -> SharedBreakers:
+    shared = SharedBreakers(JetStream(Connection()), "b", "n", now=some.clock, wall_clock=lambda: some.clock.today() - behind_s)
+    shared.attach(some.breakers.apply_remote)
+    return shared

@@ -1,0 +1,45 @@
+"""A router behind a leaf node, with its streams and buckets in the hub's JetStream domain."""
+
+import nats
+import orjson
+import pytest
+from nats.js.kv import KeyValue
+
+from tests.support.leaf import HUB, a_leaf
+from tests.support.router_streams import a_result, headers_of, read_assignments, read_usage
+from tests.support.service import a_router, settings_for
+from tests.support.stories import a_request, ask, read_dead_letters
+from tests.support.waiting import until
+
+QUICK = {"acks__enabled": True, "tenants_allowed": "acme", "results__max_attempts": 2, "results__backoff_ms": "50"}
+
+
+@pytest.mark.parametrize("stores", [False, True], ids=["without JetStream", "with a domain of its own"])
+async def test_every_bucket_is_written_in_the_hub(prefix: str, stores: bool) -> None:
+    """A policy is seeded, an assignment created, an ack noted, an attempt counted, a dead letter and a usage event stored."""
+    with a_leaf(stores=stores) as (hub, leaf):
+        settings = settings_for(leaf.url, prefix, nats__js_domain=HUB, **QUICK)
+        worker, operator = await nats.connect(leaf.url), await nats.connect(hub.url)
+        async with a_router(settings):
+            answer = await ask(worker, settings, a_request("push", push_assignment=True))
+            assert answer["ok"] is True
+            (assignment,) = await read_assignments(operator, settings)
+            ids = {name: assignment[name] for name in ("assignment_id", "request_id")}
+            await worker.publish(settings.acks.subject, orjson.dumps({**ids, "status": "accepted"}), headers=headers_of("ack"))
+            await worker.publish(settings.results.subject, a_result("known", **ids, provider_id="openai"), headers=headers_of("known"))
+            foreign = headers_of("foreign", tenant_id="other")
+            await worker.publish(settings.results.subject, a_result("foreign", tenant_id="other"), headers=foreign)
+
+            await until(lambda: read_usage(operator, settings))
+            await until(lambda: read_dead_letters(operator, settings))
+            (letter,) = await read_dead_letters(operator, settings)
+            assert letter["source"]["attempts"] == 2
+            known = await operator.jetstream().key_value(settings.buckets.assignments_known.name)
+            await until(lambda: _has_two(known))
+        await worker.close()
+        await operator.close()
+
+
+async def _has_two(known: KeyValue) -> bool:
+    """The assignment, and its ack."""
+    return len(await known.keys()) == 2

@@ -1,0 +1,63 @@
+"""The agent that counts how often each message was applied, in its state and in its messages.
+
+`python -m tests.support.counting_agent --store FILE`, the server's URL in ROUTER_NATS__URL.
+
+It imports little, for kill tables start it hundreds of times.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from router.core.errors import Poison
+from router.runtime.adapter import Context, Outgoing
+from router.runtime.envelope import Envelope
+
+SUBJECT = "cmd.default.demo.witness.count"
+COUNTED = "evt.default.demo.witness.counted"
+KILLED = 137
+SHORT_S = 0.5  # acknowledgements are waited for, and stranded messages looked for, no longer than this
+
+
+class CountingAgent:
+    """Counts in its state how often each message was applied, and says so in a message. A payload may ask for trouble:
+
+    `fail: n` raises at the first n attempts, `poison` is refused, `kill` ends the process; a `note` is sent on.
+    """
+
+    name = "witness"
+
+    def receive(self, envelope: Envelope) -> None:
+        if envelope.payload.get("poison"):
+            raise Poison("refused by the witness")
+
+    def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing]:
+        times = ctx.state.get(ctx.idempotency_key, 0) + 1
+        ctx.state.put(ctx.idempotency_key, times)
+        if envelope.payload.get("kill"):
+            os._exit(KILLED)
+        if envelope.payload.get("fail", 0) >= ctx.attempt:
+            raise RuntimeError("the witness fails")
+        note = {"note": envelope.payload["note"]} if "note" in envelope.payload else {}
+        return [Outgoing(COUNTED, "counted", {"key": ctx.idempotency_key, "times": times, **note})]
+
+
+async def serve(url: str, store: str) -> None:
+    from router.delivery.api import JetStream
+    from router.delivery.connection import connect
+    from router.runtime.agent import AgentRuntime
+    from router.runtime.topology import AgentTopology
+
+    connection = await connect({"servers": [url]})
+    runtime = AgentRuntime(CountingAgent(), Path(store), AgentTopology(ack_wait=SHORT_S, sweep=SHORT_S))
+    await runtime.run(JetStream(connection), lambda: print(json.dumps({"event": "agent.ready"}), flush=True))
+
+
+if __name__ == "__main__":
+    from router.operations.observability import configure
+
+    configure("error")
+    asyncio.run(serve(os.environ["ROUTER_NATS__URL"], sys.argv[2]))

@@ -1,0 +1,78 @@
+"""Dead letters as they are stored, and streams on a real server that they are sent back to."""
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from router.contracts.dead_letter import build_dead_letter
+from router.core.message import Message
+from router.core.outcome import Fault
+from router.delivery.api import JetStream, StoredMessage
+from router.delivery.stream_reader import open_reader
+from router.operations.deadletters import ReplayReport, read_by_filter, read_by_sequence, replay
+
+STORED = "2026-01-02T03:04:05.123456789Z"
+
+
+def a_failed_message(data: bytes = b'{"message":{}}', **facts: Any) -> Message:
+    facts = {"subject": "beamline.router.v1.decide", "stream": "ROUTER_DECIDE", "consumer": "c", "sequence": 7, "headers": {}, **facts}
+    facts = {"stored_ns": 1_700_000_000_000_000_000, "deliveries": 3, "token": "", "attempts": 2, **facts}
+    return Message(data=data, **facts)
+
+
+def a_dead_letter(
+    message: Message | None = None, *, reason: str = "validation_failed", max_bytes: int = 1 << 20, seen: Any = None
+) -> StoredMessage:
+    """A dead letter as our own router writes it."""
+    fault = Fault("SCHEMA_VALIDATION_FAILED", "Missing required field: tenant_id", "message.tenant_id", "schema")
+    effect = build_dead_letter(message or a_failed_message(), reason, fault, node_id="n", now_ms=1, max_bytes=max_bytes, seen=seen)
+    return StoredMessage(effect.subject, 1, effect.data, dict(effect.headers), STORED)
+
+
+def a_stored_dead_letter(data: bytes | dict[str, Any], subject: str = "beamline.router.v1.decide.dlq", **headers: str) -> StoredMessage:
+    """Anything at all on a dead-letter subject."""
+    return StoredMessage(subject, 1, data if isinstance(data, bytes) else orjson.dumps(data), headers, STORED)
+
+
+class DeadLetterStreams:
+    """A stream of dead letters and the stream that they came from, on a real server; `{prefix}.in` is the subject that failed."""
+
+    def __init__(self, jetstream: JetStream, prefix: str) -> None:
+        self.jetstream = jetstream
+        self.subject = f"{prefix}.in"
+        self.stream = f"{prefix}_IN"
+        self.letters = f"{prefix}_DLQ"
+        self._stored = 0
+
+    async def build(self, *, no_ack: bool = False) -> "DeadLetterStreams":
+        config: dict[str, Any] = {"name": self.stream, "subjects": [self.subject], "no_ack": no_ack}
+        await self.jetstream.ask(f"STREAM.CREATE.{self.stream}", {**config, "duplicate_window": 100_000_000})
+        await self.jetstream.ask(
+            f"STREAM.CREATE.{self.letters}", {"name": self.letters, "subjects": [f"{self.subject}.dlq", f"{self.subject}.x"]}
+        )
+        return self
+
+    async def store(self, count: int = 1, *, make: Callable[[Message], StoredMessage] | None = None, **facts: Any) -> None:
+        """Letters about messages 0, 1, … with payload `{"n": 0}`, and so on."""
+        for n in range(self._stored, self._stored + count):
+            message = a_failed_message(
+                **{"subject": self.subject, "stream": self.stream, "data": b'{"n":%d}' % n, "sequence": n + 1, **facts}
+            )
+            letter = (make or a_dead_letter)(message)
+            await self.jetstream.connection.request(letter.subject, letter.data, headers=letter.headers or None)
+        self._stored += count
+
+    async def replay(self, *sequences: int, **options: Any) -> ReplayReport:
+        """Those dead letters, or all."""
+        chosen = read_by_sequence(self.jetstream, self.letters, sequences) if sequences else read_by_filter(self.jetstream, self.letters)
+        return await replay(self.jetstream, self.letters, chosen, **options)
+
+    async def left(self) -> list[int]:
+        """Sequences of the dead letters that stand there."""
+        return [letter.sequence async for handful in read_by_filter(self.jetstream, self.letters) for letter in handful.letters]
+
+    async def sent(self) -> list[StoredMessage]:
+        """What stands in the stream that failed."""
+        async with open_reader(self.jetstream, self.stream) as reader:
+            return await reader.read(reader.total) if reader.total else []

@@ -1,0 +1,47 @@
+"""A store of policies in a bucket of a test's own, and a plain client that writes past the store."""
+
+import contextlib
+import itertools
+import json
+from collections.abc import AsyncIterator
+
+from router.config import Settings
+from router.delivery.api import JetStream
+from router.delivery.buckets.documents import DocumentBucket
+from router.routing.policy import PolicyTable
+from router.services.live_policies import LivePolicies
+from router.services.policy_store import PolicyStore
+from tests.support.buckets import Bucket, a_bucket
+from tests.support.delivery import connected
+
+_NUMBERS = itertools.count(1)
+
+
+def a_policy_of(provider: str, **sections: object) -> bytes:
+    """A document that always chooses this provider."""
+    return json.dumps({"version": "1.0", "providers": [{"name": provider, "weight": 1}], **sections}).encode()
+
+
+class PolicyBucket(PolicyStore):
+    """A store, its bucket, and routers' shelves over it."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        super().__init__(bucket.documents)
+        self.bucket = bucket
+
+    def a_shelf(self) -> tuple[PolicyTable, LivePolicies]:
+        shelf = PolicyTable()
+        return shelf, LivePolicies(self.bucket.jetstream, self.bucket.name, shelf)
+
+
+@contextlib.asynccontextmanager
+async def a_policy_bucket(url: str, name: str) -> AsyncIterator[PolicyBucket]:
+    async with a_bucket(url, f"{name}_{next(_NUMBERS)}") as bucket:  # a test's prefix is cut short where it has parameters
+        yield PolicyBucket(bucket)
+
+
+@contextlib.asynccontextmanager
+async def store_of(settings: Settings) -> AsyncIterator[PolicyStore]:
+    """An operator's store, on a connection of its own, over a router's bucket."""
+    async with connected(settings.nats.url[0]) as connection:
+        yield PolicyStore(DocumentBucket(JetStream(connection), settings.buckets.policies.name))
