@@ -58,7 +58,7 @@ class AgentTree:
         self._alerts = alerts
         self._drain_s = drain_s
         self._batches = GroupCommit[Message, Outcome](work.handle)
-        self._letter = build_dead_letter_writer(agent, jetstream.connection, topology.max_payload_bytes)
+        self._letter = build_dead_letter_writer(agent, jetstream.connection, topology.max_payload_bytes).write
         self.helpers: list[Helper] = []  # of the latest tree
         self._stream_of = lru_cache(maxsize=1024)(topology.stream_of)  # the few subjects that an agent uses
 
@@ -103,7 +103,6 @@ class AgentTree:
             ),
             handle=handle,
             dead_letter=self._letter,
-            failure_reply=lambda *_: None,
             dead_letter_ack=dead_letter_ack,
             observer=AgentObserver(durable, self._work.publish_acks, self._alerts),
             stream_of=self._stream_of,
@@ -114,7 +113,6 @@ class AgentTree:
             subscription,
             self._jetstream,
             attempts_bucket=self._topology.attempts,
-            answer=lambda *_: None,
             restore=partial(restore_durable, self._jetstream, self._declared, subscription.stream, subscription.durable),
             deadlines=Deadlines(self._drain_s, self._drain_s + 2),
         )
