@@ -1,15 +1,15 @@
-"""Where every room is known: settings become values, rooms are joined, the supervision tree is drawn.
+"""Assembly: settings become objects, the objects of all rooms are connected, the supervision tree is drawn. It decides nothing itself.
 
 connect, connections           settings -> connections
 declared_topology              settings -> streams, consumers, buckets
 app_context                    the objects that all consumers of a process share
 subscriptions                  every subscription of the router, joined with its handler (`joined_subscription`, `decide_subscription`)
 consumer_child                 a consumer as a child of the tree
-admin, admin_stores, admin_views, decision_lookup    the operators' services, and what they read
-ingress_server, ingress_handler    messages of `beamline.ingress.v1.message`, and their acks
+admin, request_servers         the operators' services; the servers of providers and of the ingress
 supervision_tree               which children there are, and in which order
 service                        the whole router: its start, its state, its end
-handler_metrics, consumer_metrics, violations, alerts    what rooms report -> metrics, logs, alerts
+mailbox, inbox                 an outbox relay and an inbox as processes
+bus                            the settings of the bus
 
 The service, and with it every room, is imported at its first use: a caller that only needs a connection does not pay for it.
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from router.app.admin_views import BreakerStates, ExtensionHealth, LivePipelines
 from router.app.app_context import AppContext
 from router.config import Settings
 from router.delivery.buckets.documents import DocumentBucket
@@ -20,6 +19,7 @@ from router.operations.admin.proof import Proofs
 from router.operations.admin.recorded import RecordedServices
 from router.operations.observability import LogRateLimit, events, logs
 from router.services.admin_stores import AdminExtensions, AdminPolicies
+from router.services.admin_views import BreakerStates, ExtensionHealth, LivePipelines
 from router.services.decision_lookup import DecisionLookup
 from router.services.extension_store import ExtensionStore
 from router.services.recorded_decisions import RecordedDecisions, version_finder
@@ -70,10 +70,15 @@ def build_services(context: AppContext, proofs: Proofs | None) -> tuple[Service,
         *ExtensionServices(AdminExtensions(extensions), instances).list_services(),
         *BreakerServices(instances).list_services(),
         *instances.list_services(),
-        *PipelineServices(LivePipelines(context)).list_services(),
+        *PipelineServices(_build_pipelines(context)).list_services(),
         *_build_decision_services(context, proofs),
         *_build_recorded_services(context),
     )
+
+
+def _build_pipelines(context: AppContext) -> LivePipelines:
+    timeout_ms = context.settings.decide.pipeline_timeout_ms
+    return LivePipelines(context.policies, context.extensions, context.health, context.providers, timeout_ms=timeout_ms)
 
 
 def _build_instances(context: AppContext, proofs: Proofs | None) -> Instances:

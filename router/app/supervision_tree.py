@@ -9,10 +9,8 @@ from router.app.admin import build_admin_server
 from router.app.app_context import AppContext
 from router.app.consumer_child import ConsumerChild, DrainDeadline
 from router.app.decide_subscription import build_answers, build_decide_rules
-from router.app.ingress_server import build_ingress_server
 from router.app.joined_subscription import JoinedSubscription
-from router.app.live_requests import build_live_requests
-from router.app.provider_server import ProviderServer
+from router.app.request_servers import build_ingress_server, build_provider_server
 from router.config import DECIDE, Settings
 from router.core.message import Message, Reply
 from router.delivery.answers import Answers
@@ -22,6 +20,7 @@ from router.operations.deadletters.depth import DepthGauge
 from router.operations.observability import Metrics, ReadinessCheck
 from router.operations.supervision import Child, Helper, Intensity, Strategy, Supervisor, helper_states
 from router.services.alerts import Alerts
+from router.services.live_requests import build_live_requests
 from router.services.topology_monitor import TopologyMonitor
 from router.services.workers import Workers
 
@@ -77,7 +76,7 @@ class SupervisionTree:
         children += map(self._consumer_branch, self._consumers.children)
         children.append(self._worker_listeners())
         if self._context.settings.providers.enabled:
-            children.append(Child("providers", ProviderServer(self._context).run, shutdown_s=10.0))
+            children.append(Child("providers", build_provider_server(self._context).run, shutdown_s=10.0))
         if self._context.settings.ingress.enabled:
             # The last child to start stops first: no new message arrives during the drain.
             children.append(Child("ingress", build_ingress_server(self._context).run))
@@ -100,11 +99,19 @@ class SupervisionTree:
         self._answers.answer(message, reply)  # created at the first answer: `router tree` draws the tree without an event loop
 
     async def _run_listener(self, child: ConsumerChild) -> None:
-        settings = self._context.settings
-        self._context.checks["listener"] = self._check_listener
-        live = build_live_requests(self._context, self._answers, lambda: child.consumer, build_decide_rules(settings).limits)
+        context, settings = self._context, self._context.settings
+        context.checks["listener"] = self._check_listener
+        live = build_live_requests(
+            settings,
+            metrics=context.metrics,
+            alerts=context.alerts,
+            marks=context.live_marks,
+            answers=self._answers,
+            consumer=lambda: child.consumer,
+            limits=build_decide_rules(settings).limits,
+        )
         stream, decide = DECIDE.read_stream(settings).name, settings.decide
-        await Listener(self._context.jetstream, stream, decide.taken_subject, self._answers, live=live, queue=decide.deliver_group).run()
+        await Listener(context.jetstream, stream, decide.taken_subject, self._answers, live=live, queue=decide.deliver_group).run()
 
     def _check_listener(self) -> ReadinessCheck:
         """Before the listener hears every inbox, the answer to a request may go to the reply subject alone."""

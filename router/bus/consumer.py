@@ -7,7 +7,7 @@ Processes that use the same name share the work. The server counts deliveries, d
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from functools import partial
 
 from msgspec import Struct
 
@@ -65,13 +65,13 @@ def consumer_of(
     deadlines: Deadlines = Deadlines(),  # noqa: B008 - frozen
 ) -> Consumer:
     """Build the supervised child: run it until cancelled, then it drains."""
+    wanted = Topology(declare_streams(settings).streams, (durable,))
     subscription = Subscription(
         stream=durable.stream,
         durable=durable.durable,
         options=options,
         handle=handling,
-        dead_letter=build_dead_letter_writer(settings, jetstream.connection.max_payload),
-        failure_reply=lambda *_: None,
+        dead_letter=build_dead_letter_writer(settings, lambda: jetstream.connection.max_payload).write,
         dead_letter_ack=TERM_WITH_REASON,
         observer=MeteringObserver(observer, handling.meter),
     )
@@ -79,20 +79,6 @@ def consumer_of(
         subscription,
         jetstream,
         attempts_bucket=settings.attempts_bucket,
-        answer=lambda *_: None,
-        restore=_build_restore(settings, durable, jetstream),
+        restore=partial(topology.restore, jetstream, durable.stream, durable.durable, partial(apply_topology, jetstream, settings, wanted)),
         deadlines=deadlines,
     )
-
-
-def _build_restore(settings: BusSettings, durable: ConsumerSpec, jetstream: JetStream) -> Callable[[], Awaitable[str | None]]:
-    wanted = Topology(declare_streams(settings).streams, (durable,))
-
-    async def restore() -> str | None:
-        """Return the durable's identity; create what is missing."""
-        if (found := await topology.identity(jetstream, durable.stream, durable.durable)) is not None:
-            return found
-        await apply_topology(jetstream, settings, wanted)
-        return await topology.identity(jetstream, durable.stream, durable.durable)
-
-    return restore

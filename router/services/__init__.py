@@ -2,4 +2,15 @@
 
 A policy, an extension or the state of a breaker lives in a bucket (moving), and rules read it (deciding): its store and its live copy
 are here.
+
+policy_*, live_policies                    write, check, seed and synchronise policies; the copy that requests are decided by
+extension_*, live_extensions               the same for extensions, and how this process calls them
+breakers, shared_breakers                  the breakers of this process; their openings on the other instances
+known_assignments, finished_assignments    the bucket of assignments; the removal of those that are done
+provider_server, ingress_*                 requests that are no decide requests, answered
+live_requests                              decide requests answered from their live copies
+workers, alerts, violations                who works, and what operators hear of it
+consumer_metrics, handler_metrics          what rooms report, as metrics, log lines and alerts
+topology_monitor, drift                    whether the server is still as declared
+admin_stores, admin_views, decision_lookup, recorded_decisions, request_steps    what operators read
 """

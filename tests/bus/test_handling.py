@@ -40,7 +40,7 @@ class Marking(MemoryProcessed):
 
 def a_twin(handle: BusHandler, processed: MemoryProcessed | None = None) -> InMemoryConsumer:
     handling = EnvelopeProcessor(BusSettings(), handle, processed or MemoryProcessed())
-    letter = build_dead_letter_writer(BusSettings(), 1 << 20)
+    letter = build_dead_letter_writer(BusSettings(), lambda: 1 << 20).write
     return InMemoryConsumer(
         Subscription(
             stream="sr-events",
@@ -48,7 +48,6 @@ def a_twin(handle: BusHandler, processed: MemoryProcessed | None = None) -> InMe
             options=DEFAULT_OPTIONS,
             handle=handling,
             dead_letter=letter,
-            failure_reply=lambda *_: None,
             dead_letter_ack=TERM_WITH_REASON,
         )
     )

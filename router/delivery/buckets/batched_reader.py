@@ -3,7 +3,7 @@
     find, find, find … ──> one direct get for the last message of each subject ──> a reply each, then the end
 
 One by one a lookup costs a process 200 µs, shared a tenth of that. With replicas a direct get may be answered by one that
-lags by moments; `WriteOnceKv.create`, which needs the newest revision, asks the leader.
+lags, so a "none" is confirmed by the leader (`LeaderReads`); `WriteOnceKv.create`, which needs the newest revision, asks it at once.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream
+from router.delivery.buckets.leader_reads import GONE, Found, LeaderReads, resolve_all
 from router.delivery.frame_parser import Headers
 
 MAX_KEYS_PER_REQUEST = 64  # keys in one request
 MAX_REPLY_BYTES = 4 * 1024 * 1024  # of the records in one reply, about; what is left out is asked for again
 _END, _NONE = "204", "404"
-_GONE = frozenset({"DEL", "PURGE"})
 
-_Found = Deferred[bytes | None]
-_Waiting = dict[str, list[_Found]]  # by subject
+_Waiting = dict[str, list[Found]]  # by subject
 
 
 class BatchedKvReader:
@@ -37,8 +36,9 @@ class BatchedKvReader:
         self._connection = jetstream.connection
         self._api = f"{jetstream.prefix}.DIRECT.GET.KV_{bucket}"
         self._prefix = bucket_prefix(bucket)
+        self._leader_reads = LeaderReads(jetstream, bucket)
         self._timeout_s = timeout_s
-        self._wanted: defaultdict[str, list[_Found]] = defaultdict(list)  # not asked for yet
+        self._wanted: defaultdict[str, list[Found]] = defaultdict(list)  # not asked for yet
         self._requested: dict[str, _Waiting] = {}  # by inbox
         self._count = 0
         self._inbox: str | None = None
@@ -46,7 +46,7 @@ class BatchedKvReader:
 
     def find(self, key: str) -> Deferred[bytes | None]:
         """The record under the key. It ends with BrokerUnavailable when the bucket is missing or silent, and always in time."""
-        found: _Found = Deferred()
+        found: Found = Deferred()
         if not self._wanted:
             asyncio.get_running_loop().call_soon(self._request)
         self._wanted[self._prefix + key].append(found)
@@ -84,8 +84,8 @@ class BatchedKvReader:
         if asked is None:
             return
         if "Nats-Subject" in headers:
-            is_gone = headers.get("KV-Operation") in _GONE
-            _resolve_all(asked.pop(headers["Nats-Subject"], []), None if is_gone else data)
+            is_gone = headers.get("KV-Operation") in GONE
+            resolve_all(asked.pop(headers["Nats-Subject"], []), None if is_gone else data)
         elif headers.get("Status") in (_END, _NONE):
             self._end(inbox, is_cut_off=headers.get("Nats-Num-Pending", "0") != "0")
         else:
@@ -94,10 +94,10 @@ class BatchedKvReader:
     def _end(self, inbox: str, *, is_cut_off: bool) -> None:
         """A subject without a reply has no record; if the server stopped early, it is requested again."""
         asked = self._requested.pop(inbox)
+        if not is_cut_off:
+            self._leader_reads.confirm_absent(asked)
+            return
         for subject, waiting in asked.items():
-            if not is_cut_off:
-                _resolve_all(waiting, None)
-                continue
             if not self._wanted:
                 asyncio.get_running_loop().call_soon(self._request)
             self._wanted[subject] += waiting
@@ -108,8 +108,3 @@ class BatchedKvReader:
     def _refuse(self, cause: str, asked: _Waiting) -> None:
         for found in chain.from_iterable(asked.values()):
             found.resolve(BrokerUnavailable(f"{self._api}: {cause}"))
-
-
-def _resolve_all(waiting: list[_Found], record: bytes | None) -> None:
-    for found in waiting:
-        found.resolve(record)

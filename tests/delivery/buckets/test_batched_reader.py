@@ -9,8 +9,11 @@ from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
 from router.delivery.buckets.batched_reader import MAX_KEYS_PER_REQUEST, MAX_REPLY_BYTES, BatchedKvReader
 from router.delivery.buckets.write_once import WriteOnceKv
+from router.delivery.connection import head_of
+from router.delivery.frame_parser import Headers
 from router.delivery.topology import Topology, bucket, create
 from tests.support.delivery import connected
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -74,3 +77,43 @@ async def test_large_records_come_in_several_replies(jetstream: JetStream, prefi
     found = await asyncio.gather(*(lookups.find(key) for key in (*sizes, "missing")))
     assert [one and len(one) for one in found] == [*sizes.values(), None]
     assert 1 < asked.count(subject) <= len(sizes) + 1
+
+
+@pytest.fixture
+async def lagging(nats_url: str, prefix: str) -> AsyncIterator[JetStream]:
+    """A JetStream whose direct gets are answered by a copy that has nothing yet, and whose other requests by the server."""
+    async with connected(nats_url) as server, connected(nats_url) as connection:
+        none = head_of({"Status": "404"}).replace(b"NATS/1.0\r\nStatus: 404", b"NATS/1.0 404 No Results")
+        api = JetStream(connection, domain=prefix)
+        await server.subscribe_direct(f"{api.prefix}.DIRECT.GET.>", lambda _, inbox, *__: server.publish_nowait(inbox, b"", "", none))
+
+        def pass_on(subject: str, inbox: str, data: bytes, _headers: Headers | None) -> None:
+            server.publish_nowait(subject.replace(api.prefix, "$JS.API"), data, inbox)
+
+        await server.subscribe_direct(f"{api.prefix}.STREAM.>", pass_on)
+        await server.flush()
+        yield api
+
+
+async def test_what_a_lagging_copy_does_not_have_is_asked_of_the_leader(lagging: JetStream, jetstream: JetStream, prefix: str) -> None:
+    """Its "none" must not decide: a healthy result would be a dead letter, or pass unchecked."""
+    await WriteOnceKv(jetstream, prefix).create("k", b"record")
+    assert await BatchedKvReader(lagging, prefix).find("k") == b"record"
+    assert await BatchedKvReader(lagging, prefix).find("absent") is None
+    await jetstream.publish(f"$KV.{prefix}.k", b"", {"KV-Operation": "DEL"})
+    assert await BatchedKvReader(lagging, prefix).find("k") is None
+
+
+async def test_a_leader_that_cannot_be_asked_decides_nothing(lagging: JetStream) -> None:
+    with pytest.raises(BrokerUnavailable):
+        await BatchedKvReader(lagging, "nowhere").find("k")
+
+
+async def test_a_bucket_with_one_copy_is_not_asked_twice(jetstream: JetStream, prefix: str) -> None:
+    reader = BatchedKvReader(jetstream, prefix)
+    assert await reader.find("absent") is None
+    asked: list[object] = []
+    await until(lambda: not reader._leader_reads._has_copies)
+    jetstream.get = lambda *query: asked.append(query)  # type: ignore[method-assign,assignment,return-value]
+    assert await asyncio.gather(*(reader.find(f"absent-{number}") for number in range(10))) == [None] * 10
+    assert asked == []

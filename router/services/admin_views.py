@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from msgspec import structs, to_builtins
 
-from router.app.app_context import AppContext
 from router.contracts.answer import decision_fields
 from router.contracts.codec import text_of
 from router.contracts.decision import Decision, Refusal
@@ -21,9 +20,9 @@ from router.operations.admin.pipeline import Trial
 from router.operations.admin.service import Answer, drop_absent
 from router.operations.admin.service_error import POLICY_NOT_FOUND
 from router.routing.breakers import CLOSED
-from router.routing.extensions import ExtensionRegistry, HealthTracker, measure_complexity
+from router.routing.extensions import ExtensionRegistry, HealthTracker, PipelineRunner, measure_complexity
 from router.routing.extensions.modes import executed_fields
-from router.routing.policy import Policy, TraceStep, evaluate
+from router.routing.policy import Policy, PolicyTable, ProviderTracker, TraceStep, evaluate
 from router.services.breakers import Breakers, build_closed_state
 
 
@@ -63,23 +62,30 @@ class BreakerStates:
 class LivePipelines:
     """`operations.admin.pipeline.PipelineInspector` over the policies in force."""
 
-    def __init__(self, context: AppContext) -> None:
-        self._context = context
+    def __init__(
+        self, policies: PolicyTable, runner: PipelineRunner, health: HealthTracker, providers: ProviderTracker, *, timeout_ms: int
+    ) -> None:
+        """`timeout_ms`: of a pipeline whose policy names none."""
+        self._policies = policies
+        self._runner = runner
+        self._health = health
+        self._providers = providers
+        self._timeout_ms = timeout_ms
 
     def complexity(self, tenant_id: str, policy_id: str) -> Answer:
-        return structs.asdict(measure_complexity(self._policy(tenant_id, policy_id).pipeline, self._context.health.p50_ms))
+        return structs.asdict(measure_complexity(self._policy(tenant_id, policy_id).pipeline, self._health.p50_ms))
 
     async def dry_run(self, trial: Trial) -> Answer:
         """Evaluate with the functions that serve requests, without their caches."""
         policy, trace, now = self._policy(trial.tenant_id, trial.policy_id), list[TraceStep](), steady()
-        states = self._context.providers.states_of(trial.tenant_id)
-        timeout_ms = policy.timeout_ms or self._context.settings.decide.pipeline_timeout_ms
+        states = self._providers.states_of(trial.tenant_id)
+        timeout_ms = policy.timeout_ms or self._timeout_ms
 
         def decide(request: RouteRequest) -> Decision | Refusal:
             return evaluate(policy, request, states=states, now=now, trace=trace)
 
         deadline = now + timeout_ms / 1000
-        result = await self._context.extensions.dry_run(policy, _request(trial), decide, deadline=deadline, invoke=trial.is_invoking)
+        result = await self._runner.dry_run(policy, _request(trial), decide, deadline=deadline, invoke=trial.is_invoking)
         return {
             **_format_answer(result.answer),
             "executed_extensions": executed_fields(result.executed),
@@ -88,7 +94,7 @@ class LivePipelines:
         }
 
     def _policy(self, tenant_id: str, policy_id: str) -> Policy:
-        policy = self._context.policies.find(tenant_id, policy_id)
+        policy = self._policies.find(tenant_id, policy_id)
         if policy is None:
             raise ServiceError(POLICY_NOT_FOUND, f"Policy not found: {policy_id}", {"policy_id": policy_id})
         return policy

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from router.app.app_context import AppContext
+from router.config import Settings
 from router.contracts.alert import WARNING, Alert
 from router.contracts.decision import OVERLOADED
+from router.delivery.answered_requests import AnsweredRequests
 from router.delivery.answers import Answers
 from router.delivery.consumer import Consumer
 from router.delivery.live import ANSWERED, OUTCOMES, LiveRequests
@@ -15,6 +16,7 @@ from router.delivery.overload import LiveRules
 from router.operations.observability import LogRateLimit, Metrics, events, logs
 from router.routing.decide.origin import RequestOrigin, build_overload_reply, read_origin
 from router.routing.decide.read import RequestLimits
+from router.services.alerts import Alerts
 from router.services.answer_counts import count_answer
 
 log = logs.logger(__name__)
@@ -23,9 +25,9 @@ log = logs.logger(__name__)
 class LiveMetrics:
     """`delivery.live.LiveObserver`, as metrics, log lines and alerts."""
 
-    def __init__(self, context: AppContext) -> None:
-        self._metrics: Metrics = context.metrics
-        self._alerts = context.alerts
+    def __init__(self, metrics: Metrics, alerts: Alerts) -> None:
+        self._metrics = metrics
+        self._alerts = alerts
         self._lines = LogRateLimit(every_s=60.0)
         self._metrics.overloaded.set(0)
         for outcome in OUTCOMES:
@@ -53,25 +55,32 @@ class LiveMetrics:
 
 
 def build_live_requests(
-    context: AppContext, answers: Answers, consumer: Callable[[], Consumer | None], limits: RequestLimits
+    settings: Settings,
+    *,
+    metrics: Metrics,
+    alerts: Alerts,
+    marks: AnsweredRequests | None,
+    answers: Answers,
+    consumer: Callable[[], Consumer | None],
+    limits: RequestLimits,
 ) -> LiveRequests[RequestOrigin] | None:
-    """None where the settings switch it off, or the listener receives no live copies."""
-    admission, served = context.settings.admission, frozenset(context.settings.tenants_allowed)
-    if context.live_marks is None or admission.fair_after_ms is None:
+    """None where the settings switch it off, or the listener receives no live copies (`marks` is None)."""
+    admission, served = settings.admission, frozenset(settings.tenants_allowed)
+    if marks is None or admission.fair_after_ms is None:
         return None
     return LiveRequests(
         answers,
         consumer,
-        context.live_marks,
-        subject=context.settings.decide.subject,
+        marks,
+        subject=settings.decide.subject,
         describe=lambda data, headers: read_origin(data, headers, limits, served),
         refuse=build_overload_reply,
-        observer=LiveMetrics(context),
+        observer=LiveMetrics(metrics, alerts),
         rules=LiveRules(
             after_s=admission.fair_after_ms / 1000,
             refuse_after_s=admission.overloaded_after_ms / 1000,
             places=admission.queue,
-            at_once=context.settings.decide.slots,
+            at_once=settings.decide.slots,
             max_bytes=admission.queue_bytes,
             weights=admission.weights,
         ),

@@ -15,8 +15,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from router.app.app_context import AppContext
-from router.app.provider_invoker import build_provider_invoker
+from router.config import Settings
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
 from router.contracts.extract import extract_request_ids
 from router.contracts.headers import message_id_in
@@ -36,11 +35,11 @@ from router.core.fair_slots import FairSlots
 from router.core.message import NO_HEADERS
 from router.delivery import request_server
 from router.delivery.calls.reply_streams import ReplyStreams
-from router.delivery.connection import head_of
+from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import Headers
-from router.delivery.request_server import RequestServer
+from router.delivery.request_server import ReplyAddresses, RequestServer
 from router.operations.observability import events, logs
-from router.services.reply_addresses import build_reply_addresses
+from router.routing.extensions.providers import ProviderInvoker
 
 log = logs.logger(__name__)
 
@@ -68,15 +67,14 @@ class ProviderInvocation(Struct, frozen=True):
 class ProviderServer(RequestServer[ProviderInvocation]):
     """The child "providers"."""
 
-    def __init__(self, context: AppContext) -> None:
-        settings = context.settings
+    def __init__(self, connection: Connection, providers: ProviderInvoker, addresses: ReplyAddresses, settings: Settings) -> None:
         self._config = settings.providers
-        super().__init__(context.connections.providers, "providers", at_once=self._config.at_once, drain_s=DRAIN_S)
+        super().__init__(connection, "providers", at_once=self._config.at_once, drain_s=DRAIN_S)
         self._limits = (settings.max_payload_bytes, settings.max_depth)
         self._tenants = frozenset(settings.tenants_allowed)
-        self._addresses = build_reply_addresses(context.settings, context.connection, context.metrics, "providers")
+        self._addresses = addresses
         self._streams = ReplyStreams(self._connection)
-        self._providers = build_provider_invoker(context)
+        self._providers = providers
         self._shares = FairSlots(self._config.at_once)
 
     async def run(self) -> None:

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from router.app.app_context import AppContext
-from router.app.decide_subscription import build_decide_rules
 from router.config import DECIDE, Settings
 from router.contracts.decision import INTERNAL
 from router.contracts.ingress import SUBJECT, IngressAck, ack_bytes, ack_protobuf
@@ -23,11 +21,11 @@ from router.delivery import request_server
 from router.delivery.api import JetStream
 from router.delivery.frame_parser import Headers
 from router.delivery.readback import ConfirmByReadback
-from router.delivery.request_server import RequestServer
+from router.delivery.request_server import ReplyAddresses, RequestServer
 from router.operations.admin.service_error import OVERLOADED
 from router.operations.observability import ReadinessCheck
+from router.routing.decide import DecideRules
 from router.services.ingress_handler import IngressHandler, Store
-from router.services.reply_addresses import build_reply_addresses
 
 PROTOBUF = "application/x-protobuf"
 REFUSALS: Mapping[str, tuple[str, str]] = {
@@ -48,14 +46,13 @@ class IngressMessage(Struct, frozen=True):
 class IngressServer(RequestServer[IngressMessage]):
     """The child "ingress"."""
 
-    def __init__(self, context: AppContext) -> None:
-        self._config = context.settings.ingress
-        super().__init__(context.connection, "ingress", at_once=self._config.at_once)
-        self._addresses = build_reply_addresses(context.settings, context.connection, context.metrics, "ingress")
-        subject = context.settings.decide.taken_subject
-        self._readback = _readback(context.settings, context.jetstream)
-        store = self._readback.store if self._readback is not None else _build_publish(context.jetstream, subject)
-        self._handler = IngressHandler(build_decide_rules(context.settings), context.settings.decide.subject, store)
+    def __init__(self, jetstream: JetStream, addresses: ReplyAddresses, settings: Settings, rules: DecideRules) -> None:
+        self._config = settings.ingress
+        super().__init__(jetstream.connection, "ingress", at_once=self._config.at_once)
+        self._addresses = addresses
+        self._readback = _readback(settings, jetstream)
+        store = self._readback.store if self._readback is not None else _build_publish(jetstream, settings.decide.taken_subject)
+        self._handler = IngressHandler(rules, settings.decide.subject, store)
 
     @property
     def check(self) -> ReadinessCheck:
@@ -102,9 +99,3 @@ def _build_publish(jetstream: JetStream, subject: str) -> Store:
             raise BrokerUnavailable(f"{subject}: {exc}") from exc
 
     return store
-
-
-def build_ingress_server(context: AppContext) -> IngressServer:
-    server = IngressServer(context)
-    context.checks["ingress"] = lambda: server.check
-    return server

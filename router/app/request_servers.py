@@ -1,0 +1,50 @@
+"""The servers of requests that are neither decide requests nor the operators': providers to invoke, and messages of the ingress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from router.app.app_context import AppContext
+from router.app.decide_subscription import build_decide_rules
+from router.delivery.calls.stream import Stream
+from router.delivery.connection import Connection, head_of
+from router.routing.extensions.providers import ProviderInvoker
+from router.services.extension_invoker import ExtensionMetrics, build_extension_invoker
+from router.services.ingress_server import IngressServer
+from router.services.provider_server import ProviderServer
+from router.services.reply_addresses import build_reply_addresses
+
+
+def build_ingress_server(context: AppContext) -> IngressServer:
+    """The child "ingress"."""
+    addresses = build_reply_addresses(context.settings, context.connection, context.metrics, "ingress")
+    server = IngressServer(context.jetstream, addresses, context.settings, build_decide_rules(context.settings))
+    context.checks["ingress"] = lambda: server.check
+    return server
+
+
+def build_provider_server(context: AppContext) -> ProviderServer:
+    """The child "providers"."""
+    addresses = build_reply_addresses(context.settings, context.connection, context.metrics, "providers")
+    return ProviderServer(context.connections.providers, _build_provider_invoker(context), addresses, context.settings)
+
+
+def _build_provider_invoker(context: AppContext) -> ProviderInvoker:
+    """The invoker of this process: with its registry, breakers, health and metrics."""
+    connection = context.connections.providers  # traffic of providers does not slow the consumers down
+    streams = partial(_stream, connection)
+    return ProviderInvoker(
+        context.registry,
+        build_extension_invoker(connection, context.breakers, context.health, context.metrics),
+        streams,
+        breakers=context.breakers.extensions,
+        health=context.health,
+        meter=ExtensionMetrics(context.metrics),
+        environment=context.settings.extensions.environment,
+        longest_s=context.settings.providers.longest_ms / 1000,
+    )
+
+
+def _stream(connection: Connection, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float) -> Stream:
+    return Stream(connection, subject, data, head_of(headers), silence_s=silence_s)
