@@ -71,6 +71,7 @@ def main(arguments: list[str]) -> int:
         with profiling(options.profile) if options.profile else contextlib.nullcontext():
             asyncio.run(run.go())
     except KeyboardInterrupt:
+        progress.print("interrupted: what was measured until now is shown", highlight=False, markup=False)
         _show(told(run.answers, run.broken), options)
         return INTERRUPTED
     found = told(run.answers, run.broken)

@@ -28,7 +28,8 @@ OUTPUT_CLOSED = 141  # 128 and SIGPIPE: the reader of the output closed it
 
 def run(work: Coroutine[Any, Any, int], *, unavailable: int = NO_ANSWER) -> int:
     """Run a command's work, and return its exit status; `unavailable` if no broker answers. Traced if OTEL_* is set."""
-    logging.getLogger("asyncio").addFilter(_is_worth_a_line)
+    for library in ("asyncio", "psycopg.pool"):
+        logging.getLogger(library).addFilter(_is_worth_a_line)
     with report_errors(unavailable=unavailable), contextlib.closing(work), _start_tracing():
         return asyncio.run(work)
 
@@ -38,7 +39,8 @@ def report_errors(*, unavailable: int = NO_ANSWER) -> Iterator[None]:
     """Turn known errors into a line and an exit status."""
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as exc:
+        complain(": ".join(("interrupted", *map(str, exc.args))))
         raise typer.Exit(INTERRUPTED) from None
     except RouterError as exc:
         complain(describe_causes(exc))
@@ -54,7 +56,8 @@ def _start_tracing() -> AbstractContextManager[None]:
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    return "eof_received() has no effect" not in record.msg  # asyncio logs it whenever the other side ends a TLS connection
+    """False for what asyncio logs whenever the other side ends a TLS connection, and for what the command's own error says better."""
+    return not any(text in record.msg for text in ("eof_received() has no effect", "error connecting in"))
 
 
 def complain(text: object) -> None:

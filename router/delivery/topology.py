@@ -6,7 +6,7 @@ Only declared fields are compared, so a server's defaults are never drift. `comp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -175,6 +175,23 @@ async def identity(jetstream: JetStream, stream: str, durable: str) -> str | Non
     """The durable's time of creation, which differs after it is re-created. None: it is missing."""
     info = await jetstream.consumer(stream, durable)
     return None if info is None else str(info["created"])
+
+
+async def restore(
+    jetstream: JetStream,
+    stream: str,
+    durable: str,
+    create: Callable[[], Awaitable[object]],
+    on_found: Callable[[Json], None] = lambda _: None,
+) -> str | None:
+    """The identity of a durable, which `create` makes where it is missing and may be made. None: it is still missing."""
+    if (info := await jetstream.consumer(stream, durable)) is None:
+        await create()
+        info = await jetstream.consumer(stream, durable)  # another process may have made it first
+    if info is None:
+        return None
+    on_found(info)
+    return str(info["created"])
 
 
 async def _make(jetstream: JetStream, topology: Topology, difference: Difference, verb: str) -> None:

@@ -36,7 +36,7 @@ from router.core.signatures import require_call
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.subscription import ConsumerOptions, Subscription
-from router.delivery.topology import ConsumerSpec, Topology, create
+from router.delivery.topology import ConsumerSpec, Topology, create, restore
 from router.operations.observability.broker_log import BrokerLog
 from router.operations.observability.tracing_messages import trace_dead_letter, trace_handler
 from router.operations.supervision import Child, Intensity, Supervisor, supervise
@@ -171,14 +171,12 @@ class Worker:
             options=self._pace,
             handle=trace_handler(assignments.handle),
             dead_letter=trace_dead_letter(assignments.letter),
-            failure_reply=lambda *_: None,
             observer=self._logger,
         )
         return Consumer(
             subscription,
             jetstream,
             attempts_bucket=self._topology.attempts,
-            answer=lambda *_: None,
             restore=lambda: self._restore(jetstream),
             deadlines=Deadlines(self._drain_s, self._drain_s + 2),
         )
@@ -195,19 +193,17 @@ class Worker:
             await asyncio.sleep(CONSUMER_CHECK_S)
 
     async def _restore(self, jetstream: JetStream) -> str | None:
-        """Find or create the durable, and return its identity. The router makes the stream; this waits for it."""
-        stream, durable = self._durable.stream, self._durable.durable
-        info = await jetstream.consumer(stream, durable)
-        if info is None:
-            if await jetstream.stream(stream) is None:
-                self._logger.on_missing_stream(stream)
-                return None
-            made = replace(self._durable, metadata=await self._start_point.note()) if self._start_point else self._durable
-            await create(jetstream, Topology((), (made,)))
-            info = await jetstream.consumer(stream, durable)  # another worker may have made it first
-        if info is not None and self._start_point is not None:
-            self._start_point.read_note(info)
-        return None if info is None else str(info["created"])
+        """Find or create the durable, and return its identity."""
+        on_found = self._start_point.read_note if self._start_point is not None else lambda _: None
+        return await restore(jetstream, self._durable.stream, self._durable.durable, partial(self._create, jetstream), on_found)
+
+    async def _create(self, jetstream: JetStream) -> None:
+        """Create the durable. The router makes the stream; this waits for it."""
+        if await jetstream.stream(self._durable.stream) is None:
+            self._logger.on_missing_stream(self._durable.stream)
+            return
+        note = await self._start_point.note() if self._start_point is not None else {}
+        await create(jetstream, Topology((), (replace(self._durable, metadata=note),)))
 
 
 def worker_durable(

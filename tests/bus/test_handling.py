@@ -7,8 +7,7 @@ import orjson
 import pytest
 
 from router.bus import BusHandler, BusSettings, MemoryProcessed, Nak, Term
-from router.bus.consumer import DEFAULT_OPTIONS, TERM_WITH_REASON
-from router.bus.dead_letters import build_dead_letter_writer
+from router.bus.consumer import DEFAULT_OPTIONS, TERM_WITH_REASON, build_dead_letter_writer
 from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import BusMetrics, ConsumerMeter
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
@@ -40,7 +39,7 @@ class Marking(MemoryProcessed):
 
 def a_twin(handle: BusHandler, processed: MemoryProcessed | None = None) -> InMemoryConsumer:
     handling = EnvelopeProcessor(BusSettings(), handle, processed or MemoryProcessed())
-    letter = build_dead_letter_writer(BusSettings(), 1 << 20)
+    letter = build_dead_letter_writer(BusSettings(), lambda: 1 << 20).write
     return InMemoryConsumer(
         Subscription(
             stream="sr-events",
@@ -48,7 +47,6 @@ def a_twin(handle: BusHandler, processed: MemoryProcessed | None = None) -> InMe
             options=DEFAULT_OPTIONS,
             handle=handling,
             dead_letter=letter,
-            failure_reply=lambda *_: None,
             dead_letter_ack=TERM_WITH_REASON,
         )
     )

@@ -1,13 +1,30 @@
 """`router usage ingest`: what it says before Spark is started, and Ctrl-C while it works."""
 
 import json
+import logging
 import signal
+from unittest.mock import Mock
 
 import pytest
 
-from router.cli.usage.ingest import IngestProgress, _count_interrupts
+from router.cli.usage.ingest import IngestProgress, _count_interrupts, _watch
+from router.cli.usage.options import _is_no_interrupt
+from router.lake.jobs.ingest import IngestJob
+from router.lake.tables.body import EventBounds
 from router.lake.warehouse import Commit
 from tests.support.cli import router
+
+
+class IdleQuery:
+    """A query that was started, reads nothing, and ends when it is stopped."""
+
+    waiting, is_busy, is_stopped = 0, False, False
+
+    def wait(self, _seconds: float) -> bool:
+        return self.is_stopped
+
+    def stop(self) -> None:
+        self.is_stopped = True
 
 
 def test_the_first_interrupt_waits_for_the_batch_and_the_second_one_does_not() -> None:
@@ -20,6 +37,28 @@ def test_the_first_interrupt_waits_for_the_batch_and_the_second_one_does_not() -
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_while_the_query_starts_ends_it_once_it_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = IdleQuery()
+
+    def start(*_: object) -> IdleQuery:
+        signal.raise_signal(signal.SIGINT)
+        return query
+
+    monkeypatch.setattr("router.lake.jobs.ingest.start_ingest", start)
+    job = IngestJob(warehouse="none", source={}, continuous=True, max_rows=1, bounds=EventBounds())
+    _watch(Mock(), job, as_json=True)
+    assert query.is_stopped
+    assert "ending after this micro-batch; Ctrl-C again ends it at once" in capsys.readouterr().err
+
+
+def test_a_second_interrupt_leaves_no_traceback_of_the_library() -> None:
+    said = logging.LogRecord("root", logging.ERROR, "", 0, "KeyboardInterrupt while sending command.", (), None)
+    assert not _is_no_interrupt(said)
+    assert _is_no_interrupt(logging.LogRecord("root", logging.ERROR, "", 0, "an executor was lost", (), None))
 
 
 def test_a_stream_that_is_not_there_is_told_before_spark_is_started(nats_url: str) -> None:

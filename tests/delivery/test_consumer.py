@@ -43,7 +43,6 @@ class Working:
             subscription,
             place.jetstream,
             attempts_bucket=place.bucket,
-            answer=lambda *_: None,
             restore=self._restore,
             deadlines=Deadlines(soft=0.5, hard=1.0),
         )

@@ -61,7 +61,7 @@ async def test_poison_has_its_letter_before_its_row_is_marked_and_is_acknowledge
     """SD-12, SD-16, SD-20: EVT-047-002 with the message in it."""
     async with an_inbox(broker.url, dsn, poison), record_acks(broker.url) as heard:
         await publish(nc, [1], {"n": 1})
-        await until(lambda: heard.of(1) == ["+ACK"])
+        await until(lambda: heard.settling(1) == ["+ACK"])
     (letter,) = await read_dead_letters(nc)
     assert {name: letter[name] for name in ("message_id", "original_subject", "reason", "attempts")} == {
         "message_id": an_id(1),
@@ -97,8 +97,8 @@ async def test_a_failure_is_not_acknowledged_and_comes_again_by_the_ack_wait(bro
     async with an_inbox(broker.url, dsn, failing(once=True), ack_wait=0.5), record_acks(broker.url) as heard:
         await publish(nc, [1])
         await until(lambda: row_of(dsn, 1), what="received")
-        await until(lambda: heard.seen)
-    assert heard.of(1) == ["+ACK"]
+        await until(lambda: heard.settling(1))
+    assert heard.settling(1) == ["+ACK"]
     assert (await effects(dsn), await row_of(dsn, 1)) == ([an_id(1)], (True, 2, None))
 
 
@@ -106,8 +106,8 @@ async def test_a_failure_is_naked_with_a_delay_where_that_is_set(broker: Broker,
     """X12: the other way."""
     async with an_inbox(broker.url, dsn, failing(once=True), ack_wait=30.0, nak_after=0.05), record_acks(broker.url) as heard:
         await publish(nc, [1])
-        await until(lambda: is_settled(nc) if heard.seen else False)
-    assert heard.of(1) == ['-NAK {"delay": 50000000}', "+ACK"]
+        await until(lambda: is_settled(nc) if heard.settling(1) else False)
+    assert heard.settling(1) == ['-NAK {"delay": 50000000}', "+ACK"]
 
 
 async def test_the_last_delivery_that_fails_ends_in_the_dead_letters(broker: Broker, nc: Client, dsn: str) -> None:

@@ -1,5 +1,6 @@
 """What keeps a process from its broker or its database is told by its name, at once, with what to do: by every command alike."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -148,3 +149,13 @@ async def test_a_wrong_database_role_is_named_and_so_is_a_right_it_has_not(postg
             await connection.execute("DROP ROLE reader")
     assert "permission denied for" in ended.err
     assert "grant it to the user of mailbox.dsn" in ended.err
+
+
+async def test_a_wrong_database_password_is_named_in_one_line_that_does_not_hold_it(postgres: Postgres, nats_url: str) -> None:
+    await postgres.require_password("locked", "right")
+    environ = {"ROUTER_MAILBOX__DSN": postgres.dsn().replace("postgres@", "locked:geheim@"), "ROUTER_MAILBOX__CONTEXT": "sea"}
+    ended = await asyncio.to_thread(router, "outbox", "relay", "--nats-url", nats_url, environ=environ)
+    said = [line for line in ended.err.splitlines() if "password authentication failed" in line]
+    assert (ended.status, len(said)) == (3, 1), ended.err
+    assert "host, user, password and database are those of mailbox.dsn" in said[0]
+    assert "geheim" not in ended.out + ended.err

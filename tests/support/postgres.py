@@ -67,6 +67,13 @@ class Postgres:
         self._wait()
         return self
 
+    async def require_password(self, role: str, password: str) -> None:
+        """Make a role that must log in with this password; all others are trusted."""
+        await self._admin(f"CREATE ROLE {role} LOGIN PASSWORD '{password}'")
+        rules = self._data / "pg_hba.conf"
+        rules.write_text(f"host all {role} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
+        await self._admin("SELECT pg_reload_conf()")
+
     def kill(self) -> None:
         """As a crash would end it: no checkpoint; all that is committed is in its log."""
         self._end(signal.SIGQUIT)

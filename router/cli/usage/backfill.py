@@ -13,7 +13,7 @@ from msgspec import to_builtins
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command, skip_settings
 from router.cli.output import build_grid, open_console
-from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, open_warehouse
+from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, open_spark, open_warehouse
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -57,10 +57,7 @@ def backfill(
 
 @contextmanager
 def _open_backfill(at: Warehouse, first: date, last: date, master: str | None) -> Iterator[tuple[Backfill, BackfillDifference]]:
-    from router.lake.session import create_session
-
-    spark = create_session(master)
-    try:
+    with open_spark(master) as spark:
         from router.lake.jobs.backfill import Backfill
 
         with _show_status("reading bronze again"):
@@ -68,8 +65,6 @@ def _open_backfill(at: Warehouse, first: date, last: date, master: str | None) -
             found = work.compare()
         with closing(work):
             yield work, found
-    finally:
-        spark.stop()
 
 
 def _show_status(what: str) -> Status:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli.command import CommandSession, command
+from router.cli.exit_codes import complain
 from router.cli.output import build_grid, open_console, print_json, print_lines
-from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt
+from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, open_spark
 from router.cli.usage.source import make_bounds, make_source_options, read_source_options
 
 if TYPE_CHECKING:
@@ -50,21 +51,21 @@ def ingest(
 
     Example:  router usage ingest --warehouse usage --nats-url nats://localhost:4222
     """
-    from router.lake.session import check_spark, create_session
+    from router.lake.session import check_spark
 
     settings = session.settings
     check_spark()
     stream = settings.streams.usage.name
     _check_broker(settings, stream)
-    spark = create_session(master)
     try:
-        from router.lake.jobs.ingest import IngestJob
+        with open_spark(master) as spark:
+            from router.lake.jobs.ingest import IngestJob
 
-        source = {**make_source_options(settings.nats, stream), "failOnDataLoss": str(fail_on_data_loss).lower()}
-        job = IngestJob(warehouse=warehouse, source=source, continuous=continuous, max_rows=max_rows, bounds=make_bounds(settings))
-        _watch(spark, job, session.as_json)
-    finally:
-        spark.stop()
+            source = {**make_source_options(settings.nats, stream), "failOnDataLoss": str(fail_on_data_loss).lower()}
+            job = IngestJob(warehouse=warehouse, source=source, continuous=continuous, max_rows=max_rows, bounds=make_bounds(settings))
+            _watch(spark, job, session.as_json)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("what was committed counts, and the next run continues there") from None
 
 
 def _check_broker(settings: Settings, stream: str) -> None:
@@ -80,14 +81,13 @@ def _watch(spark: SparkSession, job: IngestJob, as_json: bool) -> None:
     from router.lake.jobs.ingest import start_ingest
 
     shown = IngestProgress(is_quiet=as_json, is_told_each=job.continuous and (as_json or not sys.stderr.isatty()))
-    with shown.bar:
+    with shown.bar, _count_interrupts(shown) as asked:
         running = start_ingest(spark, job, shown.on_commit)
         shown.begin(running)
-        with _count_interrupts(shown) as asked:
-            while not running.wait(PROGRESS_EVERY_S):
-                if asked and (shown.commits > asked[0] or not running.is_busy):
-                    spark.sparkContext.setLogLevel("OFF")  # of the next batch, which may have begun and is cut short
-                    running.stop()
+        while not running.wait(PROGRESS_EVERY_S):
+            if asked and (shown.commits > asked[0] or not running.is_busy):
+                spark.sparkContext.setLogLevel("OFF")  # of the next batch, which may have begun and is cut short
+                running.stop()
     shown.end(as_json)
 
 
@@ -148,7 +148,11 @@ class IngestProgress:
         print_lines([{"commit": commit.commit, "at": commit.at, "to": commit.last, **commit.counts, "seconds": round(seconds, 3)}])
 
     def show_ending(self) -> None:
-        self.bar.update(self._task, told="ending after this micro-batch; Ctrl-C again ends it at once")
+        """Say what a first Ctrl-C does, in the bar, or on standard error if there is none."""
+        text = "ending after this micro-batch; Ctrl-C again ends it at once"
+        self.bar.update(self._task, told=text)
+        if self.bar.disable:
+            complain(text)
 
     def end(self, as_json: bool) -> None:
         totals = {"commits": self.commits, **self._counts, "seconds": round(self._seconds, 1), "messages_per_s": round(self._rate)}

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from router.lake.warehouse import Warehouse
 
 WAREHOUSE = ".router/warehouse"
@@ -16,6 +21,24 @@ WarehouseAt = Annotated[
 ]
 AsOfCommit = Annotated[int | None, typer.Option("--as-of-commit", metavar="N", help="The tables as they were then. Default: now.", min=1)]
 Master = Annotated[str | None, typer.Option("--master", metavar="URL", help="Spark's master. Default: local[*].")]
+
+
+@contextmanager
+def open_spark(master: str | None) -> Iterator[SparkSession]:
+    """Start Spark, and stop it and its Java process at the end. Raises Misconfigured without PySpark or Java."""
+    from router.lake.session import create_session
+
+    logging.getLogger().addFilter(_is_no_interrupt)
+    spark = create_session(master)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """False for py4j's traceback of a Ctrl-C, which it logs although the command handles it."""
+    return "KeyboardInterrupt while sending command" not in str(record.msg)
 
 
 def open_warehouse(location: str) -> Warehouse:

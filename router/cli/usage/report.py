@@ -11,7 +11,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command, skip_settings
 from router.cli.output import show_progress
-from router.cli.usage.options import WAREHOUSE, AsOfCommit, Master, WarehouseAt, open_warehouse
+from router.cli.usage.options import WAREHOUSE, AsOfCommit, Master, WarehouseAt, open_spark, open_warehouse
 from router.cli.usage.print_report import print_report
 
 if TYPE_CHECKING:
@@ -102,15 +102,10 @@ def _read_parts(
 
 
 def _read_parts_by_spark(found: Warehouse, query: UsageQuery, as_of_commit: int | None, master: str | None) -> list[ReportPart]:
-    from router.lake.session import create_session
-
-    spark = create_session(master)
-    try:
+    with open_spark(master) as spark:
         from router.lake.report.by_spark import read_parts_by_spark
 
         return read_parts_by_spark(spark, found, query, as_of_commit)
-    finally:
-        spark.stop()
 
 
 def _write_page(file: Path, parts: list[ReportPart], query: UsageQuery, commit: int) -> None:
