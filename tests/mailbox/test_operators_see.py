@@ -12,7 +12,7 @@ from nats.aio.client import Client
 
 from router.app import inbox
 from router.app.inbox import InboxService
-from router.app.inbox_doctor import examine_inbox
+from router.app.inbox_rules import examine_inbox
 from router.app.mailbox import RelayService
 from router.config import Settings, load
 from router.delivery.api import JetStream

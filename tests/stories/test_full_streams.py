@@ -270,7 +270,7 @@ async def test_large_failures_do_not_fill_the_dead_letters_and_can_be_replayed(n
         await nc.jsm().delete_msg(settings.streams.decide.name, 1)
         gone = await _original(settings, 1)
         assert isinstance(gone, NotReplayed)
-        assert f"neither the letter nor {settings.streams.decide.name} 1" in gone.cause
+        assert f"neither the dead letter nor {settings.streams.decide.name} 1" in gone.cause
 
 
 async def _original(settings: Settings, sequence: int) -> Effect | NotReplayed:
