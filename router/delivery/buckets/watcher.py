@@ -55,7 +55,7 @@ class KvWatcher:
         self._sid: int | None = None
         self._last = 0  # the consumer's sequence: without a gap
         self._has_gap = False
-        self._last_message_at = now()
+        self._last_message_at = steady()
         self._listed = asyncio.Event()
         self.created = ""  # which bucket it is, by the time it was made
 
