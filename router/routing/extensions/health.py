@@ -53,16 +53,17 @@ class _RecentCalls:
 class HealthTracker:
     """Records every call. `wall_ms`: the wall clock, milliseconds."""
 
-    def __init__(self, now: Clock = steady, wall_ms: Callable[[], int] = now_ms) -> None:
+    def __init__(self, now: Clock = steady, wall_ms: Callable[[], int] = now_ms, *, most: int = MAX_CALLS_KEPT) -> None:
         self._now = now
         self._wall_ms = wall_ms
+        self._most = most
         self._calls: dict[str, _RecentCalls] = {}
 
     def observe(self, extension_id: str, *, ok: bool, latency_ms: float) -> None:
         """Record one call. `extension_id` must be in the registry: ids that clients invent must not use memory."""
         calls = self._calls.get(extension_id)
         if calls is None:
-            calls = self._calls[extension_id] = _RecentCalls(MAX_CALLS_KEPT)
+            calls = self._calls[extension_id] = _RecentCalls(self._most)
         calls.newest.append((self._now(), ok, latency_ms))
         calls.last_latency_ms = latency_ms
         if ok:
