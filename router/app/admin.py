@@ -10,15 +10,13 @@ from router.delivery.buckets.documents import DocumentBucket
 from router.operations.admin import AdminRules, AdminServer, RequestGuard, Service
 from router.operations.admin.breakers import BreakerServices
 from router.operations.admin.decisions import DecisionServices
-from router.operations.admin.extensions import ExtensionServices
 from router.operations.admin.instances import Instances
 from router.operations.admin.peers import Peers
 from router.operations.admin.pipeline import PipelineServices
-from router.operations.admin.policies import PolicyServices
 from router.operations.admin.proof import Proofs
 from router.operations.admin.recorded import RecordedServices
 from router.operations.observability import LogRateLimit, events, logs
-from router.services.admin_stores import AdminExtensions, AdminPolicies
+from router.services.admin_stores import ExtensionServices, PolicyServices
 from router.services.admin_views import BreakerStates, ExtensionHealth, LivePipelines
 from router.services.decision_lookup import DecisionLookup
 from router.services.extension_store import ExtensionStore
@@ -66,8 +64,8 @@ def build_services(context: AppContext, proofs: Proofs | None) -> tuple[Service,
     extensions = ExtensionStore(DocumentBucket(context.jetstream, context.settings.buckets.extensions.name))
     instances = _build_instances(context, proofs)
     return (
-        *PolicyServices(AdminPolicies(context.policy_store)).list_services(),
-        *ExtensionServices(AdminExtensions(extensions), instances).list_services(),
+        *PolicyServices(context.policy_store).list_services(),
+        *ExtensionServices(extensions, instances).list_services(),
         *BreakerServices(instances).list_services(),
         *instances.list_services(),
         *PipelineServices(_build_pipelines(context)).list_services(),

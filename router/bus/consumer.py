@@ -3,20 +3,23 @@
     durable {consumer_prefix}-{name}, explicit acks, 5 attempts with 1, 2, 4, 4 s between them, then a dead letter and TERM
 
 Processes that use the same name share the work. The server counts deliveries, delivery counts attempts (docs/contracts.md#attempts).
+Dead letters have the format of all dead letters, on `{prefix}.dlq.{original_subject}`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from msgspec import Struct
 
-from router.bus.dead_letters import build_dead_letter_writer
 from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import MeteringObserver
 from router.bus.settings import BusSettings
-from router.bus.subjects import COMMANDS, EVENTS, names_in
+from router.bus.subjects import COMMANDS, EVENTS, letters_of, names_in
 from router.bus.topology import apply_topology, declare_streams, stream_of
+from router.contracts.dead_letter_writer import DeadLetterWriter
+from router.contracts.envelope import extract_envelope_ids
 from router.core.errors import Misconfigured
 from router.delivery import topology
 from router.delivery.api import JetStream
@@ -79,4 +82,18 @@ def consumer_of(
         jetstream,
         attempts_bucket=settings.attempts_bucket,
         restore=partial(topology.restore, jetstream, durable.stream, durable.durable, partial(apply_topology, jetstream, settings, wanted)),
+    )
+
+
+def build_dead_letter_writer(settings: BusSettings, max_bytes: Callable[[], int]) -> DeadLetterWriter:
+    """Build the writer of a consumer's dead letters. `max_bytes`: the connection's max_payload.
+
+    A dead letter keeps any payload that the bus accepts: a message of a work queue leaves its stream once its dead letter is stored.
+    """
+    return DeadLetterWriter(
+        node_id=settings.node_id,
+        max_bytes=max_bytes,
+        payload_bytes=settings.max_payload_bytes,
+        subject_pattern=letters_of(settings.stream_prefix),
+        extract=lambda message: extract_envelope_ids(message.data),
     )

@@ -1,7 +1,7 @@
 """A worker's handler that answers an assignment by invoking its provider through the router: the circle, with no other system.
 
     async with Client(url) as client:
-        await Worker(url, Invoking(client), worker_id="providers-1").run()
+        await Worker(url, ProviderHandler(client), worker_id="providers-1").run()
 
 What the provider is asked: the assignment's payload, as it is where it is text; an object's `prompt`, `parameters`, `context`
 where it has a `prompt`; else its JSON. Instance and response are found by the assignment's id, so a second attempt asks the

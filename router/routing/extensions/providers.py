@@ -1,4 +1,4 @@
-"""Invoke providers through the router: find one in the registry, call it, and report the outcome. Meaning: no broker here.
+"""Invoke providers through the router: find one in the registry, call it, and report the outcome. No broker here.
 
     request ── ExtensionRegistry (kind provider) ──> route ──> one call, or a stream ──> ProviderResponse, or chunks up to a last one
                 └─ none: extension_not_found
