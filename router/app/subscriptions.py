@@ -5,7 +5,8 @@ from __future__ import annotations
 from router.app.app_context import AppContext
 from router.app.decide_subscription import join_decide
 from router.app.joined_subscription import JoinedSubscription, SubscriptionHandler
-from router.config import ACKS, DECIDE, RESULTS, Settings
+from router.config import Settings
+from router.config.subscriptions import ACKS, DECIDE, RESULTS
 from router.contracts.ack import EXEC_ASSIGNMENT_ACK
 from router.contracts.result import RESULT
 from router.contracts.usage import USAGE_SUBJECT
