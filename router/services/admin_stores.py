@@ -21,7 +21,7 @@ from router.routing.policy.fields import DocumentError
 from router.services.extension_store import ExtensionNotFound, ExtensionStore
 from router.services.policy_store import PolicyNotFound, PolicyStore, StoredPolicy
 
-AUTHOR = "admin service"  # of a request that names none
+ADMIN_AUTHOR = "admin service"  # of a request that names none
 NOT_IN_ENTRY = ("replaces", "author")  # fields of a request that are not part of the registry entry
 
 
@@ -52,7 +52,7 @@ class PolicyServices:
 
     async def put(self, asked: RequestFields) -> Answer:
         tenant_id, policy_id, document = asked.policy_tenant(), asked.policy_id(), orjson.dumps(asked.json_object("policy"))
-        replaces, author = asked.replaced_version() or 0, asked.text("author") or AUTHOR
+        replaces, author = asked.replaced_version() or 0, asked.text("author") or ADMIN_AUTHOR
         with translate_errors():
             version = await self._store.put(tenant_id, policy_id, document, replaces=replaces, author=author)
         return {"tenant_id": tenant_id, "policy_id": policy_id, "version": version}
@@ -85,7 +85,7 @@ class ExtensionServices:
 
     async def put(self, asked: RequestFields) -> Answer:
         """Without `replaces` any version is replaced, so that a service can register itself again."""
-        entry, replaces, author = asked.exclude(*NOT_IN_ENTRY), asked.replaced_version(), asked.text("author") or AUTHOR
+        entry, replaces, author = asked.exclude(*NOT_IN_ENTRY), asked.replaced_version(), asked.text("author") or ADMIN_AUTHOR
         with translate_errors():
             written = await self._store.put(entry, author=author, replaces=replaces)
         return {"id": written.extension_id, "version": written.version, "is_new": written.is_new}
