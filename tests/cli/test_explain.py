@@ -134,7 +134,7 @@ async def test_a_code_is_explained_for_people_and_for_programs() -> None:
     assert asked["rule"] == "POL-047-006: a handler that answers 422 has the message in the dead letters, and acked."
 
 
-async def test_a_letters_error_code_is_found_in_its_upper_case() -> None:
+async def test_a_dead_letters_error_code_is_found_in_its_upper_case() -> None:
     assert (await call_command_async("explain", "MAXDELIVER_EXHAUSTED", "--json")).json["code"] == "maxdeliver_exhausted"
     assert (await call_command_async("explain", "TENANT_FORBIDDEN", "--json")).json["code"] == "TENANT_FORBIDDEN"
 

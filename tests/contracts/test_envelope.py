@@ -211,7 +211,7 @@ def test_no_contract_and_no_envelope_knows_of_nats() -> None:
     assert not [name for name in imported if name.split(".")[0] == "nats" or name.startswith(("router.delivery", "router.bus"))]
 
 
-def test_a_letter_knows_what_could_be_read_of_an_envelope_that_could_not() -> None:
+def test_a_dead_letter_knows_what_could_be_read_of_an_envelope_that_could_not() -> None:
     assert extract_envelope_ids(orjson.dumps(example("payload"))) == {
         "message_id": EXAMPLE["message_id"],
         "trace_id": EXAMPLE["correlation_id"],

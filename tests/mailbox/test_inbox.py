@@ -57,7 +57,7 @@ async def test_one_that_was_begun_and_never_ended_is_begun_again(broker: Broker,
     assert (await effects(dsn), await row_of(dsn, 1)) == ([an_id(1)], (True, 2, None))
 
 
-async def test_poison_has_its_letter_before_its_row_is_marked_and_is_acknowledged(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_poison_has_its_dead_letter_before_its_row_is_marked_and_is_acknowledged(broker: Broker, nc: Client, dsn: str) -> None:
     """SD-12, SD-16, SD-20: EVT-047-002 with the message in it."""
     async with an_inbox(broker.url, dsn, poison), record_acks(broker.url) as heard:
         await publish(nc, [1], {"n": 1})
@@ -73,7 +73,7 @@ async def test_poison_has_its_letter_before_its_row_is_marked_and_is_acknowledge
     assert (await effects(dsn), await row_of(dsn, 1)) == ([], (True, 1, "processing_error: its handler said so"))
 
 
-async def test_the_letter_of_a_message_has_an_id_and_a_subject_of_its_own(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_the_dead_letter_of_a_message_has_an_id_and_a_subject_of_its_own(broker: Broker, nc: Client, dsn: str) -> None:
     """SD-16, SD-20."""
     async with an_inbox(broker.url, dsn, poison):
         await publish(nc, [1])
@@ -84,7 +84,7 @@ async def test_the_letter_of_a_message_has_an_id_and_a_subject_of_its_own(broker
     assert stored.headers["Nats-Msg-Id"] == f"dlq:sea__from_vibespro:{an_id(1)}"
 
 
-async def test_what_can_never_be_told_is_a_letter_and_no_row(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_what_can_never_be_told_is_a_dead_letter_and_no_row(broker: Broker, nc: Client, dsn: str) -> None:
     async with an_inbox(broker.url, dsn, record):
         await nc.jetstream().publish("vibespro.event.vibe_created.v1", b"no json", headers={"Nats-Msg-Id": an_id(1)})
         await until(lambda: is_settled(nc))
@@ -158,7 +158,7 @@ async def test_a_slow_handler_is_kept_alive(broker: Broker, nc: Client, dsn: str
     assert await row_of(dsn, 1) == (True, 1, None)
 
 
-async def test_while_letters_cannot_be_stored_nothing_is_marked_or_acknowledged(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_while_dead_letters_cannot_be_stored_nothing_is_marked_or_acknowledged(broker: Broker, nc: Client, dsn: str) -> None:
     """SD-16: the dead letter is stored before the ack."""
     async with an_inbox(broker.url, dsn, poison) as running, record_acks(broker.url) as heard:
         await nc.jetstream().delete_stream("SEA_DLQ")

@@ -46,7 +46,7 @@ def test_who_was_too_late_is_told_the_present_version_if_there_is_one(version: i
     assert caught.value.details == details
 
 
-def test_a_broker_that_is_away_is_nobodys_mistake() -> None:
+def test_a_broker_that_is_away_is_not_the_callers_mistake() -> None:
     with pytest.raises(BrokerUnavailable), translate_errors():
         raise BrokerUnavailable("silent")
 

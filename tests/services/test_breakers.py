@@ -112,7 +112,7 @@ def test_an_opening_warns_and_a_closing_informs() -> None:
     assert board.heard.heard[0]["metadata"]["probed_in_ms"] == 10_000
 
 
-def test_others_are_told_of_our_own_doing_only_and_operators_once_by_whoever_did_it() -> None:
+def test_others_are_told_of_our_own_doing_only_and_operators_once_by_the_instance_that_did_it() -> None:
     board = Board()
     board.shared.tell({("acme", "openai"): RemoteTransition(board.heard.clock.now + 5, 123)})
     assert (board.shared.noted, board.heard.causes) == ([], [])

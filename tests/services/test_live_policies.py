@@ -53,10 +53,10 @@ def chosen(shelf: PolicyTable, name: str = "default") -> tuple[str, int] | None:
     return (policy.providers[0].name, policy.version) if policy is not None else None
 
 
-async def test_what_stands_there_is_on_the_shelf_before_the_first_request(place: PolicyBucket) -> None:
+async def test_what_is_stored_is_in_the_table_before_the_first_request(place: PolicyBucket) -> None:
     await place.put(*ACME, a_policy_of("a"), replaces=0, author="ann")
     await place.put(*ACME, a_policy_of("b"), replaces=1, author="ann")
-    shelf, live = place.a_shelf()
+    shelf, live = place.a_policy_table()
     await live.load()
     assert chosen(shelf) == ("b", 2)  # with the version that it stands under
 
@@ -67,7 +67,7 @@ async def test_a_seed_writes_only_what_was_never_there(place: PolicyBucket, seed
     await place.put("acme", "known", a_policy_of("ann"), replaces=0, author="ann")
     await place.put("acme", "deleted", a_policy_of("ann"), replaces=0, author="ann")
     await place.delete("acme", "deleted")
-    shelf, live = place.a_shelf()
+    shelf, live = place.a_policy_table()
     await live.load(seeds)
     assert {name: chosen(shelf, name) for name in ("known", "deleted", "new")} == {
         "known": ("ann", 1),
@@ -78,7 +78,7 @@ async def test_a_seed_writes_only_what_was_never_there(place: PolicyBucket, seed
 
 async def test_instances_that_seed_at_once_agree(place: PolicyBucket, seeds: Path) -> None:
     (seeds / "acme" / "default.json").write_bytes(a_policy_of("seeded"))
-    shelves = [place.a_shelf() for _ in range(4)]
+    shelves = [place.a_policy_table() for _ in range(4)]
     await asyncio.gather(*(live.load(seeds) for _, live in shelves))
     assert len(await place.history(*ACME)) == 1
     assert {chosen(shelf) for shelf, _ in shelves} == {("seeded", 1)}
@@ -87,7 +87,7 @@ async def test_instances_that_seed_at_once_agree(place: PolicyBucket, seeds: Pat
 async def test_a_broken_file_is_told_with_its_path_and_the_others_are_sown(place: PolicyBucket, seeds: Path) -> None:
     (seeds / "acme" / "default.json").write_bytes(a_policy_of("seeded"))
     (seeds / "acme" / "broken.json").write_text('{"providers": [{"name": "x", "weight": -1}]}')
-    shelf, live = place.a_shelf()
+    shelf, live = place.a_policy_table()
     with capture_log() as lines:
         await live.load(seeds)
     (line,) = [line for line in lines.all() if line["event"] == "policy.broken"]
@@ -99,7 +99,7 @@ async def test_a_policy_that_refuses_every_request_is_sown_and_told_for_the_shar
     place: PolicyBucket, seeds: Path
 ) -> None:
     (seeds / "acme" / "default.json").write_bytes(a_policy_of("seeded", validators=[{"id": f"v{n}"} for n in range(6)]))
-    shelf, live = place.a_shelf()
+    shelf, live = place.a_policy_table()
     with capture_log() as lines:
         await live.load(seeds)
     assert [line["path"] for line in lines.all() if line["event"] == "policy.warning"] == ["pipeline"]
@@ -110,13 +110,13 @@ async def test_a_policy_that_refuses_every_request_is_sown_and_told_for_the_shar
 
 async def test_samples_give_way_to_a_directory_of_one_s_own(place: PolicyBucket, seeds: Path) -> None:
     """`router serve --embedded` first, `--policies` later, on the same store."""
-    shelf, live = place.a_shelf()
+    shelf, live = place.a_policy_table()
     await live.load(SAMPLE_POLICIES)
     await place.put("acme", "mine", a_policy_of("ann"), replaces=0, author="ann")
     assert chosen(shelf, "fast") is not None
     (seeds / "_shared").mkdir()
     (seeds / "_shared" / "default.json").write_bytes(a_policy_of("seeded"))
-    shelf, live = place.a_shelf()
+    shelf, live = place.a_policy_table()
     with capture_log() as lines:
         await live.load(seeds)
     told = {line["event"]: (line["tenant"], line["policy"]) for line in lines.all() if line["event"].startswith("sample.")}
@@ -130,16 +130,16 @@ async def test_samples_give_way_to_a_directory_of_one_s_own(place: PolicyBucket,
     assert chosen(shelf) == ("seeded", 2)
 
 
-async def test_samples_are_not_sown_beside_somebody_s_own_policies(place: PolicyBucket) -> None:
+async def test_samples_are_not_sown_beside_an_operators_policies(place: PolicyBucket) -> None:
     await place.put("acme", "mine", a_policy_of("ann"), replaces=0, author="ann")
-    shelf, live = place.a_shelf()
+    shelf, live = place.a_policy_table()
     await live.load(SAMPLE_POLICIES)
     assert [policy_id for _, policy_id in shelf.get_all()] == ["mine"]
 
 
 async def test_what_is_no_policy_leaves_the_last_good_one_in_force_and_is_told(place: PolicyBucket) -> None:
     await place.put(*ACME, a_policy_of("a"), replaces=0, author="ann")
-    shelf, live = place.a_shelf()
+    shelf, live = place.a_policy_table()
     await live.load()
     async with running(live):
         for mistake in MISTAKES:
@@ -162,7 +162,7 @@ async def test_who_begins_after_a_mistake_serves_what_the_others_still_serve(pla
     for name in ("default", "deleted", "never"):
         for _ in range(2):
             await place.bucket.write(key("acme", name), b"{")
-    shelf, live = place.a_shelf()
+    shelf, live = place.a_policy_table()
     await live.load()
     assert {name: chosen(shelf, name) for name in ("default", "deleted", "never")} == {"default": ("a", 1), "deleted": None, "never": None}
     assert key(*ACME) in live.check.detail
@@ -170,6 +170,6 @@ async def test_who_begins_after_a_mistake_serves_what_the_others_still_serve(pla
 
 async def test_without_a_bucket_a_router_does_not_begin(place: PolicyBucket) -> None:
     await place.bucket.unmake()
-    _, live = place.a_shelf()
+    _, live = place.a_policy_table()
     with pytest.raises(BrokerUnavailable, match="topology apply"):
         await live.load()

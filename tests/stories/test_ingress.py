@@ -87,7 +87,7 @@ async def test_a_receipt_goes_to_an_inbox_and_nowhere_else(nc: Client, nats_url:
         ({"tenant_id": "evil"}, "unauthorized"),
     ],
 )
-async def test_what_the_decide_lane_would_refuse_is_rejected_and_leaves_nothing(
+async def test_what_the_decide_consumer_would_refuse_is_rejected_and_leaves_nothing(
     nc: Client, nats_url: str, prefix: str, fields: dict[str, object], error: str
 ) -> None:
     settings = settings_for(nats_url, prefix, ingress__enabled=True, tenants_allowed="acme")

@@ -40,7 +40,7 @@ def broker() -> Iterator[Broker]:
     broker.remove()
 
 
-async def test_a_burst_of_the_largest_bodies_costs_nobody_a_connection(nc: Client, broker: Broker, prefix: str) -> None:
+async def test_a_burst_of_the_largest_bodies_costs_no_client_its_connection(nc: Client, broker: Broker, prefix: str) -> None:
     """36 of them from six sockets, as large as the server takes, into a router that stands still; then a quiet tenant asks."""
     async with _router(broker, prefix) as (router, settings):
         async with _still(router), _sockets(broker) as sockets:

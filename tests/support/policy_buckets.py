@@ -29,7 +29,7 @@ class PolicyBucket(PolicyStore):
         super().__init__(bucket.documents)
         self.bucket = bucket
 
-    def a_shelf(self) -> tuple[PolicyTable, LivePolicies]:
+    def a_policy_table(self) -> tuple[PolicyTable, LivePolicies]:
         shelf = PolicyTable()
         return shelf, LivePolicies(self.bucket.jetstream, self.bucket.name, shelf)
 

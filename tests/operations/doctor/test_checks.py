@@ -117,7 +117,7 @@ def test_a_full_stream_that_refuses_fails_and_one_that_drops_warns() -> None:
     assert find_finding("room in S", streams=(a_stream(size=990, discard="old"),)).verdict is Verdict.WARN
 
 
-def test_work_that_nobody_pulls_fails_and_an_idle_durable_warns() -> None:
+def test_work_without_a_puller_fails_and_an_idle_durable_warns() -> None:
     assert find_finding("consumer c", consumers=(a_consumer(waiting_pulls=0, pending=1),)).verdict is Verdict.FAIL
     assert find_finding("consumer c", consumers=(a_consumer(waiting_pulls=0),)).verdict is Verdict.WARN
 

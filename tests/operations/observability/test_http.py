@@ -69,7 +69,7 @@ async def test_a_cancelled_server_closes_the_connections_it_has() -> None:
     writer.close()
 
 
-async def test_half_open_connections_keep_nobody_out_and_are_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_half_open_connections_keep_no_client_out_and_are_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three times what there may be; the newest is always served, and the oldest go first."""
     monkeypatch.setattr(http_protocol, "MAX_CONNECTIONS", 20)
     with capture_log() as lines:

@@ -144,7 +144,7 @@ async def test_concurrent_duplicates_wait_for_the_first() -> None:
     assert len({(done.effects[0].data, done.effects[0].id, done.reply.data) for done in outcomes if done.reply}) == 1
 
 
-async def test_when_the_first_is_cancelled_the_next_takes_its_turn() -> None:
+async def test_when_the_first_is_cancelled_the_next_goes_on() -> None:
     book = Book()
     book.gate.clear()
     handler = a_handler(book)
@@ -157,7 +157,7 @@ async def test_when_the_first_is_cancelled_the_next_takes_its_turn() -> None:
     assert first.cancelled() or second.cancelled()
 
 
-async def test_a_bucket_that_is_away_is_told_and_nobody_is_answered() -> None:
+async def test_while_the_bucket_is_away_no_request_is_answered() -> None:
     book = Book()
     book.is_away = True
     with pytest.raises(BrokerUnavailable):

@@ -17,7 +17,7 @@ def test_tenant_and_policy_are_never_run_together() -> None:
     assert shelf.find("a", "b.c") is None
 
 
-def test_the_table_is_swapped_whole_and_is_the_shelfs_own() -> None:
+def test_the_table_is_swapped_whole_and_is_a_copy_of_its_own() -> None:
     first, second = a_policy(), a_policy(version=2)
     given = {("acme", "default"): first}
     shelf = PolicyTable(given)
