@@ -105,7 +105,6 @@ class DecideHandler:
         on_decision: Callable[[str, Decision], None] = lambda *_: None,
         evaluate: Evaluator = evaluate,
         now: Clock = steady,
-        today: Clock = wall,
     ) -> None:
         self._policies = policies
         self._meter = meter
@@ -123,7 +122,6 @@ class DecideHandler:
         self._on_decision = on_decision  # told of each decision that looked at states: it may be a breaker's probe
         self._evaluate = evaluate  # the engine's own, or the same recorded
         self._now = now
-        self._today = today
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         started = self._now()
@@ -252,9 +250,9 @@ class DecideHandler:
 
     def _decide(self, request: RouteRequest, message: Message, now: float, previous: PreviousAttempt | None) -> Decision | Refusal | Policy:
         """The answer; or the policy, where its extensions must be called first."""
-        if self._rules.max_age is not None and self._today() - message.stored_at > self._rules.max_age:
+        if self._rules.max_age is not None and wall() - message.stored_at > self._rules.max_age:
             return TOO_OLD
-        if REPLY_TO in message.headers and not request.push_assignment and self._today() - message.stored_at > self._rules.patience:
+        if REPLY_TO in message.headers and not request.push_assignment and wall() - message.stored_at > self._rules.patience:
             return NO_LONGER_AWAITED
         policy = self._policies.find(request.tenant_id, request.policy_id)
         if policy is None:
