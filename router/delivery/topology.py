@@ -15,7 +15,7 @@ from router.core.errors import BrokerRefused
 from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream, Json
 
-NANOS = 1_000_000_000
+NANOS_PER_S = 1_000_000_000
 MISSING = "missing"
 DRIFTED = "drifted"
 
@@ -42,10 +42,10 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
         return {
             "name": self.name,
             "subjects": list(self.subjects),
-            "max_age": int(self.max_age * NANOS),
+            "max_age": int(self.max_age * NANOS_PER_S),
             "max_bytes": self.max_bytes,
             "discard": self.discard,
-            "duplicate_window": int(window * NANOS),
+            "duplicate_window": int(window * NANOS_PER_S),
             "retention": self.retention,
             "num_replicas": self.replicas,
             "no_ack": self.no_ack,
@@ -93,7 +93,7 @@ class ConsumerSpec(Struct, frozen=True, kw_only=True):
             "ack_policy": "explicit",
             "deliver_policy": "all",
             "replay_policy": "instant",
-            "ack_wait": int(self.ack_wait * NANOS),
+            "ack_wait": int(self.ack_wait * NANOS_PER_S),
             "max_ack_pending": self.max_ack_pending,
             "max_deliver": self.max_deliver,
             "max_waiting": 512,
