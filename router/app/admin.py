@@ -8,12 +8,11 @@ from router.app.app_context import AppContext
 from router.config import Settings
 from router.delivery.buckets.documents import DocumentBucket
 from router.operations.admin import AdminRules, AdminServer, RequestGuard, Service
-from router.operations.admin.decisions import DecisionServices
 from router.operations.admin.peers import Peers
 from router.operations.admin.proof import Proofs
 from router.operations.observability import LogRateLimit, events, logs
 from router.services.admin_stores import ExtensionServices, PolicyServices
-from router.services.decision_lookup import DecisionLookup
+from router.services.decision_services import DecisionServices
 from router.services.extension_store import ExtensionStore
 from router.services.instances import Instances
 from router.services.pipeline_services import PipelineServices
@@ -80,8 +79,8 @@ def _build_instances(context: AppContext, proofs: Proofs | None) -> Instances:
 
 
 def _build_decision_services(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
-    lookup = DecisionLookup(context.replays, context.assignment_store)
-    return DecisionServices(lookup, _build_peers(context, proofs), _find_single_tenant(context.settings)).list_services()
+    peers, single_tenant = _build_peers(context, proofs), _find_single_tenant(context.settings)
+    return DecisionServices(context.replays, context.assignment_store, peers, single_tenant).list_services()
 
 
 def _build_peers(context: AppContext, proofs: Proofs | None) -> Peers:
