@@ -1,6 +1,6 @@
 """How fast are dead letters sent again? From the first look at the journal to the last one removed, each message proven to stand there.
 
-Ten thousand letters with payloads of some hundred bytes, to a stream that acknowledges (results) and to one that does not
+Ten thousand dead letters with payloads of some hundred bytes, to a stream that acknowledges (results) and to one that does not
 (decide), where the proof is the message itself. The yardstick publishes and waits for PubAcks alike, and removes nothing.
 """
 
@@ -22,16 +22,16 @@ async def bare(scale: float) -> Measured:
 
 QUESTION = Question(
     name="dlq_replay",
-    asks="How fast are letters sent again?",
+    asks="How fast are dead letters sent again?",
     sides=(
         DEAD_LETTERS.side("router", "dead_letters.replay", all_of_them, fill={"to": "results"}),
         DEAD_LETTERS.side("router, no_ack", "dead_letters.replay", all_of_them, fill={"to": "decide"}),
         Side("publish alone", bare),
     ),
     figures=(
-        Figure("rate", "letters/s", target=at_least(5_000)),
-        Figure("rate", "letters/s", against="router, no_ack"),
-        Figure("rate", "letters/s", against="publish alone"),
+        Figure("rate", "dead letters/s", target=at_least(5_000)),
+        Figure("rate", "dead letters/s", against="router, no_ack"),
+        Figure("rate", "dead letters/s", against="publish alone"),
     ),
     lasts=(4.0, 8.0),
 )

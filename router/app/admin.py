@@ -8,19 +8,15 @@ from router.app.app_context import AppContext
 from router.config import Settings
 from router.delivery.buckets.documents import DocumentBucket
 from router.operations.admin import AdminRules, AdminServer, RequestGuard, Service
-from router.operations.admin.breakers import BreakerServices
-from router.operations.admin.decisions import DecisionServices
-from router.operations.admin.instances import Instances
 from router.operations.admin.peers import Peers
-from router.operations.admin.pipeline import PipelineServices
 from router.operations.admin.proof import Proofs
-from router.operations.admin.recorded import RecordedServices
 from router.operations.observability import LogRateLimit, events, logs
 from router.services.admin_stores import ExtensionServices, PolicyServices
-from router.services.admin_views import BreakerStates, ExtensionHealth, LivePipelines
-from router.services.decision_lookup import DecisionLookup
+from router.services.decision_services import DecisionServices
 from router.services.extension_store import ExtensionStore
-from router.services.recorded_decisions import RecordedDecisions, version_finder
+from router.services.instances import Instances
+from router.services.pipeline_services import PipelineServices
+from router.services.recorded_decisions import RecordedServices, version_finder
 from router.services.reply_addresses import build_reply_addresses
 
 log = logs.logger(__name__)
@@ -62,32 +58,29 @@ def _build_key_counter(context: AppContext) -> Callable[[], None]:
 def build_services(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
     """All services. `proofs`: what this instance sends to other instances in place of the API key."""
     extensions = ExtensionStore(DocumentBucket(context.jetstream, context.settings.buckets.extensions.name))
-    instances = _build_instances(context, proofs)
     return (
         *PolicyServices(context.policy_store).list_services(),
-        *ExtensionServices(extensions, instances).list_services(),
-        *BreakerServices(instances).list_services(),
-        *instances.list_services(),
-        *PipelineServices(_build_pipelines(context)).list_services(),
+        *ExtensionServices(extensions).list_services(),
+        *_build_instances(context, proofs).list_services(),
+        *_build_pipelines(context).list_services(),
         *_build_decision_services(context, proofs),
         *_build_recorded_services(context),
     )
 
 
-def _build_pipelines(context: AppContext) -> LivePipelines:
+def _build_pipelines(context: AppContext) -> PipelineServices:
     timeout_ms = context.settings.decide.pipeline_timeout_ms
-    return LivePipelines(context.policies, context.extensions, context.health, context.providers, timeout_ms=timeout_ms)
+    return PipelineServices(context.policies, context.extensions, context.health, context.providers, timeout_ms=timeout_ms)
 
 
 def _build_instances(context: AppContext, proofs: Proofs | None) -> Instances:
-    health = ExtensionHealth(context.registry, context.health, context.breakers)
-    states = BreakerStates(context.registry, context.breakers)
-    return Instances(health, states, context.settings.node_id, _build_peers(context, proofs))
+    node_id, peers = context.settings.node_id, _build_peers(context, proofs)
+    return Instances(context.registry, context.health, context.breakers, node_id, peers)
 
 
 def _build_decision_services(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
-    lookup = DecisionLookup(context.replays, context.assignment_store)
-    return DecisionServices(lookup, _build_peers(context, proofs), _find_single_tenant(context.settings)).list_services()
+    peers, single_tenant = _build_peers(context, proofs), _find_single_tenant(context.settings)
+    return DecisionServices(context.replays, context.assignment_store, peers, single_tenant).list_services()
 
 
 def _build_peers(context: AppContext, proofs: Proofs | None) -> Peers:
@@ -95,8 +88,8 @@ def _build_peers(context: AppContext, proofs: Proofs | None) -> Peers:
 
 
 def _build_recorded_services(context: AppContext) -> tuple[Service, ...]:
-    book = RecordedDecisions(context.recorder, version_finder(context.policies, context.policy_store))
-    return RecordedServices(book, context.settings.node_id).list_services()
+    find_version = version_finder(context.policies, context.policy_store)
+    return RecordedServices(context.recorder, find_version, context.settings.node_id).list_services()
 
 
 def _find_single_tenant(settings: Settings) -> str | None:

@@ -23,7 +23,7 @@ from router.contracts.envelope import extract_envelope_ids
 from router.core.errors import Misconfigured
 from router.delivery import topology
 from router.delivery.api import JetStream
-from router.delivery.consumer import Consumer, Deadlines
+from router.delivery.consumer import Consumer
 from router.delivery.subscription import SILENT, ConsumerOptions, Observer, Subscription
 from router.delivery.topology import ConsumerSpec, Topology
 
@@ -65,7 +65,6 @@ def consumer_of(
     *,
     options: ConsumerOptions = DEFAULT_OPTIONS,
     observer: Observer = SILENT,
-    deadlines: Deadlines = Deadlines(),  # noqa: B008 - frozen
 ) -> Consumer:
     """Build the supervised child: run it until cancelled, then it drains."""
     wanted = Topology(declare_streams(settings).streams, (durable,))
@@ -83,7 +82,6 @@ def consumer_of(
         jetstream,
         attempts_bucket=settings.attempts_bucket,
         restore=partial(topology.restore, jetstream, durable.stream, durable.durable, partial(apply_topology, jetstream, settings, wanted)),
-        deadlines=deadlines,
     )
 
 

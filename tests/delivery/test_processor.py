@@ -1,4 +1,4 @@
-"""The desk over fakes: when a handler begins, what is written down before it, and what a drain hands back."""
+"""The processor over fakes: when a handler begins, what is written down before it, and what a drain hands back."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -273,7 +273,7 @@ async def test_a_redelivery_that_was_on_its_way_when_its_dead_letter_was_stored_
 
 
 async def test_what_a_server_that_was_away_delivers_again_is_begun_though_it_was_settled() -> None:
-    """It may have lost the stamp and what was stored before it."""
+    """It may have lost the ack and what was stored before it."""
     begun = Begun()
     async with a_processor(begun) as bench:
         bench.take(1, deliveries=2)

@@ -91,14 +91,14 @@ class SomeProviders:
     def __init__(self, *policies: Policy, limit: int = 100) -> None:
         self.clock = FrozenClocks()
         self.transitions: list[BreakerTransition] = []
-        self.shelf = PolicyTable()
+        self.policies = PolicyTable()
         self.replace(*(policies or (a_guarded_policy(),)))
         self.breakers = ProviderBreakers(
-            self.shelf.get_all, limit=limit, now=self.clock, today=self.clock.today, on_change=self.transitions.append
+            self.policies.get_all, limit=limit, now=self.clock, today=self.clock.today, on_change=self.transitions.append
         )
 
     def replace(self, *policies: Policy) -> None:
-        self.shelf.replace({(policy.tenant_id, policy.policy_id): policy for policy in policies})
+        self.policies.replace({(policy.tenant_id, policy.policy_id): policy for policy in policies})
 
     def report(
         self,

@@ -23,7 +23,7 @@ async def test_healthz_answers_as_long_as_the_process_does() -> None:
 
 
 async def test_readyz_is_503_until_every_check_is_well() -> None:
-    checks = {"broker": ReadinessCheck(True, "connected"), "lane router-decide-consumer": ReadinessCheck(False, "paused")}
+    checks = {"broker": ReadinessCheck(True, "connected"), "consumer router-decide-consumer": ReadinessCheck(False, "paused")}
     async with serve_http(MetricRegistry(), lambda: checks) as port:
         status, body = await http_get(port, "/readyz")
         assert status == 503
@@ -31,10 +31,10 @@ async def test_readyz_is_503_until_every_check_is_well() -> None:
             "ready": False,
             "checks": {
                 "broker": {"ok": True, "detail": "connected"},
-                "lane router-decide-consumer": {"ok": False, "detail": "paused"},
+                "consumer router-decide-consumer": {"ok": False, "detail": "paused"},
             },
         }
-        checks["lane router-decide-consumer"] = ReadinessCheck(True, "pulling")
+        checks["consumer router-decide-consumer"] = ReadinessCheck(True, "pulling")
         status, body = await http_get(port, "/readyz")
         assert (status, json.loads(body)["ready"]) == (200, True)
 

@@ -1,4 +1,4 @@
-"""What the admin services show: health of extensions, states of breakers, complexity and dry run of a policy.
+"""Inspects a policy's pipeline for operators: its complexity, and a dry run with a payload (docs/operators.md#dry-run).
 
 A dry run stores no session, uses up no rate limit and counts nothing. Without `invoke` it calls no extension: the response shows
 them as skipped, and the payload is unchanged.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import structs, to_builtins
+from msgspec import Struct, structs, to_builtins
 
 from router.contracts.answer import decision_fields
 from router.contracts.codec import text_of
@@ -16,51 +16,26 @@ from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.core.clock import steady
 from router.operations.admin import ServiceError
-from router.operations.admin.pipeline import Trial
-from router.operations.admin.service import Answer, drop_absent
-from router.operations.admin.service_error import POLICY_NOT_FOUND
-from router.routing.breakers import CLOSED
-from router.routing.extensions import ExtensionRegistry, HealthTracker, PipelineRunner, measure_complexity
+from router.operations.admin.request_fields import RequestFields
+from router.operations.admin.service import Answer, Service, drop_absent
+from router.operations.admin.service_error import POLICY_NOT_FOUND, missing_field
+from router.routing.extensions import HealthTracker, PipelineRunner, measure_complexity
 from router.routing.extensions.modes import executed_fields
 from router.routing.policy import Policy, PolicyTable, ProviderTracker, TraceStep, evaluate
-from router.services.breakers import Breakers, build_closed_state
 
 
-class ExtensionHealth:
-    """`operations.admin.instances.HealthSource`: the window's figures with the breaker's state beside them."""
+class Trial(Struct, frozen=True, kw_only=True):
+    """A dry run. With `is_invoking` False no extension is called, and each is shown as skipped."""
 
-    def __init__(self, registry: ExtensionRegistry, health: HealthTracker, breakers: Breakers) -> None:
-        self._registry = registry
-        self._health = health
-        self._breakers = breakers
-
-    def health(self) -> Mapping[str, Answer]:
-        states = self._breakers.extension_states()
-        return {extension_id: self._line(extension_id, states.get(extension_id, {})) for extension_id in sorted(self._registry.get_all())}
-
-    def _line(self, extension_id: str, breaker: Mapping[str, object]) -> Answer:
-        figures = structs.asdict(self._health.figures(extension_id))
-        state = {"circuit_breaker_state": breaker.get("state", CLOSED), "circuit_breaker_opened_at_ms": breaker.get("opened_at_ms")}
-        return drop_absent({**figures, **state})
+    tenant_id: str
+    policy_id: str
+    payload: object
+    context: Mapping[str, object]  # the fields that conditions read
+    is_invoking: bool
 
 
-class BreakerStates:
-    """`operations.admin.instances.BreakerSource`: each registered extension has a state, also before its first call."""
-
-    def __init__(self, registry: ExtensionRegistry, breakers: Breakers) -> None:
-        self._registry = registry
-        self._breakers = breakers
-
-    def extension_states(self) -> Mapping[str, Answer]:
-        known = self._breakers.extension_states()
-        return {name: known.get(name) or build_closed_state(name) for name in sorted(self._registry.get_all())}
-
-    def provider_states(self) -> Mapping[str, Answer]:
-        return self._breakers.provider_states()
-
-
-class LivePipelines:
-    """`operations.admin.pipeline.PipelineInspector` over the policies in force."""
+class PipelineServices:
+    """Answers from the policies that are live now."""
 
     def __init__(
         self, policies: PolicyTable, runner: PipelineRunner, health: HealthTracker, providers: ProviderTracker, *, timeout_ms: int
@@ -72,10 +47,38 @@ class LivePipelines:
         self._providers = providers
         self._timeout_ms = timeout_ms
 
-    def complexity(self, tenant_id: str, policy_id: str) -> Answer:
-        return structs.asdict(measure_complexity(self._policy(tenant_id, policy_id).pipeline, self._health.p50_ms))
+    def list_services(self) -> tuple[Service, ...]:
+        policy = "{tenant_id, policy_id}"
+        dry = "{tenant_id, policy_id, payload, context?, invoke?}"
+        result = "{ok, result{decision or error, executed_extensions[{type, id, status, latency_ms}], final_payload, trace[]}}"
+        heavy = (
+            "{total_extensions, pre_count, validators_count, post_count, complexity_score, complexity_level, estimated_latency_ms, "
+            "recommended_limits, warnings, recommendations}"
+        )
+        return (
+            Service(
+                "dry_run_pipeline",
+                "What a policy would do with a payload; with invoke its extensions are called",
+                dry,
+                result,
+                self.dry_run,
+            ),
+            Service("get_pipeline_complexity", "How heavy a policy's pipeline is", policy, heavy, self.complexity),
+        )
 
-    async def dry_run(self, trial: Trial) -> Answer:
+    async def complexity(self, asked: RequestFields) -> Answer:
+        policy = self._policy(asked.policy_tenant(), asked.policy_id())
+        return structs.asdict(measure_complexity(policy.pipeline, self._health.p50_ms))
+
+    async def dry_run(self, asked: RequestFields) -> Answer:
+        tenant_id, policy_id, payload = asked.tenant_id(), asked.policy_id(), asked.value("payload")
+        if payload is None:
+            raise missing_field("payload")
+        context = asked.json_object("context") if asked.value("context") is not None else {}
+        trial = Trial(tenant_id=tenant_id, policy_id=policy_id, payload=payload, context=context, is_invoking=asked.flag("invoke"))
+        return {"result": await self.run(trial)}
+
+    async def run(self, trial: Trial) -> Answer:
         """Evaluate with the functions that serve requests, without their caches."""
         policy, trace, now = self._policy(trial.tenant_id, trial.policy_id), list[TraceStep](), steady()
         states = self._providers.states_of(trial.tenant_id)
