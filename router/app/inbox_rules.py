@@ -8,7 +8,7 @@ from __future__ import annotations
 from router.config import Settings
 from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
-from router.delivery.topology import NANOS
+from router.delivery.topology import NANOS_PER_S
 from router.mailbox.inbox.rules import InboxRules
 from router.operations.doctor import Finding
 from router.operations.doctor.finding import ok, span, warn
@@ -45,7 +45,7 @@ async def examine_inbox(jetstream: JetStream, settings: Settings) -> list[Findin
         return []
     if info is None:
         return []
-    check, wait_s = f"inbox {rules.durable}", info["config"]["ack_wait"] / NANOS
+    check, wait_s = f"inbox {rules.durable}", info["config"]["ack_wait"] / NANOS_PER_S
     in_flight = f"{info['num_ack_pending']} of {info['config']['max_ack_pending']} in flight"
     found = f"{in_flight}; if its process is killed, they are redelivered after {span(wait_s)}"
     return [warn(check, found, REMEDY) if wait_s > LONG_S else ok(check, found)]

@@ -26,7 +26,7 @@ from router.delivery.frame_parser import Headers
 from router.delivery.request_server import FAILED, OVERLOADED, STOPPING, ReplyAddresses, RequestServer
 
 MAX_CONCURRENT_QUERIES = 64  # requests at once; one more is answered `overloaded`
-WITHIN_S = 30.0  # for one response: a responder that hangs would keep its place for ever, and 64 of them all places
+RESPONSE_TIMEOUT_S = 30.0  # for one response: a responder that hangs would keep its place for ever, and 64 of them all places
 MAX_ERROR_TEXT = 1_000  # characters of an error's code and message together
 REFUSALS: Mapping[str, tuple[str, str]] = {
     OVERLOADED: ("overloaded", "Too many requests at once; ask again"),
@@ -106,7 +106,7 @@ class QueryResponder(RequestServer[Query]):
     async def answer(self, request: Query) -> None:
         try:
             question = read_envelope(request.data, max_bytes=self._settings.max_payload_bytes, max_depth=self._settings.max_depth)
-            async with asyncio.timeout(WITHIN_S):
+            async with asyncio.timeout(RESPONSE_TIMEOUT_S):
                 answer = write_value({"ok": True, "payload": dict(await self._respond(question))})
             if len(answer) > self._connection.max_payload:
                 raise Poison("the answer is larger than the connection allows")

@@ -15,7 +15,7 @@ from router.core.errors import BrokerRefused
 from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream, Json
 
-NANOS = 1_000_000_000
+NANOS_PER_S = 1_000_000_000
 MISSING = "missing"
 DRIFTED = "drifted"
 
@@ -42,10 +42,10 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
         return {
             "name": self.name,
             "subjects": list(self.subjects),
-            "max_age": int(self.max_age * NANOS),
+            "max_age": int(self.max_age * NANOS_PER_S),
             "max_bytes": self.max_bytes,
             "discard": self.discard,
-            "duplicate_window": int(window * NANOS),
+            "duplicate_window": int(window * NANOS_PER_S),
             "retention": self.retention,
             "num_replicas": self.replicas,
             "no_ack": self.no_ack,
@@ -93,7 +93,7 @@ class ConsumerSpec(Struct, frozen=True, kw_only=True):
             "ack_policy": "explicit",
             "deliver_policy": "all",
             "replay_policy": "instant",
-            "ack_wait": int(self.ack_wait * NANOS),
+            "ack_wait": int(self.ack_wait * NANOS_PER_S),
             "max_ack_pending": self.max_ack_pending,
             "max_deliver": self.max_deliver,
             "max_waiting": 512,
@@ -171,21 +171,15 @@ async def apply(jetstream: JetStream, topology: Topology) -> list[Difference]:
     return done
 
 
-async def identity(jetstream: JetStream, stream: str, durable: str) -> str | None:
-    """The durable's time of creation, which differs after it is re-created. None: it is missing."""
-    info = await jetstream.consumer(stream, durable)
-    return None if info is None else str(info["created"])
-
-
 async def restore(
     jetstream: JetStream,
     stream: str,
     durable: str,
-    create: Callable[[], Awaitable[object]],
+    create: Callable[[], Awaitable[object]] | None = None,
     on_found: Callable[[Json], None] = lambda _: None,
 ) -> str | None:
-    """The identity of a durable, which `create` makes where it is missing and may be made. None: it is still missing."""
-    if (info := await jetstream.consumer(stream, durable)) is None:
+    """When a durable was created: another time, another durable. `create` makes one that is missing; None: it is still missing."""
+    if (info := await jetstream.consumer(stream, durable)) is None and create is not None:
         await create()
         info = await jetstream.consumer(stream, durable)  # another process may have made it first
     if info is None:

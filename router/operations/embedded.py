@@ -2,7 +2,7 @@
 
 For trying things out, tests and single machines. It binds to 127.0.0.1, keeps its store in a directory of ours, and
 takes bodies up to 2 MiB, twice what a request may have: an oversized request is refused by us instead of by a closed
-connection, and a burst of the largest messages stays far below what the server holds for a client (`MAX_PENDING`).
+connection, and a burst of the largest messages stays far below what the server holds for a client (`MAX_PENDING_BYTES`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from router.core.errors import BrokerUnavailable, Misconfigured
 
 HOST = "127.0.0.1"
 MAX_PAYLOAD = 2 * 1024 * 1024
-MAX_PENDING = 256 * 1024 * 1024
+MAX_PENDING_BYTES = 256 * 1024 * 1024
 MAX_BUFFERED = 200_000  # messages that wait to be stored, in each stream; above it the server itself answers 429, to every tenant alike
 _PR_SET_PDEATHSIG = 1
 
@@ -120,7 +120,7 @@ class EmbeddedServer:
         lines = [
             f'listen: "{HOST}:{self._port or -1}"',
             f"max_payload: {self._max_payload}",
-            f"max_pending: {max(MAX_PENDING, 128 * self._max_payload)}",
+            f"max_pending: {max(MAX_PENDING_BYTES, 128 * self._max_payload)}",
             f"jetstream {{ store_dir: {json.dumps(str(self._store.resolve()))}, max_buffered_msgs: {MAX_BUFFERED} }}",
             f"ports_file_dir: {json.dumps(str(scratch))}",
         ]

@@ -33,7 +33,7 @@ from router.sdk.step import ERROR, HANDLER_RAISED, TIMEOUT, StepResult, build_fa
 if TYPE_CHECKING:
     from router.sdk.client import Client
 
-TIMED_OUT = "TIMEOUT"
+PROVIDER_TIMED_OUT = "TIMEOUT"
 UNAVAILABLE = "PROVIDER_UNAVAILABLE"
 PROVIDER_FAILED = "SERVER_ERROR"
 PROVIDER_REFUSED = "4XX"
@@ -85,7 +85,7 @@ def _classify(response: ProviderResponse) -> tuple[str, str, bool]:
     fault = response.metadata.get("fault")
     match response.error_code:
         case "extension_timeout":
-            return TIMEOUT, TIMED_OUT, False
+            return TIMEOUT, PROVIDER_TIMED_OUT, False
         case "extension_unavailable":
             return ERROR, UNAVAILABLE, True
         case "extension_error":

@@ -47,7 +47,7 @@ from router.sdk.connect import open_connection
 from router.sdk.consumer_logger import ConsumerLogger
 from router.sdk.heartbeat import WorkerHeartbeat
 from router.sdk.signals import run_until_signal
-from router.sdk.start_point import STARTS, Start, StartPoint
+from router.sdk.start_point import START_POINTS, Start, StartPoint
 from router.sdk.step import Handler
 
 if TYPE_CHECKING:
@@ -76,14 +76,14 @@ class Worker:
         handler: Handler,
         *,
         worker_id: str,
-        subject: str | None = assignment.SUBJECT,
+        subject: str | None = assignment.ASSIGNMENT_SUBJECT,
         durable: str = DURABLE,
         slots: int = 16,
         heartbeat_s: float = 5.0,
         ack_wait_s: float = 30.0,
         max_attempts: int = 3,
         drain_s: float = 10.0,
-        encoding: str = reports.JSON,
+        encoding: str = reports.JSON_ENCODING,
         accepts: Accepts = lambda _: None,
         on_done: OnDone = lambda *_: None,
         topology: WorkerTopology = DEFAULT_TOPOLOGY,
@@ -207,7 +207,11 @@ class Worker:
 
 
 def worker_durable(
-    stream: str = DEFAULT_TOPOLOGY.stream, durable: str = DURABLE, *, subject: str | None = assignment.SUBJECT, ack_wait_s: float = 30.0
+    stream: str = DEFAULT_TOPOLOGY.stream,
+    durable: str = DURABLE,
+    *,
+    subject: str | None = assignment.ASSIGNMENT_SUBJECT,
+    ack_wait_s: float = 30.0,
 ) -> ConsumerSpec:
     """The durable that workers share. A worker creates it where it is missing, unless an operator has created it."""
     return ConsumerSpec(stream=stream, durable=durable, filter_subject=subject, ack_wait=ack_wait_s)
@@ -234,5 +238,5 @@ def _check(worker_id: str, durable: str, slots: int, encoding: str, start: str) 
         raise Misconfigured("slots", "should be 1 or more")
     if encoding not in reports.ENCODINGS:
         raise Misconfigured("encoding", f"should be one of {', '.join(reports.ENCODINGS)}")
-    if start not in STARTS:
-        raise Misconfigured("start", f"should be one of {', '.join(STARTS)}")
+    if start not in START_POINTS:
+        raise Misconfigured("start", f"should be one of {', '.join(START_POINTS)}")

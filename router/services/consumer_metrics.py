@@ -24,7 +24,7 @@ from router.services.violations import Violations
 
 log = logs.logger(__name__)
 
-FOREIGN_TENANT = "tenant_forbidden"  # results and acks of a tenant that is not allowed: the operator may allow it soon
+TENANT_FORBIDDEN_CODE = "tenant_forbidden"  # results and acks of a tenant that is not allowed: the operator may allow it soon
 
 
 class ConsumerMetrics(LoggingObserver):
@@ -128,7 +128,7 @@ class ConsumerMetrics(LoggingObserver):
             log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, attempts=message.attempts, exc_info=exc)
 
     def _count_redelivery(self, message: Message, outcome: Retry) -> None:
-        reason = "tenant" if outcome.fault.code == FOREIGN_TENANT else "full" if outcome.fault is STORAGE_FULL else "nak"
+        reason = "tenant" if outcome.fault.code == TENANT_FORBIDDEN_CODE else "full" if outcome.fault is STORAGE_FULL else "nak"
         if outcome.fault is REFUSED_SUBJECT:
             self._metrics.subjects_refused.value += 1
             if self._failures.allow(REFUSED_SUBJECT.code):

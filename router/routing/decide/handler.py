@@ -58,7 +58,7 @@ from router.routing.reports.assignments import AssignmentLookup
 TOO_OLD = Refusal(EXPIRED, "The request waited longer than decide.max_age_ms")
 NO_LONGER_AWAITED = Refusal(EXPIRED, "The request waited longer than admission.patience_ms: its answer is no longer waited for")
 REPLY_TO = "Reply-To"
-FOREIGN_TENANT = Fault(TENANT_FORBIDDEN, "This tenant is not served here", "message.tenant_id", STAGE_TENANT)
+FOREIGN_TENANT_FAULT = Fault(TENANT_FORBIDDEN, "This tenant is not served here", "message.tenant_id", STAGE_TENANT)
 
 
 class DecideMeter(Protocol):
@@ -132,7 +132,7 @@ class DecideHandler:
         if isinstance(request, Fault):
             return refuse_request(request, reading, INVALID_REQUEST)
         if self._rules.tenants_allowed and request.tenant_id not in self._rules.tenants_allowed:
-            return refuse_request(FOREIGN_TENANT, reading, UNAUTHORIZED)
+            return refuse_request(FOREIGN_TENANT_FAULT, reading, UNAUTHORIZED)
         known = self._cache.recall(request, message.data)
         if known is not CacheResult.NEW:
             return self._answer(request, self._replay(known), started)
