@@ -95,7 +95,7 @@ class MeterLoop:
 
     async def open(self) -> None:
         await self._client.subscribe(self._inbox, cb=self._publish)
-        await self._client.subscribe(f"{self._receipts}.*", cb=self._acknowledge)
+        await self._client.subscribe(f"{self._publish_acks}.*", cb=self._acknowledge)
         await self._pull(WINDOW)
 
     async def _pull(self, batch: int) -> None:
@@ -109,7 +109,7 @@ class MeterLoop:
             await self._pull(WINDOW)
             return
         self._heard += 1
-        publish_ack = f"{self._receipts}.{self._heard}"
+        publish_ack = f"{self._publish_acks}.{self._heard}"
         self._tokens[publish_ack] = msg.reply
         await self._client.publish(self._subject, msg.data, reply=publish_ack)
 
