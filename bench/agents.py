@@ -6,49 +6,32 @@ persist, apply, publish, wait for the publish ack, acknowledge, wait until the s
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
-from functools import partial
+from bench.broker import Counts, check_counts
+from bench.question import Figure, Question, at_least
+from bench.stored import StoredWork
+from router.delivery.api import JetStream
 
-from bench.broker import a_broker, jetstream_on
-from bench.process import figures_of
-from bench.question import Broken, Figure, Measured, Question, Side, at_least, sized
-
-COMMANDS = 60_000
 ONE_BY_ONE = 4_000
-PATIENCE_TURNS = 40
 
 
-async def _worked(side: str, full: int, scale: float) -> Measured:
-    count = sized(full, scale)
-    with tempfile.TemporaryDirectory(prefix="router-bench-") as home:
-        async with a_broker() as url:
-            await figures_of("bench.sides.agents", "fill", url=url, count=count)
-            figures = await figures_of("bench.sides.agents", side, url=url, store=f"{home}/a.db", first=count // 10, last=count)
-            await _all_done(url, count)
-            return figures
+async def _check_done(url: str, count: int) -> None:
+    """Broken unless every command is acknowledged and has its one message."""
+
+    async def find(jetstream: JetStream) -> Counts:
+        commands = await jetstream.stream("MESHFORGE_COMMANDS") or {}
+        events = await jetstream.stream("MESHFORGE_EVENTS") or {}
+        return {"not acknowledged": commands["state"]["messages"], "messages": events["state"]["messages"]}
+
+    await check_counts(url, find, {"not acknowledged": 0, "messages": count})
 
 
-async def _all_done(url: str, count: int) -> None:
-    """Broken unless every command is acknowledged and has its one message: a rate of work not done is none."""
-    async with jetstream_on(url) as jetstream:
-        for _ in range(PATIENCE_TURNS):
-            commands = await jetstream.stream("MESHFORGE_COMMANDS") or {}
-            events = await jetstream.stream("MESHFORGE_EVENTS") or {}
-            left, said = commands["state"]["messages"], events["state"]["messages"]
-            if (left, said) == (0, count):
-                return
-            await asyncio.sleep(0.05)
-    raise Broken(f"of {count} commands, {left} were not acknowledged; {said} messages are stored")
+COMMANDS = StoredWork("agents.fill", 60_000, _check_done, has_store=True)
 
 
 QUESTION = Question(
     name="agents",
     asks="How fast does an agent work through its commands?",
-    sides=(
-        Side("agent", partial(_worked, "agent", COMMANDS)),
-        Side("one by one", partial(_worked, "one_by_one", ONE_BY_ONE)),
-    ),
+    sides=(COMMANDS.side("agent", "agents.agent"), COMMANDS.side("one by one", "agents.one_by_one", full=ONE_BY_ONE)),
     figures=(
         Figure("rate", "commands/s", target=at_least(10_000)),
         Figure("rate", "commands/s", against="one by one", target=at_least(8)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
 from bench.question import Broken
@@ -21,6 +21,9 @@ POLICIES = Path(__file__).parent / "policies"
 
 Given = Mapping[str, object]  # settings by their dotted names
 NOTHING: Given = {}
+Counts = Mapping[str, int]
+Find = Callable[[JetStream], Awaitable[Counts]]
+SETTLED: Counts = {"not delivered": 0, "not acknowledged": 0}
 
 
 def settings(url: str, given: Given = NOTHING) -> Settings:
@@ -57,15 +60,28 @@ async def jetstream_on(url: str) -> AsyncIterator[JetStream]:
         await connection.close()
 
 
-async def nothing_is_left(url: str, stored: int) -> None:
-    """Broken unless every request was stored, delivered and acknowledged: a rate of work not done is none."""
-    config = settings(url)
+async def check_counts(url: str, find: Find, wanted: Counts) -> None:
+    """Broken unless the counts become as wanted within two seconds: a rate of work that was not done is none."""
     async with jetstream_on(url) as jetstream:
         for _ in range(40):
-            info = await jetstream.consumer(config.streams.decide.name, config.decide.durable) or {}
-            left = [info[name] for name in ("num_pending", "num_ack_pending")]
-            floor = info["ack_floor"]["stream_seq"]
-            if left == [0, 0] and floor >= stored:
+            counts = await find(jetstream)
+            if counts == wanted:
                 return
             await asyncio.sleep(0.05)
-    raise Broken(f"of {stored} requests, {left[0]} were not delivered, {left[1]} not acknowledged; acknowledged up to {floor}")
+    raise Broken(", ".join(f"{what}: {counts[what]}, not {number}" for what, number in wanted.items() if counts[what] != number))
+
+
+async def nothing_is_left(url: str, stored: int) -> None:
+    """Broken unless every request was stored, delivered and acknowledged."""
+    config = settings(url)
+
+    async def find(jetstream: JetStream) -> Counts:
+        info = await jetstream.consumer(config.streams.decide.name, config.decide.durable) or {}
+        return {**unsettled(info), "requests acknowledged": min(stored, info["ack_floor"]["stream_seq"])}
+
+    await check_counts(url, find, {**SETTLED, "requests acknowledged": stored})
+
+
+def unsettled(info: Mapping[str, int]) -> dict[str, int]:
+    """Of a consumer's state."""
+    return {"not delivered": info["num_pending"], "not acknowledged": info["num_ack_pending"]}

@@ -5,68 +5,24 @@ JSON with four headers, a policy with weights and sticky sessions, metrics on, a
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator
+from bench.question import Figure, Question, at_least
+from bench.stored import StoredWork, as_subscriber, from_first
 
-from bench.broker import a_broker, decide_subscription, nothing_is_left
-from bench.process import figures_of
-from bench.question import Figure, Measured, Question, Side, at_least, sized
-
-REQUESTS = 100_000
 REQUESTS_OF_FASTSTREAM = 10_000  # its rate does not depend on it
 REQUESTS_FETCHED = 30_000
 
-
-async def router(scale: float) -> Measured:
-    count = sized(REQUESTS, scale)
-    async with _backlog_of(count) as url:
-        return await figures_of("bench.sides.router", "decide", url=url, first=1, last=count)
-
-
-async def bare(scale: float) -> Measured:
-    count = sized(REQUESTS, scale)
-    async with _backlog_of(count) as url:
-        return await figures_of("bench.sides.bare", "backlog", url=url, last=count, **decide_subscription(url))
-
-
-async def fetch(scale: float) -> Measured:
-    count = sized(REQUESTS_FETCHED, scale)
-    async with _backlog_of(count) as url:
-        return await figures_of("bench.sides.fetch", "backlog", url=url, last=count, **decide_subscription(url))
-
-
-async def typed_stream(scale: float) -> Measured:
-    return await _stream("typed", scale)
-
-
-async def untyped_stream(scale: float) -> Measured:
-    return await _stream("untyped", scale)
-
-
-async def _stream(way: str, scale: float) -> Measured:
-    count = sized(REQUESTS_OF_FASTSTREAM, scale)
-    async with _backlog_of(count) as url:
-        return await figures_of("bench.sides.stream", way, url=url, last=count, **decide_subscription(url))
-
-
-@contextlib.asynccontextmanager
-async def _backlog_of(count: int) -> AsyncIterator[str]:
-    """A broker with that many requests, of which none may be left."""
-    async with a_broker() as url:
-        await figures_of("bench.sides.store", "fill", url=url, count=count)
-        yield url
-        await nothing_is_left(url, count)
+REQUESTS = StoredWork("store.fill", 100_000)
 
 
 QUESTION = Question(
     name="decide_backlog",
     asks="How fast is a backlog decided?",
     sides=(
-        Side("router", router),
-        Side("bare nats-py", bare),
-        Side("nats-py fetch", fetch),
-        Side("FastStream", typed_stream),
-        Side("FastStream, untyped", untyped_stream),
+        REQUESTS.side("router", "router.decide", from_first),
+        REQUESTS.side("bare nats-py", "bare.backlog", as_subscriber),
+        REQUESTS.side("nats-py fetch", "fetch.backlog", as_subscriber, full=REQUESTS_FETCHED),
+        REQUESTS.side("FastStream", "stream.typed", as_subscriber, full=REQUESTS_OF_FASTSTREAM),
+        REQUESTS.side("FastStream, untyped", "stream.untyped", as_subscriber, full=REQUESTS_OF_FASTSTREAM),
     ),
     figures=(
         Figure("rate", "requests/s", against="bare nats-py", target=at_least(0.6)),

@@ -5,33 +5,25 @@ The echo stores nothing and decides nothing: the ratio is the price of durabilit
 
 from __future__ import annotations
 
-from bench.broker import a_broker, decide_subscription
-from bench.load import Load, answered
-from bench.question import Figure, Measured, Question, Side, at_most
+from bench.load import Load
+from bench.question import Figure, Question, at_most
 
 LOAD = Load(warm=500, count=5_000, in_flight=1)
 ECHO = "bench.echo"
 
 
-async def router(scale: float) -> Measured:
-    async with a_broker() as url:
-        return await answered(LOAD.at(scale), "router", "decide", url=url, asked_on=decide_subscription(url)["subject"])
-
-
-async def stock_echo(scale: float) -> Measured:
-    async with a_broker() as url:
-        return await answered(LOAD.at(scale), "echo", "stock", url=url, asked_on=ECHO, subject=ECHO)
-
-
-async def direct_echo(scale: float) -> Measured:
-    async with a_broker() as url:
-        return await answered(LOAD.at(scale), "echo", "direct", url=url, asked_on=ECHO, subject=ECHO)
+def at_echo(_: str) -> dict[str, str]:
+    return {"subject": ECHO}
 
 
 QUESTION = Question(
     name="decide_one_by_one",
     asks="How long does one durable request take, asked one at a time?",
-    sides=(Side("router", router), Side("nats-py echo", stock_echo), Side("direct echo", direct_echo)),
+    sides=(
+        LOAD.side("router", "router.decide"),
+        LOAD.side("nats-py echo", "echo.stock", at_echo, subject=ECHO),
+        LOAD.side("direct echo", "echo.direct", at_echo, subject=ECHO),
+    ),
     figures=(
         Figure("p50_ms", "ms, p50", against="nats-py echo", target=at_most(1.4)),
         Figure("p99_ms", "ms, p99", against="nats-py echo"),

@@ -6,32 +6,24 @@ takes some 700 000 requests, so memory is held against itself within the million
 
 from __future__ import annotations
 
-from functools import partial
-
-from bench.broker import a_broker, nothing_is_left
-from bench.process import figures_of
-from bench.question import Figure, Measured, Question, Side, at_most, sized
+from bench.question import Figure, Question, Side, at_most
+from bench.stored import StoredWork, all_of_them
 
 VOLUMES = {"10 k": 10_000, "100 k": 100_000, "1 M": 1_000_000}
 USERS = 200_000
-PATIENCE_S = 3600.0
 UNLIMITED = {"streams.decide.max_bytes": -1}  # ten million requests are some 5 GB
 
+REQUESTS = StoredWork("store.fill", 1_000_000, given=UNLIMITED, patience_s=3600.0)
 
-async def decided(full: int, scale: float) -> Measured:
-    count = sized(full, scale)
-    async with a_broker(UNLIMITED) as url:
-        # All of it beforehand: a feeder beside it on two cores would be what is measured.
-        await figures_of("bench.sides.store", "fill", PATIENCE_S, url=url, count=count, users=USERS)
-        figures = await figures_of("bench.sides.endurance", "decide", PATIENCE_S, url=url, count=count, given=UNLIMITED)
-        await nothing_is_left(url, count)
-    return figures
+
+def decided(name: str, full: int) -> Side:
+    return REQUESTS.side(name, "endurance.decide", all_of_them, full=full, fill={"users": USERS}, given=UNLIMITED)
 
 
 QUESTION = Question(
     name="decide_volume",
     asks="Does a request cost the same whether ten thousand come or a million?",
-    sides=tuple(Side(name, partial(decided, count)) for name, count in VOLUMES.items()),
+    sides=tuple(decided(name, count) for name, count in VOLUMES.items()),
     figures=(
         Figure("cpu_us", "CPU µs/decision", of="1 M", against="10 k", target=at_most(1.10)),
         Figure("cpu_us", "CPU µs/decision", of="100 k", against="10 k"),

@@ -13,10 +13,16 @@ from bench.broker import a_broker, decide_subscription, nothing_is_left
 from bench.load import Load
 from bench.process import a_child, figures_of
 from bench.question import Figure, Measured, Question, Side, at_least, at_most, sized
+from bench.stored import Arguments, StoredWork
 
 REQUESTS = 30_000
 IN_FLIGHT = 64  # decide.slots
 ONE_BY_ONE = Load(warm=300, count=3_000, in_flight=1)
+STORED = StoredWork("store.fill", REQUESTS)  # for the same router by a policy without extensions
+
+
+def from_in_flight(_: str, count: int) -> Arguments:
+    return {"first": IN_FLIGHT, "last": count}
 
 
 async def router(scale: float) -> Measured:
@@ -26,16 +32,6 @@ async def router(scale: float) -> Measured:
         figures = await figures_of("bench.sides.extended", "router", url=url, first=IN_FLIGHT, last=count)
         await nothing_is_left(url, count)
     return {**figures, "overhead_ms": await _alone(scale) - (await _bare(scale, ONE_BY_ONE.count, 1))["handled_ms"]}
-
-
-async def plain(scale: float) -> Measured:
-    """The same router and requests, by a policy without extensions."""
-    count = sized(REQUESTS, scale)
-    async with a_broker() as url:
-        await figures_of("bench.sides.store", "fill", url=url, count=count)
-        figures = await figures_of("bench.sides.router", "decide", url=url, first=IN_FLIGHT, last=count)
-        await nothing_is_left(url, count)
-    return figures
 
 
 async def bare(scale: float) -> Measured:
@@ -69,7 +65,7 @@ async def _extensions() -> AsyncIterator[str]:
 QUESTION = Question(
     name="extension_pipeline",
     asks="What does a pipeline of three extensions cost?",
-    sides=(Side("router", router), Side("bare nats-py", bare), Side("no extension", plain)),
+    sides=(Side("router", router), Side("bare nats-py", bare), STORED.side("no extension", "router.decide", from_in_flight)),
     figures=(
         Figure("rate", "requests/s", against="bare nats-py", target=at_least(0.7)),
         Figure("overhead_ms", "ms over three bare calls, p50", target=at_most(0.5)),

@@ -6,36 +6,20 @@ One process without Spark shows what the JVM costs. The yardstick is the bare lo
 
 from __future__ import annotations
 
-from bench.broker import a_broker
-from bench.process import figures_of
-from bench.question import Figure, Measured, Question, Side, at_least, sized
+from bench.question import Figure, Question, at_least
+from bench.stored import StoredWork, all_of_them, check_nothing
 
-EVENTS = 500_000
-
-
-async def spark(scale: float) -> Measured:
-    return await _read("spark", scale)
-
-
-async def process(scale: float) -> Measured:
-    return await _read("process", scale)
-
-
-async def bare(scale: float) -> Measured:
-    return await _read("bare", scale)
-
-
-async def _read(side: str, scale: float) -> Measured:
-    count = sized(EVENTS, scale, least=2_000)
-    async with a_broker() as url:
-        await figures_of("bench.sides.reading", "fill", url=url, count=count)
-        return await figures_of("bench.sides.reading", side, url=url, count=count)
+EVENTS = StoredWork("reading.fill", 500_000, check_nothing, least=2_000)
 
 
 QUESTION = Question(
     name="lake_source",
     asks="How fast is the jetstream source alone?",
-    sides=(Side("in Spark", spark), Side("bare consumer", bare), Side("in one process", process)),
+    sides=(
+        EVENTS.side("in Spark", "reading.spark", all_of_them),
+        EVENTS.side("bare consumer", "reading.bare", all_of_them),
+        EVENTS.side("in one process", "reading.process", all_of_them),
+    ),
     figures=(
         Figure("rate", "events/s", target=at_least(100_000)),
         Figure("rate", "events/s", against="bare consumer"),

@@ -1,4 +1,4 @@
-"""Pictures of a document, as PNG for a page and SVG for print: latency against load, cost against volume, cost against payload.
+"""Pictures of a document, as SVG: latency against load, cost against volume, cost against payload.
 
 Only what was asked is drawn. Lines are medians of the rounds, bands and bars reach from the least to the most.
 """
@@ -26,17 +26,16 @@ Questions = Mapping[str, Asked]
 
 
 def draw(found: Document, file: Path) -> dict[str, Path]:
-    """The pictures beside `file`; the PNGs by what they show."""
+    """The pictures beside `file`, by what they show."""
     asked = found.questions
     pictures = {what: picture(asked) for what, (question, picture) in PICTURES.items() if question in asked}
-    return {what: _saved(picture, file.with_name(f"{file.stem}_{what.replace(' ', '_')}")) for what, picture in pictures.items()}
+    return {what: _save(picture, file.with_name(f"{file.stem}_{what.replace(' ', '_')}")) for what, picture in pictures.items()}
 
 
-def _saved(picture: Figure, stem: Path) -> Path:
-    picture.savefig(stem.with_suffix(".svg"), metadata={"Date": None})  # the same figures are the same file
-    png = stem.with_suffix(".png")
-    picture.savefig(png, dpi=144)
-    return png
+def _save(picture: Figure, stem: Path) -> Path:
+    file = stem.with_suffix(".svg")
+    picture.savefig(file, metadata={"Date": None})  # the same figures are the same file
+    return file
 
 
 def _load(questions: Questions) -> Figure:

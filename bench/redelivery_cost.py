@@ -7,29 +7,20 @@ undisturbed.
 
 from __future__ import annotations
 
-from functools import partial
+from bench.question import Figure, Question
+from bench.stored import StoredWork
 
-from bench.broker import a_broker, nothing_is_left
-from bench.process import figures_of
-from bench.question import Figure, Measured, Question, Side, sized
-
-MESSAGES = 100_000
+MESSAGES = StoredWork("store.fill", 100_000)
 FAILING = 10_000
-
-
-async def _settled(full: int, failures: int, scale: float) -> Measured:
-    count = sized(full, scale)
-    async with a_broker() as url:
-        await figures_of("bench.sides.store", "fill", url=url, count=count)
-        figures = await figures_of("bench.sides.failing", "settle", url=url, failures=failures, first=count // 10, last=count)
-        await nothing_is_left(url, count)
-    return figures
 
 
 QUESTION = Question(
     name="redelivery_cost",
     asks="What does a failure cost?",
-    sides=(Side("failed once", partial(_settled, FAILING, 1)), Side("undisturbed", partial(_settled, MESSAGES, 0))),
+    sides=(
+        MESSAGES.side("failed once", "failing.settle", full=FAILING, failures=1),
+        MESSAGES.side("undisturbed", "failing.settle", failures=0),
+    ),
     figures=(Figure("rate", "messages/s", against="undisturbed"), Figure("cpu_us", "CPU µs/message", against="undisturbed")),
     lasts=(5.0, 10.0),
 )

@@ -6,53 +6,23 @@ what the server and the generator spend on a request stand beside the rate; the 
 
 from __future__ import annotations
 
-from bench.broker import a_broker, decide_subscription, nothing_is_left
-from bench.load import Load, answered
-from bench.process import figures_of
-from bench.question import Figure, Measured, Question, Side, at_least, sized
+from bench.load import Load
+from bench.question import Figure, Question, at_least
+from bench.stored import StoredWork
 
-REQUESTS = 100_000
-BEGUN = 0.1  # of them: by then every worker is at work
+BACKLOG = StoredWork("store.fill", 100_000)
 LOAD = Load(warm=8_000, count=40_000, in_flight=256)
-
-
-async def two(scale: float) -> Measured:
-    return await _backlog(scale, 2)
-
-
-async def one(scale: float) -> Measured:
-    return await _backlog(scale, 1)
-
-
-async def two_live(scale: float) -> Measured:
-    return await _live(scale, 2)
-
-
-async def one_live(scale: float) -> Measured:
-    return await _live(scale, 1)
-
-
-async def _backlog(scale: float, workers: int) -> Measured:
-    count = sized(REQUESTS, scale)
-    async with a_broker() as url:
-        await figures_of("bench.sides.store", "fill", url=url, count=count)
-        figures = await figures_of("bench.sides.fleet", "decide", url=url, workers=workers, first=int(count * BEGUN), last=count)
-        await nothing_is_left(url, count)
-    return figures
-
-
-async def _live(scale: float, workers: int) -> Measured:
-    load = LOAD.at(scale)
-    async with a_broker() as url:
-        figures = await answered(load, "fleet", "decide", url=url, asked_on=decide_subscription(url)["subject"], workers=str(workers))
-        await nothing_is_left(url, load.all)
-    return figures
 
 
 QUESTION = Question(
     name="workers",
     asks="What does a second worker add?",
-    sides=(Side("two workers", two), Side("one worker", one), Side("two, live", two_live), Side("one, live", one_live)),
+    sides=(
+        BACKLOG.side("two workers", "fleet.decide", workers=2),
+        BACKLOG.side("one worker", "fleet.decide", workers=1),
+        LOAD.side("two, live", "fleet.decide", workers="2"),
+        LOAD.side("one, live", "fleet.decide", workers="1"),
+    ),
     figures=(
         Figure("rate", "requests/s, backlog", against="one worker", target=at_least(1.3)),
         Figure("server_cpu_us", "µs of the server a request", against="one worker"),

@@ -1,7 +1,7 @@
 """The bare yardstick: stock nats-py and a pull loop on a callback subscription, written as tightly as that client allows.
 
-It parses, builds an answer, replies and acknowledges, and that is all: no policy, no validation, no retry, no dead
-letter, no metrics, and a malformed header would stop it for good. What it costs is the floor under any Python router
+It parses, builds an answer, replies and acknowledges, and that is all: no policy, no validation, no retry, no
+dead letter, no metrics, and a malformed header would stop it for good. What it costs is the floor under any Python router
 on this client.
 """
 

@@ -45,7 +45,6 @@ async def settle(ready: Ready, *, url: str, failures: int, first: int, last: int
         options=ConsumerOptions(max_attempts=failures + 2),
         handle=handle,
         dead_letter=lambda *_: None,
-        failure_reply=lambda *_: None,
         observer=counted,
     )
     async with jetstream_on(url) as jetstream, asyncio.TaskGroup() as tasks:
@@ -53,7 +52,6 @@ async def settle(ready: Ready, *, url: str, failures: int, first: int, last: int
             subscription,
             jetstream,
             attempts_bucket=config.buckets.attempts.name,
-            answer=lambda *_: None,
             restore=lambda: identity(jetstream, stream, durable),
         )
         with calm_collector():

@@ -22,7 +22,7 @@ from bench.sides.bare import EXPIRES_NS, WINDOW
 from bench.sides.router import a_router
 from bench.sides.store import BATCH
 from bench.stretch import stretch
-from router.contracts.usage import SUBJECT
+from router.contracts.usage import USAGE_SUBJECT
 from router.delivery.api import JetStream
 
 
@@ -61,10 +61,10 @@ async def bare(ready: Ready, *, url: str, first: int, last: int) -> Measured:
     """The yardstick."""
     client = await nats.connect(url)
     config = settings(url)
-    return await _metered(client, MeterLoop(client, config.streams.results.name, config.results.durable, SUBJECT), first, last)
+    return await _metered(client, MeterLoop(client, config.streams.results.name, config.results.durable, USAGE_SUBJECT), first, last)
 
 
-async def bare_letters(ready: Ready, *, url: str, first: int, last: int) -> Measured:
+async def bare_dead_letters(ready: Ready, *, url: str, first: int, last: int) -> Measured:
     """The same loop as the yardstick of dead letters: what was asked is published where the letters are."""
     client = await nats.connect(url)
     config = settings(url)

@@ -10,19 +10,16 @@ from router.delivery.buckets.documents import DocumentBucket
 from router.operations.admin import AdminRules, AdminServer, RequestGuard, Service
 from router.operations.admin.breakers import BreakerServices
 from router.operations.admin.decisions import DecisionServices
-from router.operations.admin.extensions import ExtensionServices
 from router.operations.admin.instances import Instances
 from router.operations.admin.peers import Peers
-from router.operations.admin.pipeline import PipelineServices
-from router.operations.admin.policies import PolicyServices
 from router.operations.admin.proof import Proofs
-from router.operations.admin.recorded import RecordedServices
 from router.operations.observability import LogRateLimit, events, logs
-from router.services.admin_stores import AdminExtensions, AdminPolicies
-from router.services.admin_views import BreakerStates, ExtensionHealth, LivePipelines
+from router.services.admin_stores import ExtensionServices, PolicyServices
+from router.services.admin_views import BreakerStates, ExtensionHealth
 from router.services.decision_lookup import DecisionLookup
 from router.services.extension_store import ExtensionStore
-from router.services.recorded_decisions import RecordedDecisions, version_finder
+from router.services.pipeline_services import PipelineServices
+from router.services.recorded_decisions import RecordedServices, version_finder
 from router.services.reply_addresses import build_reply_addresses
 
 log = logs.logger(__name__)
@@ -66,19 +63,19 @@ def build_services(context: AppContext, proofs: Proofs | None) -> tuple[Service,
     extensions = ExtensionStore(DocumentBucket(context.jetstream, context.settings.buckets.extensions.name))
     instances = _build_instances(context, proofs)
     return (
-        *PolicyServices(AdminPolicies(context.policy_store)).list_services(),
-        *ExtensionServices(AdminExtensions(extensions), instances).list_services(),
+        *PolicyServices(context.policy_store).list_services(),
+        *ExtensionServices(extensions, instances).list_services(),
         *BreakerServices(instances).list_services(),
         *instances.list_services(),
-        *PipelineServices(_build_pipelines(context)).list_services(),
+        *_build_pipelines(context).list_services(),
         *_build_decision_services(context, proofs),
         *_build_recorded_services(context),
     )
 
 
-def _build_pipelines(context: AppContext) -> LivePipelines:
+def _build_pipelines(context: AppContext) -> PipelineServices:
     timeout_ms = context.settings.decide.pipeline_timeout_ms
-    return LivePipelines(context.policies, context.extensions, context.health, context.providers, timeout_ms=timeout_ms)
+    return PipelineServices(context.policies, context.extensions, context.health, context.providers, timeout_ms=timeout_ms)
 
 
 def _build_instances(context: AppContext, proofs: Proofs | None) -> Instances:
@@ -97,8 +94,8 @@ def _build_peers(context: AppContext, proofs: Proofs | None) -> Peers:
 
 
 def _build_recorded_services(context: AppContext) -> tuple[Service, ...]:
-    book = RecordedDecisions(context.recorder, version_finder(context.policies, context.policy_store))
-    return RecordedServices(book, context.settings.node_id).list_services()
+    find_version = version_finder(context.policies, context.policy_store)
+    return RecordedServices(context.recorder, find_version, context.settings.node_id).list_services()
 
 
 def _find_single_tenant(settings: Settings) -> str | None:

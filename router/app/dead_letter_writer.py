@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from router.app.app_context import AppContext
-from router.contracts.dead_letter import build_dead_letter
+from router.contracts.dead_letter_writer import DeadLetterWriter
 from router.contracts.extract import extract_ids
 from router.contracts.worker import MessageType
-from router.core.clock import now_ms
 from router.core.message import Effect, Message
 from router.core.outcome import Fault
 
@@ -24,28 +23,25 @@ def build_dead_letter_writer(
     none, if its callers receive a reply about each failure: then `on_omitted` is called with the message.
     """
     settings, shares = context.settings, context.dead_letter_shares
+    writer = DeadLetterWriter(
+        node_id=settings.node_id,
+        max_bytes=lambda: context.connection.max_payload,
+        payload_bytes=settings.dlq.max_payload_bytes,
+        include_message=settings.dlq.include_full_message,
+        subject_pattern=settings.dlq.subject_pattern,
+        extract=lambda message: extract_ids(message, kind),
+    )
 
     def write(message: Message, reason: str, fault: Fault) -> Effect | None:
         if not settings.dlq.enabled:
             return None
-        seen = extract_ids(message, kind)
+        seen = writer.extract(message)
         tenant = seen.get("tenant_id", "")
         is_over = shares.is_over(tenant)
         if is_over and shares.is_nearly_full and on_omitted is not None:
             on_omitted(message)
             return None
-        letter = build_dead_letter(
-            message,
-            reason,
-            fault,
-            node_id=settings.node_id,
-            now_ms=now_ms(),
-            max_bytes=context.connection.max_payload,
-            payload_bytes=0 if is_over else settings.dlq.max_payload_bytes,
-            include_message=settings.dlq.include_full_message and not is_over,
-            subject_pattern=settings.dlq.subject_pattern,
-            seen=seen,
-        )
+        letter = writer.write(message, reason, fault, seen=seen, is_whole=not is_over)
         if is_over:
             context.metrics.dead_letters_truncated.value += 1
         shares.add(tenant, len(letter.data))

@@ -31,7 +31,7 @@ def _effect_streams(settings: Settings, specs: Specs) -> Iterator[StreamSpec]:
     """Streams that the router publishes to before it acks: a full one refuses messages, and those that need it wait."""
     streams = settings.streams
     yield _stream(streams.assignments, *settings.assignment.subjects, discard="new")
-    yield _stream(streams.usage, usage.SUBJECT, discard="new")
+    yield _stream(streams.usage, usage.USAGE_SUBJECT, discard="new")
     yield _stream(streams.dlq, *_dead_letter_subjects(settings, specs), discard="new")
 
 

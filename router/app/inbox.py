@@ -23,7 +23,7 @@ from router.core.errors import Misconfigured
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Deadlines
-from router.delivery.topology import NANOS, Topology, bucket
+from router.delivery.topology import NANOS_PER_S, Topology, bucket
 from router.mailbox.backlog import age_s, get_inbox_backlog
 from router.mailbox.errors import DatabaseUnavailable
 from router.mailbox.inbox.http_handler import HttpEventHandler
@@ -141,7 +141,7 @@ class InboxService:
         """Log messages in flight in another process: they are redelivered here only after the ack wait, if that process died."""
         info = await jetstream.consumer(self.rules.stream, self.rules.durable)
         if info is not None and (in_hand := info["num_ack_pending"]):
-            at_most_s = info["config"]["ack_wait"] / NANOS
+            at_most_s = info["config"]["ack_wait"] / NANOS_PER_S
             log.warning(events.INBOX_WAITS, consumer=self.rules.durable, in_hand=in_hand, at_most_s=at_most_s, setting="inbox.ack_wait_ms")
 
     def _tree(self, inbox: Inbox, on_ready: Callable[[str], None]) -> Supervisor:

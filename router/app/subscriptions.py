@@ -5,10 +5,11 @@ from __future__ import annotations
 from router.app.app_context import AppContext
 from router.app.decide_subscription import join_decide
 from router.app.joined_subscription import JoinedSubscription, SubscriptionHandler
-from router.config import ACKS, DECIDE, RESULTS, Settings
+from router.config import Settings
+from router.config.subscriptions import ACKS, DECIDE, RESULTS
 from router.contracts.ack import EXEC_ASSIGNMENT_ACK
 from router.contracts.result import RESULT
-from router.contracts.usage import SUBJECT
+from router.contracts.usage import USAGE_SUBJECT
 from router.contracts.worker import WorkerMessageLimits
 from router.routing.reports import AckRules, AcksHandler, RecentOutcomes, ResultRules, ResultsHandler
 from router.routing.reports.result_memory import DAY_S
@@ -26,7 +27,7 @@ def build_results_handler(context: AppContext) -> ResultsHandler:
         rules=ResultRules(
             limits=worker_limits(settings),
             tenants_allowed=frozenset(settings.tenants_allowed),
-            usage_subject=SUBJECT if settings.usage.enabled else None,
+            usage_subject=USAGE_SUBJECT if settings.usage.enabled else None,
             uncorrelated=settings.usage.uncorrelated,
         ),
         recent=RecentOutcomes(keep_s=settings.streams.usage.duplicate_window_ms / 1000),  # the duplicate window of the stream

@@ -3,24 +3,27 @@
     durable {consumer_prefix}-{name}, explicit acks, 5 attempts with 1, 2, 4, 4 s between them, then a dead letter and TERM
 
 Processes that use the same name share the work. The server counts deliveries, delivery counts attempts (docs/contracts.md#attempts).
+Dead letters have the format of all dead letters, on `{prefix}.dlq.{original_subject}`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 
-from router.bus.dead_letters import build_dead_letter_writer
 from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import MeteringObserver
 from router.bus.settings import BusSettings
-from router.bus.subjects import COMMANDS, EVENTS, names_in
+from router.bus.subjects import COMMANDS, EVENTS, letters_of, names_in
 from router.bus.topology import apply_topology, declare_streams, stream_of
+from router.contracts.dead_letter_writer import DeadLetterWriter
+from router.contracts.envelope import extract_envelope_ids
 from router.core.errors import Misconfigured
 from router.delivery import topology
 from router.delivery.api import JetStream
-from router.delivery.consumer import Consumer, Deadlines
+from router.delivery.consumer import Consumer
 from router.delivery.subscription import SILENT, ConsumerOptions, Observer, Subscription
 from router.delivery.topology import ConsumerSpec, Topology
 
@@ -62,16 +65,15 @@ def consumer_of(
     *,
     options: ConsumerOptions = DEFAULT_OPTIONS,
     observer: Observer = SILENT,
-    deadlines: Deadlines = Deadlines(),  # noqa: B008 - frozen
 ) -> Consumer:
     """Build the supervised child: run it until cancelled, then it drains."""
+    wanted = Topology(declare_streams(settings).streams, (durable,))
     subscription = Subscription(
         stream=durable.stream,
         durable=durable.durable,
         options=options,
         handle=handling,
-        dead_letter=build_dead_letter_writer(settings, jetstream.connection.max_payload),
-        failure_reply=lambda *_: None,
+        dead_letter=build_dead_letter_writer(settings, lambda: jetstream.connection.max_payload).write,
         dead_letter_ack=TERM_WITH_REASON,
         observer=MeteringObserver(observer, handling.meter),
     )
@@ -79,20 +81,19 @@ def consumer_of(
         subscription,
         jetstream,
         attempts_bucket=settings.attempts_bucket,
-        answer=lambda *_: None,
-        restore=_build_restore(settings, durable, jetstream),
-        deadlines=deadlines,
+        restore=partial(topology.restore, jetstream, durable.stream, durable.durable, partial(apply_topology, jetstream, settings, wanted)),
     )
 
 
-def _build_restore(settings: BusSettings, durable: ConsumerSpec, jetstream: JetStream) -> Callable[[], Awaitable[str | None]]:
-    wanted = Topology(declare_streams(settings).streams, (durable,))
+def build_dead_letter_writer(settings: BusSettings, max_bytes: Callable[[], int]) -> DeadLetterWriter:
+    """Build the writer of a consumer's dead letters. `max_bytes`: the connection's max_payload.
 
-    async def restore() -> str | None:
-        """Return the durable's identity; create what is missing."""
-        if (found := await topology.identity(jetstream, durable.stream, durable.durable)) is not None:
-            return found
-        await apply_topology(jetstream, settings, wanted)
-        return await topology.identity(jetstream, durable.stream, durable.durable)
-
-    return restore
+    A dead letter keeps any payload that the bus accepts: a message of a work queue leaves its stream once its dead letter is stored.
+    """
+    return DeadLetterWriter(
+        node_id=settings.node_id,
+        max_bytes=max_bytes,
+        payload_bytes=settings.max_payload_bytes,
+        subject_pattern=letters_of(settings.stream_prefix),
+        extract=lambda message: extract_envelope_ids(message.data),
+    )

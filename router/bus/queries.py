@@ -26,7 +26,7 @@ from router.delivery.frame_parser import Headers
 from router.delivery.request_server import FAILED, OVERLOADED, STOPPING, ReplyAddresses, RequestServer
 
 MAX_CONCURRENT_QUERIES = 64  # requests at once; one more is answered `overloaded`
-WITHIN_S = 30.0  # for one response: a responder that hangs would keep its place for ever, and 64 of them all places
+RESPONSE_TIMEOUT_S = 30.0  # for one response: a responder that hangs would keep its place for ever, and 64 of them all places
 MAX_ERROR_TEXT = 1_000  # characters of an error's code and message together
 REFUSALS: Mapping[str, tuple[str, str]] = {
     OVERLOADED: ("overloaded", "Too many requests at once; ask again"),
@@ -82,10 +82,8 @@ class Query(Struct, frozen=True):
 class QueryResponder(RequestServer[Query]):
     """Answers one query on one connection: `run` until cancelled."""
 
-    def __init__(
-        self, connection: Connection, settings: BusSettings, query: str, respond: Responder, *, within_s: float | None = None
-    ) -> None:
-        """`within_s`: seconds for one response, None = WITHIN_S; later the requester gets `timeout`.
+    def __init__(self, connection: Connection, settings: BusSettings, query: str, respond: Responder) -> None:
+        """A response that takes longer than WITHIN_S is answered `timeout`.
 
         Raises Misconfigured for a responder that is not asynchronous, or does not take an envelope.
         """
@@ -95,7 +93,6 @@ class QueryResponder(RequestServer[Query]):
         self._subject = query_subject(settings.stream_prefix, query)
         self._queue = settings.durable(query)
         self._respond = respond
-        self._within_s = within_s if within_s is not None else WITHIN_S
         self._addresses = ReplyAddresses()
 
     async def run(self) -> None:
@@ -109,7 +106,7 @@ class QueryResponder(RequestServer[Query]):
     async def answer(self, request: Query) -> None:
         try:
             question = read_envelope(request.data, max_bytes=self._settings.max_payload_bytes, max_depth=self._settings.max_depth)
-            async with asyncio.timeout(self._within_s):
+            async with asyncio.timeout(RESPONSE_TIMEOUT_S):
                 answer = write_value({"ok": True, "payload": dict(await self._respond(question))})
             if len(answer) > self._connection.max_payload:
                 raise Poison("the answer is larger than the connection allows")

@@ -18,7 +18,7 @@ from msgspec import Struct
 from router.core import ids
 from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.stream_reader import open_reader
-from router.delivery.topology import NANOS
+from router.delivery.topology import NANOS_PER_S
 
 READ_BATCH = 1000
 
@@ -109,4 +109,4 @@ def _expiry_of(newest: StoredMessage, max_age_ns: int) -> str | None:
     if not max_age_ns:
         return None
     stored = datetime.fromisoformat(newest.time).astimezone(UTC)
-    return (stored + timedelta(seconds=max_age_ns / NANOS)).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return (stored + timedelta(seconds=max_age_ns / NANOS_PER_S)).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -36,21 +36,23 @@ Status = int | None
 Work = Callable[Concatenate[CommandSession, ...], Status | Coroutine[Any, Any, Status]]
 Load = Callable[..., "Settings"]
 
-JSON = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
+JSON_PARAMETER = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
 COPIED = ("__module__", "__name__", "__qualname__", "__doc__")
 
 
 def command(load: Load = load_settings, *, has_json: bool = True) -> Callable[[Work], Callable[..., None]]:
     """Return the decorator of a command; `skip_settings` is the loader of one that needs none."""
     settings = {one.name: one.replace(kind=Parameter.KEYWORD_ONLY) for one in _read_parameters(load)}
-    shared = {**settings, **({JSON.name: JSON} if has_json else {})}
+    shared = {**settings, **({JSON_PARAMETER.name: JSON_PARAMETER} if has_json else {})}
 
     def decorate(work: Work) -> Callable[..., None]:
         own = {one.name: one for one in _read_parameters(work)[1:]}
 
         @wraps(work, assigned=COPIED)
         def run(**given: Any) -> None:
-            session = CommandSession(partial(load, **{name: given[name] for name in settings}), as_json=given.get(JSON.name, False))
+            session = CommandSession(
+                partial(load, **{name: given[name] for name in settings}), as_json=given.get(JSON_PARAMETER.name, False)
+            )
             with exit_codes.report_errors():
                 result = work(session, **{name: given[name] for name in own})
                 status = exit_codes.run(_finish(session, result)) if isinstance(result, Coroutine) else result

@@ -16,7 +16,7 @@ from router.cli.output import build_cell, build_grid, build_heading, build_panel
 Record = Mapping[str, Any]
 
 CONTEXT = ("context", "constraints", "metadata")
-STEPS = ("stage", "what", "verdict")
+STEP_COLUMNS = ("stage", "what", "verdict")
 PROVIDERS = ("provider", "breaker", "average latency", "average cost")
 
 
@@ -27,7 +27,7 @@ def print_decision_record(record: Record) -> None:
         parts += [build_heading("known of the providers then"), build_table(PROVIDERS, _list_providers(record["states"]))]
     if trace := record["again"].get("trace"):
         rows = ((step["stage"], step["subject"], step["verdict"]) for step in trace)
-        parts += [build_heading("considered, in this order"), build_table(STEPS, rows)]
+        parts += [build_heading("considered, in this order"), build_table(STEP_COLUMNS, rows)]
     parts.append(build_grid(_list_outcome(record)))
     open_console().print(build_panel(f"decision {record['request']['answer_id']}", parts))
 

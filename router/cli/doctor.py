@@ -28,7 +28,7 @@ async def doctor(
     Example:  router doctor --nats-url nats://nats.internal:4222
     """
     from router.app import declare_topology
-    from router.app.inbox_doctor import examine_inbox
+    from router.app.inbox_rules import examine_inbox
     from router.operations.doctor import Verdict, collect, examine
 
     settings, jetstream = session.settings, await session.open_jetstream()

@@ -46,16 +46,16 @@ def explain(
 
 def _list_rows() -> Iterator[tuple[object, ...]]:
     """Yield a line for each place where a code occurs, kind by kind."""
-    from router.contracts.codes import KINDS, read_codes
+    from router.contracts.codes import CODE_KINDS, read_codes
 
-    for kind in KINDS:
+    for kind in CODE_KINDS:
         for one in read_codes().values():
             if kind in one.kinds:
                 yield kind, one.code, one.means
 
 
 def _print_code(found: Code, fields: Mapping[str, object]) -> None:
-    from router.contracts.codes import KINDS
+    from router.contracts.codes import CODE_KINDS
     from router.contracts.codes.pages import locate
 
     out = open_console()
@@ -65,7 +65,7 @@ def _print_code(found: Code, fields: Mapping[str, object]) -> None:
         out.print(build_heading(title))
         out.print(build_grid(("-", line) for line in lines))
     out.print(build_heading("Where it is met"))
-    out.print(build_grid((kind, KINDS[kind]) for kind in found.kinds))
+    out.print(build_grid((kind, CODE_KINDS[kind]) for kind in found.kinds))
     out.print(build_heading("The rule"))
     out.print(build_grid([("rule", fields.get("rule")), ("page", found.page), ("file", locate(found.page))]))
 

@@ -11,7 +11,7 @@ from router.contracts.codec import read_value
 from router.contracts.malformed import Malformed
 
 MAX_SHOWN_BYTES = 4096  # bytes; --json shows all of them
-ROW = 16
+BYTES_PER_ROW = 16
 
 
 def format_time(time: str) -> str:
@@ -42,7 +42,7 @@ def _format_text(data: bytes, head: bytes) -> str:
 
 
 def _format_hex(data: bytes) -> Iterator[str]:
-    for start in range(0, len(data), ROW):
-        row = data[start : start + ROW]
+    for start in range(0, len(data), BYTES_PER_ROW):
+        row = data[start : start + BYTES_PER_ROW]
         ascii_ = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
-        yield f"{start:06x}  {row.hex(' '):<{3 * ROW - 1}}  {ascii_}"
+        yield f"{start:06x}  {row.hex(' '):<{3 * BYTES_PER_ROW - 1}}  {ascii_}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-WIDE = 200  # columns, if there is no terminal
+MAX_WIDTH = 200  # columns, if there is no terminal
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "error": "bold red", "warning": "yellow"}
 
 
@@ -29,7 +29,7 @@ def open_console() -> Console:
     """Open standard output for people."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False, markup=False, emoji=False)
+    return Console(width=None if sys.stdout.isatty() else MAX_WIDTH, highlight=False, markup=False, emoji=False)
 
 
 def print_json(value: object) -> None:

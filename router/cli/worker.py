@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from router.sdk.start_point import Start
     from router.sdk.step import Handler
 
-STARTS = "Assignments from before the durable was made: unanswered (those without a result are done), new (none is) or all."
+START_HELP = "Assignments from before the durable was made: unanswered (those without a result are done), new (none is) or all."
 
 Target = Annotated[str | None, typer.Argument(metavar="MODULE:FUNCTION", help="Answers an assignment with a StepResult.")]
 ByEcho = Annotated[bool, typer.Option("--echo", help="Answer with the payload instead.")]
@@ -30,7 +30,7 @@ WorkerId = Annotated[str | None, typer.Option(help="The worker's id. Default: ho
 Slots = Annotated[int, typer.Option(help="Assignments at once.", min=1)]
 Subject = Annotated[str | None, typer.Option(help="Which assignments, wildcards allowed. Default: the router's own subject.")]
 Durable = Annotated[str, typer.Option(help="Workers of one durable share its work.")]
-StartFrom = Annotated[str, typer.Option(help=STARTS)]
+StartFrom = Annotated[str, typer.Option(help=START_HELP)]
 Encoding = Annotated[str, typer.Option(help="Of results: json or protobuf.")]
 Interval = Annotated[float, typer.Option(metavar="SECONDS", help="Between two heartbeats.", min=0.01, max=3600)]
 Silence = Annotated[float, typer.Option(metavar="SECONDS", help="After this silence a dead worker's assignments go to others.", min=0.1)]

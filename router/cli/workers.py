@@ -33,15 +33,15 @@ async def workers(
 
     Example:  router workers --for 20
     """
-    from router.contracts.heartbeat import SUBJECTS
+    from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
     from router.core.clock import steady
     from router.routing.reports import Liveness
 
     known, refused = Liveness(), dict[tuple[str | None, str], None]()
     connection = (await session.open_jetstream()).connection
-    for subject in SUBJECTS:
+    for subject in HEARTBEAT_SUBJECTS:
         await connection.subscribe_direct(subject, lambda _s, _r, data, headers: _on_heartbeat(known, refused, data, headers))
-    await connection.require_permission(*SUBJECTS)
+    await connection.require_permission(*HEARTBEAT_SUBJECTS)
     await _wait(listen, known)
     now = steady()
     found = sorted(known.list_workers(now), key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id))

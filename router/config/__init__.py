@@ -24,12 +24,10 @@ from router.config.service import AssignmentConfig, DeadLetterConfig, DrainConfi
 from router.config.settings import Settings
 from router.config.storage import BucketConfig, BucketsConfig, StreamsConfig
 from router.config.stream import StreamConfig
-from router.config.subscriptions import ACKS, DECIDE, RESULTS, SUBSCRIPTIONS, SubscriptionSpec
+from router.config.subscriptions import DECIDE, SUBSCRIPTIONS, SubscriptionSpec
 
 __all__ = [
-    "ACKS",
     "DECIDE",
-    "RESULTS",
     "SUBSCRIPTIONS",
     "AdminConfig",
     "AdmissionConfig",

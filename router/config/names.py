@@ -108,6 +108,7 @@ class SettingNames:
         self.defaults = defaults
         self.names = {flat(setting.name): setting.name for setting in list_settings(defaults)}
         self.aliases = _list_aliases([name for name, section in defaults if isinstance(section, ConsumerConfig)])
+        self.aliases["replicas"] = Meaning(tuple(name for name in self.names.values() if name.endswith(".replicas")))
 
     def find(self, spelling: str) -> Meaning | None:
         """What a spelling sets; None: nothing has that name."""

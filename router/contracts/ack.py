@@ -17,7 +17,7 @@ from router.contracts.pb.beamline.worker.v1 import ack_pb2
 from router.contracts.worker import DEFAULT_LIMITS, MessageType, ReadResult, WorkerMessageLimits, read
 from router.core.message import Message
 
-SUBJECT = "caf.exec.assign.v1.ack"
+ACK_SUBJECT = "caf.exec.assign.v1.ack"
 ACCEPTED = "accepted"
 REJECTED = "rejected"
 ERROR = "error"

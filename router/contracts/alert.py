@@ -16,7 +16,7 @@ from router.contracts.request import NOTHING
 CRITICAL = "critical"
 WARNING = "warning"
 INFO = "info"
-SUBJECT = "beamline.alert.v1.{severity}"
+ALERT_SUBJECT = "beamline.alert.v1.{severity}"
 
 
 class Alert(Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class Alert(Struct, frozen=True, kw_only=True):
 
 
 def alert_subject(alert: Alert) -> str:
-    return SUBJECT.replace("{severity}", alert.severity)
+    return ALERT_SUBJECT.replace("{severity}", alert.severity)
 
 
 def alert_bytes(alert: Alert, alert_id: str, at_ms: int) -> bytes:

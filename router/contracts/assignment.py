@@ -15,13 +15,13 @@ import orjson
 from msgspec import Struct
 
 from router.contracts.answer import decision_fields
-from router.contracts.codec import BASE64, UNREADABLE, text_of
+from router.contracts.codec import BASE64, UNREADABLE_ERRORS, text_of
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
 from router.core import ids
 from router.core.errors import Poison
 
-SUBJECT = "caf.exec.assign.v1"
+ASSIGNMENT_SUBJECT = "caf.exec.assign.v1"
 DEFAULT_RETRY = {"max_attempts": 2, "backoff_ms": 200}
 _WORKFLOW = ("run_id", "flow_id", "step_id")
 
@@ -88,7 +88,7 @@ def read_assignment(data: bytes) -> Assignment:
     """An assignment that a router wrote. Raises Poison when these bytes are none."""
     try:
         wire = _decode(data)
-    except UNREADABLE as exc:
+    except UNREADABLE_ERRORS as exc:
         raise Poison("not an assignment") from exc
     return Assignment(
         assignment_id=wire.assignment_id,

@@ -19,14 +19,14 @@ from msgspec import Struct
 
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment, assignment_bytes, assignment_headers, read_assignment
-from router.contracts.codec import UNREADABLE
+from router.contracts.codec import UNREADABLE_ERRORS
 from router.contracts.content import digest
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
 from router.core import ids
 from router.core.errors import Poison
 
-VERSION = "1"
+RECORD_VERSION = "1"
 
 
 class AssignmentRecord(Struct, frozen=True):
@@ -48,7 +48,7 @@ def record_bytes(
 ) -> bytes:
     """The record of a decision just made."""
     record: dict[str, object] = {
-        "version": VERSION,
+        "version": RECORD_VERSION,
         "subject": subject,
         "headers": assignment_headers(request, traceparent),
         "assignment": orjson.Fragment(assignment_bytes(assignment_id, request, decision)),
@@ -62,7 +62,7 @@ def read_record(data: bytes) -> AssignmentRecord:
     """A record that a router stored. Raises Poison when these bytes are none."""
     try:
         return _decode(data)
-    except UNREADABLE as exc:
+    except UNREADABLE_ERRORS as exc:
         raise Poison("not a record of an assignment") from exc
 
 
@@ -96,7 +96,7 @@ def read_ack_state(data: bytes) -> AckState:
     """The state that `ack_bytes` wrote. Raises Poison when these bytes are none."""
     try:
         return _decode_ack(data)
-    except UNREADABLE as exc:
+    except UNREADABLE_ERRORS as exc:
         raise Poison("not the state of an acknowledgement") from exc
 
 

@@ -14,7 +14,7 @@ import orjson
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from router.contracts.codec import UNREADABLE
+from router.contracts.codec import UNREADABLE_ERRORS
 from router.core import ids
 from router.core.errors import Poison
 
@@ -45,7 +45,7 @@ def read_breaker_record(key: str, data: bytes) -> BreakerRecord:
     """What stands under this key. Raises Poison for anything that no router wrote there."""
     try:
         record = _decode(data)
-    except UNREADABLE as exc:
+    except UNREADABLE_ERRORS as exc:
         raise Poison(f"not a breaker's record: {exc}") from exc
     if breaker_key(record.tenant_id, record.provider_id) != key:
         raise Poison("a breaker's record under another one's key")

@@ -25,7 +25,7 @@ MAX_DEPTH = 64
 BASE64 = "base64"
 
 # All that msgspec raises for bytes of a client: text that is not UTF-8 and deep nesting have errors of their own.
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+UNREADABLE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 # A string, closed or running to the end. It always matches where it starts and never backtracks: hostile bytes cost one pass.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)

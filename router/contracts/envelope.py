@@ -27,9 +27,9 @@ from router.contracts.malformed import (
 )
 from router.core import ids
 
-VERSION = "1.0"
+ENVELOPE_VERSION = "1.0"
 # A version is added before any producer emits it, and removed when no consumer can meet it (`router bus check-drain`).
-SUPPORTED = frozenset({VERSION})
+SUPPORTED = frozenset({ENVELOPE_VERSION})
 
 # `$(?!\n)`: the end and nothing else, for Python as for ECMAScript.
 Version = Annotated[str, Meta(description="a supported version of this schema", extra_json_schema={"enum": sorted(SUPPORTED)})]

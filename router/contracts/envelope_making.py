@@ -14,7 +14,7 @@ from hashlib import sha256
 import orjson
 
 from router.contracts.canonical import canonical_json
-from router.contracts.envelope import VERSION, MessageEnvelope, read_envelope
+from router.contracts.envelope import ENVELOPE_VERSION, MessageEnvelope, read_envelope
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed, invalid_field
 
 
@@ -36,7 +36,7 @@ def make_envelope(
     """
     key = key_of(message_type, message_id, actor_id, payload)  # also says whether the payload is JSON at all
     body = {
-        "schema_version": VERSION,
+        "schema_version": ENVELOPE_VERSION,
         "message_type": message_type,
         "message_id": message_id,
         "correlation_id": correlation_id,

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from router.contracts.codec import UNREADABLE, bytes_of
+from router.contracts.codec import UNREADABLE_ERRORS, bytes_of
 from router.core import ids
 from router.core.errors import Poison
 
@@ -50,7 +50,7 @@ def read_exec_assignment(data: bytes) -> ExecAssignment:
     try:
         wire = _decode(data)
         payload = bytes_of(wire.job.payload, wire.job.payload_encoding) if wire.job.payload_encoding else wire.job.payload
-    except (*UNREADABLE, ValueError, TypeError, AttributeError) as exc:
+    except (*UNREADABLE_ERRORS, ValueError, TypeError, AttributeError) as exc:
         raise Poison(f"not an assignment: {exc}") from exc
     if not ids.is_opaque(wire.assignment_id):
         raise Poison("not an assignment: its id is none")

@@ -21,7 +21,7 @@ import orjson
 from msgspec import Raw, Struct
 
 from router.contracts.answer import decision_fields
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE, bytes_of, check_numbers, is_deeper, text_of, value_of
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE_ERRORS, bytes_of, check_numbers, is_deeper, text_of, value_of
 from router.contracts.decision import Decision
 from router.contracts.request import NOTHING, RouteRequest
 from router.core.errors import Poison
@@ -189,7 +189,7 @@ def _decode(decoder: msgspec.json.Decoder[Any], data: bytes, most: int = MAX_PAY
     try:
         value = decoder.decode(data)
         check_numbers(data, value)
-    except (*UNREADABLE, ValueError) as exc:
+    except (*UNREADABLE_ERRORS, ValueError) as exc:
         raise InvalidExtensionMessage(f"not such a message: {exc}") from exc
     return value
 

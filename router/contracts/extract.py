@@ -41,10 +41,10 @@ def extract_ids(message: Message, kind: MessageType | None = None) -> dict[str, 
     return ids_in(message.headers, body)
 
 
-def extract_request_ids(data: bytes, headers: Mapping[str, str], max_bytes: int = MAX_EXTRACT_BYTES) -> dict[str, str]:
-    """The ids of a decide request; of one larger than `max_bytes`, those of its headers only."""
+def extract_request_ids(data: bytes, headers: Mapping[str, str]) -> dict[str, str]:
+    """The ids of a decide request; of one larger than MAX_EXTRACT_BYTES, those of its headers only."""
     try:
-        body = read_body(data, headers, max_bytes)
+        body = read_body(data, headers, MAX_EXTRACT_BYTES)
     except Malformed:
         body = {}
     return ids_in(headers, body)

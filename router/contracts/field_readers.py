@@ -73,12 +73,12 @@ def read_text(body: Object, name: str, place: str | None = None, *, most: int = 
     return value
 
 
-def read_excerpt(body: Object, name: str, most: int = MAX_TEXT) -> str | None:
-    """Words for people: what is longer is cut, for no message is refused because of them."""
+def read_excerpt(body: Object, name: str) -> str | None:
+    """Text for people. Longer text is cut, because it is no reason to refuse a message."""
     value = body.get(name)
     if type(value) is not str and value is not None:
         raise invalid_field(name, name, "text")
-    return shorten(value, most) if value else None
+    return shorten(value, MAX_TEXT) if value else None
 
 
 def read_choice(body: Object, name: str, legal: Collection[str]) -> str:

@@ -18,15 +18,15 @@ from router.core import ids
 
 TRACE_ID = "trace_id"
 TENANT_ID = "tenant_id"
-VERSION = "version"
+VERSION_HEADER = "version"
 TRACEPARENT = "traceparent"
 CP_PHASE = "cp_phase"
 MESSAGE_ID = "Nats-Msg-Id"
 
-CONTRACT_HEADERS = frozenset({TRACE_ID, TENANT_ID, VERSION, TRACEPARENT, CP_PHASE})
+CONTRACT_HEADERS = frozenset({TRACE_ID, TENANT_ID, VERSION_HEADER, TRACEPARENT, CP_PHASE})
 SUPPORTED_VERSIONS = frozenset({"1", "1.0", "v1"})  # "1.0" and "v1" read as "1"
 PHASES = frozenset({"cp1", "cp2"})
-SUBJECTS = ("beamline.router.v1.decide", "caf.exec.result.v1", "caf.exec.assign.v1.ack")
+CHECKED_SUBJECTS = ("beamline.router.v1.decide", "caf.exec.result.v1", "caf.exec.assign.v1.ack")
 
 # W3C Trace Context, level 1: version 00 ends after the flags, a later one may go on; ids of zeros and version ff are invalid.
 _IDS = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
@@ -81,13 +81,15 @@ class HeaderRule(Struct, frozen=True, kw_only=True):
     says: str
     holds: Callable[[str], object] | None
     is_required: bool = False  # beside any contract header
-    subjects: tuple[str, ...] = SUBJECTS
+    subjects: tuple[str, ...] = CHECKED_SUBJECTS
 
 
 RULES: tuple[HeaderRule, ...] = (
     HeaderRule(header=TRACE_ID, name="empty", says="not empty", holds=len),
     HeaderRule(header=TENANT_ID, name="empty", says="not empty", holds=len),
-    HeaderRule(header=VERSION, name="unsupported", says='"1", or "1.0" or "v1" which read as it', holds=SUPPORTED_VERSIONS.__contains__),
+    HeaderRule(
+        header=VERSION_HEADER, name="unsupported", says='"1", or "1.0" or "v1" which read as it', holds=SUPPORTED_VERSIONS.__contains__
+    ),
     HeaderRule(header=TRACEPARENT, name="not_w3c", says="W3C Trace Context", holds=_W3C.fullmatch),
     HeaderRule(header=CP_PHASE, name="unknown", says="cp1 or cp2", holds=PHASES.__contains__),
     HeaderRule(header=MESSAGE_ID, name="missing", says="there and not empty, beside any contract header", holds=len, is_required=True),
@@ -116,7 +118,7 @@ def violations(headers: Mapping[str, str], payload_tenant: object = None) -> tup
 
 def _are_plain(headers: Mapping[str, str], payload_tenant: object) -> bool:
     """Whether these keep all rules, in a third of the time of the table. False: the table says it; a test compares both."""
-    if TRACEPARENT in headers or CP_PHASE in headers or headers.get(VERSION, "1") not in SUPPORTED_VERSIONS:
+    if TRACEPARENT in headers or CP_PHASE in headers or headers.get(VERSION_HEADER, "1") not in SUPPORTED_VERSIONS:
         return False
     tenant = headers.get(TENANT_ID, payload_tenant)
     has_ids = tenant and headers.get(MESSAGE_ID) and headers.get(TRACE_ID, "none")

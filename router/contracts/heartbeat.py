@@ -20,7 +20,7 @@ from router.core.masking import printable
 from router.core.message import NO_HEADERS
 from router.core.outcome import Fault
 
-SUBJECTS = ("caf.worker.heartbeat.v1", "caf.status.heartbeat.v1")
+HEARTBEAT_SUBJECTS = ("caf.worker.heartbeat.v1", "caf.status.heartbeat.v1")
 STOPPED = "stopped"
 HEARTBEAT_STATUSES = frozenset({"idle", "busy", "draining", STOPPED})
 MAX_BYTES = 16 * 1024

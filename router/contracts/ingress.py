@@ -26,7 +26,7 @@ from router.contracts.worker import MessageType, WorkerMessageLimits, read_body
 from router.core import ids
 from router.core.message import NO_HEADERS
 
-SUBJECT = "beamline.ingress.v1.message"
+INGRESS_SUBJECT = "beamline.ingress.v1.message"
 ACCEPTED = "accepted"  # it stands in the decide stream
 REJECTED = "rejected"  # these bytes will never be taken
 ERROR = "error"  # unknown outcome: the same message may be sent again, and is decided once

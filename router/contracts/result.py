@@ -30,7 +30,7 @@ from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, MessageType, ReadRes
 from router.core.ids import MAX_TYPE
 from router.core.message import Message
 
-SUBJECT = "caf.exec.result.v1"
+RESULT_SUBJECT = "caf.exec.result.v1"
 MAX_CODE = 128  # characters of an error code; the rest is cut: a code decides nothing about the outcome
 RESULT_STATUSES = frozenset({"success", "error", "timeout", "cancelled"})
 MAX_LATENCY_MS = 30 * DAY_MS  # longer than a stream keeps the assignment

@@ -12,7 +12,7 @@ from hashlib import sha256
 import orjson
 from msgspec import Struct
 
-SUBJECT = "beamline.usage.v1.metered"
+USAGE_SUBJECT = "beamline.usage.v1.metered"
 
 
 class UsageEvent(Struct, frozen=True, kw_only=True, gc=False):

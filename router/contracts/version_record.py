@@ -13,7 +13,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from router.contracts.codec import MAX_DEPTH, UNREADABLE, check_numbers, is_deeper
+from router.contracts.codec import MAX_DEPTH, UNREADABLE_ERRORS, check_numbers, is_deeper
 from router.core import ids
 from router.core.errors import Poison
 
@@ -54,6 +54,6 @@ def read_record(data: bytes) -> VersionRecord:
     try:
         record = _DECODER.decode(data)
         check_numbers(data, record.document)
-    except (*UNREADABLE, ValueError) as exc:
+    except (*UNREADABLE_ERRORS, ValueError) as exc:
         raise Poison("is not a record of a version") from exc
     return record

@@ -82,8 +82,8 @@ class Consumer:
         jetstream: JetStream,
         *,
         attempts_bucket: str,
-        answer: Answer,
         restore: Callable[[], Awaitable[str | None]],
+        answer: Answer = lambda *_: None,  # a sender that waits for no reply gets none
         deadlines: DrainDeadlines = Deadlines(),  # noqa: B008 - frozen
     ) -> None:
         self.subscription = subscription

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Mapping
 
 from router.core.ack_subject import parse_ack_subject
-from router.core.clock import Clock, steady
+from router.core.clock import steady
 from router.core.errors import BrokerRefused, BrokerUnavailable, Poison
 from router.delivery.api import JetStream
 from router.delivery.connection import head_of
@@ -30,13 +30,12 @@ WINDOW_SLACK_S = 0.1  # beyond the duplicate window, before the message is publi
 class ConfirmByReadback:
     """One subject of one stream. Durations are seconds."""
 
-    def __init__(self, jetstream: JetStream, stream: str, subject: str, *, window_s: float, within_s: float, clock: Clock = steady) -> None:
+    def __init__(self, jetstream: JetStream, stream: str, subject: str, *, window_s: float, within_s: float) -> None:
         self._jetstream = jetstream
         self._stream = stream
         self._subject = subject
         self._again_s = window_s + WINDOW_SLACK_S
         self._within_s = within_s
-        self._clock = clock
         self._wanted: dict[str, asyncio.Future[int]] = {}  # by message id
         self._heard_at = 0.0
         self._is_subscribed = asyncio.Event()
@@ -84,7 +83,7 @@ class ConfirmByReadback:
 
     @property
     def _is_silent(self) -> bool:
-        return self._clock() - self._heard_at > SILENCE_LIMIT_S
+        return steady() - self._heard_at > SILENCE_LIMIT_S
 
     async def _follow(self, inbox: str) -> bool:
         config = {
@@ -102,11 +101,11 @@ class ConfirmByReadback:
             await self._jetstream.ask(f"CONSUMER.CREATE.{self._stream}", {"stream_name": self._stream, "config": config})
         except (BrokerRefused, BrokerUnavailable):
             return False
-        self._heard_at = self._clock()
+        self._heard_at = steady()
         return True
 
     def _on_copy(self, subject: str, reply: str, _data: bytes, headers: Headers | None) -> None:
-        self._heard_at = self._clock()
+        self._heard_at = steady()
         found = self._wanted.get((headers or {}).get(MSG_ID, ""))
         if found is not None and subject == self._subject and not found.done():
             found.set_result(parse_ack_subject(reply).sequence)

@@ -18,7 +18,7 @@ from router.core.message import Effect, Message, Reply
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Hold, Outcome, Retry
 from router.delivery.subscription import ACK, DEAD_LETTER_OMITTED, DECLINED, SENT_BACK, Subscription
 
-HANDLER_FAILED = Fault("internal", "the handler failed")
+HANDLER_FAULT = Fault("internal", "the handler failed")
 STORAGE_FULL = Fault("storage_full", "what must be stored finds no room")  # the fault of a NAK
 
 
@@ -91,7 +91,7 @@ def decide_without_storage(subscription: Subscription, pending: PendingSettlemen
 
 def outcome_of(exc: BaseException) -> Dead | Retry:
     """The outcome of an error that a handler raised: Dead for Poison, else Retry."""
-    return Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR) if isinstance(exc, Poison) else Retry(HANDLER_FAILED)
+    return Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR) if isinstance(exc, Poison) else Retry(HANDLER_FAULT)
 
 
 def outcome_of_error(subscription: Subscription, message: Message, exc: BaseException) -> Outcome:

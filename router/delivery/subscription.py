@@ -114,7 +114,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
     options: ConsumerOptions
     handle: Handler
     dead_letter: Callable[[Message, str, Fault], Effect | None]  # None: dead letters are switched off
-    failure_reply: Callable[[Message, Fault], Reply | None]  # the requester's answer when the message is given up
+    failure_reply: Callable[[Message, Fault], Reply | None] = lambda *_: None  # the requester's answer when the message is given up
     subject: str | None = None
     dead_letter_ack: bytes = ACK
     is_allowed: Callable[[str], bool] | None = None  # the subject allow list; None = every subject

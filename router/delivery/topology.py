@@ -6,7 +6,7 @@ Only declared fields are compared, so a server's defaults are never drift. `comp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -15,7 +15,7 @@ from router.core.errors import BrokerRefused
 from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream, Json
 
-NANOS = 1_000_000_000
+NANOS_PER_S = 1_000_000_000
 MISSING = "missing"
 DRIFTED = "drifted"
 
@@ -42,10 +42,10 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
         return {
             "name": self.name,
             "subjects": list(self.subjects),
-            "max_age": int(self.max_age * NANOS),
+            "max_age": int(self.max_age * NANOS_PER_S),
             "max_bytes": self.max_bytes,
             "discard": self.discard,
-            "duplicate_window": int(window * NANOS),
+            "duplicate_window": int(window * NANOS_PER_S),
             "retention": self.retention,
             "num_replicas": self.replicas,
             "no_ack": self.no_ack,
@@ -93,7 +93,7 @@ class ConsumerSpec(Struct, frozen=True, kw_only=True):
             "ack_policy": "explicit",
             "deliver_policy": "all",
             "replay_policy": "instant",
-            "ack_wait": int(self.ack_wait * NANOS),
+            "ack_wait": int(self.ack_wait * NANOS_PER_S),
             "max_ack_pending": self.max_ack_pending,
             "max_deliver": self.max_deliver,
             "max_waiting": 512,
@@ -175,6 +175,23 @@ async def identity(jetstream: JetStream, stream: str, durable: str) -> str | Non
     """The durable's time of creation, which differs after it is re-created. None: it is missing."""
     info = await jetstream.consumer(stream, durable)
     return None if info is None else str(info["created"])
+
+
+async def restore(
+    jetstream: JetStream,
+    stream: str,
+    durable: str,
+    create: Callable[[], Awaitable[object]],
+    on_found: Callable[[Json], None] = lambda _: None,
+) -> str | None:
+    """The identity of a durable, which `create` makes where it is missing and may be made. None: it is still missing."""
+    if (info := await jetstream.consumer(stream, durable)) is None:
+        await create()
+        info = await jetstream.consumer(stream, durable)  # another process may have made it first
+    if info is None:
+        return None
+    on_found(info)
+    return str(info["created"])
 
 
 async def _make(jetstream: JetStream, topology: Topology, difference: Difference, verb: str) -> None:

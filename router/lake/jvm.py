@@ -4,7 +4,7 @@ PySpark starts Java and keeps no reference to it until it answers. An interrupt 
 writes its port: Java fails, keeps its threads, and stays for ever with our standard output open. So this module keeps the process
 from the moment it is created, kills it at once if the start is interrupted, and waits for it when our process ends.
 
-    with remembered() as started:        # replaces PySpark's Popen during the start
+    with track_java():                   # replaces PySpark's Popen during the start
         spark = SparkSession.builder…    # interrupted: Java is killed here
     …                                    # later: our process closes Java's standard input at exit, and waits
 """

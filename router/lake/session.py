@@ -36,7 +36,7 @@ _LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # Python does the work: the 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit sets it for the driver that it starts
 
 
-def create_session(master: str | None = None, *, name: str = "router-usage") -> SparkSession:
+def create_session(master: str | None = None) -> SparkSession:
     """Create a session that knows the `jetstream` format. Without `master`: spark-submit's, else local[*].
 
     Raises Misconfigured if PySpark or Java is missing, or if Spark does not start.
@@ -48,7 +48,7 @@ def create_session(master: str | None = None, *, name: str = "router-usage") -> 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors use the same Python
     try:
         with jvm.track_java():
-            spark = SparkSession.builder.config(conf=_make_settings(master, name)).getOrCreate()
+            spark = SparkSession.builder.config(conf=_make_settings(master, "router-usage")).getOrCreate()
     except (PySparkException, OSError) as exc:
         raise Misconfigured("master", f"Spark did not start: {exc}") from exc
     spark.sparkContext.setLogLevel("ERROR")

@@ -67,14 +67,14 @@ class FutureEvent(PolicyViolated, Transient):
 MAX_NAME_LENGTH = 512
 
 
-def check_outbox(event: OutboxEvent, context: str = "context") -> EventSubject:
-    """Return the subject that an event is published on. Raises PolicyViolated INVALID_OUTBOX."""
+def check_outbox(event: OutboxEvent) -> None:
+    """Raises PolicyViolated INVALID_OUTBOX."""
     if not (event.id and event.event_type and event.aggregate_type and event.aggregate_id):
         raise InvalidEntity(VALID_OUTBOX, "id, event_type, aggregate_type and aggregate_id must be there")
     if not (_is_name(event.aggregate_type) and _is_name(event.aggregate_id)):
         raise InvalidEntity(VALID_OUTBOX, f"aggregate_type and aggregate_id must have at most {MAX_NAME_LENGTH} characters, none U+0000")
     try:
-        return EventSubject.from_parts(context, event.event_type, event.event_version)
+        EventSubject.from_parts("context", event.event_type, event.event_version)
     except ValueError as exc:
         raise InvalidEntity(VALID_OUTBOX, f"event_type and event_version make no subject: it {exc}") from exc
 

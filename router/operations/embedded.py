@@ -2,7 +2,7 @@
 
 For trying things out, tests and single machines. It binds to 127.0.0.1, keeps its store in a directory of ours, and
 takes bodies up to 2 MiB, twice what a request may have: an oversized request is refused by us instead of by a closed
-connection, and a burst of the largest messages stays far below what the server holds for a client (`MAX_PENDING`).
+connection, and a burst of the largest messages stays far below what the server holds for a client (`MAX_PENDING_BYTES`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import DEVNULL
 
 from router.core.errors import BrokerUnavailable, Misconfigured
 
+HOST = "127.0.0.1"
 MAX_PAYLOAD = 2 * 1024 * 1024
-MAX_PENDING = 256 * 1024 * 1024
+MAX_PENDING_BYTES = 256 * 1024 * 1024
 MAX_BUFFERED = 200_000  # messages that wait to be stored, in each stream; above it the server itself answers 429, to every tenant alike
 _PR_SET_PDEATHSIG = 1
 
@@ -46,19 +47,15 @@ def server_binary() -> str:
 class EmbeddedServer:
     """One nats-server with JetStream. `port` 0 = any free one; `url` is known after `start`."""
 
-    def __init__(
-        self, store: Path, *, port: int = 0, host: str = "127.0.0.1", max_payload: int = MAX_PAYLOAD, extra: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, store: Path, *, port: int = 0) -> None:
         self._store = store
         self._port = port
-        self._host = host
-        self._max_payload = max_payload
-        self._extra = tuple(extra)  # further lines of the server's configuration
+        self._max_payload = MAX_PAYLOAD
         self._process: asyncio.subprocess.Process | None = None
 
     @property
     def url(self) -> str:
-        return f"nats://{self._host}:{self._port}"
+        return f"nats://{HOST}:{self._port}"
 
     @property
     def pid(self) -> int | None:
@@ -121,12 +118,11 @@ class EmbeddedServer:
 
     def _configuration(self, scratch: Path) -> str:
         lines = [
-            f'listen: "{self._host}:{self._port or -1}"',
+            f'listen: "{HOST}:{self._port or -1}"',
             f"max_payload: {self._max_payload}",
-            f"max_pending: {max(MAX_PENDING, 128 * self._max_payload)}",
+            f"max_pending: {max(MAX_PENDING_BYTES, 128 * self._max_payload)}",
             f"jetstream {{ store_dir: {json.dumps(str(self._store.resolve()))}, max_buffered_msgs: {MAX_BUFFERED} }}",
             f"ports_file_dir: {json.dumps(str(scratch))}",
-            *self._extra,
         ]
         return "\n".join(lines) + "\n"
 
@@ -145,7 +141,7 @@ class EmbeddedServer:
 
     def _explain_end(self, status: int) -> str:
         """Why the server did not start, and what to do. Its own log is not kept, because it would grow without a limit."""
-        if self._port and not _is_free(self._host, self._port):
+        if self._port and not _is_free(HOST, self._port):
             return (
                 f"port {self._port} is in use: stop the program that listens there, choose another port (--nats-port 0 takes any), or, if "
                 f"it is a NATS server, use that one: --nats-url {self.url} instead of --embedded"

@@ -1,4 +1,4 @@
-"""Meaning: what an answer says. Functions read a message and return an outcome; none of them touches the broker.
+"""The deciding rooms: functions read a message and return an outcome; none of them touches the broker.
 
 decide        a decide request in, a decision out
 reports       what workers report: acks, results, heartbeats

@@ -5,38 +5,24 @@ A dead letter keeps any payload that an agent takes: a command is gone from its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from router.contracts.codec import MAX_PAYLOAD_BYTES
-from router.contracts.dead_letter import build_dead_letter
+from router.contracts.dead_letter_writer import DeadLetterWriter
 from router.contracts.malformed import Malformed
-from router.core.clock import now_ms
-from router.core.message import Effect, Message
-from router.core.outcome import Fault
+from router.core.message import Message
 from router.delivery.connection import Connection
 from router.runtime.envelope import read_envelope
 from router.runtime.topology import DEAD_LETTER_SUBJECT
 
 
-def build_dead_letter_writer(
-    agent: str, connection: Connection, payload_bytes: int = MAX_PAYLOAD_BYTES
-) -> Callable[[Message, str, Fault], Effect]:
-    """Build the function that writes a consumer's dead letters."""
-
-    def write(message: Message, reason: str, fault: Fault) -> Effect:
-        return build_dead_letter(
-            message,
-            reason,
-            fault,
-            node_id=agent,
-            now_ms=now_ms(),
-            max_bytes=connection.max_payload,
-            payload_bytes=payload_bytes,
-            subject_pattern=DEAD_LETTER_SUBJECT,
-            seen=_extract_ids(message, payload_bytes),
-        )
-
-    return write
+def build_dead_letter_writer(agent: str, connection: Connection, payload_bytes: int = MAX_PAYLOAD_BYTES) -> DeadLetterWriter:
+    """Build the writer of an agent's dead letters."""
+    return DeadLetterWriter(
+        node_id=agent,
+        max_bytes=lambda: connection.max_payload,
+        payload_bytes=payload_bytes,
+        subject_pattern=DEAD_LETTER_SUBJECT,
+        extract=lambda message: _extract_ids(message, payload_bytes),
+    )
 
 
 def _extract_ids(message: Message, payload_bytes: int) -> dict[str, str]:

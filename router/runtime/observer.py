@@ -12,7 +12,7 @@ from msgspec import Struct
 from router.contracts.alert import WARNING, Alert
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, PublishAck
-from router.delivery.subscription import NullObserver
+from router.delivery.logging_observer import LoggingObserver
 from router.operations.observability import events, logs
 from router.runtime.publish_acks import PublishAckBuffer
 
@@ -45,11 +45,11 @@ class AgentAlerts(Struct, frozen=True):
         self.alert(build_recovery_alert(durable, message))
 
 
-class AgentObserver(NullObserver):
+class AgentObserver(LoggingObserver):
     """The observer of an agent's consumer."""
 
     def __init__(self, durable: str, publish_acks: PublishAckBuffer, alerts: AgentAlerts) -> None:
-        self._durable = durable
+        super().__init__(durable)
         self._publish_acks = publish_acks
         self._stats = alerts.stats
         self._alert = alerts.alert
@@ -70,15 +70,11 @@ class AgentObserver(NullObserver):
             self._stats.retried += 1
 
     def on_flow(self, cause: str | None) -> None:
+        super().on_flow(cause)
         if cause is not None:
             self._stats.paused.add(self._durable)
-            log.error(events.CONSUMER_PAUSED, consumer=self._durable, cause=cause)
         else:
             self._stats.paused.discard(self._durable)
-            log.info(events.CONSUMER_RESUMED, consumer=self._durable)
-
-    def on_handler_error(self, message: Message, exc: BaseException) -> None:
-        log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)
 
 
 def build_limit_alert(durable: str, message: Message) -> Alert:

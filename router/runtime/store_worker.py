@@ -44,7 +44,7 @@ class StoreWorker:
         return self._batch.duplicates
 
     async def handle(self, messages: Sequence[Message]) -> Sequence[Outcome]:
-        """A `BatchHandler`. Raises StoreFailed."""
+        """Handle a batch of messages. Raises StoreFailed."""
         return await self._thread.run(self._batch.handle, messages)
 
     async def resume(self, jetstream: JetStream) -> None:

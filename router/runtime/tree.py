@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 
-from router.core.outcome import Handler
+from router.core.coalescer import GroupCommit
+from router.core.message import Message
+from router.core.outcome import Handler, Outcome
 from router.delivery.api import JetStream
-from router.delivery.batches import Batches
 from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.subscription import ACK, ConsumerOptions, Subscription
 from router.delivery.topology import Topology
@@ -56,8 +57,8 @@ class AgentTree:
         self._work = work
         self._alerts = alerts
         self._drain_s = drain_s
-        self._batches = Batches(work.handle)
-        self._letter = build_dead_letter_writer(agent, jetstream.connection, topology.max_payload_bytes)
+        self._batches = GroupCommit[Message, Outcome](work.handle)
+        self._letter = build_dead_letter_writer(agent, jetstream.connection, topology.max_payload_bytes).write
         self.helpers: list[Helper] = []  # of the latest tree
         self._stream_of = lru_cache(maxsize=1024)(topology.stream_of)  # the few subjects that an agent uses
 
@@ -76,10 +77,10 @@ class AgentTree:
     def _children_of(self, subscription: AgentSubscription) -> Iterator[Child]:
         is_queue = self._topology.is_work_queue(subscription.stream)
         recovery = AgentMaxDeliverRecovery(
-            subscription, self._jetstream, take=self._batches.take, letter=self._letter, alerts=self._alerts, is_work_queue=is_queue
+            subscription, self._jetstream, take=self._batches.add, letter=self._letter, alerts=self._alerts, is_work_queue=is_queue
         )
         stop_s = self._drain_s + 5
-        messages = self._subscription_of(subscription.stream, subscription.durable, self._batches.take, TERM, self._topology.prefetch)
+        messages = self._subscription_of(subscription.stream, subscription.durable, self._batches.add, TERM, self._topology.prefetch)
         advisories = self._subscription_of(self._topology.advisories, recovery_durable_of(subscription), recovery.handle, ACK, 64)
         yield Child(subscription.stream, self._consumer(messages).run, shutdown_s=stop_s)
         yield Child(f"{subscription.stream}.stranded", self._consumer(advisories).run, shutdown_s=stop_s)
@@ -102,7 +103,6 @@ class AgentTree:
             ),
             handle=handle,
             dead_letter=self._letter,
-            failure_reply=lambda *_: None,
             dead_letter_ack=dead_letter_ack,
             observer=AgentObserver(durable, self._work.publish_acks, self._alerts),
             stream_of=self._stream_of,
@@ -113,7 +113,6 @@ class AgentTree:
             subscription,
             self._jetstream,
             attempts_bucket=self._topology.attempts,
-            answer=lambda *_: None,
             restore=partial(restore_durable, self._jetstream, self._declared, subscription.stream, subscription.durable),
             deadlines=Deadlines(self._drain_s, self._drain_s + 2),
         )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from router.contracts.codec import UNREADABLE
+from router.contracts.codec import UNREADABLE_ERRORS
 from router.contracts.decision import Decision, Refusal
 from router.core.errors import BrokerRefused, RouterError
 
@@ -43,7 +43,7 @@ def read_answer(data: bytes) -> Answer | None:
     """
     try:
         return msgspec.structs.replace(_ANSWER.decode(data), raw=data)
-    except UNREADABLE:
+    except UNREADABLE_ERRORS:
         _check_stream_ack(data)
         return None
 
@@ -51,7 +51,7 @@ def read_answer(data: bytes) -> Answer | None:
 def _check_stream_ack(data: bytes) -> None:
     try:
         publish_ack = _STREAM_ACK.decode(data)
-    except UNREADABLE as exc:
+    except UNREADABLE_ERRORS as exc:
         raise RouterError("what came back is not an answer of a router") from exc
     if publish_ack.error is not None:
         number = publish_ack.error.get("err_code")

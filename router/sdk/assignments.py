@@ -29,7 +29,7 @@ from router.delivery.connection import Connection, head_of
 from router.sdk import reports
 from router.sdk.attempts import Attempts, AttemptsResult
 from router.sdk.start_point import StartPoint
-from router.sdk.step import NO_ATTEMPT_LEFT, UNREADABLE, UNSENDABLE, StepResult, build_failure
+from router.sdk.step import NO_ATTEMPT_LEFT, UNREADABLE_CODE, UNSENDABLE, StepResult, build_failure
 
 _ROOM_FOR_HEADERS = 4096  # of the server's max_payload, which counts them too
 
@@ -42,10 +42,10 @@ class WorkerTopology(Struct, frozen=True, kw_only=True):
 
     stream: str = "ROUTER_ASSIGNMENTS"
     attempts: str = "ROUTER_ATTEMPTS"  # the bucket in which starts are written down
-    results: str = result.SUBJECT
-    acks: str = ack.SUBJECT
+    results: str = result.RESULT_SUBJECT
+    acks: str = ack.ACK_SUBJECT
     letters: str = "caf.exec.dlq.v1"
-    heartbeats: str = heartbeat.SUBJECTS[0]
+    heartbeats: str = heartbeat.HEARTBEAT_SUBJECTS[0]
 
 
 DEFAULT_TOPOLOGY = WorkerTopology()
@@ -105,14 +105,14 @@ class Assignments:
         try:
             assignment, code = read_exec_assignment(message.data), NO_ATTEMPT_LEFT
         except Poison:
-            assignment, code = None, UNREADABLE
+            assignment, code = None, UNREADABLE_CODE
         data = reports.unstarted_bytes(message, assignment, fault, code=code, now_ms=now_ms())
         headers = reports.build_headers(assignment, message) if assignment is not None else {}
         return reports.letter_effect(self._topology.letters, data, message, headers)
 
     def _report(self, assignment: ExecAssignment, message: Message, attempted: AttemptsResult) -> Effect:
         if attempted.is_hopeless:
-            data = self._encode_result(assignment, reports.cut_to_letter(attempted), reports.JSON)
+            data = self._encode_result(assignment, reports.cut_to_letter(attempted), reports.JSON_ENCODING)
             return reports.letter_effect(self._topology.letters, data, message, reports.build_headers(assignment, message))
         return reports.result_effect(
             self._topology.results, self._encode_result(assignment, attempted, self._encoding), assignment, message

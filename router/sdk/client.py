@@ -33,7 +33,7 @@ from router.sdk.providers import ProviderCalls
 if TYPE_CHECKING:
     from router.config import NatsConfig
 
-SUBJECT = "beamline.router.v1.decide"
+DECIDE_SUBJECT = "beamline.router.v1.decide"
 NOTHING: Mapping[str, str] = MappingProxyType({})
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class Client(ProviderCalls):
     `nats`: a URL, or the settings that say how to log in (`router.config.load().settings.nats`).
     """
 
-    def __init__(self, nats: str | NatsConfig = DEFAULT_URL, *, subject: str = SUBJECT) -> None:
+    def __init__(self, nats: str | NatsConfig = DEFAULT_URL, *, subject: str = DECIDE_SUBJECT) -> None:
         if not ids.is_literal_subject(subject):
             raise Misconfigured("subject", "should be one literal subject")
         self._nats = nats

@@ -4,33 +4,18 @@ from __future__ import annotations
 
 from router.core.message import Message
 from router.core.outcome import Dead, Outcome, Retry
-from router.delivery.subscription import NullObserver
+from router.delivery.logging_observer import LoggingObserver
 from router.operations.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)
 
 
-class ConsumerLogger(NullObserver):
+class ConsumerLogger(LoggingObserver):
     """The observer of a worker's consumer."""
 
     def __init__(self, durable: str) -> None:
-        self._durable = durable
+        super().__init__(durable)
         self._once = LogRateLimit(every_s=30.0)
-
-    def on_flow(self, cause: str | None) -> None:
-        if cause is not None:
-            log.error(events.CONSUMER_PAUSED, consumer=self._durable, cause=cause)
-        else:
-            log.info(events.CONSUMER_RESUMED, consumer=self._durable)
-
-    def on_storage(self, cause: str | None) -> None:
-        if cause is not None:
-            log.error(events.STORAGE_REFUSED, consumer=self._durable, cause=cause)
-        else:
-            log.info(events.STORAGE_TAKES, consumer=self._durable)
-
-    def on_handler_error(self, message: Message, exc: BaseException) -> None:
-        log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)
 
     def on_missing_stream(self, stream: str) -> None:
         """The stream does not exist yet: no router has made it."""

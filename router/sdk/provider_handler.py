@@ -1,7 +1,7 @@
 """A worker's handler that answers an assignment by invoking its provider through the router: the circle, with no other system.
 
     async with Client(url) as client:
-        await Worker(url, Invoking(client), worker_id="providers-1").run()
+        await Worker(url, ProviderHandler(client), worker_id="providers-1").run()
 
 What the provider is asked: the assignment's payload, as it is where it is text; an object's `prompt`, `parameters`, `context`
 where it has a `prompt`; else its JSON. Instance and response are found by the assignment's id, so a second attempt asks the
@@ -33,7 +33,7 @@ from router.sdk.step import ERROR, HANDLER_RAISED, TIMEOUT, StepResult, build_fa
 if TYPE_CHECKING:
     from router.sdk.client import Client
 
-TIMED_OUT = "TIMEOUT"
+PROVIDER_TIMED_OUT = "TIMEOUT"
 UNAVAILABLE = "PROVIDER_UNAVAILABLE"
 PROVIDER_FAILED = "SERVER_ERROR"
 PROVIDER_REFUSED = "4XX"
@@ -85,7 +85,7 @@ def _classify(response: ProviderResponse) -> tuple[str, str, bool]:
     fault = response.metadata.get("fault")
     match response.error_code:
         case "extension_timeout":
-            return TIMEOUT, TIMED_OUT, False
+            return TIMEOUT, PROVIDER_TIMED_OUT, False
         case "extension_unavailable":
             return ERROR, UNAVAILABLE, True
         case "extension_error":

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from router.contracts import headers as contract
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.codec import text_of
-from router.contracts.dead_letter import MAX_TEXT
+from router.contracts.dead_letter import MAX_MESSAGE_TEXT
 from router.contracts.exec_assignment import ExecAssignment
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.contracts.result import MAX_CODE
@@ -28,21 +28,21 @@ from router.core.outcome import Fault
 from router.sdk.attempts import AttemptsResult
 from router.sdk.step import RESULT_STATUS
 
-JSON = "json"
-PROTOBUF = "protobuf"
-ENCODINGS = (JSON, PROTOBUF)
+JSON_ENCODING = "json"
+PROTOBUF_ENCODING = "protobuf"
+ENCODINGS = (JSON_ENCODING, PROTOBUF_ENCODING)
 
 
 def ack_bytes(ack: ExecAssignmentAck, encoding: str) -> bytes:
     """An acknowledgement on the wire."""
     fields = {name: value for name in ack.__struct_fields__ if name != "msg_id" and (value := getattr(ack, name)) is not None}
-    return orjson.dumps(fields) if encoding == JSON else ack_pb2.ExecAssignmentAck(**fields).SerializeToString()
+    return orjson.dumps(fields) if encoding == JSON_ENCODING else ack_pb2.ExecAssignmentAck(**fields).SerializeToString()
 
 
-def result_bytes(assignment: ExecAssignment, done: AttemptsResult, *, worker_id: str, now_ms: int, encoding: str = JSON) -> bytes:
+def result_bytes(assignment: ExecAssignment, done: AttemptsResult, *, worker_id: str, now_ms: int, encoding: str = JSON_ENCODING) -> bytes:
     """A result on the wire. Raises TypeError for an output or metadata that JSON cannot hold."""
     body = _result(assignment, done, worker_id, now_ms)
-    return orjson.dumps({**body, **_payload(done.step.output)}) if encoding == JSON else _protobuf(body)
+    return orjson.dumps({**body, **_payload(done.step.output)}) if encoding == JSON_ENCODING else _protobuf(body)
 
 
 def result_effect(subject: str, data: bytes, assignment: ExecAssignment, message: Message) -> Effect:
@@ -59,7 +59,7 @@ def letter_effect(subject: str, data: bytes, message: Message, headers: Mapping[
 def cut_to_letter(done: AttemptsResult) -> AttemptsResult:
     """The part of a result that a dead letter keeps: why it was given up, cut to a length; no output, which only a result has."""
     step = done.step
-    message = step.error_message[:MAX_TEXT] if step.error_message is not None else None
+    message = step.error_message[:MAX_MESSAGE_TEXT] if step.error_message is not None else None
     return replace(done, step=replace(step, output=None, error_message=message))
 
 

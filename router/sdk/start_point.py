@@ -33,7 +33,7 @@ from router.operations.observability import events, logs
 log = logs.logger(__name__)
 
 Start = Literal["unanswered", "new", "all"]
-STARTS: tuple[str, ...] = get_args(Start)
+START_POINTS: tuple[str, ...] = get_args(Start)
 
 HOW = "router-start"
 UP_TO = "router-start-after"

@@ -23,7 +23,7 @@ CANCELLED = "cancelled"
 RESULT_STATUS = {OK: "success", ERROR: "error", TIMEOUT: "timeout", CANCELLED: "cancelled"}  # a step's status -> its result's
 
 # The specification knows CAF's error codes as 1xxx..5xxx, sent as text, and no more. These are the worker's own.
-UNREADABLE = "1001"  # the assignment is none
+UNREADABLE_CODE = "1001"  # the assignment is none
 HANDLER_RAISED = "2001"  # the handler raised
 UNSENDABLE = "2002"  # what the handler answered cannot be sent
 HOPELESS = "3001"  # the handler says that it can never succeed

@@ -36,7 +36,7 @@ from router.core.signatures import require_call
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.subscription import ConsumerOptions, Subscription
-from router.delivery.topology import ConsumerSpec, Topology, create
+from router.delivery.topology import ConsumerSpec, Topology, create, restore
 from router.operations.observability.broker_log import BrokerLog
 from router.operations.observability.tracing_messages import trace_dead_letter, trace_handler
 from router.operations.supervision import Child, Intensity, Supervisor, supervise
@@ -47,7 +47,7 @@ from router.sdk.connect import open_connection
 from router.sdk.consumer_logger import ConsumerLogger
 from router.sdk.heartbeat import WorkerHeartbeat
 from router.sdk.signals import run_until_signal
-from router.sdk.start_point import STARTS, Start, StartPoint
+from router.sdk.start_point import START_POINTS, Start, StartPoint
 from router.sdk.step import Handler
 
 if TYPE_CHECKING:
@@ -76,14 +76,14 @@ class Worker:
         handler: Handler,
         *,
         worker_id: str,
-        subject: str | None = assignment.SUBJECT,
+        subject: str | None = assignment.ASSIGNMENT_SUBJECT,
         durable: str = DURABLE,
         slots: int = 16,
         heartbeat_s: float = 5.0,
         ack_wait_s: float = 30.0,
         max_attempts: int = 3,
         drain_s: float = 10.0,
-        encoding: str = reports.JSON,
+        encoding: str = reports.JSON_ENCODING,
         accepts: Accepts = lambda _: None,
         on_done: OnDone = lambda *_: None,
         topology: WorkerTopology = DEFAULT_TOPOLOGY,
@@ -171,14 +171,12 @@ class Worker:
             options=self._pace,
             handle=trace_handler(assignments.handle),
             dead_letter=trace_dead_letter(assignments.letter),
-            failure_reply=lambda *_: None,
             observer=self._logger,
         )
         return Consumer(
             subscription,
             jetstream,
             attempts_bucket=self._topology.attempts,
-            answer=lambda *_: None,
             restore=lambda: self._restore(jetstream),
             deadlines=Deadlines(self._drain_s, self._drain_s + 2),
         )
@@ -195,23 +193,25 @@ class Worker:
             await asyncio.sleep(CONSUMER_CHECK_S)
 
     async def _restore(self, jetstream: JetStream) -> str | None:
-        """Find or create the durable, and return its identity. The router makes the stream; this waits for it."""
-        stream, durable = self._durable.stream, self._durable.durable
-        info = await jetstream.consumer(stream, durable)
-        if info is None:
-            if await jetstream.stream(stream) is None:
-                self._logger.on_missing_stream(stream)
-                return None
-            made = replace(self._durable, metadata=await self._start_point.note()) if self._start_point else self._durable
-            await create(jetstream, Topology((), (made,)))
-            info = await jetstream.consumer(stream, durable)  # another worker may have made it first
-        if info is not None and self._start_point is not None:
-            self._start_point.read_note(info)
-        return None if info is None else str(info["created"])
+        """Find or create the durable, and return its identity."""
+        on_found = self._start_point.read_note if self._start_point is not None else lambda _: None
+        return await restore(jetstream, self._durable.stream, self._durable.durable, partial(self._create, jetstream), on_found)
+
+    async def _create(self, jetstream: JetStream) -> None:
+        """Create the durable. The router makes the stream; this waits for it."""
+        if await jetstream.stream(self._durable.stream) is None:
+            self._logger.on_missing_stream(self._durable.stream)
+            return
+        note = await self._start_point.note() if self._start_point is not None else {}
+        await create(jetstream, Topology((), (replace(self._durable, metadata=note),)))
 
 
 def worker_durable(
-    stream: str = DEFAULT_TOPOLOGY.stream, durable: str = DURABLE, *, subject: str | None = assignment.SUBJECT, ack_wait_s: float = 30.0
+    stream: str = DEFAULT_TOPOLOGY.stream,
+    durable: str = DURABLE,
+    *,
+    subject: str | None = assignment.ASSIGNMENT_SUBJECT,
+    ack_wait_s: float = 30.0,
 ) -> ConsumerSpec:
     """The durable that workers share. A worker creates it where it is missing, unless an operator has created it."""
     return ConsumerSpec(stream=stream, durable=durable, filter_subject=subject, ack_wait=ack_wait_s)
@@ -238,5 +238,5 @@ def _check(worker_id: str, durable: str, slots: int, encoding: str, start: str) 
         raise Misconfigured("slots", "should be 1 or more")
     if encoding not in reports.ENCODINGS:
         raise Misconfigured("encoding", f"should be one of {', '.join(reports.ENCODINGS)}")
-    if start not in STARTS:
-        raise Misconfigured("start", f"should be one of {', '.join(STARTS)}")
+    if start not in START_POINTS:
+        raise Misconfigured("start", f"should be one of {', '.join(START_POINTS)}")

@@ -12,6 +12,7 @@ from router.contracts.extract import extract_ids
 from router.contracts.headers import TENANT_ID
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, PublishAck, Retry
+from router.delivery.logging_observer import LoggingObserver
 from router.delivery.processor import ANSWERED_LIVE, REFUSED_SUBJECT
 from router.delivery.settlement import STORAGE_FULL
 from router.delivery.subscription import DEAD_LETTER_OMITTED, DECLINED, SENT_BACK, WAITING
@@ -23,16 +24,16 @@ from router.services.violations import Violations
 
 log = logs.logger(__name__)
 
-FOREIGN_TENANT = "tenant_forbidden"  # results and acks of a tenant that is not allowed: the operator may allow it soon
+TENANT_FORBIDDEN_CODE = "tenant_forbidden"  # results and acks of a tenant that is not allowed: the operator may allow it soon
 
 
-class ConsumerMetrics:
+class ConsumerMetrics(LoggingObserver):
     """`delivery.subscription.Observer` of one durable, counted and logged."""
 
-    def __init__(self, metrics: Metrics, alerts: Alerts, consumer: str, settings: Settings, *, answers: bool = False) -> None:
+    def __init__(self, metrics: Metrics, alerts: Alerts, durable: str, settings: Settings, *, answers: bool = False) -> None:
+        super().__init__(durable)
         self._metrics = metrics
         self._alerts = alerts
-        self._consumer = consumer
         self._has_dead_letters = settings.dlq.enabled
         self._usage = settings.streams.usage.name
         self._published = {self._usage: metrics.usage_published, settings.streams.assignments.name: metrics.assignments_published}
@@ -43,7 +44,7 @@ class ConsumerMetrics:
         self._failures = LogRateLimit(every_s=1.0)
         self._without_dead_letter: Message | None = None  # the consumer settles it next
         for what in (WAITING, SENT_BACK, DECLINED, DEAD_LETTER_OMITTED):
-            metrics.storage_refused[consumer, what] += 0  # start the series at 0, so that its first event shows as an increase
+            metrics.storage_refused[durable, what] += 0  # start the series at 0, so that its first event shows as an increase
         self.violations: Violations | None = None  # is told which attempt was settled
         self.newest_ns = 0  # stream time of the message that was settled last
 
@@ -61,7 +62,7 @@ class ConsumerMetrics:
         if self.violations is not None and self.violations.unsettled:
             self.violations.on_settled(message)
         if is_final:
-            metrics.acks[self._consumer,] += 1
+            metrics.acks[self._durable,] += 1
             if RUN in message.headers:
                 metrics.replayed.value += 1
             if self._seconds is not None and outcome is not ANSWERED_LIVE:
@@ -84,31 +85,26 @@ class ConsumerMetrics:
         self._log_failure(message, outcome, is_final)
 
     def on_unexpected_redelivery(self, message: Message) -> None:
-        self._metrics.redeliveries[self._consumer, "timeout"] += 1
+        self._metrics.redeliveries[self._durable, "timeout"] += 1
 
     def on_dead_letter_refused(self, message: Message, cause: str) -> None:
         self._metrics.dead_letter_failures.value += 1
 
     def on_flow(self, cause: str | None) -> None:
-        if cause is None:
-            log.info(events.CONSUMER_RESUMED, consumer=self._consumer)
-            return
-        log.error(events.CONSUMER_PAUSED, consumer=self._consumer, cause=cause)
-        facts = {"consumer": self._consumer, "detail": cause}
-        self._raise(
-            CRITICAL, f"consumer_paused:{self._consumer}", "A consumer is paused: the effects of its messages cannot be stored", facts
-        )
+        super().on_flow(cause)
+        if cause is not None:
+            facts = {"consumer": self._durable, "detail": cause}
+            text = "A consumer is paused: the effects of its messages cannot be stored"
+            self._raise(CRITICAL, f"consumer_paused:{self._durable}", text, facts)
 
     def on_storage(self, cause: str | None) -> None:
-        if cause is None:
-            log.info(events.STORAGE_TAKES, consumer=self._consumer)
-            return
-        log.error(events.STORAGE_REFUSED, consumer=self._consumer, cause=cause)
-        facts = {"consumer": self._consumer, "detail": cause}
-        self._raise(CRITICAL, f"storage_refused:{self._consumer}", "A stream is full: messages that must publish to it wait", facts)
+        super().on_storage(cause)
+        if cause is not None:
+            facts = {"consumer": self._durable, "detail": cause}
+            self._raise(CRITICAL, f"storage_refused:{self._durable}", "A stream is full: messages that must publish to it wait", facts)
 
     def on_storage_refused(self, message: Message, subject: str, what: str) -> None:
-        self._metrics.storage_refused[self._consumer, what] += 1
+        self._metrics.storage_refused[self._durable, what] += 1
         if what == DEAD_LETTER_OMITTED:
             self._without_dead_letter = message
             self._report_omitted(message)
@@ -118,27 +114,27 @@ class ConsumerMetrics:
     def on_dead_letter_omitted(self, message: Message) -> None:
         """The tenant holds too much of a nearly full dead letter stream: the message is settled next, without a dead letter."""
         self._without_dead_letter = message
-        self._metrics.storage_refused[self._consumer, DEAD_LETTER_OMITTED] += 1
+        self._metrics.storage_refused[self._durable, DEAD_LETTER_OMITTED] += 1
         self._report_omitted(message)
 
     def _report_omitted(self, message: Message) -> None:
         if self._failures.allow(DEAD_LETTER_OMITTED):
-            log.error(events.DEAD_LETTER_REFUSED, consumer=self._consumer, stream=message.stream, sequence=message.sequence)
+            log.error(events.DEAD_LETTER_REFUSED, consumer=self._durable, stream=message.stream, sequence=message.sequence)
         text = "The dead letters are full: failures are answered, and no dead letter is kept of them"
-        self._raise(CRITICAL, f"dead_letter_refused:{self._consumer}", text, {"consumer": self._consumer, "stream": message.stream})
+        self._raise(CRITICAL, f"dead_letter_refused:{self._durable}", text, {"consumer": self._durable, "stream": message.stream})
 
     def on_handler_error(self, message: Message, exc: BaseException) -> None:
         if self._failures.allow(type(exc).__name__):
-            log.error(events.HANDLER_FAILED, consumer=self._consumer, sequence=message.sequence, attempts=message.attempts, exc_info=exc)
+            log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, attempts=message.attempts, exc_info=exc)
 
     def _count_redelivery(self, message: Message, outcome: Retry) -> None:
-        reason = "tenant" if outcome.fault.code == FOREIGN_TENANT else "full" if outcome.fault is STORAGE_FULL else "nak"
+        reason = "tenant" if outcome.fault.code == TENANT_FORBIDDEN_CODE else "full" if outcome.fault is STORAGE_FULL else "nak"
         if outcome.fault is REFUSED_SUBJECT:
             self._metrics.subjects_refused.value += 1
             if self._failures.allow(REFUSED_SUBJECT.code):
-                log.warning(events.SUBJECT_REFUSED, consumer=self._consumer, subject=self._metrics.subject[message.subject])
+                log.warning(events.SUBJECT_REFUSED, consumer=self._durable, subject=self._metrics.subject[message.subject])
             reason = "allowlist"
-        self._metrics.redeliveries[self._consumer, reason] += 1
+        self._metrics.redeliveries[self._durable, reason] += 1
 
     def _count_dead_letter(self, message: Message, reason: str) -> None:
         subject = self._metrics.subject[message.subject]
@@ -153,7 +149,7 @@ class ConsumerMetrics:
             return  # a client decides how many messages fail: every failure is a dead letter, the log shows one a second of each kind
         log.info(
             events.MESSAGE_SETTLED,
-            consumer=self._consumer,
+            consumer=self._durable,
             sequence=message.sequence,
             deliveries=message.deliveries,
             attempts=message.attempts,

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from router.config import DECIDE, Settings
 from router.contracts.decision import INTERNAL
-from router.contracts.ingress import SUBJECT, IngressAck, ack_bytes, ack_protobuf
+from router.contracts.ingress import INGRESS_SUBJECT, IngressAck, ack_bytes, ack_protobuf
 from router.core.errors import BrokerRefused, BrokerUnavailable
 from router.core.message import NO_HEADERS
 from router.delivery import request_server
@@ -64,7 +64,7 @@ class IngressServer(RequestServer[IngressMessage]):
         async with asyncio.TaskGroup() as tasks:
             if self._readback is not None:
                 tasks.create_task(self._readback.run())
-            await self.serve(SUBJECT, queue_group=self._config.queue_group)
+            await self.serve(INGRESS_SUBJECT, queue_group=self._config.queue_group)
 
     def on_message(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         self.begin(IngressMessage(reply, data, headers or NO_HEADERS))

@@ -1,4 +1,8 @@
-"""Joins the recorded decisions of one router with the policies that made them."""
+"""`explain_decision` and `try_policy`: every instance answers, because each records its own decisions.
+
+An instance without a record answers too, so that the client can distinguish "not found" from no answer. The tenant is part of
+every search: a request of another tenant is not found, whatever its ids are.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,16 @@ import orjson
 from msgspec import to_builtins
 
 from router.config import Settings
-from router.operations.admin.service import Answer
-from router.operations.admin.service_error import INVALID_REQUEST, ServiceError
+from router.operations.admin.request_fields import RequestFields
+from router.operations.admin.service import Answer, Service
+from router.operations.admin.service_error import DECISION_NOT_FOUND, INVALID_REQUEST, ServiceError, invalid_field
 from router.routing.decide import DecisionRecorder
 from router.routing.decide.explain import explain_decision
 from router.routing.policy import Comparison, Policy, PolicyError, PolicyFinder, compare, parse_policy
 from router.services.policy_check import check_policy_in_thread
 from router.services.policy_store import PolicyNotFound, PolicyStore
 
+MAX_COMPARED = 1000  # recorded requests in one comparison: the answer must fit into one message
 CASES_PER_TURN = 20  # cases compared in one turn of the event loop: under a millisecond
 
 FindVersion = Callable[[str, str, int], Awaitable[Policy | None]]  # tenant (or `_shared`), policy, version
@@ -44,23 +50,50 @@ def version_finder(policies: PolicyFinder, store: PolicyStore) -> FindVersion:
     return find
 
 
-class RecordedDecisions:
-    """`operations.admin.recorded.RecordingRepository` over the ring buffers of this process; `find_version` finds a policy version."""
+class RecordedServices:
+    """Both services. `find_version` finds a policy version; `node_id`: that of this instance."""
 
-    def __init__(self, recorder: DecisionRecorder, find_version: FindVersion) -> None:
+    def __init__(self, recorder: DecisionRecorder, find_version: FindVersion, node_id: str) -> None:
         self._recorder = recorder
         self._find_version = find_version
+        self._node_id = node_id
 
-    def is_recording(self, tenant_id: str) -> bool:
-        return self._recorder.is_recorded(tenant_id)
+    def list_services(self) -> tuple[Service, ...]:
+        return (
+            Service(
+                "explain_decision",
+                "How this instance came to a recorded decision, and whether it comes out the same again",
+                "{tenant_id, request_id or message_id}",
+                "{ok, router_node_id, at_ms, request, policy, states, decision | error, again{…}} or decision_not_found",
+                self.explain,
+                is_everywhere=True,
+            ),
+            Service(
+                "try_policy",
+                "What a candidate would have decided for the requests that this instance recorded last",
+                f"{{tenant_id, policy_id, policy, against: 1..{MAX_COMPARED}}}",
+                "{ok, router_node_id, is_recorded, compared[{at_ms, tenant_id, request_id, verdict, before, after, doubt?}]}",
+                self.compare,
+                is_everywhere=True,
+            ),
+        )
 
-    async def explain(self, tenant_id: str, request_id: str | None, message_id: str | None) -> Answer | None:
+    async def explain(self, asked: RequestFields) -> Answer:
+        """Raises BrokerUnavailable if the version of its policy cannot be read."""
+        tenant_id, request_id, message_id = asked.tenant_id(), asked.opaque("request_id"), asked.opaque("message_id")
+        if request_id is None and message_id is None:
+            raise ServiceError(INVALID_REQUEST, "Missing required field: request_id or message_id", {"field": "request_id"})
         case = self._recorder.find(tenant_id, request_id=request_id, message_id=message_id)
         if case is None:
-            return None
-        return explain_decision(case, await self._find_version(case.policy_tenant_id, case.policy_id, case.policy_version))
+            raise ServiceError(DECISION_NOT_FOUND, self._explain_absence(tenant_id), {"router_node_id": self._node_id})
+        policy = await self._find_version(case.policy_tenant_id, case.policy_id, case.policy_version)
+        return {"router_node_id": self._node_id, **explain_decision(case, policy)}
 
-    async def compare(self, tenant_id: str, policy_id: str, document: Mapping[str, object], against: int) -> Answer:
+    async def compare(self, asked: RequestFields) -> Answer:
+        tenant_id, policy_id = asked.policy_tenant(), asked.policy_id()
+        document, against = asked.json_object("policy"), asked.integer("against")
+        if against is None or against > MAX_COMPARED:
+            raise invalid_field("against", f"a whole number, 1..{MAX_COMPARED}")
         candidate = await _candidate(document, tenant_id, policy_id)
         compared: list[Comparison] = []
         for case in self._recorder.list_latest(tenant_id, policy_id, against):
@@ -68,7 +101,13 @@ class RecordedDecisions:
             if len(compared) % CASES_PER_TURN == 0:
                 await asyncio.sleep(0)
         newest = sorted(compared, key=lambda one: -one.at_ms)[:against]
-        return {"is_recorded": self._recorder.is_recorded(tenant_id), "compared": to_builtins(newest)}
+        is_recorded = self._recorder.is_recorded(tenant_id)
+        return {"router_node_id": self._node_id, "is_recorded": is_recorded, "compared": to_builtins(newest)}
+
+    def _explain_absence(self, tenant_id: str) -> str:
+        if self._recorder.is_recorded(tenant_id):
+            return "This instance holds no record of that request"
+        return "This instance records no decisions of this tenant: the setting recorder.tenants names those that are"
 
 
 async def _candidate(document: Mapping[str, object], tenant_id: str, policy_id: str) -> Policy:

@@ -11,7 +11,7 @@ from router.operations.observability import LogRateLimit, Metrics, events, logs
 
 log = logs.logger(__name__)
 
-SHARED = "_INBOX"  # every client's, where no role has a prefix of its own
+SHARED_INBOX_PREFIX = "_INBOX"  # every client's, where no role has a prefix of its own
 MAX_ADDRESS = 128  # characters of an address in the log: clients choose it
 
 
@@ -23,7 +23,7 @@ def build_reply_addresses(settings: Settings, connection: Connection, metrics: M
 def own_inboxes(settings: Settings, connection: Connection) -> tuple[str, ...]:
     """The inboxes on which the router receives its own answers: this connection's, and the role's where it has a prefix of its own."""
     prefix = settings.nats.inbox_prefix
-    role = () if prefix == SHARED else (f"{prefix}.",)
+    role = () if prefix == SHARED_INBOX_PREFIX else (f"{prefix}.",)
     return (connection.own_inboxes, *role)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from router.contracts.alert import CRITICAL, Alert
 from router.core.errors import BrokerRefused, Misconfigured, RouterError
@@ -56,14 +57,14 @@ class TopologyMonitor:
 
     async def restore(self, stream: str, durable: str) -> str | None:
         """The identity of the durable once it exists again. One that an operator created is compared at once."""
-        if (identity := await topology.identity(self.jetstream, stream, durable)) is not None:
-            if self.drift:
-                await self.ensure()
-            return identity
+        if self.drift and await self.jetstream.consumer(stream, durable) is not None:
+            await self.ensure()
+        return await topology.restore(self.jetstream, stream, durable, partial(self._create_again, stream, durable))
+
+    async def _create_again(self, stream: str, durable: str) -> None:
         if self._deleted_lines.allow(durable):
             log.error(events.CONSUMER_DELETED, stream=stream, consumer=durable, topology=self._mode)
         await self.ensure()
-        return await topology.identity(self.jetstream, stream, durable)
 
     def _report_drift(self, drift: Sequence[Difference]) -> None:
         """Remember what differs, and log each difference once."""

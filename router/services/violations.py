@@ -23,7 +23,7 @@ from router.services.alerts import Alerts
 log = logs.logger(__name__)
 
 VIOLATIONS_LIMIT = 10
-WITHIN_S = 60.0
+VIOLATIONS_WINDOW_S = 60.0
 MOST_UNSETTLED = 10_000  # messages in their first attempt: far more than a consumer may have in flight
 
 Place = tuple[str, str, int, int] | int  # the position in a stream; for a live copy the hash of its content
@@ -76,7 +76,7 @@ class Violations:
     def _check_rate(self, subject: str) -> None:
         times, now = self._times[subject], self._clock()
         times.append(now)
-        if len(times) == VIOLATIONS_LIMIT and now - times[0] <= WITHIN_S:
+        if len(times) == VIOLATIONS_LIMIT and now - times[0] <= VIOLATIONS_WINDOW_S:
             times.clear()
             message = f"{VIOLATIONS_LIMIT} violations of the header contract within a minute"
             self._alerts.raise_alert(

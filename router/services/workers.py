@@ -13,7 +13,7 @@ from collections.abc import Callable
 from router.contracts.alert import WARNING, Alert
 from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS
 from router.contracts.extract import extract_ids
-from router.contracts.heartbeat import SUBJECTS, Heartbeat, read_claimed_id, read_heartbeat
+from router.contracts.heartbeat import HEARTBEAT_SUBJECTS, Heartbeat, read_claimed_id, read_heartbeat
 from router.contracts.result import RESULT
 from router.core.clock import Clock, now_ms, steady
 from router.core.message import NO_HEADERS, Message
@@ -54,7 +54,7 @@ class Workers:
 
     async def receive_heartbeats(self, connection: Connection) -> None:
         """A child: receive heartbeats, and check for silent workers every half second."""
-        subscriptions = [await connection.subscribe_direct(subject, self.on_heartbeat) for subject in SUBJECTS]
+        subscriptions = [await connection.subscribe_direct(subject, self.on_heartbeat) for subject in HEARTBEAT_SUBJECTS]
         reconnects = connection.reconnect_count
         try:
             while True:

@@ -78,9 +78,9 @@ def test_what_was_asked_is_drawn(tmp_path: Path) -> None:
     found = document.Document({}, [], {"decide_load": load, "decide_volume": volume})
     report.write(found, tmp_path / "bench.json")
     stems = ("bench_latency_against_load", "bench_cost_against_volume")
-    assert {file.name for file in tmp_path.glob("bench_*")} == {f"{stem}.{kind}" for stem in stems for kind in ("png", "svg")}
+    assert {file.name for file in tmp_path.glob("bench_*")} == {f"{stem}.svg" for stem in stems}
     page = (tmp_path / "bench.md").read_text()
-    assert all(f"({stem}.png)" in page for stem in stems)
+    assert all(f"({stem}.svg)" in page for stem in stems)
     text = (tmp_path / "bench_latency_against_load.svg").read_text()
     assert all(words in text for words in ("milliseconds from when it was due", "load, % of its capacity", "p99.9", "router, scraped"))
 

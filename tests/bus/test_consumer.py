@@ -36,11 +36,11 @@ async def test_a_consumer_is_a_durable_with_explicit_acks_under_its_prefix(bus: 
 
 async def test_acks_naks_and_terms_are_seen_on_the_wire(bus: Bus, prefix: str) -> None:
     """SR-25: +ACK, -NAK, +TERM, each where docs/requirements.md#sr-25 wants it."""
-    stamps: dict[int, list[bytes]] = {}
+    acks: dict[int, list[bytes]] = {}
     # $JS.ACK.stream.consumer.deliveries.sequence.…
     sequence = 5
     sid = await bus.jetstream.connection.subscribe_direct(
-        f"$JS.ACK.{prefix}-events.>", lambda subject, _, data, __: stamps.setdefault(int(subject.split(".")[sequence]), []).append(data)
+        f"$JS.ACK.{prefix}-events.>", lambda subject, _, data, __: acks.setdefault(int(subject.split(".")[sequence]), []).append(data)
     )
     tries: Counter[str] = Counter()
 
@@ -55,7 +55,7 @@ async def test_acks_naks_and_terms_are_seen_on_the_wire(bus: Bus, prefix: str) -
     async with run_consumer(bus, handle):
         await wait_until_settled(bus)
     await bus.jetstream.connection.unsubscribe(sid)
-    assert {number: [word[:4] for word in words] for number, words in stamps.items()} == {1: [b"+ACK"], 2: [b"-NAK", b"+ACK"], 3: [b"+TER"]}
+    assert {number: [word[:4] for word in words] for number, words in acks.items()} == {1: [b"+ACK"], 2: [b"-NAK", b"+ACK"], 3: [b"+TER"]}
 
 
 async def test_what_failed_for_good_is_a_dead_letter_under_the_prefix(bus: Bus, prefix: str) -> None:

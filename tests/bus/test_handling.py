@@ -7,8 +7,7 @@ import orjson
 import pytest
 
 from router.bus import BusHandler, BusSettings, MemoryProcessed, Nak, Term
-from router.bus.consumer import DEFAULT_OPTIONS, TERM_WITH_REASON
-from router.bus.dead_letters import build_dead_letter_writer
+from router.bus.consumer import DEFAULT_OPTIONS, TERM_WITH_REASON, build_dead_letter_writer
 from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import BusMetrics, ConsumerMeter
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
@@ -38,9 +37,9 @@ class Marking(MemoryProcessed):
         return await super().mark(key)
 
 
-def a_twin(handle: BusHandler, processed: MemoryProcessed | None = None) -> InMemoryConsumer:
+def an_in_memory_consumer(handle: BusHandler, processed: MemoryProcessed | None = None) -> InMemoryConsumer:
     handling = EnvelopeProcessor(BusSettings(), handle, processed or MemoryProcessed())
-    letter = build_dead_letter_writer(BusSettings(), 1 << 20)
+    letter = build_dead_letter_writer(BusSettings(), lambda: 1 << 20).write
     return InMemoryConsumer(
         Subscription(
             stream="sr-events",
@@ -48,7 +47,6 @@ def a_twin(handle: BusHandler, processed: MemoryProcessed | None = None) -> InMe
             options=DEFAULT_OPTIONS,
             handle=handling,
             dead_letter=letter,
-            failure_reply=lambda *_: None,
             dead_letter_ack=TERM_WITH_REASON,
         )
     )
@@ -61,7 +59,7 @@ def letters(twin: InMemoryConsumer) -> list[dict[str, Any]]:
 async def test_receive_check_process_mark_acknowledge_in_this_order() -> None:
     """SR-24: the algorithm."""
     told: list[str] = []
-    twin = a_twin(lambda envelope: told.append("process"), Marking(told))
+    twin = an_in_memory_consumer(lambda envelope: told.append("process"), Marking(told))
     twin.publish(SUBJECT, envelope_bytes(an_envelope()))
     await twin.run()
     assert told[:3] == ["check", "process", "mark"]
@@ -71,7 +69,7 @@ async def test_receive_check_process_mark_acknowledge_in_this_order() -> None:
 async def test_a_key_that_is_known_is_acknowledged_and_not_processed() -> None:
     """SR-23, SR-24, T5: whatever id its copies were stored under."""
     seen: list[str] = []
-    twin = a_twin(lambda envelope: seen.append(envelope.message_id))
+    twin = an_in_memory_consumer(lambda envelope: seen.append(envelope.message_id))
     numbers = [twin.publish(SUBJECT, envelope_bytes(an_envelope(1))) for _ in range(5)]
     await twin.run()
     assert seen == ["evt_1"]
@@ -89,7 +87,7 @@ async def test_a_failure_is_asked_for_again_after_1_2_4_4_seconds_and_terminated
             raise failure
         return failure
 
-    twin = a_twin(fail)
+    twin = an_in_memory_consumer(fail)
     number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))
     await twin.run()
     assert times == [0, 1, 3, 7, 11]
@@ -101,14 +99,14 @@ async def test_a_failure_is_asked_for_again_after_1_2_4_4_seconds_and_terminated
 async def test_a_delay_may_be_said() -> None:
     """SR-25."""
     answers: list[Nak | None] = [Nak("not before noon", delay=60.0), None]
-    twin = a_twin(lambda _: answers.pop(0))
+    twin = an_in_memory_consumer(lambda _: answers.pop(0))
     number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))
     await twin.run()
     assert twin.acks(number) == [b'-NAK {"delay": 60000000000}', b"+ACK"]
 
 
 @pytest.mark.parametrize("failure", [Term("no such loop"), Poison("no such loop")])
-async def test_a_permanent_failure_is_terminated_once_its_letter_is_stored(failure: Term | Poison) -> None:
+async def test_a_permanent_failure_is_terminated_once_its_dead_letter_is_stored(failure: Term | Poison) -> None:
     """SR-24, SR-25, docs/contracts.md#order: never before."""
 
     def refuse(_: MessageEnvelope) -> Term:
@@ -116,7 +114,7 @@ async def test_a_permanent_failure_is_terminated_once_its_letter_is_stored(failu
             raise failure
         return failure
 
-    twin = a_twin(refuse)
+    twin = an_in_memory_consumer(refuse)
     number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))
     await twin.run()
     assert [step.kind for step in twin.steps] == ["started", "stored", "acked"]
@@ -128,7 +126,7 @@ async def test_a_permanent_failure_is_terminated_once_its_letter_is_stored(failu
 async def test_a_version_that_is_not_supported_is_terminated_and_never_handled() -> None:
     """SR-27: with a dead letter that says why and holds the message."""
     handled: list[MessageEnvelope] = []
-    twin = a_twin(handled.append)
+    twin = an_in_memory_consumer(handled.append)
     data = orjson.dumps({**EXAMPLE, "schema_version": "2.0"})
     number = twin.publish(SUBJECT, data, {"Nats-Msg-Id": "k"})
     await twin.run()
@@ -141,18 +139,18 @@ async def test_a_version_that_is_not_supported_is_terminated_and_never_handled()
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\x00", b"{}", orjson.dumps({**EXAMPLE, "payload": [1]})])
-async def test_what_is_no_envelope_is_terminated_with_a_letter(data: bytes) -> None:
+async def test_what_is_no_envelope_is_terminated_with_a_dead_letter(data: bytes) -> None:
     """SR-27, docs/contracts.md#failure-invalid: validation_failed, at once."""
-    twin = a_twin(lambda _: None)
+    twin = an_in_memory_consumer(lambda _: None)
     number = twin.publish(SUBJECT, data)
     await twin.run()
     assert twin.acks(number) == [TERM_WITH_REASON]
     assert letters(twin)[0]["reason"] == "validation_failed"
 
 
-async def test_a_letter_that_cannot_be_stored_holds_its_message_back() -> None:
+async def test_a_dead_letter_that_cannot_be_stored_holds_its_message_back() -> None:
     """docs/durability.md#dead-letters: no ack before the dead letter is stored."""
-    twin = a_twin(lambda _: Term())
+    twin = an_in_memory_consumer(lambda _: Term())
     twin.refuses = "full"
     number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))
     await twin.run()
@@ -165,7 +163,7 @@ async def test_a_letter_that_cannot_be_stored_holds_its_message_back() -> None:
 async def test_unknown_fields_reach_the_handler_as_nothing() -> None:
     """SR-27, SR-28: forward compatibility."""
     seen: list[MessageEnvelope] = []
-    twin = a_twin(seen.append)
+    twin = an_in_memory_consumer(seen.append)
     twin.publish(SUBJECT, orjson.dumps({**EXAMPLE, "new_in_1_1": True}))
     await twin.run()
     assert [one.message_id for one in seen] == [EXAMPLE["message_id"]]

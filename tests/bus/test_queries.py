@@ -117,7 +117,7 @@ async def test_an_address_that_is_no_inbox_is_never_written_to(bus: Bus, prefix:
 
 async def test_a_responder_that_hangs_gives_its_places_back(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many hanging questions as there are places, and every later one was answered `overloaded`, for ever."""
-    monkeypatch.setattr(queries, "WITHIN_S", 0.05)
+    monkeypatch.setattr(queries, "RESPONSE_TIMEOUT_S", 0.05)
 
     async def respond(question: MessageEnvelope) -> Mapping[str, object]:
         if question.message_id != QUESTION.message_id:

@@ -8,7 +8,7 @@ import pytest
 
 LOOK = """
 import ctypes
-from router.cli.allocator import LARGE, give_large_blocks_back
+from router.cli.allocator import LARGE_ALLOCATION, give_large_blocks_back
 
 class Told(ctypes.Structure):  # malloc.h's mallinfo2
     _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]
@@ -16,9 +16,9 @@ class Told(ctypes.Structure):  # malloc.h's mallinfo2
 told = ctypes.CDLL(None).mallinfo2
 told.restype = Told
 give_large_blocks_back()
-bytearray(16 * LARGE)  # freed at once
+bytearray(16 * LARGE_ALLOCATION)  # freed at once
 before = told().hblks
-block = bytearray(4 * LARGE)
+block = bytearray(4 * LARGE_ALLOCATION)
 print(told().hblks - before)
 """
 

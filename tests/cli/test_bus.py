@@ -118,7 +118,7 @@ async def test_the_schema_is_printed_and_envelopes_are_checked_by_it(tmp_path: P
     assert (refused.status, "Unsupported schema_version" in refused.err) == (1, True)
 
 
-async def test_a_version_may_be_dropped_when_nobody_can_meet_it(bus: Bus, prefix: str) -> None:
+async def test_a_version_may_be_dropped_when_no_consumer_can_meet_it(bus: Bus, prefix: str) -> None:
     """SR-29, X6: the duplicate window says nothing about it; the streams and their durables do."""
     await bus.publisher.event(an_envelope(1))
     await bus.publisher.event(an_envelope(2, message_type="RunStarted"))

@@ -143,7 +143,7 @@ def test_no_answer_is_status_3(nats_url: str) -> None:
 # -- dead letters ------------------------------------------------------------------------------------------------------
 
 
-def test_letters_are_listed_and_shown(url: str, letter: int) -> None:
+def test_dead_letters_are_listed_and_shown(url: str, letter: int) -> None:
     listed = call_command("dlq", "list", "--since", "1h", "--reason", "validation_failed", "--nats-url", url)
     assert listed.status == 0
     assert {str(letter), "SCHEMA_VALIDATION_FAILED"} <= set(table_words(listed.out))
@@ -152,17 +152,17 @@ def test_letters_are_listed_and_shown(url: str, letter: int) -> None:
     assert "\x1b" not in listed.out + shown.out
 
 
-def test_a_letter_as_json_is_whole(url: str, letter: int) -> None:
+def test_a_dead_letter_as_json_is_whole(url: str, letter: int) -> None:
     whole = router("dlq", "show", str(letter), "--json", "--nats-url", url).json
     assert whole["payload_encoding"] == "base64"
     assert whole["letter"]["reason"] == "validation_failed"
 
 
-def test_a_letter_that_is_not_there_is_status_1(url: str) -> None:
+def test_a_dead_letter_that_is_not_there_is_status_1(url: str) -> None:
     assert call_command("dlq", "show", "999999", "--nats-url", url).status == 1
 
 
-def test_no_letters_is_no_error(url: str, nats_url: str) -> None:
+def test_no_dead_letters_is_no_error(url: str, nats_url: str) -> None:
     assert call_command("dlq", "list", "--tenant", "nobody", "--nats-url", url).out == "no dead letters\n"
     assert call_command("dlq", "list", "--nats-url", nats_url).status == 0
     assert call_command("dlq", "list", "--since", "yesterday", "--nats-url", url).status == 2

@@ -26,7 +26,7 @@ def _dlq(house: DeadLetterStreams, nats_url: str, *arguments: str, given: bytes 
     return call_command("dlq", *arguments, given=given, environ=named)
 
 
-async def test_letters_are_grouped_by_their_cause(house: DeadLetterStreams, nats_url: str) -> None:
+async def test_dead_letters_are_grouped_by_their_cause(house: DeadLetterStreams, nats_url: str) -> None:
     await house.store(2)
     await house.store(1, make=lambda message: a_dead_letter(message, reason="maxdeliver_exhausted"))
     lines = _dlq(house, nats_url, "list", "--group", "--json").lines
@@ -40,7 +40,7 @@ async def test_letters_are_grouped_by_their_cause(house: DeadLetterStreams, nats
     assert f"{house.letters}: 3 dead letters" in _dlq(house, nats_url, "stats").out
 
 
-async def test_letters_are_sent_again_by_number_and_by_filter(house: DeadLetterStreams, nats_url: str) -> None:
+async def test_dead_letters_are_sent_again_by_number_and_by_filter(house: DeadLetterStreams, nats_url: str) -> None:
     await house.store(3)
     rehearsed = _dlq(house, nats_url, "replay", "--all", "--dry-run")
     assert (rehearsed.status, rehearsed.out.split(";")[0]) == (0, "3 would be sent again, 0 kept")
@@ -77,7 +77,7 @@ async def test_one_payload_is_mended_in_an_editor_and_sent(house: DeadLetterStre
     assert "nothing was changed" in unchanged.err
 
 
-async def test_letters_are_thrown_away_only_after_a_yes(house: DeadLetterStreams, nats_url: str) -> None:
+async def test_dead_letters_are_thrown_away_only_after_a_yes(house: DeadLetterStreams, nats_url: str) -> None:
     await house.store(3)
     refused = _dlq(house, nats_url, "discard", "1", "2", given=b"n\n")
     assert (refused.status, await house.left()) == (1, [1, 2, 3])
@@ -87,7 +87,7 @@ async def test_letters_are_thrown_away_only_after_a_yes(house: DeadLetterStreams
     assert await house.left() == []
 
 
-async def test_letters_are_exported_as_json_lines(house: DeadLetterStreams, nats_url: str, tmp_path: Path) -> None:
+async def test_dead_letters_are_exported_as_json_lines(house: DeadLetterStreams, nats_url: str, tmp_path: Path) -> None:
     await house.store(2, data=b"\x00\xff")
     lines = _dlq(house, nats_url, "export", "--all").lines
     assert [(line["sequence"], line["payload_encoding"]) for line in lines] == [(1, "base64"), (2, "base64")]
@@ -101,5 +101,5 @@ async def test_letters_are_exported_as_json_lines(house: DeadLetterStreams, nats
     "arguments",
     [("replay",), ("discard",), ("export",), ("replay", "1", "--all"), ("replay", "--all", "--edit"), ("replay", "--rate", "0", "--all")],
 )
-def test_letters_must_be_said_and_wrong_use_is_status_2(arguments: tuple[str, ...]) -> None:
+def test_dead_letters_must_be_said_and_wrong_use_is_status_2(arguments: tuple[str, ...]) -> None:
     assert call_command("dlq", *arguments).status == 2

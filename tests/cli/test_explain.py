@@ -91,7 +91,7 @@ def test_a_code_is_listed_wherever_it_is_met(kind: str) -> None:
 def test_an_explanation_says_something_everywhere(name: str) -> None:
     code = codes.read_codes()[name]
     assert code.kinds
-    assert set(code.kinds) <= codes.KINDS.keys()
+    assert set(code.kinds) <= codes.CODE_KINDS.keys()
     assert all((code.means, *code.usual, *code.do))
     assert code.usual
     assert code.do
@@ -134,7 +134,7 @@ async def test_a_code_is_explained_for_people_and_for_programs() -> None:
     assert asked["rule"] == "POL-047-006: a handler that answers 422 has the message in the dead letters, and acked."
 
 
-async def test_a_letters_error_code_is_found_in_its_upper_case() -> None:
+async def test_a_dead_letters_error_code_is_found_in_its_upper_case() -> None:
     assert (await call_command_async("explain", "MAXDELIVER_EXHAUSTED", "--json")).json["code"] == "maxdeliver_exhausted"
     assert (await call_command_async("explain", "TENANT_FORBIDDEN", "--json")).json["code"] == "TENANT_FORBIDDEN"
 
@@ -150,4 +150,4 @@ async def test_without_a_code_all_are_listed_by_kind() -> None:
     lines = (await call_command_async("explain", "--json")).lines
     assert {line["code"] for line in lines} == set(codes.read_codes())
     table = (await call_command_async("explain")).out
-    assert [kind for kind in codes.KINDS if f"\n {kind} " not in table] == []
+    assert [kind for kind in codes.CODE_KINDS if f"\n {kind} " not in table] == []

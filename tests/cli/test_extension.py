@@ -178,7 +178,7 @@ async def test_an_error_of_an_extension_is_a_no_and_silence_is_silence(registry:
     assert (await registry("call", "norm", "--payload", "x")).status == 1
 
 
-async def test_health_is_a_routers_and_without_one_nobody_tells(registry: Registry) -> None:
+async def test_health_is_a_routers_and_without_one_there_is_none(registry: Registry) -> None:
     assert (await registry("health")).status == 3
     unhealthy = {**HEALTHY, "extension_id": "bad", "status": "unhealthy"}
     answer = {"health": {"guard": HEALTHY, "bad": unhealthy}}

@@ -194,7 +194,7 @@ def test_one_in_any_language_that_breaks_the_contract_is_told_why(nats_url: str,
     assert {"fail", "warn"} <= set(table_words(told.out))
 
 
-def test_nobody_there_is_silence(nats_url: str) -> None:
+def test_no_service_is_silence(nats_url: str) -> None:
     ended = call_command("extension", "check", "beamline.ext.pre.nobody.v1", "--nats-url", nats_url)
     assert (ended.status, ended.err) == (3, "router: no service listens on beamline.ext.pre.nobody.v1\n")
 

@@ -94,7 +94,7 @@ def _children(pid: int) -> list[int]:
     return [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
 
 
-def test_it_serves_on_somebody_else_s_broker(nats_url: str, tmp_path: Path) -> None:
+def test_it_serves_on_another_broker(nats_url: str, tmp_path: Path) -> None:
     with serve_router("--nats-url", nats_url, "--http-port", "0", "--policies", str(tmp_path)) as served:
         assert served.ready["nats_url"] == nats_url
         refused = router("decide", "--nats-url", nats_url, "--tenant", "a", "--type", "t", "--payload", "p")

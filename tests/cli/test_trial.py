@@ -48,7 +48,7 @@ def test_an_instance_that_was_counted_and_did_not_answer_is_missing() -> None:
     assert (heard.missing, len(heard.good), [error["code"] for error in heard.errors]) == (1, 1, ["decision_not_found"])
 
 
-def test_nobody_is_told_to_record_what_is_no_tenant() -> None:
+def test_no_router_is_told_to_record_what_is_no_tenant() -> None:
     assert "acme" in _describe_empty("acme", "default", is_recorded=False)
     assert "_shared" not in _describe_empty("_shared", "default", is_recorded=False)
 
@@ -59,7 +59,7 @@ def test_a_tenant_that_was_guessed_is_told_with_the_option_that_says_another() -
     assert "--tenant" not in _describe_empty("acme", "default", is_recorded=False)
 
 
-def test_the_servers_word_that_nobody_listens_is_no_answer() -> None:
+def test_no_responders_is_no_answer() -> None:
     heard = InstanceAnswers()
     heard.on_answer("", "", b"", {"Status": "503"})
     heard.on_ping("", "", b"", {"Status": "503"})

@@ -144,7 +144,7 @@ def test_workers_that_are_heard_are_listed(url: str) -> None:
     assert (line["status"], line["capacity"], line["interval_ms"]) == ("idle", 4, 100)
 
 
-def test_nobody_heard_is_a_no(url: str) -> None:
+def test_no_worker_is_a_no(url: str) -> None:
     ended = call_command("workers", "--for", "0.1", "--nats-url", url)
     assert (ended.status, ended.out) == (1, "no worker was heard within 0.1 s\n")
 

@@ -111,3 +111,15 @@ def test_variables_of_others_are_not_ours() -> None:
 def test_one_setting_twice_in_one_layer_is_refused() -> None:
     text = read_refusal(ROUTER_DLQ_ENABLED="1", ROUTER_DLQ__ENABLED="0")
     assert "given twice: ROUTER_DLQ_ENABLED and ROUTER_DLQ__ENABLED" in text
+
+
+def test_one_setting_speaks_for_the_copies_of_every_stream_and_bucket() -> None:
+    settings = load_settings(ROUTER_REPLICAS="3", ROUTER_STREAMS__USAGE__REPLICAS="5").settings
+    copies = {setting.name: setting.value for setting in list_settings(settings) if setting.name.endswith(".replicas")}
+    assert copies.pop("streams.usage.replicas") == 5
+    assert len(copies) >= 13
+    assert set(copies.values()) == {3}
+
+
+def test_a_number_of_copies_that_no_cluster_has_is_refused_by_the_name_that_gave_it() -> None:
+    assert "ROUTER_REPLICAS" in read_refusal(ROUTER_REPLICAS="6")

@@ -33,7 +33,7 @@ def test_a_subject_of_the_server_or_an_inbox_is_no_subject_of_ours(variable: str
         *("beamline.usage.v1.metered", "caf.exec.assign.v1", "beamline.router.v1.admin.{original_subject}"),
     ],
 )
-def test_letters_are_not_sent_to_the_server_or_to_another_stream(pattern: str) -> None:
+def test_dead_letters_are_not_sent_to_the_server_or_to_another_stream(pattern: str) -> None:
     assert read_refusal(ROUTER_DLQ__SUBJECT_PATTERN=pattern).startswith("dlq.subject_pattern: ")
 
 

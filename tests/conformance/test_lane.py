@@ -68,7 +68,7 @@ async def test_done_is_acked_once_with_its_effects_stored(run: Run) -> None:
         assert await driver.stored_on(driver.effects) == [b"effect"]
 
 
-async def test_the_reply_comes_after_the_evidence_and_before_the_stamp(run: Run) -> None:
+async def test_the_reply_comes_after_the_publish_acks_and_before_the_ack(run: Run) -> None:
     async with run(Script(handle=lambda message: Done((an_effect(driver),), Reply(b"yes")))) as driver:
         await driver.publish(b"x")
         await driver.finish()
@@ -76,7 +76,7 @@ async def test_the_reply_comes_after_the_evidence_and_before_the_stamp(run: Run)
         assert at_work(driver, REPLIED) == [b"yes"]
 
 
-async def test_a_commit_runs_between_the_evidence_and_the_stamp(run: Run) -> None:
+async def test_a_commit_runs_between_the_publish_acks_and_the_ack(run: Run) -> None:
     seen: list[object] = []
 
     async def commit(publish_acks: Sequence[PublishAck]) -> None:
@@ -104,7 +104,7 @@ async def test_a_commit_that_fails_brings_the_message_again(run: Run) -> None:
 
 
 @pytest.mark.parametrize("dead_letter_ack", [b"+ACK", b"+TERM exhausted"])
-async def test_a_retry_comes_spaced_and_then_leaves_one_letter_and_the_last_word(run: Run, dead_letter_ack: bytes) -> None:
+async def test_a_retry_comes_spaced_and_then_leaves_one_dead_letter_and_its_ack(run: Run, dead_letter_ack: bytes) -> None:
     meaning = Meaning(Retry(FAULT))
     async with run(Script(handle=meaning, dead_letter_ack=dead_letter_ack)) as driver:
         sequence = await driver.publish(b"x")
@@ -128,7 +128,7 @@ async def test_a_handler_that_raises_is_tried_again_and_may_succeed(run: Run) ->
 
 
 @pytest.mark.parametrize("dead_letter_ack", [b"+ACK", b"+TERM hopeless"])
-async def test_dead_is_a_letter_at_once(run: Run, dead_letter_ack: bytes) -> None:
+async def test_dead_is_a_dead_letter_at_once(run: Run, dead_letter_ack: bytes) -> None:
     async with run(Script(handle=Meaning(Dead(FAULT)), dead_letter_ack=dead_letter_ack)) as driver:
         sequence = await driver.publish(b"x")
         await driver.finish()
@@ -137,7 +137,7 @@ async def test_dead_is_a_letter_at_once(run: Run, dead_letter_ack: bytes) -> Non
         assert at_work(driver, ACKED, sequence) == [dead_letter_ack]
 
 
-async def test_a_raised_poison_is_a_letter_at_once(run: Run) -> None:
+async def test_a_raised_poison_is_a_dead_letter_at_once(run: Run) -> None:
     async with run(Script(handle=Meaning(Poison("never")))) as driver:
         await driver.publish(b"x")
         await driver.finish()
@@ -154,7 +154,7 @@ async def test_what_spends_nothing_never_exhausts(run: Run) -> None:
         assert (at_work(driver, ACKED, sequence)[-1], await driver.stored_on(driver.letters)) == (b"+ACK", [])
 
 
-async def test_a_refused_effect_pauses_the_lane_and_nothing_is_acked_until_it_is_stored(run: Run) -> None:
+async def test_a_refused_effect_pauses_the_consumer_and_nothing_is_acked_until_it_is_stored(run: Run) -> None:
     async with run(Script(handle=lambda message: Done((an_effect(driver, message.data.decode()),), Reply(message.data)))) as driver:
         await driver.refuse_storing()
         sequences = [await driver.publish(data) for data in (b"1", b"2", b"3")]
@@ -167,7 +167,7 @@ async def test_a_refused_effect_pauses_the_lane_and_nothing_is_acked_until_it_is
         assert (sorted(at_work(driver, REPLIED)), len(await driver.stored_on(driver.effects))) == ([b"1", b"2", b"3"], 3)
 
 
-async def test_a_refused_letter_pauses_the_lane_too_and_spends_nothing(run: Run) -> None:
+async def test_a_refused_dead_letter_pauses_the_consumer_too_and_uses_no_attempt(run: Run) -> None:
     async with run(Script(handle=Meaning(Dead(FAULT)))) as driver:
         await driver.refuse_storing()
         sequence = await driver.publish(b"x")
@@ -179,7 +179,7 @@ async def test_a_refused_letter_pauses_the_lane_too_and_spends_nothing(run: Run)
 
 
 @pytest.mark.parametrize("answers", ["at_once", "awaited", "later"])
-async def test_a_handler_that_finds_the_broker_away_pauses_the_lane_and_is_begun_again_until_it_works(run: Run, answers: str) -> None:
+async def test_a_handler_that_finds_the_broker_away_pauses_the_consumer_and_is_begun_again_until_it_works(run: Run, answers: str) -> None:
     is_away = True
     attempts: set[int] = set()
 
@@ -229,7 +229,7 @@ async def test_what_is_held_comes_again_after_the_ack_wait(run: Run) -> None:
         assert (meaning.attempts, at_work(driver, ACKED, sequence)) == ([1, 2], [b"+ACK"])
 
 
-async def test_a_message_that_kills_whoever_begins_it_is_given_up_unread_and_takes_no_neighbour_along(run: Run) -> None:
+async def test_a_message_that_kills_its_handlers_process_is_given_up_unread_and_takes_no_neighbour_along(run: Run) -> None:
     async with run(Script(handle=Meaning(Done()), deadly=b"deadly")) as driver:
         sequences = [await driver.publish(data) for data in (b"1", b"deadly", b"3")]
         await driver.finish()

@@ -46,5 +46,5 @@ def test_what_cannot_be_decoded_is_refused() -> None:
     assert refused(an_ack({"version": "3", "Nats-Msg-Id": "n"})).code == "VERSION_UNSUPPORTED"
 
 
-def test_a_letter_is_told_the_ids_of_protobuf() -> None:
+def test_a_dead_letter_is_told_the_ids_of_protobuf() -> None:
     assert extract_ids(a_protobuf_ack(tenant_id="acme"), EXEC_ASSIGNMENT_ACK) == {"assignment_id": ASSIGNED, "tenant_id": "acme"}

@@ -27,7 +27,7 @@ def content(message, *args, **options):
     return orjson.loads(a_letter(message, *args, **options).data)
 
 
-def test_a_letter_says_everything_the_contract_lists() -> None:
+def test_a_dead_letter_says_everything_the_contract_lists() -> None:
     message = a_message({**a_body(message_id="m-1", run_id="run-1"), "request_id": "r-1"}, GOOD_HEADERS, deliveries=4, attempts=3)
     assert content(message) == {
         "original_subject": "beamline.router.v1.decide",
@@ -66,12 +66,14 @@ def test_a_payload_longer_than_allowed_is_left_out_and_described() -> None:
 
 
 @given(st.binary(max_size=2000), st.dictionaries(st.text(max_size=5), st.text(max_size=40_000), max_size=4), st.text(max_size=5000))
-def test_no_letter_is_longer_than_twice_its_payloads_bound_and_what_stands_beside(data: bytes, headers: dict[str, str], why: str) -> None:
+def test_no_dead_letter_is_longer_than_twice_its_payloads_bound_and_what_stands_beside(
+    data: bytes, headers: dict[str, str], why: str
+) -> None:
     letter = a_letter(a_message(data * 50, headers), fault=Fault("internal", why * 3), max_bytes=8 << 20, payload_bytes=1000)
     assert len(letter.data) <= 2 * 1000 + 32 * 1024
 
 
-def test_the_letter_is_an_effect_that_is_stored_once_for_each_stored_message() -> None:
+def test_the_dead_letter_is_an_effect_that_is_stored_once_for_each_stored_message() -> None:
     letter = a_letter(a_message(a_body()))
     assert letter.is_dead_letter
     assert letter.subject == "beamline.router.v1.decide.dlq"
@@ -132,7 +134,7 @@ def test_the_message_can_be_kept_out() -> None:
     assert "message" not in content(a_message(a_body()), include_message=False)
 
 
-def test_a_letter_too_large_leaves_the_payload_out_and_says_so() -> None:
+def test_a_dead_letter_too_large_leaves_the_payload_out_and_says_so() -> None:
     letter = content(a_message(b"x" * 5000, {"k": "v"}), max_bytes=4000)
     assert letter["payload_truncated"] is True
     assert letter["message"] == {"id": "ROUTER_DECIDE:7", "subject": "beamline.router.v1.decide", "headers": {"k": "v"}}
@@ -156,7 +158,7 @@ odd_text = header_text | st.text(st.characters(categories=["Cs", "Cc", "Lo"]), m
 
 
 @given(st.binary(max_size=200), st.dictionaries(st.sampled_from([*GOOD_HEADERS, "traceparent", "x"]) | odd_text, odd_text, max_size=6))
-def test_whatever_was_sent_a_letter_can_be_written(data, headers) -> None:
+def test_whatever_was_sent_a_dead_letter_can_be_written(data, headers) -> None:
     letter = a_letter(a_message(data, headers))
     body = orjson.loads(letter.data)
     original = body["message"]

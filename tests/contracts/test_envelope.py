@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 import router.contracts
-from router.contracts.envelope import SUPPORTED, VERSION, MessageEnvelope, envelope_bytes, extract_envelope_ids, read_envelope
+from router.contracts.envelope import ENVELOPE_VERSION, SUPPORTED, MessageEnvelope, envelope_bytes, extract_envelope_ids, read_envelope
 from router.contracts.envelope_schema import envelope_schema, envelope_schema_file, render_schema
 from router.contracts.malformed import PAYLOAD_TOO_LARGE, SCHEMA_VALIDATION_FAILED, VERSION_UNSUPPORTED, Malformed
 from tests.support.bus import EXAMPLE
@@ -197,7 +197,7 @@ def test_the_schema_in_the_package_is_the_type() -> None:
     fields = msgspec.structs.fields(MessageEnvelope)
     assert [*schema["properties"]] == [field.name for field in fields] == [*EXAMPLE]
     assert schema["required"] == [field.name for field in fields if field.required] == [*REQUIRED]
-    assert schema["properties"]["schema_version"]["enum"] == sorted(SUPPORTED) == [VERSION] == ["1.0"]
+    assert schema["properties"]["schema_version"]["enum"] == sorted(SUPPORTED) == [ENVELOPE_VERSION] == ["1.0"]
 
 
 def test_no_contract_and_no_envelope_knows_of_nats() -> None:
@@ -211,7 +211,7 @@ def test_no_contract_and_no_envelope_knows_of_nats() -> None:
     assert not [name for name in imported if name.split(".")[0] == "nats" or name.startswith(("router.delivery", "router.bus"))]
 
 
-def test_a_letter_knows_what_could_be_read_of_an_envelope_that_could_not() -> None:
+def test_a_dead_letter_knows_what_could_be_read_of_an_envelope_that_could_not() -> None:
     assert extract_envelope_ids(orjson.dumps(example("payload"))) == {
         "message_id": EXAMPLE["message_id"],
         "trace_id": EXAMPLE["correlation_id"],

@@ -222,11 +222,11 @@ def test_size_and_depth_are_refused_in_either_encoding() -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "protobuf", "envelope"])
-def test_a_letter_is_told_the_ids_of_any_form(form: str) -> None:
+def test_a_dead_letter_is_told_the_ids_of_any_form(form: str) -> None:
     seen = extract_ids(in_every_form()[form], RESULT)
     assert seen == {"assignment_id": ASSIGNED, "request_id": "r-1", "tenant_id": "acme", "trace_id": "t-1"}
 
 
-def test_a_letter_is_told_the_ids_of_an_ack_and_of_a_decide_request_as_before() -> None:
+def test_a_dead_letter_is_told_the_ids_of_an_ack_and_of_a_decide_request_as_before() -> None:
     assert extract_ids(an_ack(), EXEC_ASSIGNMENT_ACK)["assignment_id"] == ASSIGNED
     assert extract_ids(a_message(a_protobuf()))["message_id"] == "m-1"

@@ -18,6 +18,6 @@ def test_equal_documents_have_one_hash_whatever_the_order_of_their_keys() -> Non
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b"\xff", b'{"version": "1"}', b"[" * 100_000, b'{"document":' * 5000])
-def test_a_strangers_bytes_are_no_record(data: bytes) -> None:
+def test_bytes_of_another_form_are_no_record(data: bytes) -> None:
     with pytest.raises(Poison):
         read_record(data)

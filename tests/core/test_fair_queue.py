@@ -16,7 +16,7 @@ def served(queue: FairQueue[str], count: int) -> str:
     return "".join(queue.take() or "-" for _ in range(count))
 
 
-def test_tenants_are_served_in_turn_however_much_one_has_queued() -> None:
+def test_tenants_are_served_one_by_one_however_much_one_has_queued() -> None:
     queue: FairQueue[str] = FairQueue(1000, MANY)
     filled(queue, "a", 400)
     filled(queue, "b", 3)

@@ -17,7 +17,7 @@ def test_what_a_key_was_made_of_is_found_again(parts: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("other", ["a=2", "a=2e", "=41", "a b", "a.*", "ä", "=FF"])
-def test_a_key_that_nobody_made_has_no_parts(other: str) -> None:
+def test_a_key_of_another_form_has_no_parts(other: str) -> None:
     assert parts_of(other) is None
 
 

@@ -79,14 +79,14 @@ async def test_many_bundles_share_the_window_and_each_is_told_once(place: WorkSt
     assert publisher.pending == 0
 
 
-async def test_a_letters_duplicate_counts_while_its_first_copy_is_there(place: WorkStreams, publisher: AckedPublisher) -> None:
+async def test_a_dead_letters_duplicate_counts_while_its_first_copy_is_there(place: WorkStreams, publisher: AckedPublisher) -> None:
     letter = Effect(place.letters, b"letter", LETTER, is_dead_letter=True)
     await stored(publisher, letter)
     (publish_ack,) = await stored(publisher, letter)
     assert (publish_ack.is_duplicate, await place.last_sequence(place.out)) == (True, 1)
 
 
-async def test_a_letter_whose_first_copy_is_gone_is_stored_again(place: WorkStreams, publisher: AckedPublisher) -> None:
+async def test_a_dead_letter_whose_first_copy_is_gone_is_stored_again(place: WorkStreams, publisher: AckedPublisher) -> None:
     letter = Effect(place.letters, b"letter", LETTER, is_dead_letter=True)
     await stored(publisher, letter)
     await place.jetstream.ask(f"STREAM.MSG.DELETE.{place.out}", {"seq": 1})
@@ -97,7 +97,7 @@ async def test_a_letter_whose_first_copy_is_gone_is_stored_again(place: WorkStre
     assert found.data == b"letter"
 
 
-async def test_an_effect_that_is_no_letter_may_be_gone(place: WorkStreams, publisher: AckedPublisher) -> None:
+async def test_an_effect_that_is_no_dead_letter_may_be_gone(place: WorkStreams, publisher: AckedPublisher) -> None:
     effect = Effect(place.effects, b"", "a")
     await stored(publisher, effect)
     await place.jetstream.ask(f"STREAM.MSG.DELETE.{place.out}", {"seq": 1})
@@ -170,7 +170,7 @@ async def test_a_bundle_is_told_when_its_last_publish_ack_is_in_whatever_their_o
 
 
 @pytest.mark.parametrize("answer", [b"", b"not json", b"[]", b"7", b'{"stream": "E"}', b'{"error": "mine"}'])
-async def test_a_publish_ack_that_cannot_be_read_is_no_evidence(silent: Silent, answer: bytes) -> None:
+async def test_a_publish_ack_that_cannot_be_read_proves_nothing(silent: Silent, answer: bytes) -> None:
     silent.store("a")
     silent.connection.say(silent.connection.posts[0].reply, answer)
     assert len(silent.causes) == 1
@@ -190,7 +190,7 @@ async def test_a_check_that_fails_on_whatever_refuses_its_claim(
     assert publisher.pending == 0
 
 
-async def test_a_second_copy_of_a_letter_counts_only_while_it_stands_too(place: WorkStreams, publisher: AckedPublisher) -> None:
+async def test_a_second_copy_of_a_dead_letter_counts_only_while_it_stands_too(place: WorkStreams, publisher: AckedPublisher) -> None:
     letter = Effect(place.letters, b"1", LETTER, is_dead_letter=True)
     for _ in range(3):
         (publish_ack,) = await stored(publisher, letter)

@@ -132,7 +132,7 @@ async def test_an_attempt_that_is_not_to_count_is_taken_back(counter: AttemptCou
     await until(is_taken_back)
 
 
-async def test_an_attempt_is_not_taken_back_from_whoever_has_counted_since(counter: AttemptCounter, other: AttemptCounter) -> None:
+async def test_an_attempt_is_not_taken_back_from_a_process_that_has_counted_since(counter: AttemptCounter, other: AttemptCounter) -> None:
     second, _ = await counter.count_begin(AGAIN, None, MOST)
     await other.count_begin(a_delivery(deliveries=3), None, MOST)
     counter.give_back(second, was_begun=True)

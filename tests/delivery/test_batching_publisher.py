@@ -91,7 +91,9 @@ async def published_on(place: WorkStreams, subject: str) -> list[str]:
     return heard
 
 
-async def test_what_many_ask_for_in_one_turn_is_one_batch(on: Callable[[str], Asked], place: WorkStreams, prefix: str) -> None:
+async def test_what_many_ask_for_in_one_iteration_of_the_loop_is_one_batch(
+    on: Callable[[str], Asked], place: WorkStreams, prefix: str
+) -> None:
     asked = on("0")
     asked.ask("a", "b", "c")
     asked.ask_many(*range(MANY))
@@ -173,7 +175,7 @@ async def test_a_stream_that_takes_no_batches_is_not_asked_twice(on: Callable[[s
     assert len(published) == 3 * MANY  # the first sixty twice: as a batch, and one by one
 
 
-async def test_a_batch_that_nobody_takes_is_told_to_all_once(on: Callable[[str], Asked]) -> None:
+async def test_a_batch_without_a_stream_fails_each_caller_once(on: Callable[[str], Asked]) -> None:
     asked = on("3")
     asked.ask_many(*range(MANY))
     await asked.all_heard()

@@ -334,7 +334,7 @@ async def test_a_flush_confirms_the_subscription_that_was_made_before_it(broker:
         await until(lambda: len(ear.heard) == 200, within_s=3)
 
 
-async def test_a_flush_that_nobody_waits_for_any_more_does_not_end_the_reader(connection: Connection, prefix: str) -> None:
+async def test_a_flush_whose_caller_left_does_not_end_the_reader(connection: Connection, prefix: str) -> None:
     """Its PONG comes all the same, and found a future that was cancelled."""
     ear = CallRecorder()
     await connection.subscribe_direct(prefix, ear)

@@ -43,7 +43,6 @@ class Working:
             subscription,
             place.jetstream,
             attempts_bucket=place.bucket,
-            answer=lambda *_: None,
             restore=self._restore,
             deadlines=Deadlines(soft=0.5, hard=1.0),
         )
@@ -74,7 +73,7 @@ async def at_work(working: Working) -> AsyncIterator[Working]:
             await task
 
 
-async def test_a_lane_is_ready_when_it_pulls_from_what_is_there(place: WorkStreams) -> None:
+async def test_a_consumer_is_ready_when_it_pulls_from_what_is_there(place: WorkStreams) -> None:
     async with at_work(Working(place)) as working:
         assert working.consumer.health == Health(True, True, None)
         await working.publish(*[b"x"] * 100)

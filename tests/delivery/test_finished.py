@@ -122,7 +122,7 @@ async def test_without_any_durable_all_stays(work: Work) -> None:
     assert await work.removal.look() == 0
 
 
-async def test_one_that_nobody_settles_holds_back_none_whose_result_is_known(work: Work) -> None:
+async def test_one_that_is_never_settled_holds_back_none_whose_result_is_known(work: Work) -> None:
     await work.durable("worker", work.one)
     await work.publish(6)
     await work.settle("worker", 1, 3, 5, 6)

@@ -83,7 +83,7 @@ async def test_a_reconnect_and_the_end_of_its_time_forget_it() -> None:
     assert len(publisher.inboxes) == 3
 
 
-async def test_an_effect_without_an_owner_and_a_lane_without_memory_send_every_copy() -> None:
+async def test_an_effect_without_an_owner_and_a_consumer_without_memory_send_every_copy() -> None:
     publisher = Publisher()
     for _ in range(2):
         publisher.store(Effect("effects", b"1", "a"))

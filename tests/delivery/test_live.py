@@ -104,7 +104,7 @@ async def test_the_same_request_asked_again_through_the_same_inbox_is_answered_a
         await until(lambda count=count: len(bench.sent()) == count)  # type: ignore[misc]
 
 
-async def test_tenants_are_served_in_turn_and_what_is_above_a_share_is_refused_at_once() -> None:
+async def test_tenants_are_served_one_by_one_and_what_is_above_a_share_is_refused_at_once() -> None:
     bench = Bench(places=8)
     bench.live._overload.refuses = True
     for number in range(6):
@@ -327,7 +327,7 @@ def test_a_backlog_is_what_is_pending_at_the_rate_of_late() -> None:
     assert backlog.wait_s(1000, 0, 10.0) == 0.0  # the consumer has started again
 
 
-def test_marks_are_bounded_and_the_oldest_goes_first() -> None:
+def test_attempt_records_are_bounded_and_the_oldest_goes_first() -> None:
     marks = AnsweredRequests(most=4)
     messages = [Message("work", data, {}, "S", "c", 1, time_ns(), 1, "") for data in (b"1", b"2", b"3", b"4", b"5")]
     for message in messages:
@@ -335,7 +335,7 @@ def test_marks_are_bounded_and_the_oldest_goes_first() -> None:
     assert [marks.take(message) for message in messages] == [False, False, True, True, True]
 
 
-def test_a_mark_is_for_no_copy_that_is_stored_much_later() -> None:
+def test_an_attempt_record_is_for_no_copy_that_is_stored_much_later() -> None:
     """The same bytes asked again: nothing was done for that copy."""
     marks, now_ns = AnsweredRequests(), time_ns()
     again = Message("work", b"1", {"Nats-Msg-Id": "m"}, "S", "c", 1, now_ns + 5_000_000_000, 1, "")

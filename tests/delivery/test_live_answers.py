@@ -20,7 +20,7 @@ class Wire:
         self.two.on_answered(data)
 
 
-async def test_what_one_answered_the_other_knows_at_the_end_of_the_turn() -> None:
+async def test_what_one_answered_the_other_knows_at_the_end_of_the_loops_iteration() -> None:
     wire = Wire()
     wire.one.note("_INBOX.a", b"1")
     wire.one.note("_INBOX.b", b"2")

@@ -15,7 +15,7 @@ def pause_switch(changes: list[str | None]) -> PauseSwitch:
     return PauseSwitch(changes.append)
 
 
-def test_an_open_gate_has_no_cause(pause_switch: PauseSwitch) -> None:
+def test_an_open_switch_has_no_cause(pause_switch: PauseSwitch) -> None:
     assert (pause_switch.is_open, pause_switch.cause) == (True, None)
 
 
@@ -36,7 +36,7 @@ def test_opening_what_was_never_closed_changes_nothing(pause_switch: PauseSwitch
     assert (pause_switch.is_open, changes) == (False, ["full"])
 
 
-def test_a_reset_opens_it_whoever_had_closed_it(pause_switch: PauseSwitch, changes: list[str | None]) -> None:
+def test_a_reset_opens_it_whatever_had_closed_it(pause_switch: PauseSwitch, changes: list[str | None]) -> None:
     pause_switch.close("publishing", "full")
     pause_switch.close("attempts", "down")
     pause_switch.reset()

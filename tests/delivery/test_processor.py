@@ -1,4 +1,4 @@
-"""The desk over fakes: when a handler begins, what is written down before it, and what a drain hands back."""
+"""The processor over fakes: when a handler begins, what is written down before it, and what a drain hands back."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -79,7 +79,7 @@ class Away(Begun):
 
 
 @pytest.mark.parametrize("waits", [True, False])
-async def test_a_handler_that_finds_the_broker_away_closes_the_gate_and_holds_its_message(waits: bool) -> None:
+async def test_a_handler_that_finds_the_broker_away_pauses_the_consumer_and_holds_its_message(waits: bool) -> None:
     async with a_processor(Away(waits=waits), store_retry=60) as bench:
         for sequence in (1, 2):
             bench.take(sequence)
@@ -114,7 +114,7 @@ async def test_a_drain_hands_back_what_stalled_and_takes_its_start_back() -> Non
 # -- begin -------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_first_delivery_is_begun_and_stamped_before_take_returns() -> None:
+async def test_a_first_delivery_is_begun_and_acked_before_on_delivery_returns() -> None:
     async with a_processor(Begun(Done(reply=Reply(b"yes")))) as bench:
         assert bench.take(7) is True
         assert (bench.acks(7), bench.replies, bench.attempt_counter.tries) == ([b"+ACK"], [b"yes"], 0)
@@ -139,7 +139,7 @@ async def test_a_redelivery_writes_its_start_down_before_it_begins() -> None:
         assert (marks_at_begin, bench.acks(1, 2)) == ([2], [b"+ACK"])
 
 
-async def test_starts_are_marks_and_one() -> None:
+async def test_attempts_are_the_record_and_one() -> None:
     begun = Begun(Hold(FAULT))
     async with a_processor(begun) as bench:
         bench.take(1)
@@ -168,7 +168,7 @@ async def test_deliveries_alone_exhaust_nothing() -> None:
         assert begun.attempts == [2]
 
 
-async def test_suspects_are_begun_one_at_a_time() -> None:
+async def test_unexplained_redeliveries_are_begun_one_at_a_time() -> None:
     slow = Slow()
     async with a_processor(slow) as bench:
         for sequence in (1, 2, 3):
@@ -180,7 +180,7 @@ async def test_suspects_are_begun_one_at_a_time() -> None:
         assert slow.sequences == [1, 2, 3]
 
 
-async def test_with_one_attempt_allowed_a_message_that_nobody_began_is_still_begun() -> None:
+async def test_with_one_attempt_allowed_a_message_that_was_never_begun_is_still_begun() -> None:
     begun = Begun()
     async with a_processor(begun, max_attempts=1) as bench:
         bench.take(1, deliveries=2)
@@ -188,7 +188,7 @@ async def test_with_one_attempt_allowed_a_message_that_nobody_began_is_still_beg
         assert (len(begun.messages), bench.acks(1, 2), bench.publisher.asked) == (1, [b"+ACK"], [])
 
 
-async def test_a_redelivery_that_we_asked_for_is_no_suspect_and_counts_on() -> None:
+async def test_a_redelivery_after_our_nak_is_explained_and_counts_on() -> None:
     begun = Begun(Retry(FAULT))
     async with a_processor(begun, max_attempts=3) as bench:
         bench.take(1)
@@ -240,7 +240,7 @@ async def test_a_retry_that_spends_nothing_is_begun_again_with_the_same_count() 
         assert (begun.attempts, bench.publisher.asked) == ([1, 1, 1, 1, 1], [])
 
 
-async def test_a_retry_that_spends_nothing_never_exhausts_whoever_gets_it_next() -> None:
+async def test_a_retry_that_uses_no_attempt_never_exhausts_the_next_consumer() -> None:
     """Each delivery reaches another instance: none of them knows why it comes again."""
     begun = Begun(Retry(FAULT, uses_attempt=False))
     async with a_processor(begun, max_attempts=2) as bench:
@@ -251,14 +251,14 @@ async def test_a_retry_that_spends_nothing_never_exhausts_whoever_gets_it_next()
         assert bench.publisher.asked == []
 
 
-async def test_a_message_settled_for_good_leaves_no_marks() -> None:
+async def test_a_message_settled_for_good_leaves_no_attempt_record() -> None:
     async with a_processor(Begun()) as bench:
         bench.take(1, deliveries=2)
         await until(lambda: bench.acks(1, 2))
         assert bench.attempt_counter.counts == {}
 
 
-async def test_a_redelivery_that_was_on_its_way_when_its_letter_was_stored_is_begun_no_more() -> None:
+async def test_a_redelivery_that_was_on_its_way_when_its_dead_letter_was_stored_is_begun_no_more() -> None:
     """The last word may have been lost, so it is said again."""
     begun = Begun(Retry(FAULT))
     async with a_processor(begun, max_attempts=2, dead_letter_ack=b"+TERM") as bench:
@@ -273,7 +273,7 @@ async def test_a_redelivery_that_was_on_its_way_when_its_letter_was_stored_is_be
 
 
 async def test_what_a_server_that_was_away_delivers_again_is_begun_though_it_was_settled() -> None:
-    """It may have lost the stamp and what was stored before it."""
+    """It may have lost the ack and what was stored before it."""
     begun = Begun()
     async with a_processor(begun) as bench:
         bench.take(1, deliveries=2)
@@ -294,7 +294,7 @@ async def test_what_a_new_durable_delivers_again_is_begun_though_it_was_settled_
         assert begun.sequences == [1, 1]
 
 
-async def test_while_starts_cannot_be_written_down_nothing_begins_and_the_lane_says_why() -> None:
+async def test_while_attempts_cannot_be_recorded_nothing_begins_and_the_consumer_says_why() -> None:
     begun = Begun()
     async with a_processor(begun, store_retry=0.01) as bench:
         bench.attempt_counter.is_down = True
@@ -328,7 +328,7 @@ async def test_a_subject_outside_the_allow_list_is_sent_away_unread() -> None:
 # -- waiting -----------------------------------------------------------------------------------------------------------
 
 
-async def test_more_than_the_slots_wait_their_turn_in_order() -> None:
+async def test_more_than_the_slots_wait_in_order() -> None:
     slow = Slow()
     async with a_processor(slow, slots=2) as bench:
         for sequence in (1, 2, 3, 4):
@@ -395,7 +395,7 @@ async def test_what_needs_no_slot_does_not_wait_for_one() -> None:
         await until(lambda: bench.acks(3))
 
 
-async def test_what_has_a_slot_leaves_its_place_in_the_prefetch_where_the_lane_says_so() -> None:
+async def test_what_has_a_slot_leaves_its_place_in_the_prefetch_where_the_options_say_so() -> None:
     slow = Slow()
     async with a_processor(slow, slots=2, prefetch=10, slots_beside_prefetch=True) as bench:
         for sequence in (1, 2, 3):
@@ -405,7 +405,7 @@ async def test_what_has_a_slot_leaves_its_place_in_the_prefetch_where_the_lane_s
         await until(lambda: bench.acks(3))
 
 
-async def test_nothing_begins_while_the_lane_is_paused_and_all_of_it_when_it_flows() -> None:
+async def test_nothing_begins_while_the_consumer_is_paused_and_all_of_it_when_it_resumes() -> None:
     """A full prefetch: beginning what waits must not go a step deeper for each one."""
     begun = Begun(Done(reply=Reply(b"")))
     async with a_processor(begun) as bench:
@@ -526,7 +526,7 @@ async def test_a_drain_hands_back_what_was_never_begun_and_spends_nothing() -> N
         assert (bench.acks(1), slow.sequences) == ([b"+ACK"], [1])
 
 
-async def test_suspects_that_were_never_begun_are_handed_back_unmarked() -> None:
+async def test_unexplained_redeliveries_that_were_never_begun_are_handed_back_uncounted() -> None:
     slow = Slow()
     async with a_processor(slow) as bench:
         bench.take(1, deliveries=2)
@@ -556,7 +556,7 @@ async def test_a_redelivery_whose_start_is_about_to_be_written_down_is_begun_in_
 
 
 @pytest.mark.parametrize("is_expected", [True, False])
-async def test_a_redelivery_that_waits_for_a_paused_lane_is_handed_back_by_the_drain_at_once(is_expected: bool) -> None:
+async def test_a_redelivery_that_waits_for_a_paused_consumer_is_handed_back_by_the_drain_at_once(is_expected: bool) -> None:
     begun = Begun(Retry(FAULT))
     async with a_processor(begun) as bench:
         if is_expected:
@@ -629,7 +629,7 @@ async def test_what_clings_to_life_is_handed_back_at_the_hard_deadline() -> None
         ends.set()
 
 
-async def test_what_could_not_be_stored_is_left_to_whoever_pulls_it_next() -> None:
+async def test_what_could_not_be_stored_is_left_to_the_next_consumer() -> None:
     async with a_processor(Begun(Done((Effect("usage", b"", "u"),)))) as bench:
         bench.take(1)
         bench.publisher.refuse()

@@ -280,7 +280,7 @@ def test_a_key_whose_answer_had_to_wait_is_as_silent(meeting: Meeting) -> None:
     assert (meeting.told, meeting.strays) == ([("a", b"yes")], [])
 
 
-def test_after_two_seconds_an_answer_is_nobodys_again(meeting: Meeting) -> None:
+def test_after_two_seconds_an_answer_belongs_to_no_inbox_again(meeting: Meeting) -> None:
     meeting.ask("a", 1.0, None)
     meeting.answer(1.1, None)
     meeting.tick(3.15)
@@ -326,7 +326,7 @@ def test_an_unclaimed_inbox_is_gone_after_twice_the_time_that_it_is_kept() -> No
     assert meeting.rendezvous.pending == 0
 
 
-def test_when_full_the_older_generation_goes_and_nobody_is_refused() -> None:
+def test_when_full_the_older_generation_goes_and_no_request_is_refused() -> None:
     meeting = Meeting(capacity=10)
     for number in range(100):
         meeting.ask(f"{number}", 1.0, f"id-{number}")

@@ -1,4 +1,4 @@
-"""Settling over fakes: one diary of what was stored, committed, answered and stamped, in the order it happened."""
+"""Settling over fakes: one diary of what was stored, committed, answered and acked, in order."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -29,7 +29,7 @@ REPLY = Reply(b"answer")
 
 
 class Settling(FakeConnection):
-    """A settler, and the diary that its connection, its evidence and its commits write."""
+    """A settler, and the diary that its connection, its publisher and its commits write."""
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Settling(FakeConnection):
 
     def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
         super().publish_nowait(subject, data, reply, head)
-        self.diary.append(f"stamp {data.decode()}")
+        self.diary.append(f"ack {data.decode()}")
 
     def settle(self, outcome: Outcome, message: Message | None = None) -> None:
         message = message or a_delivery()
@@ -86,36 +86,36 @@ async def settling() -> AsyncIterator[Settling]:
         settling.background_tasks.end()
 
 
-async def test_the_order_is_effects_commit_reply_stamp(settling: Settling) -> None:
+async def test_the_order_is_effects_commit_reply_ack(settling: Settling) -> None:
     settling.settle(Done(EFFECTS, REPLY, settling.a_commit()))
     assert settling.diary == []
     settling.accept()
     await until(lambda: settling.finished)
-    assert settling.diary == ["stored", "commit ['u-1']", "reply answer", "stamp +ACK"]
+    assert settling.diary == ["stored", "commit ['u-1']", "reply answer", "ack +ACK"]
 
 
-async def test_a_letter_stands_before_the_last_word(settling: Settling) -> None:
+async def test_a_dead_letter_is_stored_before_its_ack(settling: Settling) -> None:
     settling.settle(Dead(Fault("bad", "")))
     assert [effect.is_dead_letter for effect in settling.publisher.asked[0]] == [True]
     assert settling.diary == []
     settling.accept()
-    assert settling.diary == ["stored", "reply sorry", "stamp +ACK"]
+    assert settling.diary == ["stored", "reply sorry", "ack +ACK"]
 
 
 async def test_the_plain_way_keeps_the_order_too(settling: Settling) -> None:
     message = a_delivery()
     settling.settler.settle_plain(message, Done(reply=REPLY), message.token)
-    assert settling.diary == ["reply answer", "stamp +ACK"]
+    assert settling.diary == ["reply answer", "ack +ACK"]
     assert settling.watcher.settles == [(1, True)]
 
 
-async def test_a_commit_without_effects_runs_before_the_stamp(settling: Settling) -> None:
+async def test_a_commit_without_effects_runs_before_the_ack(settling: Settling) -> None:
     settling.settle(Done(commit=settling.a_commit()))
     await until(lambda: settling.finished)
-    assert settling.diary == ["commit []", "stamp +ACK"]
+    assert settling.diary == ["commit []", "ack +ACK"]
 
 
-async def test_a_commit_that_fails_leaves_the_message_unanswered_and_unstamped(settling: Settling) -> None:
+async def test_a_commit_that_fails_leaves_the_message_unanswered_and_unacked(settling: Settling) -> None:
     settling.attempt_counter.is_down = True
     settling.settle(Done(EFFECTS, REPLY, settling.a_commit(fails=OSError("away"))))
     settling.accept()
@@ -124,7 +124,7 @@ async def test_a_commit_that_fails_leaves_the_message_unanswered_and_unstamped(s
     assert (settling.finished, a_delivery() in settling.in_flight) == ([], True)
 
 
-async def test_nothing_is_stamped_while_its_evidence_is_refused(settling: Settling) -> None:
+async def test_nothing_is_acked_while_its_publishes_are_refused(settling: Settling) -> None:
     settling.settle(Done(EFFECTS, REPLY))
     settling.publisher.refuse("full")
     assert settling.diary == []
@@ -139,7 +139,7 @@ async def test_what_is_refused_is_tried_again_until_it_is_stored(settling: Settl
     assert settling.diary == []
     settling.publisher.refusing = None
     await until(lambda: settling.pause_switch.is_open)
-    assert settling.diary == ["reply answer", "stamp +ACK"]
+    assert settling.diary == ["reply answer", "ack +ACK"]
 
 
 async def test_everything_that_was_stuck_goes_on_where_it_was(settling: Settling) -> None:
@@ -160,7 +160,7 @@ async def test_while_one_lies_stuck_only_the_first_is_tried(settling: Settling) 
     assert settling.finished == []
 
 
-async def test_a_letter_that_is_refused_is_told(settling: Settling) -> None:
+async def test_a_dead_letter_that_is_refused_is_told(settling: Settling) -> None:
     settling.settle(Done(EFFECTS))
     settling.publisher.refuse("full")
     assert settling.watcher.refused == []
@@ -169,7 +169,7 @@ async def test_a_letter_that_is_refused_is_told(settling: Settling) -> None:
     assert settling.watcher.refused == ["full"]
 
 
-async def test_the_newest_token_is_stamped(settling: Settling) -> None:
+async def test_the_newest_ack_subject_is_acked(settling: Settling) -> None:
     settling.settle(Done(EFFECTS))
     held = settling.in_flight.find(a_delivery())
     assert held is not None

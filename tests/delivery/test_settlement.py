@@ -44,7 +44,7 @@ def test_no_nak_asks_for_less_than_the_servers_floor(delay: float) -> None:
 
 
 @pytest.mark.parametrize("word", [b"+ACK", b"+TERM exhausted"])
-def test_the_last_allowed_retry_is_a_letter_an_apology_and_the_last_word(word: bytes) -> None:
+def test_the_last_allowed_retry_is_a_dead_letter_a_failure_reply_and_the_dead_letter_ack(word: bytes) -> None:
     settlement = decide_settlement(a_subscription(dead_letter_ack=word), a_delivery(attempts=3), Retry(FAULT))
     assert [effect.data for effect in settlement.effects] == [b"maxdeliver_exhausted:broken"]
     assert (settlement.reply, settlement.ack, settlement.is_final) == (Reply(SORRY), word, True)
@@ -56,7 +56,7 @@ def test_a_retry_that_spends_nothing_is_never_the_last(attempts: int) -> None:
     assert (settlement.effects, settlement.is_final) == ((), False)
 
 
-def test_dead_is_a_letter_with_its_own_reason_at_the_first_start() -> None:
+def test_dead_is_a_dead_letter_with_its_own_reason_at_the_first_start() -> None:
     settlement = decide_settlement(a_subscription(dead_letter_ack=b"+TERM"), a_delivery(), Dead(FAULT, "processing_error"))
     assert [effect.data for effect in settlement.effects] == [b"processing_error:broken"]
     assert (settlement.reply, settlement.ack, settlement.is_final) == (Reply(SORRY), b"+TERM", True)
@@ -72,7 +72,7 @@ def test_hold_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Dead(FAULT), Retry(FAULT)])
-def test_without_dead_letters_the_last_word_is_still_said(outcome: Outcome) -> None:
+def test_without_dead_letters_the_dead_letter_ack_is_still_sent(outcome: Outcome) -> None:
     settlement = decide_settlement(a_subscription(dead_letter=lambda *_: None), a_delivery(attempts=3), outcome)
     assert (settlement.effects, settlement.ack, settlement.is_final) == ((), b"+ACK", True)
 

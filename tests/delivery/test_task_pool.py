@@ -16,7 +16,7 @@ TENANT: ContextVar[str] = ContextVar("tenant", default="nobody")
 DONE, FAILED = Done(), Retry(Fault("internal", "it failed"))
 
 
-class Desk:
+class PoolOwner:
     """Who is told what came, and puts the next message when there is one."""
 
     def __init__(self, tasks: asyncio.TaskGroup, *, timeout_s: float = 60.0) -> None:
@@ -40,9 +40,9 @@ class Desk:
 
 
 @pytest.fixture
-async def processor() -> AsyncIterator[Desk]:
+async def processor() -> AsyncIterator[PoolOwner]:
     async with asyncio.TaskGroup() as tasks:
-        yield Desk(tasks)
+        yield PoolOwner(tasks)
 
 
 async def quick() -> Outcome:
@@ -55,7 +55,7 @@ async def for_ever() -> Outcome:
     return DONE
 
 
-async def test_a_slot_goes_on_with_the_next_message_in_the_same_task(processor: Desk) -> None:
+async def test_a_slot_goes_on_with_the_next_message_in_the_same_task(processor: PoolOwner) -> None:
     processor.waiting = [quick, quick]
     await processor.put(quick).wait_until_over()
     await processor.turns[-1].wait_until_over()
@@ -63,7 +63,7 @@ async def test_a_slot_goes_on_with_the_next_message_in_the_same_task(processor: 
     assert len(set(processor.by)) == 1
 
 
-async def test_a_message_that_comes_while_its_slot_is_at_work_has_a_task_of_its_own(processor: Desk) -> None:
+async def test_a_message_that_comes_while_its_slot_is_at_work_has_a_task_of_its_own(processor: PoolOwner) -> None:
     first, second = processor.put(quick), processor.put(quick)
     assert first.task is not second.task
     assert processor.slots.are_full
@@ -72,7 +72,7 @@ async def test_a_message_that_comes_while_its_slot_is_at_work_has_a_task_of_its_
     assert not processor.slots.are_full
 
 
-async def test_what_a_handler_raises_is_an_outcome_and_its_slot_goes_on(processor: Desk) -> None:
+async def test_what_a_handler_raises_is_an_outcome_and_its_slot_goes_on(processor: PoolOwner) -> None:
     async def fails() -> Outcome:
         raise ValueError("broken")
 
@@ -85,7 +85,7 @@ async def test_what_a_handler_raises_is_an_outcome_and_its_slot_goes_on(processo
     assert [type(came) for came in processor.came] == [Retry, BrokerUnavailable, Done]
 
 
-async def test_a_cancelled_message_goes_back_and_its_slot_ends(processor: Desk) -> None:
+async def test_a_cancelled_message_goes_back_and_its_slot_ends(processor: PoolOwner) -> None:
     turn = processor.put(for_ever)
     await asyncio.sleep(0)
     turn.cancel()
@@ -94,7 +94,7 @@ async def test_a_cancelled_message_goes_back_and_its_slot_ends(processor: Desk) 
     assert not processor.slots.are_full
 
 
-async def test_cancelling_a_turn_that_is_over_leaves_the_slots_next_message_alone(processor: Desk) -> None:
+async def test_cancelling_a_call_that_is_over_leaves_the_slots_next_message_alone(processor: PoolOwner) -> None:
     processor.waiting = [quick]
     first = processor.put(quick)
     await first.wait_until_over()
@@ -114,8 +114,8 @@ async def test_a_message_that_took_too_long_leaves_its_slot_fit_for_the_next(swa
         return DONE
 
     async with asyncio.TaskGroup() as tasks:
-        processor = Desk(tasks, timeout_s=-1.0)
-        processor.waiting = [cancelled_by_nobody]
+        processor = PoolOwner(tasks, timeout_s=-1.0)
+        processor.waiting = [cancel_itself]
         turn = processor.put(hangs)
         await asyncio.sleep(0)
         processor.slots.end_overdue()
@@ -124,7 +124,7 @@ async def test_a_message_that_took_too_long_leaves_its_slot_fit_for_the_next(swa
     assert processor.came == [DONE if swallows else FAILED, DONE]
 
 
-async def cancelled_by_nobody() -> Outcome:
+async def cancel_itself() -> Outcome:
     """Its task is as good as new: a timeout of its own works."""
     task = asyncio.current_task()
     assert task is not None
@@ -135,7 +135,7 @@ async def cancelled_by_nobody() -> Outcome:
     return DONE
 
 
-async def test_what_a_handler_leaves_in_its_context_the_next_message_does_not_see(processor: Desk) -> None:
+async def test_what_a_handler_leaves_in_its_context_the_next_message_does_not_see(processor: PoolOwner) -> None:
     seen: list[str] = []
 
     async def careless() -> Outcome:
@@ -151,7 +151,7 @@ async def test_what_a_handler_leaves_in_its_context_the_next_message_does_not_se
     assert len(set(processor.by)) == 3
 
 
-async def test_a_slot_that_was_cancelled_begins_nothing_even_if_its_handler_did_not_mind(processor: Desk) -> None:
+async def test_a_slot_that_was_cancelled_begins_nothing_even_if_its_handler_did_not_mind(processor: PoolOwner) -> None:
     async def does_not_mind() -> Outcome:
         try:
             await asyncio.Event().wait()
@@ -168,7 +168,7 @@ async def test_a_slot_that_was_cancelled_begins_nothing_even_if_its_handler_did_
     await processor.turns[1].wait_until_over()
 
 
-async def test_who_waits_for_a_turn_and_leaves_does_not_end_it(processor: Desk) -> None:
+async def test_a_caller_that_leaves_does_not_end_its_pooled_call(processor: PoolOwner) -> None:
     turn = processor.put(quick)
     waiting = asyncio.create_task(turn.wait_until_over())
     await asyncio.sleep(0)

@@ -78,7 +78,7 @@ async def test_a_drifted_consumer_is_named_and_never_overwritten_in_silence(plac
     assert info["config"]["ack_wait"] == 30_000_000_000
 
 
-async def test_a_consumer_that_somebody_else_makes_in_between_is_not_overwritten_either(place: WorkStreams) -> None:
+async def test_a_consumer_that_another_process_makes_in_between_is_not_overwritten_either(place: WorkStreams) -> None:
     await create(place.jetstream, with_consumer(place, ack_wait=30.0))
     seen_missing = Difference("consumer", f"{place.stream}/{place.durable}", "missing")
     with pytest.raises(BrokerRefused) as refused:

@@ -72,7 +72,7 @@ def test_every_role_s_inbox_may_be_answered() -> None:
 # -- a supervisor that stops a router waits for its drain ----------------------------------------------------------
 
 
-def test_nobody_kills_before_the_drain_is_over() -> None:
+def test_no_supervisor_kills_before_the_drain_is_over() -> None:
     pod = documents()["Deployment"]["spec"]["template"]["spec"]
     unit = dict(line.split("=", 1) for line in UNIT.read_text().splitlines() if "=" in line and not line.startswith("#"))
     graces = [seconds(service["stop_grace_period"]) for name, service in services().items() if "build" in service]
@@ -96,7 +96,7 @@ def test_what_is_probed_is_what_is_served() -> None:
 # -- the image -----------------------------------------------------------------------------------------------------
 
 
-def test_the_image_runs_as_nobody_in_particular_and_installs_exact_versions() -> None:
+def test_the_image_runs_without_privileges_and_installs_exact_versions() -> None:
     first, last = DOCKERFILE.read_text().split("FROM python:${PYTHON}")[1:]
     assert "PIP_CONSTRAINT=/src/constraints.txt" in first
     assert re.search(r"^USER 10001:10001$", last, re.MULTILINE)

@@ -46,7 +46,7 @@ def test_the_base_image_is_pinned_and_has_a_place_for_its_digest() -> None:
     assert text.count("FROM python:${PYTHON}${PYTHON_DIGEST}") == 2
 
 
-def test_no_password_is_known_to_everybody() -> None:
+def test_no_password_is_a_published_default() -> None:
     """Grafana's own default is admin; a variable that is missing stops the start."""
     given = services()["grafana"]["environment"]
     assert given["GF_SECURITY_ADMIN_PASSWORD"].startswith("${GRAFANA_PASSWORD:?")

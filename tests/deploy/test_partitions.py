@@ -71,7 +71,7 @@ async def test_a_tenant_named_in_the_subject_always_meets_the_same_part(nc: Nats
     assert (len(met[0] | met[1]), all(met)) == (TENANTS, True)
 
 
-async def test_letters_and_answers_go_by_the_subject_that_was_asked(nc: Nats, nats_url: str) -> None:
+async def test_dead_letters_and_answers_go_by_the_subject_that_was_asked(nc: Nats, nats_url: str) -> None:
     """Dead letters, the allow list and reply subjects bear the public subject, never a partition's."""
     settings = a_part(nats_url, "0", **{"subject_allowlist": SUBJECT})
     async with a_router(settings), a_router(a_part(nats_url, "1", **{"subject_allowlist": SUBJECT})):

@@ -8,7 +8,7 @@ from random import Random
 from msgspec import Struct
 from nats.aio.client import Client
 
-from tests.faults.kinds import KINDS, Kind, Scene
+from tests.faults.kinds import KINDS, FaultScope, Kind
 from tests.faults.stage import Stage
 
 CALM_S = (2.0, 4.0)  # between two faults
@@ -62,7 +62,7 @@ async def inject(
             await stage.all_ready(MOST_PATIENT_S)
         await asyncio.sleep(planned.calm_s)
         began = time.monotonic()
-        await planned.kind.act(Scene(stage, client, plan.dice, planned.hold_s))
+        await planned.kind.act(FaultScope(stage, client, plan.dice, planned.hold_s))
         happened.append(Happened(planned.kind.name, began, time.monotonic()))
         told(happened[-1])
     return happened

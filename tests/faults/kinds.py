@@ -22,7 +22,7 @@ PATIENCE_S = 30.0
 DROPPED = "Slow Consumer Detected"
 
 
-class Scene(NamedTuple):
+class FaultScope(NamedTuple):
     """What a fault may touch. `client` is the suite's own way to the server."""
 
     stage: Stage
@@ -35,7 +35,7 @@ class Scene(NamedTuple):
         return list(self.stage.proxies.values())
 
 
-Act = Callable[[Scene], Awaitable[None]]
+Act = Callable[[FaultScope], Awaitable[None]]
 
 
 class Kind(NamedTuple):
@@ -47,35 +47,35 @@ class Kind(NamedTuple):
     most_s: float
 
 
-async def hold(scene: Scene, mend: Callable[[], None]) -> None:
+async def hold(scope: FaultScope, mend: Callable[[], None]) -> None:
     """It lasts, and is mended even when the run is cut off."""
     try:
-        await asyncio.sleep(scene.hold_s)
+        await asyncio.sleep(scope.hold_s)
     finally:
         mend()
 
 
-async def server_killed(scene: Scene) -> None:
-    broker = scene.stage.broker
+async def server_killed(scope: FaultScope) -> None:
+    broker = scope.stage.broker
     broker.kill()
     try:
-        await asyncio.sleep(scene.hold_s)
+        await asyncio.sleep(scope.hold_s)
     finally:
         await asyncio.to_thread(broker.start)
 
 
-async def server_paused(scene: Scene) -> None:
-    scene.stage.broker.pause()
-    await hold(scene, scene.stage.broker.unpause)
+async def server_paused(scope: FaultScope) -> None:
+    scope.stage.broker.pause()
+    await hold(scope, scope.stage.broker.unpause)
 
 
 def killed(of: Callable[[Stage], Sequence[Child]]) -> Act:
     """SIGKILL; after the hold a supervisor has noticed, and they are started again."""
 
-    async def act(scene: Scene) -> None:
-        children = of(scene.stage)
+    async def act(scope: FaultScope) -> None:
+        children = of(scope.stage)
         _each(children, Child.kill)
-        await hold(scene, lambda: _each(children, Child.spawn))
+        await hold(scope, lambda: _each(children, Child.spawn))
 
     return act
 
@@ -83,66 +83,66 @@ def killed(of: Callable[[Stage], Sequence[Child]]) -> Act:
 def paused(of: Callable[[Stage], Sequence[Child]]) -> Act:
     """SIGSTOP, and SIGCONT: what it held was given to others meanwhile, and it does not know."""
 
-    async def act(scene: Scene) -> None:
-        children = of(scene.stage)
+    async def act(scope: FaultScope) -> None:
+        children = of(scope.stage)
         _each(children, Child.pause)
-        await hold(scene, lambda: _each(children, Child.resume))
+        await hold(scope, lambda: _each(children, Child.resume))
 
     return act
 
 
-async def clocks_off(scene: Scene) -> None:
+async def clocks_off(scope: FaultScope) -> None:
     """One router five minutes ahead, the other five behind, or the other way round; and the workers."""
-    stage = scene.stage
+    stage = scope.stage
     everybody = [*stage.routers, *stage.workers]
     for child in everybody:
         await child.ready()  # until then the signal would end it
     for children in (stage.routers, stage.workers):
-        for child, seconds in zip(children, scene.dice.sample(SKEWS_S, 2), strict=False):
+        for child, seconds in zip(children, scope.dice.sample(SKEWS_S, 2), strict=False):
             child.step_clock(seconds)
-    await hold(scene, lambda: _each(everybody, lambda child: child.step_clock(0.0)))
+    await hold(scope, lambda: _each(everybody, lambda child: child.step_clock(0.0)))
 
 
-async def network_cut(scene: Scene) -> None:
-    _each(scene.network, Proxy.cut)
-    await hold(scene, lambda: _each(scene.network, Proxy.mend))
+async def network_cut(scope: FaultScope) -> None:
+    _each(scope.network, Proxy.cut)
+    await hold(scope, lambda: _each(scope.network, Proxy.mend))
 
 
-async def network_silent(scene: Scene) -> None:
+async def network_silent(scope: FaultScope) -> None:
     """Half open, one way or both, for all of ours; then what was held back arrives after all, or the connections are reset."""
-    ways = scene.dice.choice((BOTH, (TO_SERVER,), (FROM_SERVER,)))
-    is_forgotten = scene.dice.random() < 0.5
-    _each(scene.network, lambda proxy: proxy.silence(*ways))
+    ways = scope.dice.choice((BOTH, (TO_SERVER,), (FROM_SERVER,)))
+    is_forgotten = scope.dice.random() < 0.5
+    _each(scope.network, lambda proxy: proxy.silence(*ways))
 
     def mend() -> None:
         if is_forgotten:
-            _each(scene.network, Proxy.reset)
-        _each(scene.network, Proxy.mend)
+            _each(scope.network, Proxy.reset)
+        _each(scope.network, Proxy.mend)
 
-    await hold(scene, mend)
-
-
-async def network_slow(scene: Scene) -> None:
-    _each(scene.network, lambda proxy: proxy.slow(SLOW_S))
-    await hold(scene, lambda: _each(scene.network, Proxy.mend))
+    await hold(scope, mend)
 
 
-async def network_torn(scene: Scene) -> None:
+async def network_slow(scope: FaultScope) -> None:
+    _each(scope.network, lambda proxy: proxy.slow(SLOW_S))
+    await hold(scope, lambda: _each(scope.network, Proxy.mend))
+
+
+async def network_torn(scope: FaultScope) -> None:
     """Every connection ends in the middle of what the server says, several times over."""
-    deadline = asyncio.get_running_loop().time() + scene.hold_s
+    deadline = asyncio.get_running_loop().time() + scope.hold_s
     try:
         while asyncio.get_running_loop().time() < deadline:
-            _each(scene.network, Proxy.tear)
+            _each(scope.network, Proxy.tear)
             await asyncio.sleep(0.5)
     finally:
-        _each(scene.network, Proxy.mend)
+        _each(scope.network, Proxy.mend)
 
 
-async def slow_consumer(scene: Scene) -> None:
+async def slow_consumer(scope: FaultScope) -> None:
     """A router does not read, and is shouted at, until the server drops it. RuntimeError when it never does: then this is no fault."""
-    broker, router = scene.stage.broker, scene.dice.choice(scene.stage.routers)
+    broker, router = scope.stage.broker, scope.dice.choice(scope.stage.routers)
     await router.ready()
-    (proxy,) = scene.stage.proxies_of([router])
+    (proxy,) = scope.stage.proxies_of([router])
     before, deadline = broker.logged(DROPPED), asyncio.get_running_loop().time() + PATIENCE_S
     proxy.silence(FROM_SERVER)
     try:
@@ -150,24 +150,24 @@ async def slow_consumer(scene: Scene) -> None:
             if asyncio.get_running_loop().time() > deadline:
                 raise RuntimeError(f"the server did not drop {router.name}, which does not read, within {PATIENCE_S} s")
             for _ in range(6):
-                await scene.client.publish(HEARTBEATS, SHOUT)
-            await scene.client.flush()
+                await scope.client.publish(HEARTBEATS, SHOUT)
+            await scope.client.flush()
             await asyncio.sleep(WRITE_DEADLINE_S / 4)
-        await asyncio.sleep(scene.hold_s)
+        await asyncio.sleep(scope.hold_s)
     finally:
         proxy.mend()
 
 
-async def store_full(scene: Scene) -> None:
-    async with full_store(scene.client):
-        await asyncio.sleep(scene.hold_s)
+async def store_full(scope: FaultScope) -> None:
+    async with full_store(scope.client):
+        await asyncio.sleep(scope.hold_s)
 
 
-async def stream_full(scene: Scene) -> None:
-    streams = scene.stage.settings.streams
-    name = scene.dice.choice((streams.usage, streams.assignments, streams.dlq)).name
-    async with full_stream(scene.client, name):
-        await asyncio.sleep(scene.hold_s)
+async def stream_full(scope: FaultScope) -> None:
+    streams = scope.stage.settings.streams
+    name = scope.dice.choice((streams.usage, streams.assignments, streams.dlq)).name
+    async with full_stream(scope.client, name):
+        await asyncio.sleep(scope.hold_s)
 
 
 def _each(those: Iterable[T], act: Callable[[T], None]) -> None:

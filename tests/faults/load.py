@@ -21,7 +21,7 @@ from nats.aio.msg import Msg
 
 from router.config import Settings
 from router.contracts.assignment import assignment_id_of
-from router.contracts.usage import SUBJECT as USAGE
+from router.contracts.usage import USAGE_SUBJECT as USAGE
 from tests.faults.job import HEALTHY, HOPELESS
 
 POISONED = "poisoned"

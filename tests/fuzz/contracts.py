@@ -34,6 +34,7 @@ from router.contracts.worker import MessageType
 from router.core.deferred import Deferred
 from router.core.message import NO_HEADERS, Message
 from router.core.outcome import Dead, Done
+from router.delivery.api import JetStream
 from router.lake.tables.body import read_event
 from router.operations.observability import Metrics, render
 from router.routing.decide.replies import reply_to
@@ -95,7 +96,7 @@ class Instance:
         self.connection: Any = NoBroker()
         alerts = Alerts("node", 60.0)
         alerts.attach(self.connection)
-        jetstream: Any = type("JetStream", (), {"connection": self.connection, "prefix": "$JS.API"})()
+        jetstream = JetStream(self.connection)
         self.context = AppContext(
             self.settings, self.metrics, alerts, PolicyTable({("acme", name): RICH for name in ("default", "gold")}), jetstream
         )

@@ -16,7 +16,7 @@ from tests.support.stories import a_request, ask
 from tests.support.waiting import until
 from tests.support.workers import NOW_MS, an_ack, in_every_form
 
-LANES = ("decide", "results", "acks")
+CONSUMERS = ("decide", "results", "acks")
 AT_ONCE = 250
 
 
@@ -50,8 +50,8 @@ async def _fed(nc: Client, broker: Broker, prefix: str, *, messages: int, seed: 
                 await connection.flush()
         await connection.flush()
         await connection.close()
-        for lane in LANES:
-            await until(lambda lane=lane: _is_settled(nc, settings, lane), within_s=300, what=f"{lane} settled")
+        for consumer in CONSUMERS:
+            await until(lambda consumer=consumer: _is_settled(nc, settings, consumer), within_s=300, what=f"{consumer} settled")
         assert (await ask(nc, settings, a_request("next")))["ok"] is True
         await until(lambda: all(check.ok for check in router.service.readiness().values()), what="a router that is ready")
         told = await nc.jetstream().stream_info(settings.streams.dlq.name)
@@ -76,7 +76,7 @@ def _send(connection: Connection, settings: Settings, rng: random.Random) -> Non
     connection.publish_nowait(subject, data, rng.choice(["", "_INBOX.fuzz.1", "_INBOX.fuzz.1", "fuzz.elsewhere"]), head)
 
 
-async def _is_settled(nc: Client, settings: Settings, lane: str) -> bool:
-    config = getattr(settings, lane)
-    info = await nc.jsm().consumer_info(getattr(settings.streams, lane).name, config.durable)
+async def _is_settled(nc: Client, settings: Settings, consumer: str) -> bool:
+    config = getattr(settings, consumer)
+    info = await nc.jsm().consumer_info(getattr(settings.streams, consumer).name, config.durable)
     return (info.num_pending, info.num_ack_pending) == (0, 0)

@@ -7,11 +7,12 @@ off the list, by `python -m tests.house --write`, which never adds one.
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.house.measure import HERE, Places, find_duplicate_classes, find_fragment_functions, find_vague_prose
+from tests.house.measure import HERE, Places, find_duplicate_classes, find_fragment_functions, find_old_words, find_vague_prose
 
 RULES: dict[str, Callable[[], Places]] = {
     "duplicate_classes": find_duplicate_classes,
     "fragment_functions": find_fragment_functions,
+    "old_words": find_old_words,
     "vague_prose": find_vague_prose,
 }
 

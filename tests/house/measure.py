@@ -2,6 +2,7 @@
 
     duplicate classes     a class name of router/ that more than one class bears
     fragment functions    a function of router/ that a participle or a fragment names, not a verb
+    old words             a class or function of tests/ or bench/ whose name has a word that the glossary replaced
     vague prose           a file whose docstrings, comments or lines speak of somebody, nobody, whoever or a stranger
 
 Each answers name -> the files, a file once for each time. Generated code is left out. `words.toml` has the words,
@@ -44,6 +45,15 @@ def find_fragment_functions(root: Path = REPOSITORY) -> Places:
         for node in ast.walk(_parse(file)):
             if isinstance(node, Function) and not _is_property(node) and is_fragment(node.name):
                 places.setdefault(node.name, []).append(file)
+    return places
+
+
+def find_old_words(root: Path = REPOSITORY) -> Places:
+    places: Places = {}
+    for file in _sources(root, "tests", "bench"):
+        for name in re.findall(r"^ *(?:async def|def|class) (\w+)", file.read_text(), re.MULTILINE):
+            if not WORDS["old_words"].isdisjoint(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_")):
+                places.setdefault(name, []).append(file)
     return places
 
 

@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from tests.house.listed import RULES, read_list, shrink_list
-from tests.house.measure import ALLOWED_FUNCTIONS, HERE, find_duplicate_classes, find_fragment_functions, find_vague_prose, is_fragment
+from tests.house.measure import (
+    ALLOWED_FUNCTIONS,
+    HERE,
+    find_duplicate_classes,
+    find_fragment_functions,
+    find_old_words,
+    find_vague_prose,
+    is_fragment,
+)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -49,6 +57,9 @@ def test_each_rule_finds_its_offender(tmp_path: Path) -> None:
     one, two = tmp_path / "router" / "one.py", tmp_path / "router" / "two.py"
     assert find_duplicate_classes(tmp_path) == {"Case": [one, two]}
     assert find_fragment_functions(tmp_path) == {"sifted": [one, two]}
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text("class SceneDesk: ...\ndef test_a_lane_is_delegated(): ...\ndef test_a_gateway(): ...\n")
+    assert set(find_old_words(tmp_path)) == {"SceneDesk", "test_a_lane_is_delegated"}
     assert {name: len(files) for name, files in find_vague_prose(tmp_path).items()} == {
         "README.md": 1,
         "router/one.py": 2,

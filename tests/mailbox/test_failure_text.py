@@ -38,7 +38,7 @@ def raising(exc: Exception) -> Handler:
     ],
     ids=["poison", "failure", "without a text", "with a login", "that cannot be told"],
 )
-async def test_the_text_of_a_failure_stands_in_the_row_and_in_the_letter(
+async def test_the_text_of_a_failure_stands_in_the_row_and_in_the_dead_letter(
     broker: Broker, nc: Client, dsn: str, *, exc: Exception, reason: str, text: str
 ) -> None:
     async with an_inbox(broker.url, dsn, raising(exc), max_deliver=1):

@@ -115,7 +115,7 @@ async def test_the_breaker_hears_of_a_service_not_of_its_verdicts() -> None:
     assert breaker.told == {"succeeded": 3, "failed": 1, "left": 1}
 
 
-async def test_a_call_that_nobody_waits_for_is_neither() -> None:
+async def test_a_call_without_a_waiter_is_neither() -> None:
     breaker = Witness()
     async with a_service(SampleService().app) as url:
         with pytest.raises(TimeoutError):
@@ -123,7 +123,7 @@ async def test_a_call_that_nobody_waits_for_is_neither() -> None:
     assert breaker.told == {"left": 1}
 
 
-async def test_while_the_breaker_is_open_nobody_is_asked() -> None:
+async def test_while_the_breaker_is_open_no_service_is_called() -> None:
     breaker = Witness()
     breaker.is_open = True
     with pytest.raises(InboxUnavailable):

@@ -57,11 +57,11 @@ async def test_one_that_was_begun_and_never_ended_is_begun_again(broker: Broker,
     assert (await effects(dsn), await row_of(dsn, 1)) == ([an_id(1)], (True, 2, None))
 
 
-async def test_poison_has_its_letter_before_its_row_is_marked_and_is_acknowledged(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_poison_has_its_dead_letter_before_its_row_is_marked_and_is_acknowledged(broker: Broker, nc: Client, dsn: str) -> None:
     """SD-12, SD-16, SD-20: EVT-047-002 with the message in it."""
     async with an_inbox(broker.url, dsn, poison), record_acks(broker.url) as heard:
         await publish(nc, [1], {"n": 1})
-        await until(lambda: heard.of(1) == ["+ACK"])
+        await until(lambda: heard.settling(1) == ["+ACK"])
     (letter,) = await read_dead_letters(nc)
     assert {name: letter[name] for name in ("message_id", "original_subject", "reason", "attempts")} == {
         "message_id": an_id(1),
@@ -73,7 +73,7 @@ async def test_poison_has_its_letter_before_its_row_is_marked_and_is_acknowledge
     assert (await effects(dsn), await row_of(dsn, 1)) == ([], (True, 1, "processing_error: its handler said so"))
 
 
-async def test_the_letter_of_a_message_has_an_id_and_a_subject_of_its_own(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_the_dead_letter_of_a_message_has_an_id_and_a_subject_of_its_own(broker: Broker, nc: Client, dsn: str) -> None:
     """SD-16, SD-20."""
     async with an_inbox(broker.url, dsn, poison):
         await publish(nc, [1])
@@ -84,7 +84,7 @@ async def test_the_letter_of_a_message_has_an_id_and_a_subject_of_its_own(broker
     assert stored.headers["Nats-Msg-Id"] == f"dlq:sea__from_vibespro:{an_id(1)}"
 
 
-async def test_what_can_never_be_told_is_a_letter_and_no_row(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_what_can_never_be_told_is_a_dead_letter_and_no_row(broker: Broker, nc: Client, dsn: str) -> None:
     async with an_inbox(broker.url, dsn, record):
         await nc.jetstream().publish("vibespro.event.vibe_created.v1", b"no json", headers={"Nats-Msg-Id": an_id(1)})
         await until(lambda: is_settled(nc))
@@ -97,8 +97,8 @@ async def test_a_failure_is_not_acknowledged_and_comes_again_by_the_ack_wait(bro
     async with an_inbox(broker.url, dsn, failing(once=True), ack_wait=0.5), record_acks(broker.url) as heard:
         await publish(nc, [1])
         await until(lambda: row_of(dsn, 1), what="received")
-        await until(lambda: heard.seen)
-    assert heard.of(1) == ["+ACK"]
+        await until(lambda: heard.settling(1))
+    assert heard.settling(1) == ["+ACK"]
     assert (await effects(dsn), await row_of(dsn, 1)) == ([an_id(1)], (True, 2, None))
 
 
@@ -106,8 +106,8 @@ async def test_a_failure_is_naked_with_a_delay_where_that_is_set(broker: Broker,
     """X12: the other way."""
     async with an_inbox(broker.url, dsn, failing(once=True), ack_wait=30.0, nak_after=0.05), record_acks(broker.url) as heard:
         await publish(nc, [1])
-        await until(lambda: is_settled(nc) if heard.seen else False)
-    assert heard.of(1) == ['-NAK {"delay": 50000000}', "+ACK"]
+        await until(lambda: is_settled(nc) if heard.settling(1) else False)
+    assert heard.settling(1) == ['-NAK {"delay": 50000000}', "+ACK"]
 
 
 async def test_the_last_delivery_that_fails_ends_in_the_dead_letters(broker: Broker, nc: Client, dsn: str) -> None:
@@ -158,7 +158,7 @@ async def test_a_slow_handler_is_kept_alive(broker: Broker, nc: Client, dsn: str
     assert await row_of(dsn, 1) == (True, 1, None)
 
 
-async def test_while_letters_cannot_be_stored_nothing_is_marked_or_acknowledged(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_while_dead_letters_cannot_be_stored_nothing_is_marked_or_acknowledged(broker: Broker, nc: Client, dsn: str) -> None:
     """SD-16: the dead letter is stored before the ack."""
     async with an_inbox(broker.url, dsn, poison) as running, record_acks(broker.url) as heard:
         await nc.jetstream().delete_stream("SEA_DLQ")

@@ -152,9 +152,9 @@ async def test_a_service_that_fails_is_left_alone_and_no_delivery_is_spent(broke
     async def answer(request: Request) -> Response:
         return Response(status_code=503) if is_down else await service.app.routes[0].endpoint(request)  # type: ignore[attr-defined]
 
-    gate = CircuitBreaker("service", BreakerRules(failure_threshold=3, success_threshold=1, timeout_s=1.5))
+    breaker = CircuitBreaker("service", BreakerRules(failure_threshold=3, success_threshold=1, timeout_s=1.5))
     app = Starlette(routes=[Route("/handle", answer, methods=["POST"])])
-    async with a_service(app) as url, an_inbox(broker.url, dsn, url, breaker=HandlerBreaker(gate), ack_wait=1.0) as running:
+    async with a_service(app) as url, an_inbox(broker.url, dsn, url, breaker=HandlerBreaker(breaker), ack_wait=1.0) as running:
         await publish(nc, range(30))
         await until(lambda: "left alone" in (running.inbox.consumer.health.paused_for or ""))
         is_down = False

@@ -30,7 +30,7 @@ async def _stranded(broker: Broker, nc: Client, dsn: str, count: int) -> None:
     await give_up_on(broker.url, count, 2)
 
 
-async def test_what_the_server_stopped_delivering_has_its_letter(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_what_the_server_stopped_delivering_has_its_dead_letter(broker: Broker, nc: Client, dsn: str) -> None:
     """SD-20, X18: its body in it, its row marked, nothing left behind."""
     await _stranded(broker, nc, dsn, 3)
     await rows(dsn, RECEIVED, an_id(0))
@@ -43,7 +43,7 @@ async def test_what_the_server_stopped_delivering_has_its_letter(broker: Broker,
     assert await effects(dsn) == []
 
 
-async def test_one_whose_acknowledgement_alone_was_lost_has_no_letter(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_one_whose_acknowledgement_alone_was_lost_has_no_dead_letter(broker: Broker, nc: Client, dsn: str) -> None:
     """Its effect stands."""
     await _stranded(broker, nc, dsn, 2)
     await rows(dsn, "INSERT INTO inbox_messages VALUES (%s, 's', now(), now(), 1)", an_id(0))
@@ -83,7 +83,7 @@ async def test_the_sweep_finds_what_no_advisory_told_of(broker: Broker, nc: Clie
     assert letter["message"]["payload"] == '{"hello":"world"}'  # type: ignore[index]
 
 
-async def test_a_row_whose_message_is_gone_has_a_letter_that_says_so(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_a_row_whose_message_is_gone_has_a_dead_letter_that_says_so(broker: Broker, nc: Client, dsn: str) -> None:
     await rows(dsn, RECEIVED, an_id(7))
     async with an_inbox(broker.url, dsn, record, sweep=OFTEN):
         await until(lambda: _is_marked(dsn, 7))

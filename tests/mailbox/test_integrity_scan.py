@@ -82,7 +82,7 @@ async def test_events_far_apart_cost_no_reading_of_what_stands_between(
     assert (scrub.read, heads) == (2, [])
 
 
-async def test_events_close_together_are_read_over_strangers_that_are_few(
+async def test_events_close_together_are_read_over_few_events_of_others(
     dsn: str, database: Database, place: OutboxStream, heads: list[int]
 ) -> None:
     for _ in range(MAX_SINGLE_READS):

@@ -12,7 +12,7 @@ from nats.aio.client import Client
 
 from router.app import inbox
 from router.app.inbox import InboxService
-from router.app.inbox_doctor import examine_inbox
+from router.app.inbox_rules import examine_inbox
 from router.app.mailbox import RelayService
 from router.config import Settings, load
 from router.delivery.api import JetStream
@@ -102,7 +102,7 @@ async def test_a_relay_is_not_ready_while_its_stream_is_not_as_declared(dsn: str
     assert len(drifts.of("topology.drift")) == 1
 
 
-async def test_an_inbox_tells_that_its_letters_stream_is_not_as_declared(dsn: str, broker: Broker, nc: Client, drifts: Lines) -> None:
+async def test_an_inbox_tells_that_its_dead_letters_stream_is_not_as_declared(dsn: str, broker: Broker, nc: Client, drifts: Lines) -> None:
     await rows(dsn, EFFECTS)
     service = InboxService(settings_of(broker, dsn), record)
     ready = asyncio.Event()

@@ -204,7 +204,7 @@ async def test_a_poison_row_that_is_deleted_lets_its_aggregate_go(dsn: str, data
     assert await place.ids() == [str(behind)]
 
 
-async def test_a_full_stream_is_nobodys_attempt(dsn: str, database: Database, place: OutboxStream) -> None:
+async def test_a_full_stream_uses_no_attempt(dsn: str, database: Database, place: OutboxStream) -> None:
     await place.jetstream.ask("STREAM.PURGE.SEA_EVENTS")
     info = await place.jetstream.stream("SEA_EVENTS") or {}
     await place.jetstream.ask("STREAM.UPDATE.SEA_EVENTS", {**info["config"], "max_bytes": 500, "discard": "new"})
@@ -214,7 +214,7 @@ async def test_a_full_stream_is_nobodys_attempt(dsn: str, database: Database, pl
     assert await rows(dsn, "SELECT count(*) FROM outbox_relay_state") == [(0,)]
 
 
-async def test_a_broker_that_is_away_is_nobodys_attempt(dsn: str, database: Database, place: OutboxStream, broker: Broker) -> None:
+async def test_a_broker_that_is_away_uses_no_attempt(dsn: str, database: Database, place: OutboxStream, broker: Broker) -> None:
     """SD-14; T9 in small."""
     async with a_relay(database, place) as relay:
         broker.kill()
@@ -255,7 +255,9 @@ async def test_lanes_of_one_transaction_are_no_other_transactions(dsn: str, data
         assert await third.find_unpublished() == []
 
 
-async def test_one_relay_that_takes_half_of_the_lanes_serves_all_of_them_in_turn(dsn: str, database: Database, place: OutboxStream) -> None:
+async def test_one_relay_that_takes_half_of_the_lanes_serves_all_of_them_one_by_one(
+    dsn: str, database: Database, place: OutboxStream
+) -> None:
     await fill_outbox(dsn, 200)
     async with a_relay(database, place, partitions=4):
         await all_published(dsn)

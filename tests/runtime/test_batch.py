@@ -117,7 +117,7 @@ def test_a_body_without_a_time_keeps_the_time_that_was_stored(bench: BatchBench)
     assert orjson.loads(again.effects[0].data)["ts"] == orjson.loads(content)["ts"]
 
 
-def test_attempts_are_written_down_before_they_are_made_and_the_last_one_is_a_letter(bench: BatchBench) -> None:
+def test_attempts_are_written_down_before_they_are_made_and_the_last_one_is_a_dead_letter(bench: BatchBench) -> None:
     """MF-8."""
     outcomes = [bench.batch.handle([a_message(1, fail=99)])[0] for _ in range(5)]
     assert [type(outcome) for outcome in outcomes] == [Retry, Retry, Retry, Retry, Dead]
@@ -141,7 +141,7 @@ def test_one_whose_attempts_are_spent_is_given_up_without_another(bench: BatchBe
     assert bench.times("k-1") == 0
 
 
-async def test_a_row_is_dead_once_its_letter_is_stored_and_stays_so(bench: BatchBench) -> None:
+async def test_a_row_is_dead_once_its_dead_letter_is_stored_and_stays_so(bench: BatchBench) -> None:
     (outcome,) = bench.batch.handle([a_message(1, poison=True)])
     assert isinstance(outcome, Dead)
     assert outcome.reason == PROCESSING_ERROR

@@ -58,7 +58,7 @@ def test_a_commit_that_fails_leaves_nothing_at_hand(bench: BatchBench) -> None:
     assert bench.store.read_state("a") == b"1"
 
 
-def test_a_commit_of_which_nobody_heard_is_read_from_the_file(bench: BatchBench) -> None:
+def test_a_commit_without_its_callback_is_read_from_the_file(bench: BatchBench) -> None:
     write(bench, "a", b"1")
     with bench.store.transaction():
         bench.store.apply([], [], [("a", b"2")])

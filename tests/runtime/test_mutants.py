@@ -215,7 +215,7 @@ async def _termed_before_its_letter() -> bool:
         return bool(bench.acks())
 
 
-async def test_a_term_before_its_letter_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_term_before_its_dead_letter_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """MF-8: a TERM deletes the message's body in a work queue."""
     assert not await _termed_before_its_letter()
     monkeypatch.setattr(Settler, "settle", lambda self, case: self._on_stored(case, ()))

@@ -99,7 +99,7 @@ def test_a_step_that_is_none_is_refused_where_it_is_made(wrong: dict[str, object
         StepResult(**wrong)  # type: ignore[arg-type]
 
 
-async def test_plain_functions_answer_too_side_by_side_and_hold_nobody_up(place: WorkerStreams) -> None:
+async def test_plain_functions_answer_too_side_by_side_and_hold_no_other_up(place: WorkerStreams) -> None:
     both = threading.Barrier(2, timeout=5)
 
     def meets(assignment: ExecAssignment) -> StepResult:
@@ -181,7 +181,7 @@ async def test_past_its_deadline_an_assignment_is_a_timeout(place: WorkerStreams
     assert 50 <= result["latency_ms"] < 5000
 
 
-async def test_what_the_handler_calls_hopeless_is_a_letter_and_no_result(place: WorkerStreams) -> None:
+async def test_what_the_handler_calls_hopeless_is_a_dead_letter_and_no_result(place: WorkerStreams) -> None:
     async def hopeless(assignment: ExecAssignment) -> StepResult:
         raise Poison("this model was retired")
 
@@ -195,7 +195,7 @@ async def test_what_the_handler_calls_hopeless_is_a_letter_and_no_result(place: 
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"{}", b'{"assignment_id": 7}'])
-async def test_an_assignment_that_cannot_be_read_is_a_letter_and_the_next_one_is_done(place: WorkerStreams, data: bytes) -> None:
+async def test_an_assignment_that_cannot_be_read_is_a_dead_letter_and_the_next_one_is_done(place: WorkerStreams, data: bytes) -> None:
     async with run_workers(place.worker(answer)):
         await place.push(data, a_body("a-2"))
         (letter,), (result,) = await place.letters(), await place.results()

@@ -1,13 +1,17 @@
 """What the stores raise, as answers."""
 
+import json
+
 import pytest
 
 from router.core.errors import BrokerUnavailable, Conflict, Poison
 from router.operations.admin import ServiceError
+from router.operations.admin.request_fields import RequestFields
 from router.routing.policy import PolicyError
-from router.services.admin_stores import translate_errors
+from router.services.admin_stores import PolicyServices, translate_errors
 from router.services.extension_store import ExtensionNotFound
 from router.services.policy_store import PolicyNotFound
+from tests.support.policy_buckets import a_policy_bucket, a_policy_of
 
 
 @pytest.mark.parametrize(
@@ -42,6 +46,13 @@ def test_who_was_too_late_is_told_the_present_version_if_there_is_one(version: i
     assert caught.value.details == details
 
 
-def test_a_broker_that_is_away_is_nobodys_mistake() -> None:
+def test_a_broker_that_is_away_is_not_the_callers_mistake() -> None:
     with pytest.raises(BrokerUnavailable), translate_errors():
         raise BrokerUnavailable("silent")
+
+
+async def test_a_request_that_names_no_author_writes_as_the_admin_service(nats_url: str, prefix: str) -> None:
+    async with a_policy_bucket(nats_url, prefix) as policies:
+        body = {"tenant_id": "_shared", "policy_id": "p", "policy": json.loads(a_policy_of("x"))}
+        assert await PolicyServices(policies).put(RequestFields(body)) == {"tenant_id": "_shared", "policy_id": "p", "version": 1}
+        assert (await policies.get("_shared", "p")).record.author == "admin service"

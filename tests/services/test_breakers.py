@@ -32,12 +32,12 @@ class Board:
         self.heard = Heard()
         self.metrics = Metrics(**{"tenants": ["acme"], **settings})
         self.shared = Shared()
-        shelf = PolicyTable({("_shared", "default"): a_guarded_policy(tenant="_shared")})
+        policy_table = PolicyTable({("_shared", "default"): a_guarded_policy(tenant="_shared")})
         self.breakers = Breakers(
             self.metrics,
             self.heard.alerts,
             self.shared,  # type: ignore[arg-type]
-            shelf.get_all,
+            policy_table.get_all,
             rules=BreakerRules(failure_threshold=1, success_threshold=1),
             now=self.heard.clock,
         )
@@ -47,10 +47,10 @@ class Board:
             self.breakers.providers.observe(tenant, "openai", latency_ms=1, cost=0.0, status=status, error_code=None)
 
     def fail(self, extension: str) -> None:
-        gate = self.breakers.extensions.get(extension)
-        lease = gate.acquire(5.0)
-        assert lease is not None
-        gate.record_failure(lease)
+        breaker = self.breakers.extensions.get(extension)
+        permit = breaker.acquire(5.0)
+        assert permit is not None
+        breaker.record_failure(permit)
 
     def series(self, name: str) -> dict[tuple[str, ...], float]:
         found = parse_scrape(self.metrics.registry).get(name, {})
@@ -112,7 +112,7 @@ def test_an_opening_warns_and_a_closing_informs() -> None:
     assert board.heard.heard[0]["metadata"]["probed_in_ms"] == 10_000
 
 
-def test_others_are_told_of_our_own_doing_only_and_operators_once_by_whoever_did_it() -> None:
+def test_others_are_told_of_our_own_doing_only_and_operators_once_by_the_instance_that_did_it() -> None:
     board = Board()
     board.shared.tell({("acme", "openai"): RemoteTransition(board.heard.clock.now + 5, 123)})
     assert (board.shared.noted, board.heard.causes) == ([], [])

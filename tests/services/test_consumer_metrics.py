@@ -37,13 +37,13 @@ def test_a_message_that_is_sent_back_is_counted_by_its_reason() -> None:
     assert metrics.redeliveries == {("router-results", "nak"): 1, ("router-results", "tenant"): 1}
 
 
-def test_only_the_lane_that_answers_measures_how_long_an_answer_took() -> None:
+def test_only_the_consumer_that_answers_measures_how_long_an_answer_took() -> None:
     observer, metrics = a_consumer_metrics(RecordedAlerts())
     observer.on_settled(a_delivery(), Done(), True)
     assert sum(metrics.request_seconds.buckets().counts) == 0
 
 
-def test_a_stored_letter_is_told_once_and_a_paused_lane_is_critical() -> None:
+def test_a_stored_dead_letter_alerts_once_and_a_paused_consumer_is_critical() -> None:
     told = RecordedAlerts()
     observer, _ = a_consumer_metrics(told)
     _dies(observer, 3)
@@ -55,7 +55,7 @@ def test_a_stored_letter_is_told_once_and_a_paused_lane_is_critical() -> None:
     ]
 
 
-def test_without_letters_none_is_told_of() -> None:
+def test_without_dead_letters_none_is_told_of() -> None:
     told = RecordedAlerts()
     observer, metrics = a_consumer_metrics(told, dlq={"enabled": False})
     _dies(observer, 2)

@@ -52,7 +52,7 @@ async def test_a_receipt_names_the_id_that_came_as_a_header() -> None:
         (GOOD, DecideRules(tenants_allowed=frozenset({"other"})), "unauthorized"),
     ],
 )
-async def test_what_the_decide_lane_would_not_take_is_rejected_and_never_stored(data: bytes, rules: DecideRules, code: str) -> None:
+async def test_what_the_decide_consumer_would_not_take_is_rejected_and_never_stored(data: bytes, rules: DecideRules, code: str) -> None:
     stored = Stored()
     ack = await a_handler(stored, rules).handle(data, {})
     assert (ack.status, ack.error_code, stored.bodies) == ("rejected", code, [])

@@ -63,7 +63,7 @@ DEEP = json.dumps(an_entry()).encode()[:-1] + b',"config":{"a":' + b"[" * 400 + 
 
 
 @pytest.mark.parametrize("rubbish", [b"", b"rubbish", DEEP, b'{"document":"\xff"}', written(an_entry("other")), written(an_entry(retry=9))])
-def test_what_a_stranger_wrote_leaves_the_last_good_entry_and_is_told_once(rubbish: bytes) -> None:
+def test_what_another_client_wrote_leaves_the_last_good_entry_and_is_told_once(rubbish: bytes) -> None:
     in_force = InForce()
     in_force.told(guard=written(an_entry(retry=1)))
     with capture_log("error") as lines:
@@ -77,7 +77,7 @@ def test_what_a_stranger_wrote_leaves_the_last_good_entry_and_is_told_once(rubbi
     assert "cannot be read" not in in_force.check.detail
 
 
-def test_a_bare_entry_that_somebody_put_into_the_bucket_counts() -> None:
+def test_a_bare_entry_that_a_client_put_into_the_bucket_counts() -> None:
     in_force = InForce()
     in_force.told(guard=json.dumps(an_entry(retry=2)).encode())
     assert in_force.retry_of("guard") == 2

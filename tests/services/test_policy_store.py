@@ -85,7 +85,7 @@ async def test_tenants_are_listed_apart(store: PolicyBucket) -> None:
         await store.history("a", "c")
 
 
-async def test_what_a_stranger_wrote_is_no_policy_and_can_be_deleted(store: PolicyBucket) -> None:
+async def test_what_another_client_wrote_is_no_policy_and_can_be_deleted(store: PolicyBucket) -> None:
     await store.bucket.write(key(*ACME), b'{"providers": []}')
     await store.bucket.write("what.ever.this.is", b"x")
     assert await store.list() == []

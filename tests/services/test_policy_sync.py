@@ -50,7 +50,7 @@ async def test_a_number_written_otherwise_is_no_difference(store: PolicyBucket, 
     assert ("acme", "same") not in [step.key for step in plan(read_policies(wanted).policies, await store.list())]
 
 
-async def test_what_somebody_else_wrote_after_the_plan_is_not_overwritten(store: PolicyBucket, wanted: Path) -> None:
+async def test_what_another_operator_wrote_after_the_plan_is_not_overwritten(store: PolicyBucket, wanted: Path) -> None:
     steps = plan(read_policies(wanted).policies, await store.list())
     for name in ("gone", "other"):
         await store.put("acme", name, a_policy_of("mine"), replaces=1, author="ann")

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from router.operations.admin import ServiceError
-from router.operations.admin.recorded import RecordedServices
 from router.operations.admin.request_fields import RequestFields
 from router.routing.decide import DecisionRecorder
 from router.routing.policy import Policy
-from router.services.recorded_decisions import RecordedDecisions
+from router.services.recorded_decisions import RecordedServices
 from tests.support.policy import SHUT, a_document, a_policy, a_provider, a_request
 from tests.support.recorded import HALVES, a_recorder
 
@@ -23,7 +22,7 @@ def services(recorder: DecisionRecorder, *versions: Policy) -> RecordedServices:
     async def find(*named: Any) -> Policy | None:
         return kept.get(named)
 
-    return RecordedServices(RecordedDecisions(recorder, find), "node-1")
+    return RecordedServices(recorder, find, "node-1")
 
 
 async def explain(recorder: DecisionRecorder, *versions: Policy, tenant_id: str = "acme", request_id: str = "r-1") -> Json:

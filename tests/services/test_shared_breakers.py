@@ -76,7 +76,7 @@ async def test_what_one_opens_and_closes_all_honour(bucket: Bucket, nats_url: st
         assert other.breakers.find_not_closed("acme") is None
 
 
-async def test_whoever_starts_later_begins_with_what_the_others_know(bucket: Bucket, nats_url: str) -> None:
+async def test_an_instance_that_starts_later_begins_with_what_the_others_know(bucket: Bucket, nats_url: str) -> None:
     async with an_instance(nats_url, bucket.name) as one:
         one.report(3)
         await one.has_written()
@@ -123,7 +123,7 @@ async def test_of_two_that_write_at_once_the_last_one_wins_everywhere(bucket: Bu
         await until(lambda: one.state() == other.state() == orjson.loads(entry.value)["state"], within_s=2)
 
 
-async def test_what_nobody_of_us_wrote_changes_nothing(bucket: Bucket, nats_url: str) -> None:
+async def test_what_another_client_wrote_changes_nothing(bucket: Bucket, nats_url: str) -> None:
     async with an_instance(nats_url, bucket.name) as one:
         foreign = {
             "tenant_id": "acme",

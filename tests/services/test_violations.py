@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from router.core.message import Message
 from router.operations.observability import Metrics
-from router.services.violations import MOST_UNSETTLED, VIOLATIONS_LIMIT, WITHIN_S, Violations
+from router.services.violations import MOST_UNSETTLED, VIOLATIONS_LIMIT, VIOLATIONS_WINDOW_S, Violations
 from tests.support.app import RecordedAlerts
 from tests.support.delivery import a_delivery
 
@@ -27,14 +27,14 @@ def test_each_is_counted_under_its_rule() -> None:
 
 def test_ten_within_a_minute_are_one_alert() -> None:
     told = RecordedAlerts()
-    violated(told, VIOLATIONS_LIMIT + 5, WITHIN_S / VIOLATIONS_LIMIT)
+    violated(told, VIOLATIONS_LIMIT + 5, VIOLATIONS_WINDOW_S / VIOLATIONS_LIMIT)
     assert told.causes == ["contract_violations:work"]
 
 
 def test_nine_and_slow_ones_are_none() -> None:
     few, slow = RecordedAlerts(), RecordedAlerts()
     violated(few, VIOLATIONS_LIMIT - 1, 0.0)
-    violated(slow, 3 * VIOLATIONS_LIMIT, WITHIN_S / (VIOLATIONS_LIMIT - 2))
+    violated(slow, 3 * VIOLATIONS_LIMIT, VIOLATIONS_WINDOW_S / (VIOLATIONS_LIMIT - 2))
     assert (few.causes, slow.causes) == ([], [])
 
 

@@ -112,7 +112,7 @@ def test_many_that_fall_silent_at_once_are_told_of_in_one_alert_and_those_that_w
     assert heard.heard[-1]["metadata"]["count"] == 101
 
 
-def test_a_tenant_that_nobody_serves_is_no_share_of_its_own() -> None:
+def test_a_tenant_without_workers_is_no_share_of_its_own() -> None:
     heard = Heard()
     heard.workers = Workers(heard.metrics, heard.alerts, heard.clock, serves={"acme"}.__contains__)
     for number in range(6_000):

@@ -207,7 +207,7 @@ async def test_each_step_of_a_breaker_is_told_with_the_time_of_its_opening(nc: C
         assert await is_told("closed")
 
 
-async def test_with_a_key_nobody_is_served_without_it(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_with_a_key_no_request_is_served_without_it(nc: Client, nats_url: str, prefix: str) -> None:
     settings = settings_for(nats_url, prefix, admin__api_key="sesame")
     async with a_router(settings):
         for name in TABLE:

@@ -32,7 +32,7 @@ def test_a_secret_that_is_set_and_empty_is_no_secret(variable: str, empty: str) 
     assert "empty" in str(refused.value)
 
 
-async def test_instances_find_each_others_decisions_and_nobody_hears_the_key(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_instances_find_each_others_decisions_and_no_client_hears_the_key(nc: Client, nats_url: str, prefix: str) -> None:
     settings = settings_for(nats_url, prefix, admin__api_key=KEY)
     heard: list[Msg] = []
 

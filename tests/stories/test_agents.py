@@ -43,16 +43,16 @@ async def letters(jetstream: JetStream) -> list[dict[str, Any]]:
     return await read_sent(jetstream, "meshforge.failed.>", "MESHFORGE_FAILED")
 
 
-async def stamps_on(nc: Client) -> list[bytes]:
+async def record_acks(nc: Client) -> list[bytes]:
     """What the agent says of its messages, as the server hears it; it grows."""
-    stamps: list[bytes] = []
+    acks: list[bytes] = []
 
     async def hear(message: Msg) -> None:
-        stamps.append(message.data)
+        acks.append(message.data)
 
     await nc.subscribe(f"$JS.ACK.MESHFORGE_COMMANDS.{DURABLE}.>", cb=hear)
     await nc.flush()
-    return stamps
+    return acks
 
 
 async def settled(jetstream: JetStream) -> None:
@@ -145,15 +145,15 @@ def note_of(store: Path) -> tuple[str, ...]:
         return tuple({json.loads(value) for (value,) in db.execute("SELECT value FROM memory")})
 
 
-async def test_a_poisonous_message_is_one_letter_and_is_terminated(broker: Broker, nc: Client, tmp_path: Path) -> None:
+async def test_a_poisonous_message_is_one_dead_letter_and_is_terminated(broker: Broker, nc: Client, tmp_path: Path) -> None:
     """MF-8: on `meshforge.failed.{original_subject}`, with its body; the queue is empty afterwards."""
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
         async with an_agent(broker.url, tmp_path / "w.db"):
-            stamps = await stamps_on(nc)
+            acks = await record_acks(nc)
             await send(nc, a_command("good"), a_command("bad", poison=True), b"unreadable", a_command("other"))
             await settled(jetstream)
-        assert sorted(stamps) == [b"+ACK", b"+ACK", b"+TERM", b"+TERM"]
+        assert sorted(acks) == [b"+ACK", b"+ACK", b"+TERM", b"+TERM"]
         found = sorted(await letters(jetstream), key=lambda letter: letter["reason"])
         assert [letter["reason"] for letter in found] == ["processing_error", "validation_failed"]
         assert found[0]["original_subject"] == SUBJECT
@@ -167,7 +167,9 @@ class Broken(CountingAgent):
         raise Poison("broken")
 
 
-async def test_a_letter_that_an_operator_replays_is_applied_once_the_agent_is_mended(broker: Broker, nc: Client, tmp_path: Path) -> None:
+async def test_a_dead_letter_that_an_operator_replays_is_applied_once_the_agent_is_mended(
+    broker: Broker, nc: Client, tmp_path: Path
+) -> None:
     """MF-8."""
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
@@ -465,9 +467,9 @@ async def test_work_that_takes_longer_than_the_ack_wait_is_not_delivered_again(b
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
         async with an_agent(broker.url, tmp_path / "w.db", blocked, ack_wait=0.6):
-            stamps = await stamps_on(nc)
+            acks = await record_acks(nc)
             await send(nc, a_command("k-1"))
-            await until(lambda: stamps.count(b"+WPI") >= 5)  # one each third of the ack wait
+            await until(lambda: acks.count(b"+WPI") >= 5)  # one each third of the ack wait
             blocked.go.set()
             await settled(jetstream)
             info = await jetstream.consumer("MESHFORGE_COMMANDS", DURABLE) or {}

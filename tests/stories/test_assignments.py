@@ -73,7 +73,7 @@ async def test_with_a_full_stream_its_request_waits_and_is_answered_in_the_end(n
         await _all_ends_well(nc, settings, router, inboxes, 1)
 
 
-async def test_without_the_bucket_the_lane_pauses_and_resumes(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_without_the_bucket_the_consumer_pauses_and_resumes(nc: Client, nats_url: str, prefix: str) -> None:
     """Issue 3, assignments: the bucket is away; requests that push nothing wait with the others."""
     settings = _settings(nats_url, prefix)
     inboxes = await Inboxes.under(nc, prefix)

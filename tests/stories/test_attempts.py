@@ -18,7 +18,7 @@ from tests.support.stories import Inboxes, a_request, read_dead_letters, read_me
 from tests.support.waiting import until
 
 MESSAGES, FEW = 40, 4
-LANES = {"decide": decide_subscription, "results": subscriptions, "acks": subscriptions}
+CONSUMERS = {"decide": decide_subscription, "results": subscriptions, "acks": subscriptions}
 
 
 class Begun(Counter[int]):
@@ -52,10 +52,10 @@ class Fleet(AsyncExitStack):
     async def start(self, count: int) -> None:
         self.running = [await self.enter_async_context(a_router(self.settings)) for _ in range(count)]
 
-    async def fail(self, lane: str, count: int) -> None:
+    async def fail(self, consumer: str, count: int) -> None:
         """Publish, and wait until every message has its dead letter."""
         for number in range(count):
-            await self._publish(lane, number)
+            await self._publish(consumer, number)
 
         async def all_given_up() -> bool:
             return len(await read_dead_letters(self.nc, self.settings)) >= count
@@ -65,20 +65,20 @@ class Fleet(AsyncExitStack):
     async def violations(self) -> float:
         return sum([await read_metric(router.ready.http, "router_nats_contract_violations_total") for router in self.running])
 
-    async def _publish(self, lane: str, number: int) -> None:
+    async def _publish(self, consumer: str, number: int) -> None:
         """A message whose `trace_id` header is empty: one violation of the header contract."""
-        subject = getattr(self.settings, lane).subject
-        if lane == "decide":
+        subject = getattr(self.settings, consumer).subject
+        if consumer == "decide":
             headers = headers_of(number, trace_id="")
             await self.nc.publish(subject, a_request(number), reply=self.inboxes.of(number), headers=headers)
             return
-        body = a_result(number, tenant_id="other", status="accepted" if lane == "acks" else "success")
+        body = a_result(number, tenant_id="other", status="accepted" if consumer == "acks" else "success")
         await self.nc.jetstream().publish(subject, body, headers=headers_of(number, tenant_id="other", trace_id=""))
 
 
 @pytest.fixture
 async def fleet(nc: Client, nats_url: str, prefix: str) -> AsyncIterator[Fleet]:
-    names = {f"{lane}__backoff_ms": "10,20,30" for lane in LANES}
+    names = {f"{consumer}__backoff_ms": "10,20,30" for consumer in CONSUMERS}
     settings = settings_for(nats_url, prefix, tenants_allowed="acme", acks__enabled=True, **names)
     async with Fleet(nc, settings, await Inboxes.under(nc, prefix)) as fleet:
         yield fleet
@@ -87,28 +87,28 @@ async def fleet(nc: Client, nats_url: str, prefix: str) -> AsyncIterator[Fleet]:
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> Begun:
     begun = Begun()
-    for lane, module in LANES.items():
-        name = f"build_{lane}_handler"
-        monkeypatch.setattr(module, name, begun.around(getattr(module, name), fails=lane == "decide"))
+    for consumer, module in CONSUMERS.items():
+        name = f"build_{consumer}_handler"
+        monkeypatch.setattr(module, name, begun.around(getattr(module, name), fails=consumer == "decide"))
     return begun
 
 
-@pytest.mark.parametrize("lane", LANES)
-async def test_three_routers_begin_a_failing_message_exactly_as_often_as_allowed(fleet: Fleet, begun: Begun, lane: str) -> None:
+@pytest.mark.parametrize("consumer", CONSUMERS)
+async def test_three_routers_begin_a_failing_message_exactly_as_often_as_allowed(fleet: Fleet, begun: Begun, consumer: str) -> None:
     """Each message has its limit, its dead letter counts the same, and a request has one answer."""
-    limit = getattr(fleet.settings, lane).max_attempts
+    limit = getattr(fleet.settings, consumer).max_attempts
     await fleet.start(3)
-    await fleet.fail(lane, MESSAGES)
+    await fleet.fail(consumer, MESSAGES)
     assert Counter(begun.values()) == {limit: MESSAGES}
     assert Counter(letter["source"]["attempts"] for letter in await read_dead_letters(fleet.nc, fleet.settings)) == {limit: MESSAGES}
-    if lane == "decide":
+    if consumer == "decide":
         await until(lambda: len(fleet.inboxes) >= MESSAGES)
         assert set(fleet.inboxes.counts.values()) == {1}
 
 
-@pytest.mark.parametrize(("lane", "routers"), [("decide", 1), ("results", 1), ("acks", 1), ("results", 3)])
-async def test_a_broken_header_is_one_violation_of_its_message(fleet: Fleet, begun: Begun, lane: str, routers: int) -> None:
+@pytest.mark.parametrize(("consumer", "routers"), [("decide", 1), ("results", 1), ("acks", 1), ("results", 3)])
+async def test_a_broken_header_is_one_violation_of_its_message(fleet: Fleet, begun: Begun, consumer: str, routers: int) -> None:
     """However often that is begun: one message that fails ten times does not raise the alert that ten messages do."""
     await fleet.start(routers)
-    await fleet.fail(lane, FEW)
+    await fleet.fail(consumer, FEW)
     assert (await fleet.violations(), min(begun.values()) > 1) == (FEW, True)

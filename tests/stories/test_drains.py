@@ -17,7 +17,7 @@ DRAINS = 3
 MANY_DRAINS = 6  # twice the attempts allowed: a busy machine does not pull the same ones in each life
 
 
-async def test_drains_in_a_row_leave_no_letter(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_drains_in_a_row_leave_no_dead_letter(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Story 5: the deliveries of what waited rise above the attempts allowed, and nothing is given up."""
     deliveries: list[int] = []
     wrap_decide_handler(monkeypatch, lambda handle: _slow(handle, deliveries))

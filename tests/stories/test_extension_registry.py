@@ -25,7 +25,7 @@ BACK_S = 2.0  # from a reconnect to the truth
 
 
 @asynccontextmanager
-async def somebody(settings: Settings) -> AsyncIterator[ExtensionStore]:
+async def an_operator(settings: Settings) -> AsyncIterator[ExtensionStore]:
     """Another client that writes entries: the command line, the admin service."""
     async with connected(settings.nats.url[0]) as connection:
         yield ExtensionStore(DocumentBucket(JetStream(connection), settings.buckets.extensions.name))
@@ -53,7 +53,7 @@ async def told(router: Running) -> tuple[int, str]:
 
 async def test_what_is_registered_switched_and_removed_is_in_force_in_every_instance_at_once(nats_url: str, prefix: str) -> None:
     settings = settings_for(nats_url, prefix)
-    async with a_router(settings) as one, a_router(settings) as other, somebody(settings) as store:
+    async with a_router(settings) as one, a_router(settings) as other, an_operator(settings) as store:
         await store.put(an_entry(), author="ann")
         await soon(lambda: is_found(one) and is_found(other))
         await store.switch("guard", enabled=False, author="ann")
@@ -64,7 +64,7 @@ async def test_what_is_registered_switched_and_removed_is_in_force_in_every_inst
         await soon(lambda: not is_found(one) and not is_found(other))
 
 
-async def test_a_seed_is_in_force_before_the_first_request_and_a_bad_file_keeps_nobody_from_starting(
+async def test_a_seed_is_in_force_before_the_first_request_and_a_bad_file_keeps_no_router_from_starting(
     nats_url: str, prefix: str, tmp_path: Path
 ) -> None:
     (tmp_path / "guard.json").write_text(json.dumps(an_entry()))
@@ -74,10 +74,10 @@ async def test_a_seed_is_in_force_before_the_first_request_and_a_bad_file_keeps_
         assert not is_found(router, "worse")
 
 
-async def test_what_a_stranger_wrote_leaves_the_last_good_entry_and_readiness_tells(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_what_another_client_wrote_leaves_the_last_good_entry_and_readiness_tells(nc: Client, nats_url: str, prefix: str) -> None:
     """Story 5, for those who write past the checks."""
     settings = settings_for(nats_url, prefix)
-    async with a_router(settings) as router, somebody(settings) as store:
+    async with a_router(settings) as router, an_operator(settings) as store:
         await store.put(an_entry(), author="ann")
         await soon(lambda: is_found(router))
         bucket = await nc.jetstream().key_value(settings.buckets.extensions.name)
@@ -93,7 +93,7 @@ async def test_without_its_bucket_the_last_known_state_serves_and_readiness_says
     """Story 7: the bucket is deleted under a running router, and made again with another entry in it."""
     settings = settings_for(nats_url, prefix)
     name = settings.buckets.extensions.name
-    async with a_router(settings) as router, somebody(settings) as store:
+    async with a_router(settings) as router, an_operator(settings) as store:
         await store.put(an_entry(), author="ann")
         await soon(lambda: is_found(router))
         await nc.jetstream().delete_key_value(name)
@@ -111,14 +111,14 @@ async def test_what_was_registered_while_it_was_cut_off_is_in_force_soon_after_t
     """Story 8 for extensions: nats-server killed and restarted, an entry put meanwhile by another client."""
     settings = settings_for(broker.url, prefix)
     async with a_router(settings) as router:
-        async with somebody(settings) as store:
+        async with an_operator(settings) as store:
             await store.put(an_entry(), author="ann")
             await soon(lambda: is_found(router))
         broker.kill()
         await until(lambda: not router.service.readiness()["broker"].ok)
         assert is_found(router)
         broker.start()
-        async with somebody(settings) as store:  # a new client is there before the router tries again
+        async with an_operator(settings) as store:  # a new client is there before the router tries again
             await store.put(an_entry("meanwhile"), author="ann")
             await until(lambda: router.service.readiness()["broker"].ok)
             back = asyncio.get_running_loop().time()

@@ -109,7 +109,7 @@ async def test_a_rejection_in_each_mode(nc: Client, at: PipelinePlace) -> None:
             assert _executed(await ask(nc, settings, _asks(mode, mode))) == [("validator", "guard", mode)]
 
 
-async def test_an_answer_that_comes_too_late_is_nobodys(nc: Client, at: PipelinePlace) -> None:
+async def test_an_answer_that_comes_too_late_answers_no_request(nc: Client, at: PipelinePlace) -> None:
     """Issue 4, story 1: the late yes of one request is not the answer to the next."""
     held: list[Msg] = []
 
@@ -186,7 +186,7 @@ async def test_a_breaker_opens_probes_and_closes(nc: Client, at: PipelinePlace) 
         assert context.breakers.extension_states()["guard"]["state"] == "closed"
 
 
-async def test_a_broker_that_dies_during_a_pipeline_is_nobodys_fault(nc: Client, broker: Broker, at: PipelinePlace) -> None:
+async def test_a_broker_that_dies_during_a_pipeline_is_not_the_extensions_fault(nc: Client, broker: Broker, at: PipelinePlace) -> None:
     """Issue 4, story 1: the request waits for the broker and is decided then; the extension's breaker hears nothing of it."""
     guard = await Extension(nc, "validator", "guard", hangs).start()
     inboxes = await Inboxes.under(nc, at.prefix)

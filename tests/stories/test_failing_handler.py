@@ -60,7 +60,9 @@ async def test_a_handler_that_always_fails_is_begun_three_times(
         assert len(await read_attempt_records(nc, settings)) == 1  # it stays: a redelivery may be on its way to another router
 
 
-async def test_a_handler_that_recovers_leaves_no_letter(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_handler_that_recovers_leaves_no_dead_letter(
+    nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Story 4, the other side: the third of three allowed attempts counts like the first."""
     failures = iter([True, True, False])
 

@@ -29,7 +29,7 @@ async def test_retries_are_counted_over_requests_and_instances_and_end(nc: Clien
     assert told == [("a", "weighted", None), ("a", "retry", "2"), ("a", "retry", "3"), ("b", "fallback", None)]
 
 
-async def test_nobody_follows_up_another_tenants_request(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
+async def test_no_tenant_follows_up_another_tenants_request(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
     for tenant in ("acme", "globex"):
         (tmp_path / tenant).mkdir()
         (tmp_path / tenant / "default.json").write_bytes(orjson.dumps(POLICY))

@@ -13,7 +13,9 @@ ATTEMPTS = 10
 BACKOFF_MS = (100, 200, 400)
 
 
-async def test_a_tenant_outside_the_list_is_sent_back_spaced_and_then_leaves_one_letter(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_tenant_outside_the_list_is_sent_back_spaced_and_then_leaves_one_dead_letter(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     """Issue 3, story 6, with a tenth of its backoff: 1, 2, 4, 4 … up to 10 attempts, then one dead letter."""
     backoff = ",".join(map(str, BACKOFF_MS))
     settings = settings_for(nats_url, prefix, tenants_allowed="other", results__backoff_ms=backoff)

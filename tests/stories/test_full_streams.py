@@ -131,7 +131,7 @@ async def test_full_dead_letters_stop_only_what_failed(nc: Client, nats_url: str
         assert len(await read_dead_letters(nc, settings)) == 3
 
 
-async def test_a_flood_of_what_fails_is_answered_when_its_letters_find_no_room(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_flood_of_what_fails_is_answered_when_its_dead_letters_find_no_room(nc: Client, nats_url: str, prefix: str) -> None:
     """Its requester hears of the failure; that no dead letter was stored is counted, logged and alarmed, never silent."""
     settings = _settings(nats_url, prefix, streams__dlq__max_bytes=300)
     inboxes = await Inboxes.under(nc, prefix)
@@ -206,7 +206,9 @@ async def test_a_tenant_that_takes_more_than_its_share_leaves_the_rest_to_others
         assert await is_ready(router.ready.http)
 
 
-async def test_a_tenant_that_fills_the_dead_letters_keeps_no_payloads_and_then_no_letters(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_tenant_that_fills_the_dead_letters_keeps_no_payloads_and_then_no_dead_letters(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = _settings(nats_url, prefix, streams__dlq__max_bytes=60_000)
     async with a_router(settings) as router:
         while not await _is_over_letters(router, "acme"):
@@ -270,7 +272,7 @@ async def test_large_failures_do_not_fill_the_dead_letters_and_can_be_replayed(n
         await nc.jsm().delete_msg(settings.streams.decide.name, 1)
         gone = await _original(settings, 1)
         assert isinstance(gone, NotReplayed)
-        assert f"neither the letter nor {settings.streams.decide.name} 1" in gone.cause
+        assert f"neither the dead letter nor {settings.streams.decide.name} 1" in gone.cause
 
 
 async def _original(settings: Settings, sequence: int) -> Effect | NotReplayed:

@@ -8,7 +8,7 @@ import pytest
 from nats.aio.client import Client
 from nats.errors import NoRespondersError
 
-from router.contracts.ingress import SUBJECT
+from router.contracts.ingress import INGRESS_SUBJECT
 from router.contracts.pb.beamline.ingress.v1.ingress_pb2 import IngressAck, IngressMessage
 from tests.support.admin import Json, call_on
 from tests.support.service import a_router, settings_for
@@ -21,7 +21,7 @@ def a_message(name: object, **fields: object) -> dict[str, object]:
 
 
 async def send(nc: Client, name: object, **fields: object) -> Json:
-    return await call_on(nc, SUBJECT, **a_message(name, **fields))
+    return await call_on(nc, INGRESS_SUBJECT, **a_message(name, **fields))
 
 
 @pytest.mark.parametrize("confirm", ["decision", "stored"])
@@ -67,7 +67,7 @@ async def test_a_receipt_goes_to_an_inbox_and_nowhere_else(nc: Client, nats_url:
     settings = settings_for(nats_url, prefix, ingress__enabled=True)
     async with a_router(settings) as router:
         victim = await nc.subscribe("beamline.victim")
-        await nc.publish(SUBJECT, json.dumps(a_message(1)).encode(), reply="beamline.victim")
+        await nc.publish(INGRESS_SUBJECT, json.dumps(a_message(1)).encode(), reply="beamline.victim")
         assert (await send(nc, 2))["status"] == "accepted"
         assert (await read_last_sequence(nc, settings), victim.pending_msgs) == (2, 0)
         assert await read_metric(router.ready.http, "router_reply_refused_total") == 1
@@ -87,7 +87,7 @@ async def test_a_receipt_goes_to_an_inbox_and_nowhere_else(nc: Client, nats_url:
         ({"tenant_id": "evil"}, "unauthorized"),
     ],
 )
-async def test_what_the_decide_lane_would_refuse_is_rejected_and_leaves_nothing(
+async def test_what_the_decide_consumer_would_refuse_is_rejected_and_leaves_nothing(
     nc: Client, nats_url: str, prefix: str, fields: dict[str, object], error: str
 ) -> None:
     settings = settings_for(nats_url, prefix, ingress__enabled=True, tenants_allowed="acme")
@@ -101,7 +101,7 @@ async def test_protobuf_is_taken_and_given(nc: Client, nats_url: str, prefix: st
     settings = settings_for(nats_url, prefix, ingress__enabled=True)
     message = IngressMessage(message_id="m-1", tenant_id="acme", message_type="chat", payload=b"\xff\x00", metadata={"a": "b"})
     async with a_router(settings):
-        answer = await nc.request(SUBJECT, message.SerializeToString(), headers={"Accept": "application/x-protobuf"})
+        answer = await nc.request(INGRESS_SUBJECT, message.SerializeToString(), headers={"Accept": "application/x-protobuf"})
     ack = IngressAck.FromString(answer.data)
     assert (ack.status, ack.message_id, ack.metadata["sequence"]) == ("accepted", "m-1", "1")
 

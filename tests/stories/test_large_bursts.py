@@ -12,7 +12,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from router.contracts.heartbeat import SUBJECTS
+from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
 from tests.support.broker import Broker
 from tests.support.router_streams import AlertRecorder
 from tests.support.service import RouterProcess, names_for, settings_for
@@ -40,7 +40,7 @@ def broker() -> Iterator[Broker]:
     broker.remove()
 
 
-async def test_a_burst_of_the_largest_bodies_costs_nobody_a_connection(nc: Client, broker: Broker, prefix: str) -> None:
+async def test_a_burst_of_the_largest_bodies_costs_no_client_its_connection(nc: Client, broker: Broker, prefix: str) -> None:
     """36 of them from six sockets, as large as the server takes, into a router that stands still; then a quiet tenant asks."""
     async with _router(broker, prefix) as (router, settings):
         async with _still(router), _sockets(broker) as sockets:
@@ -72,7 +72,7 @@ async def test_what_is_poured_into_heartbeats_cuts_off_those_who_hear_them_alone
         async with _router(broker, prefix) as (router, settings), _sockets(broker) as sockets:
             lost = await AlertRecorder.heard_on(nc)
             async with _still(router):
-                await _burst(sockets, SUBJECTS[0], bytes(MIB))
+                await _burst(sockets, HEARTBEAT_SUBJECTS[0], bytes(MIB))
             assert (await ask(nc, settings, a_request("plain")))["ok"] is True
             await until(lambda: _is(router.ready["http"], "router_nats_reconnects_total", 1))
             assert (broker.logged(SLOW), lost.causes("critical")) == (1, [])

@@ -37,7 +37,7 @@ def _settings(nats_url: str, prefix: str, **more: object) -> Settings:
     return settings_for(nats_url, prefix, decide__ack_wait_ms=ACK_WAIT_MS, effects__publish_timeout_ms=300, effects__retry_ms=50, **more)
 
 
-async def test_without_their_stream_the_lane_pauses_and_resumes(nc: Client, settings: Settings, prefix: str) -> None:
+async def test_without_their_stream_the_consumer_pauses_and_resumes(nc: Client, settings: Settings, prefix: str) -> None:
     """Story 6, the stream is gone."""
     inboxes = await Inboxes.under(nc, prefix)
     async with a_router(settings) as router:

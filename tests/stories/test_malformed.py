@@ -53,7 +53,7 @@ async def test_a_bad_request_ends_once(nc: Client, nats_url: str, prefix: str, b
         assert router.service.readiness()[settings.decide.durable].ok
 
 
-async def test_a_letter_too_large_for_the_server_is_stored_without_its_payload(nc: Client, broker: Broker, prefix: str) -> None:
+async def test_a_dead_letter_too_large_for_the_server_is_stored_without_its_payload(nc: Client, broker: Broker, prefix: str) -> None:
     """Story 1: oversized up to the server's limit; hash and source remain, and the next request is answered."""
     settings = settings_for(broker.url, prefix)
     largest = json.dumps(a_body(payload="")).encode().replace(b'""', b'"%b"' % (b"\\n" * (4 * MIB - 100)))

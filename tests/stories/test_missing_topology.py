@@ -25,7 +25,7 @@ async def test_in_create_mode_it_comes_back_by_itself(nc: Client, nats_url: str,
         assert (await ask(nc, settings, a_request("before")))["ok"] is True
         await _delete(nc, settings, what)
         await until(lambda: _is_there(nc, settings), what=f"the {what} to be made again")
-        await _everybody_is_answered(nc, settings, router)
+        await _is_every_request_answered(nc, settings, router)
 
 
 @pytest.mark.parametrize("what", DELETED)
@@ -40,7 +40,7 @@ async def test_in_check_mode_it_says_so_and_waits(nc: Client, nats_url: str, pre
 
         await make_topology(settings)
         await until(lambda: is_ready(router.ready.http))
-        await _everybody_is_answered(nc, settings, router)
+        await _is_every_request_answered(nc, settings, router)
 
 
 @pytest.mark.parametrize("mode", ["create", "check"])
@@ -53,7 +53,7 @@ async def test_a_quick_exchange_is_noticed(nc: Client, nats_url: str, prefix: st
         assert (await ask(nc, settings, a_request("before")))["ok"] is True
         await _delete(nc, settings, what)
         await make_topology(settings)
-        await _everybody_is_answered(nc, settings, router)
+        await _is_every_request_answered(nc, settings, router)
 
 
 async def _delete(nc: Client, settings: Settings, what: str) -> None:
@@ -78,7 +78,7 @@ async def _says_it_is_missing(router: Running) -> bool:
     return status == 503 and not check["ok"] and "missing" in check["detail"]
 
 
-async def _everybody_is_answered(nc: Client, settings: Settings, router: Running) -> None:
+async def _is_every_request_answered(nc: Client, settings: Settings, router: Running) -> None:
     """With an id and without, at once: inboxes are joined with answers though the sequences began again."""
     with_id = await Inboxes.under(nc, "with-id")
     for n in range(REQUESTS):

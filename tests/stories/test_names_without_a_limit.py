@@ -124,10 +124,10 @@ class Place:
                 await self._nc.flush()
                 await until(partial(self._is_read, sent.to.removesuffix(".subject")), within_s=30)
 
-    async def _is_read(self, lane: str) -> bool:
-        if f"streams.{lane}.name" not in self._names:
+    async def _is_read(self, name: str) -> bool:
+        if f"streams.{name}.name" not in self._names:
             return True  # heartbeats are stored nowhere
-        consumers = await self._nc.jsm().consumers_info(str(self._names[f"streams.{lane}.name"]))
+        consumers = await self._nc.jsm().consumers_info(str(self._names[f"streams.{name}.name"]))
         return not any(consumer.num_pending or consumer.num_ack_pending for consumer in consumers)
 
     def memory(self) -> int:

@@ -79,12 +79,12 @@ async def test_a_broker_that_was_away_is_told_once_it_is_back(broker: Broker, na
         broker.kill()
         await until(lambda: _is_not_ready(router.ready.http))
         broker.start()
-        heard = _listening_before_anybody_else(broker.port)
+        heard = _listen_before_all_others(broker.port)
         await until(lambda: b"broker_back" in heard() and b"broker_lost" in heard())
         await until(lambda: is_ready(router.ready.http))
 
 
-def _listening_before_anybody_else(port: int) -> Callable[[], bytes]:
+def _listen_before_all_others(port: int) -> Callable[[], bytes]:
     """What comes on the alerts' subjects; it is subscribed without a turn of the loop, so the router cannot be back sooner."""
     listener = socket.create_connection(("127.0.0.1", port))
     listener.sendall(b'CONNECT {"verbose": false}\r\nSUB beamline.alert.v1.* 1\r\nPING\r\n')

@@ -83,7 +83,7 @@ async def test_two_routers_share_what_passes_by_and_the_others_are_answered(nc: 
         assert sum(live) <= 10  # no request is taken twice
 
 
-async def test_a_request_that_nobody_waits_for_any_more_is_answered_without_work_unless_it_is_to_be_pushed(
+async def test_a_request_whose_requester_left_is_answered_without_work_unless_it_is_to_be_pushed(
     nc: Client, nats_url: str, prefix: str
 ) -> None:
     settings = settings_for(nats_url, prefix, admission__patience_ms=1)

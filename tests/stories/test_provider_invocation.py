@@ -92,7 +92,7 @@ async def test_a_provider_that_fails_is_told_by_code(nc: Nats, client: Client, a
     assert (response.status, response.error_code, response.metadata.get("fault")) == told
 
 
-async def test_nobody_there_and_not_registered_are_told_apart(client: Client) -> None:
+async def test_absent_and_not_registered_are_told_apart(client: Client) -> None:
     absent, unknown = await client.invoke(**ASKED), await client.invoke(**{**ASKED, "provider_id": "nope"})
     assert (absent.error_code, unknown.error_code) == ("extension_unavailable", "extension_not_found")
 

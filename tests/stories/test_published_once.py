@@ -7,7 +7,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from router.contracts.usage import SUBJECT
+from router.contracts.usage import USAGE_SUBJECT
 from tests.support.router_streams import a_result, publish_result, read_assignments, read_usage, results_are_settled, store_assignment
 from tests.support.service import a_router, settings_for
 from tests.support.stories import Inboxes, MessageRecorder, a_request, is_settled, read_metric
@@ -23,7 +23,7 @@ def settings(nats_url: str, prefix: str) -> Settings:
 
 async def test_a_result_that_is_repeated_is_published_once_as_usage(nc: Client, settings: Settings) -> None:
     """Many at once, while the first one's event is on its way, and one more when all are settled; each counts as a duplicate."""
-    heard = await MessageRecorder.on(nc, SUBJECT)
+    heard = await MessageRecorder.on(nc, USAGE_SUBJECT)
     async with a_router(settings) as router:
         await store_assignment(nc, settings, "same")
         await asyncio.gather(*(publish_result(nc, settings, a_result("same")) for _ in range(COPIES)))
@@ -31,7 +31,7 @@ async def test_a_result_that_is_repeated_is_published_once_as_usage(nc: Client, 
         await publish_result(nc, settings, a_result("same", latency_ms=5))
         await until(lambda: results_are_settled(nc, settings))
         await publish_result(nc, settings, a_result("next"))
-        await until(lambda: b"a-next" in heard.heard.get(SUBJECT, [b""])[-1], what="the last event")
+        await until(lambda: b"a-next" in heard.heard.get(USAGE_SUBJECT, [b""])[-1], what="the last event")
         counted = [await read_metric(router.ready.http, f"router_results_{name}_total") for name in ("duplicate", "conflict")]
         assert [one["assignment_id"] for one in await read_usage(nc, settings)] == ["a-same", "a-next"]
     assert len(heard) == 2

@@ -31,7 +31,9 @@ POINTS = (  # each run dies at the next one; the counts lie inside what is left 
 
 
 @pytest.mark.slow  # ten processes, each a replay that dies
-async def test_a_replay_that_is_killed_anywhere_leaves_no_letter_and_doubles_no_message(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_replay_that_is_killed_anywhere_leaves_no_dead_letter_and_doubles_no_message(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     """2 000 dead letters; every named point in turn, then at random."""
     await _story(nc, nats_url, prefix, letters=2_000, rate=2_000, random_kills=2)
 
@@ -39,7 +41,7 @@ async def test_a_replay_that_is_killed_anywhere_leaves_no_letter_and_doubles_no_
 @pytest.mark.matrix
 @pytest.mark.slow  # ten thousand dead letters
 @pytest.mark.parametrize("seed", range(5))
-async def test_ten_thousand_letters_survive_kills_at_random(nc: Client, nats_url: str, prefix: str, seed: int) -> None:
+async def test_ten_thousand_dead_letters_survive_kills_at_random(nc: Client, nats_url: str, prefix: str, seed: int) -> None:
     """10 000 dead letters; every named point in turn, then ten kills at random."""
     random.seed(seed)
     await _story(nc, nats_url, prefix, letters=10_000, rate=4_000, random_kills=10)

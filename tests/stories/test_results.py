@@ -43,7 +43,7 @@ def settings(nats_url: str, prefix: str) -> Settings:
 
 
 @pytest.mark.parametrize("what", BAD)
-async def test_what_is_no_result_leaves_a_letter_and_the_next_is_metered(nc: Client, settings: Settings, what: str) -> None:
+async def test_what_is_no_result_leaves_a_dead_letter_and_the_next_is_metered(nc: Client, settings: Settings, what: str) -> None:
     """Issue 3, story 4."""
     data, code = BAD[what]
     async with a_router(settings):
@@ -73,7 +73,7 @@ async def test_each_violation_is_counted_under_its_rule_and_the_result_is_metere
     assert metered == ["a-bare", *(f"a-{number}" for number in range(len(VIOLATIONS) - 1))]
 
 
-async def test_in_strict_mode_each_violation_leaves_a_letter(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_in_strict_mode_each_violation_leaves_a_dead_letter(nc: Client, nats_url: str, prefix: str) -> None:
     """Issue 3, story 5, strict."""
     settings = settings_for(nats_url, prefix, contract__mode="strict")
     async with a_router(settings):

@@ -45,7 +45,7 @@ async def test_an_unfit_name_reaches_nothing(nc: Client, settings: Settings, pla
         assert {subject for subject in everything.subjects if not _is_expected(settings, subject)} == set()
 
 
-async def test_the_shared_directory_is_nobodys_tenant(nc: Client, settings: Settings) -> None:
+async def test_the_shared_directory_is_no_tenant(nc: Client, settings: Settings) -> None:
     """Story 13: its policies serve every tenant under the tenant's own name only."""
     assert (POLICIES / "_shared" / "default.json").exists()
     async with a_router(settings):

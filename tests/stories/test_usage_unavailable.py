@@ -19,7 +19,7 @@ def _settings(nats_url: str, prefix: str, **more: object) -> Settings:
     return settings_for(nats_url, prefix, **FAST, **more)
 
 
-async def test_without_their_stream_the_lane_pauses_and_all_is_metered_after_repair(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_without_their_stream_the_consumer_pauses_and_all_is_metered_after_repair(nc: Client, nats_url: str, prefix: str) -> None:
     """Issue 3, story 3: the stream is gone."""
     settings = _settings(nats_url, prefix)
     alarms = await AlertRecorder.heard_on(nc)

@@ -12,7 +12,7 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import FetchTimeoutError
 
 from router.config import Settings, load
-from router.contracts.usage import SUBJECT
+from router.contracts.usage import USAGE_SUBJECT
 from router.core.crashpoints import crashpoint
 
 
@@ -33,7 +33,7 @@ async def serve(settings: Settings) -> None:
 async def _meter(js: JetStreamContext, message: Msg) -> None:
     await message.ack_sync()
     crashpoint("before_publish")
-    await js.publish(SUBJECT, message.data)
+    await js.publish(USAGE_SUBJECT, message.data)
 
 
 if __name__ == "__main__":

@@ -28,12 +28,12 @@ class FrozenClocks:
 
 
 class TimedBreaker:
-    """One gate, its clock and its changes as `was>state`."""
+    """One breaker, its clock and its changes as `was>state`."""
 
     def __init__(self, **rules: object) -> None:
         self.clock = FrozenClocks()
         self.transitions: list[BreakerTransition] = []
-        self.gate = CircuitBreaker(
+        self.breaker = CircuitBreaker(
             "echo",
             BreakerRules(**rules),  # type: ignore[arg-type]
             now=self.clock,
@@ -47,29 +47,29 @@ class TimedBreaker:
 
     @property
     def state(self) -> str:
-        return self.gate.snapshot.state
+        return self.breaker.snapshot.state
 
     def enter(self) -> CallPermit:
-        lease = self.gate.acquire(LEASE_S)
-        assert lease is not None
-        return lease
+        permit = self.breaker.acquire(LEASE_S)
+        assert permit is not None
+        return permit
 
     def fail(self, times: int = 1) -> None:
         for _ in range(times):
-            self.gate.record_failure(self.enter())
+            self.breaker.record_failure(self.enter())
 
     def succeed(self, times: int = 1, latency_ms: float = 1.0) -> None:
         for _ in range(times):
-            self.gate.record_success(self.enter(), latency_ms)
+            self.breaker.record_success(self.enter(), latency_ms)
 
     def opened(self) -> "TimedBreaker":
-        self.fail(self.gate.rules.failure_threshold)
+        self.fail(self.breaker.rules.failure_threshold)
         assert self.state == "open"
         return self
 
     def probing(self) -> "TimedBreaker":
         """Half open, without a permit in use."""
-        self.opened().pass_time(self.gate.rules.timeout_s)
+        self.opened().pass_time(self.breaker.rules.timeout_s)
         return self
 
     def pass_time(self, seconds: float) -> None:
@@ -91,14 +91,14 @@ class SomeProviders:
     def __init__(self, *policies: Policy, limit: int = 100) -> None:
         self.clock = FrozenClocks()
         self.transitions: list[BreakerTransition] = []
-        self.shelf = PolicyTable()
+        self.policies = PolicyTable()
         self.replace(*(policies or (a_guarded_policy(),)))
         self.breakers = ProviderBreakers(
-            self.shelf.get_all, limit=limit, now=self.clock, today=self.clock.today, on_change=self.transitions.append
+            self.policies.get_all, limit=limit, now=self.clock, today=self.clock.today, on_change=self.transitions.append
         )
 
     def replace(self, *policies: Policy) -> None:
-        self.shelf.replace({(policy.tenant_id, policy.policy_id): policy for policy in policies})
+        self.policies.replace({(policy.tenant_id, policy.policy_id): policy for policy in policies})
 
     def report(
         self,

@@ -90,39 +90,39 @@ def a_subscription_for(script: Script, stream: str, durable: str, letters: str, 
 
 
 class InMemoryDriver:
-    """The twin."""
+    """The in-memory consumer."""
 
     effects, letters = "effects", "letters"
 
     def __init__(self, script: Script) -> None:
-        self._twin = InMemoryConsumer(a_subscription_for(script, "S", "C", self.letters, script.handle), dies_on=script.dies_on)
-        self.steps = self._twin.steps
+        self._in_memory = InMemoryConsumer(a_subscription_for(script, "S", "C", self.letters, script.handle), dies_on=script.dies_on)
+        self.steps = self._in_memory.steps
         self.published: dict[int, float] = {}
 
     async def publish(self, data: bytes) -> int:
-        self.published[sequence := self._twin.publish("work", data)] = 0.0  # its clock begins with the first delivery
+        self.published[sequence := self._in_memory.publish("work", data)] = 0.0  # its clock begins with the first delivery
         return sequence
 
     async def finish(self) -> None:
-        await self._twin.run()
-        assert self._twin.paused_for is None
+        await self._in_memory.run()
+        assert self._in_memory.paused_for is None
 
     async def until_paused(self) -> None:
-        await self._twin.run()
-        assert self._twin.paused_for is not None
+        await self._in_memory.run()
+        assert self._in_memory.paused_for is not None
 
     async def refuse_storing(self) -> None:
-        self._twin.refuses = "no stream takes this subject"
+        self._in_memory.refuses = "no stream takes this subject"
 
     async def allow_storing(self) -> None:
-        self._twin.refuses = None
+        self._in_memory.refuses = None
 
     async def stored_on(self, subject: str) -> list[bytes]:
-        return [effect.data for effect in self._twin.list_stored(subject)]
+        return [effect.data for effect in self._in_memory.list_stored(subject)]
 
 
 class RecordingConnection(Connection):
-    """A connection that writes down the stamps it posts and the publish acks it gets; a dead one posts nothing any more."""
+    """A connection that records the acks that it sends and the publish acks that it gets; a dead one sends nothing."""
 
     def __init__(self, note: Callable[[str, int, bytes], None], own_stream: str) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ class ServerDriver:
         await until(self._place.is_settled, what="every message settled")
 
     async def until_paused(self) -> None:
-        await until(lambda: self._consumer is not None and self._consumer.health.paused_for, what="the lane paused")
+        await until(lambda: self._consumer is not None and self._consumer.health.paused_for, what="the consumer paused")
 
     async def refuse_storing(self) -> None:
         await self._place.jetstream.ask(f"STREAM.DELETE.{self._place.out}")

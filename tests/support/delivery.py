@@ -172,7 +172,7 @@ class RecordingObserver:
 
 
 def a_subscription(handle: Handler = lambda _: Done(), **facts: object) -> Subscription:
-    """A subscription whose letters go to `letters` and say why; ConsumerOptions's fields may be given beside the subscription's own."""
+    """A subscription whose dead letters go to `letters`; fields of ConsumerOptions may be given beside the subscription's own."""
     options = ConsumerOptions(**{name: facts.pop(name) for name in list(facts) if name in ConsumerOptions.__struct_fields__})  # type: ignore[arg-type]
     given = {"stream": "S", "durable": "C", "dead_letter": a_dead_letter, "failure_reply": lambda *_: Reply(SORRY), **facts}
     return Subscription(options=options, handle=handle, **given)  # type: ignore[arg-type]
@@ -196,7 +196,7 @@ def publish_acks_for(effects: Sequence[Effect]) -> PublishAcks:
 
 
 class ProcessorBench(SimpleNamespace):
-    """A desk and what stands around it."""
+    """A processor and the fakes around it."""
 
     processor: MessageProcessor
     connection: FakeConnection
@@ -215,7 +215,7 @@ class ProcessorBench(SimpleNamespace):
 
 @asynccontextmanager
 async def a_processor(handle: Handler, **facts: object) -> AsyncIterator[ProcessorBench]:
-    """A desk whose every neighbour is a fake; its gate begins what waits when it opens, as a Consumer's does."""
+    """A processor among fakes; its pause switch starts what waits when it opens, as a Consumer's does."""
     watcher, connection, replies = RecordingObserver(), FakeConnection(), []
     bench = ProcessorBench(
         watcher=watcher, connection=connection, replies=replies, publisher=FakePublisher(), attempt_counter=FakeAttemptCounter()
@@ -237,7 +237,7 @@ async def a_processor(handle: Handler, **facts: object) -> AsyncIterator[Process
 
 
 class WorkStreams:
-    """A stream `work`, a stream for effects and letters, and a bucket of starts, on a real server, under names of their own."""
+    """On a real server, under names of their own: a stream `work`, one for effects and dead letters, a bucket of attempt records."""
 
     def __init__(self, connection: Connection, name: str) -> None:
         name = f"{name}_{next(_PLACES)}"
@@ -257,7 +257,7 @@ class WorkStreams:
         assert await create(self.jetstream, self.topology(with_out=with_out)) == []
 
     async def is_settled(self) -> bool:
-        """Whether everything that was stored is delivered and stamped for good."""
+        """Whether everything that was stored is delivered and acked for good."""
         info = await self.jetstream.consumer(self.stream, self.durable)
         if info is None or info["num_ack_pending"]:
             return False

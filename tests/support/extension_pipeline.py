@@ -92,13 +92,13 @@ async def a_pipeline(
     at: PipelinePlace, entries: Mapping[str, Mapping[str, Any]], policies: Mapping[str, Mapping[str, Any]], **more: object
 ) -> AsyncIterator[tuple[Running, Settings]]:
     """A router with these registry entries (by id: kind and fields) and these policies of the tenant acme (by id: sections)."""
-    extensions, shelf = at.home / "extensions", at.home / "policies" / "acme"
+    extensions, policy_files = at.home / "extensions", at.home / "policies" / "acme"
     extensions.mkdir()
-    shelf.mkdir(parents=True)
+    policy_files.mkdir(parents=True)
     for name, fields in entries.items():
         (extensions / f"{name}.json").write_text(json.dumps(an_entry(name, **fields)))
     for name, sections in policies.items():
-        (shelf / f"{name}.json").write_text(json.dumps(a_document(**sections)))
+        (policy_files / f"{name}.json").write_text(json.dumps(a_document(**sections)))
     patient = {"reply__inbox_wait_ms": 10_000}  # a busy server may tell of a request's inbox long after the request is answered
     settings = settings_for(at.nats_url, at.prefix, **{"extensions__dir": str(extensions), **patient, **more})
     async with a_router(settings, at.home / "policies") as router:

@@ -44,7 +44,7 @@ def main(way: str, descriptor: int) -> int:
 def _report(times: int) -> dict[str, Any]:
     asked = {"name": "asked_total", "help": "a", "kind": "counter", "labels": [], "series": {(): times}}
     there = {"name": "there", "help": "t", "kind": "gauge", "labels": [], "series": {(): 1}, "aggregation": "sum"}
-    return {"type": "ChildStatus", "checks": {"lane": {"ok": True, "detail": "well"}}, "families": [asked, there]}
+    return {"type": "ChildStatus", "checks": {"consumer": {"ok": True, "detail": "well"}}, "families": [asked, there]}
 
 
 def _say(line: socket.socket, what: dict[str, Any]) -> None:

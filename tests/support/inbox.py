@@ -192,6 +192,10 @@ class RecordedAcks:
         part = msg.subject.split(".")
         self.seen.append((int(part[5]), int(part[4]), msg.data.decode()))
 
+    def settling(self, sequence: int) -> list[str]:
+        """Without +WPI: how often the server is told that work goes on depends on how fast it goes."""
+        return [word for word in self.of(sequence) if word != "+WPI"]
+
     def of(self, sequence: int, delivery: int | None = None) -> list[str]:
         return [words for number, which, words in self.seen if number == sequence and delivery in (None, which)]
 

@@ -10,7 +10,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from router.lake.tables.gold import GAMMA, HISTOGRAM
+from router.lake.tables.gold import GAMMA, HISTOGRAM_TYPE
 from router.lake.warehouse import Commit, DataFile, Warehouse
 
 MONEY = pa.decimal128(38, 9)
@@ -22,7 +22,7 @@ Rows = list[dict[str, object]]
 _GROUP = [(name, pa.string()) for name in ("tenant_id", "provider_id", "event_type", "status")]
 _IDS = [(name, pa.string()) for name in ("assignment_id", "request_id")]
 _PLACE = [("seq", pa.int64())]
-_GOLD = [*_GROUP, ("count", pa.int64()), ("cost", MONEY), ("latency_sum", pa.int64()), ("histogram", HISTOGRAM)]
+_GOLD = [*_GROUP, ("count", pa.int64()), ("cost", MONEY), ("latency_sum", pa.int64()), ("histogram", HISTOGRAM_TYPE)]
 SCHEMAS = {
     "bronze": pa.schema([*_PLACE, ("data", pa.binary())]),
     "silver": pa.schema([*_PLACE, *_GROUP, *_IDS, ("latency_ms", pa.int64()), ("cost", MONEY), ("time", pa.timestamp("us", "UTC"))]),

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from router.lake.files import read_columns
 from router.lake.jobs.micro_batch_sink import MicroBatchSink
 from router.lake.jobs.staging import stage_range
-from router.lake.jobs.staging_source import ROW, encode_range
+from router.lake.jobs.staging_source import STAGED_ROW, encode_range
 from router.lake.source.offset import StreamState
 from router.lake.tables.arrow import ARROW
 from router.lake.warehouse import Commit, Warehouse
@@ -64,7 +64,7 @@ class Lake:
 
     def batch(self, rows: pa.Table) -> None:
         landed = stage_range(rows.to_batches(), self.warehouse)
-        self.writing.write_batch(self.spark.createDataFrame([(encode_range(landed),)], ROW), self._batch)
+        self.writing.write_batch(self.spark.createDataFrame([(encode_range(landed),)], STAGED_ROW), self._batch)
         self._batch += 1
 
     def rows(self, table: str, as_of_commit: int | None = None) -> list[dict[str, Any]]:

@@ -23,15 +23,15 @@ def a_policy_of(provider: str, **sections: object) -> bytes:
 
 
 class PolicyBucket(PolicyStore):
-    """A store, its bucket, and routers' shelves over it."""
+    """A store, its bucket, and routers' policy tables over it."""
 
     def __init__(self, bucket: Bucket) -> None:
         super().__init__(bucket.documents)
         self.bucket = bucket
 
-    def a_shelf(self) -> tuple[PolicyTable, LivePolicies]:
-        shelf = PolicyTable()
-        return shelf, LivePolicies(self.bucket.jetstream, self.bucket.name, shelf)
+    def a_policy_table(self) -> tuple[PolicyTable, LivePolicies]:
+        table = PolicyTable()
+        return table, LivePolicies(self.bucket.jetstream, self.bucket.name, table)
 
 
 @contextlib.asynccontextmanager

@@ -10,7 +10,7 @@ from nats.js.errors import NotFoundError
 from router.config import Settings
 from router.contracts.assignment_record import record_bytes
 from router.contracts.decision import Decision
-from router.contracts.usage import SUBJECT
+from router.contracts.usage import USAGE_SUBJECT
 from router.core import ids
 from tests.support.policy import a_request as a_route_request
 from tests.support.stories import Json, MessageRecorder
@@ -60,7 +60,7 @@ async def read_stream(nc: Client, stream: str) -> list[tuple[str, bytes, dict[st
 async def read_usage(nc: Client, settings: Settings) -> list[Json]:
     """The usage events."""
     stored = await read_stream(nc, settings.streams.usage.name)
-    assert {subject for subject, _, _ in stored} <= {SUBJECT}
+    assert {subject for subject, _, _ in stored} <= {USAGE_SUBJECT}
     return [json.loads(data) for _, data, _ in stored]
 
 

@@ -88,7 +88,7 @@ class WorkerStreams:
         return [json.loads(stored.data) for stored in await self.stored(self.topology.results)]
 
     async def letters(self, count: int = 1) -> list[Json]:
-        await until(lambda: self._has(self.topology.letters, count), what=f"{count} letters")
+        await until(lambda: self._has(self.topology.letters, count), what=f"{count} dead letters")
         return [json.loads(stored.data) for stored in await self.stored(self.topology.letters)]
 
     async def settled(self) -> None:

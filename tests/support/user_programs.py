@@ -12,7 +12,7 @@ from tests.support.cli import clean_environment
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
-AT_THE_END_S = 15.0
+AT_THE_END_S = 60.0  # a bound of a hang, no measure of speed
 
 
 class UserProgram:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from router.core.bounded_cache import BoundedCache
-from router.core.clock import Clock, steady
+from router.core.clock import steady
 from router.core.errors import BrokerUnavailable, Misconfigured
 
 Write = Callable[[sqlite3.Cursor], object]  # writes the handler's effect; it must neither commit nor roll back
@@ -51,24 +51,23 @@ def refuse_to_write(write: Write | None) -> None:
 
 
 class MemoryProcessed:
-    """Keeps the newest `entries` keys in this process, each for `keep_s` seconds; they are lost with it."""
+    """Keeps the newest 100 000 keys in this process, each for `keep_s` seconds; they are lost with it."""
 
-    def __init__(self, entries: int = 100_000, keep_s: float = 7 * 86_400.0, clock: Clock = steady) -> None:
-        self._keys: BoundedCache[str, bool] = BoundedCache(entries)
+    def __init__(self, keep_s: float = 7 * 86_400.0) -> None:
+        self._keys: BoundedCache[str, bool] = BoundedCache(100_000)
         self._keep_s = keep_s
-        self._clock = clock
 
     async def open(self) -> None: ...
 
     async def close(self) -> None: ...
 
     async def has(self, key: str) -> bool:
-        return self._keys.get(key, self._clock()) is not None
+        return self._keys.get(key, steady()) is not None
 
     async def mark(self, key: str, write: Write | None = None) -> bool:
         refuse_to_write(write)
         if await self.has(key):
             return False
-        now = self._clock()
+        now = steady()
         self._keys.put(key, True, now + self._keep_s, now)
         return True

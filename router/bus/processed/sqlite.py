@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from router.bus.processed.port import StoreUnavailable, Write
 from router.core.clock import Clock, wall
+from router.core.coalescer import GroupCommit
 from router.core.crashpoints import crashpoint
 from router.core.errors import Misconfigured
 
@@ -59,11 +60,10 @@ T = TypeVar("T")
 
 
 class PendingKey(Struct):
-    """One key to be stored. `result`: True if it was stored now, False if it was there before."""
+    """One key to be stored, with what the handler writes."""
 
     key: str
     write: Write | None
-    result: asyncio.Future[bool]
 
 
 class SqliteProcessed:
@@ -75,7 +75,7 @@ class SqliteProcessed:
         self._keep_s = keep_s
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="processed")
-        self._waiting: list[PendingKey] = []
+        self._commits: GroupCommit[PendingKey, bool] = GroupCommit(self._commit_group)
         self._committing: asyncio.Task[None] | None = None
         self._pruned_at = 0.0
         self._writer: sqlite3.Connection
@@ -105,25 +105,23 @@ class SqliteProcessed:
         return found is not None
 
     async def mark(self, key: str, write: Write | None = None) -> bool:
-        mark = PendingKey(key, write, asyncio.get_running_loop().create_future())
-        self._waiting.append(mark)
+        is_new = self._commits.add(PendingKey(key, write))
         if self._committing is None:
             self._committing = asyncio.create_task(self._commit_all())
-        return await mark.result
+        return await is_new
 
     async def _commit_all(self) -> None:
         """Commit group after group, until no key waits."""
-        while self._waiting:
-            group, self._waiting = self._waiting, []
-            try:
-                results: Sequence[bool | BaseException] = await self._run_in_thread(partial(self._commit, group))
-            except sqlite3.Error as exc:
-                results = [StoreUnavailable(f"{self._path}: {exc}")] * len(group)
-            except BaseException as exc:  # a write that ends the process: no caller may wait for ever
-                results = [exc] * len(group)
-            for mark, result in zip(group, results, strict=True):
-                _resolve(mark.result, result)
+        await self._commits.run_until_empty()
         self._committing = None
+
+    async def _commit_group(self, group: Sequence[PendingKey]) -> Sequence[bool | BaseException]:
+        try:
+            return await self._run_in_thread(partial(self._commit, group))
+        except sqlite3.Error as exc:
+            return [StoreUnavailable(f"{self._path}: {exc}")] * len(group)
+        except BaseException as exc:  # a write that ends the process: no caller may wait for ever
+            return [exc] * len(group)
 
     def _commit(self, group: Sequence[PendingKey]) -> list[bool | Exception]:
         """Runs in the thread. Raises sqlite3.Error: nothing of the group was stored."""
@@ -191,12 +189,3 @@ def _describe_foreign(connection: sqlite3.Connection) -> str:
 def _is_of_the_file(exc: Exception) -> bool:
     """Whether any write would fail: the disk is full, the file locked, missing or broken."""
     return isinstance(exc, sqlite3.Error) and getattr(exc, "sqlite_errorcode", 0) & 0xFF in OF_THE_FILE
-
-
-def _resolve(future: asyncio.Future[bool], result: bool | BaseException) -> None:
-    if future.done():  # the caller was cancelled while it waited; its key is stored all the same
-        return
-    if isinstance(result, BaseException):
-        future.set_exception(result)
-    else:
-        future.set_result(result)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from router.delivery.api import StoredMessage
 
 READ_BATCH = 256
-WAIT_S = 1.0
+FIRST_MESSAGE_S = 1.0
 
 
 @command()
@@ -45,7 +45,7 @@ async def tail(
         return exit_codes.refuse(f"there is no stream {stream}: `router bus topology --apply` makes it")
     start = max(1, int(info["state"]["last_seq"]) - last + 1)  # `last` messages back, if none of them is missing
     async with open_reader(jetstream, stream, start, subject=subject) as reader:
-        while (found := await reader.read(READ_BATCH, WAIT_S if follow else 0.0)) or follow:
+        while (found := await reader.read(READ_BATCH, FIRST_MESSAGE_S if follow else 0.0)) or follow:
             _print_messages(found, session.as_json)
     return exit_codes.OK
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from router.cli.demo.environment import DemoEnvironment
 from router.cli.demo.printing import DemoPrinter
 from router.cli.demo.repair import MENDED, POISONED, check_repair, describe_dead_letter, observe_replay
-from router.cli.demo.requests import NO_TENANT_REQUEST, STEPS, check_answers, check_dead_letter
+from router.cli.demo.requests import DEMO_STEPS, NO_TENANT_REQUEST, check_answers, check_dead_letter
 from router.cli.demo.round_trip import BODY, DemoSubjects, check_round_trip, describe_decision, describe_request, observe_work
 
 Problems = list[str]
@@ -13,7 +13,7 @@ Problems = list[str]
 
 async def play_decisions(stage: DemoEnvironment, telling: DemoPrinter) -> Problems:
     """Send requests in every form, and a malformed one."""
-    asked = [await stage.ask(step) for step in STEPS]
+    asked = [await stage.ask(step) for step in DEMO_STEPS]
     telling.print_answers(asked)
     refused, letter = await stage.ask(NO_TENANT_REQUEST), await stage.wait_for_dead_letter(stage.settings.decide.subject)
     telling.print_dead_letter(refused, letter)

@@ -64,7 +64,7 @@ _TASK = {"version": "1", "tenant_id": "acme", "request_id": "r-2", "task": {"typ
 _FLAT = {"tenant_id": "globex", "message_type": "summary", "payload": "a long text", "message_id": "m-3"}
 _STICKY = {"message": _CHAT, "context": {"user_id": "u-42"}}
 
-STEPS = (
+DEMO_STEPS = (
     _make_request("message", "acme · chat", {"message": _CHAT}, "weighted"),
     _make_request("task", "acme · chat · request r-2", _TASK, "weighted"),
     _make_request("flat", "globex · summary", _FLAT, "weighted"),
@@ -80,7 +80,7 @@ NO_TENANT_REQUEST = _make_request(
 
 # The least values of the counters, over all labels.
 LEAST_COUNTED = {
-    "router_decisions_total": len(STEPS) - 1,  # a replay is no decision
+    "router_decisions_total": len(DEMO_STEPS) - 1,  # a replay is no decision
     "router_idempotent_replays_total": 1,
     "router_assignments_published_total": 1,
     "router_acks_total": 1,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from router.cli.demo.recorder import MessageRecorder, ObservedMessage
-from router.contracts.usage import SUBJECT as USAGE
+from router.contracts.usage import USAGE_SUBJECT as USAGE
 from router.sdk import Answer
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from router.cli.dlq.selection import Reason, Since, Subject, Tenant, load_system
 from router.cli.output import print_table
 
 COLUMNS = ("seq", "stored", "subject", "reason", "error", "tenant", "message id")
-KINDS = ("reason", "error", "field", "subject")
+GROUPINGS = ("reason", "error", "field", "subject")
 NO_LETTERS = "no dead letters"
 
 
@@ -42,9 +42,9 @@ async def list_(
         return
     session.emit(
         await group_by(read_by_filter(jetstream, stream, wanted), reason_and_error),
-        ("dead letters", *KINDS, "oldest", "newest", "last seq"),
+        ("dead letters", *GROUPINGS, "oldest", "newest", "last seq"),
         lambda group: (group.count, *group.kind, group.oldest[:19], group.newest[:19], group.last_sequence),
-        lambda group: {**dict(zip(KINDS, group.kind, strict=True)), **group.facts()},
+        lambda group: {**dict(zip(GROUPINGS, group.kind, strict=True)), **group.facts()},
         empty=NO_LETTERS,
     )
 

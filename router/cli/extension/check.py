@@ -92,14 +92,14 @@ def _describe_silence(timeout_s: float) -> str:
 def _parse_subject(subject: str, type_: str | None) -> tuple[str, str]:
     """Return the kind and the id that a subject names; the option's kind wins."""
     from router.core import ids
-    from router.routing.extensions.entry import KINDS, SUBJECTS
+    from router.routing.extensions.entry import KINDS, SUBJECT_PREFIXES
 
     if not ids.is_literal_subject(subject):
         raise typer.BadParameter("is not one literal subject", param_hint="SUBJECT")
     if type_ is not None and type_ not in KINDS:
         raise typer.BadParameter(f"is not one of {', '.join(KINDS)}", param_hint="--type")
-    kind = next((kind for kind, prefix in SUBJECTS.items() if subject.startswith(prefix)), None)
+    kind = next((kind for kind, prefix in SUBJECT_PREFIXES.items() if subject.startswith(prefix)), None)
     if kind is None and type_ is None:
         raise typer.BadParameter(f"{subject} does not say what it is; give --type", param_hint="SUBJECT")
-    rest = subject.removeprefix(SUBJECTS[kind]) if kind is not None else subject.rpartition(".")[2]
+    rest = subject.removeprefix(SUBJECT_PREFIXES[kind]) if kind is not None else subject.rpartition(".")[2]
     return type_ or kind or "", rest.partition(".")[0]

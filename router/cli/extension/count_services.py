@@ -16,12 +16,12 @@ import orjson
 if TYPE_CHECKING:
     from router.delivery.connection import Connection
 
-WAIT_S = 0.3
+PING_TIMEOUT_S = 0.3
 MOST_ANSWERS = 10_000
 
 
 async def count_services(connection: Connection, names: Iterable[str]) -> Mapping[str, int]:
-    """Count by name the services that answer within `WAIT_S`; 0 for a name without an answer."""
+    """Count by name the services that answer within `PING_TIMEOUT_S`; 0 for a name without an answer."""
     counts: Counter[str] = Counter(dict.fromkeys(names, 0))
 
     def hear(_subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
@@ -34,7 +34,7 @@ async def count_services(connection: Connection, names: Iterable[str]) -> Mappin
     try:
         for name in counts:
             connection.publish_nowait(f"$SRV.PING.{name}", reply=inbox)
-        await asyncio.sleep(WAIT_S)
+        await asyncio.sleep(PING_TIMEOUT_S)
     finally:
         await connection.unsubscribe(sid)
     return counts

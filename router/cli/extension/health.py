@@ -18,7 +18,7 @@ from router.cli.output import print_table
 if TYPE_CHECKING:
     from router.config import Settings
 
-SUBJECT = "beamline.router.v1.admin.get_extension_health"
+HEALTH_SUBJECT = "beamline.router.v1.admin.get_extension_health"
 ROUTER = "router-admin"  # the service that every instance offers
 COLUMNS = ("id", "status", "success", "calls", "failures", "p50 ms", "p95 ms", "p99 ms", "breaker", "services", "nodes")
 
@@ -37,7 +37,7 @@ async def health(
     Example:  router extension health
     """
     connection = (await session.open_jetstream()).connection
-    answer = orjson.loads((await request(connection, SUBJECT, b"{}", _make_headers(session.settings), is_router=True)).data)
+    answer = orjson.loads((await request(connection, HEALTH_SUBJECT, b"{}", _make_headers(session.settings), is_router=True)).data)
     services = await count_services(connection, [ROUTER, *answer.get("health", {})])
     if error := answer.get("error"):
         return exit_codes.refuse(describe_error(error))

@@ -117,7 +117,7 @@ def _decide(session: CommandSession, policy: Policy, request: RouteRequest) -> i
     """Decide as a router does that has no figures of the providers yet."""
     from msgspec import to_builtins
 
-    from router.cli.decision_record import STEPS, describe_answer
+    from router.cli.decision_record import STEP_COLUMNS, describe_answer
     from router.contracts.decision import Decision
     from router.routing.decide.explain import encode_answer
     from router.routing.policy import TraceStep, evaluate
@@ -126,7 +126,7 @@ def _decide(session: CommandSession, policy: Policy, request: RouteRequest) -> i
     answer = evaluate(policy, request, now=0.0, trace=trace)
     fields = encode_answer(answer)
     rows = [(step.stage, step.subject, step.verdict) for step in trace]
-    session.emit_one({**fields, "trace": to_builtins(trace)}, lambda: print_table(STEPS, rows))
+    session.emit_one({**fields, "trace": to_builtins(trace)}, lambda: print_table(STEP_COLUMNS, rows))
     if not session.as_json:
         print(printable(describe_answer(fields)))
     return exit_codes.OK if isinstance(answer, Decision) else exit_codes.NO

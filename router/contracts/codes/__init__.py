@@ -24,7 +24,7 @@ from msgspec import Struct
 FILES = ("answers", "decisions", "workers", "letters", "failures", "operators")
 
 # Where a code is met, in the order in which they are listed.
-KINDS: Mapping[str, str] = {
+CODE_KINDS: Mapping[str, str] = {
     "answer": "In an answer: error.code, or its details.cause",
     "decision": "In a decision: reason",
     "admin": "In an answer of an operators' service",

@@ -19,7 +19,7 @@ from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream
-from router.delivery.buckets.leader_reads import GONE, Found, LeaderReads, resolve_all
+from router.delivery.buckets.leader_reads import DELETE_OPERATIONS, Found, LeaderReads, resolve_all
 from router.delivery.frame_parser import Headers
 
 MAX_KEYS_PER_REQUEST = 64  # keys in one request
@@ -84,7 +84,7 @@ class BatchedKvReader:
         if asked is None:
             return
         if "Nats-Subject" in headers:
-            is_gone = headers.get("KV-Operation") in GONE
+            is_gone = headers.get("KV-Operation") in DELETE_OPERATIONS
             resolve_all(asked.pop(headers["Nats-Subject"], []), None if is_gone else data)
         elif headers.get("Status") in (_END, _NONE):
             self._end(inbox, is_cut_off=headers.get("Nats-Num-Pending", "0") != "0")

@@ -22,7 +22,7 @@ from router.delivery.api import JetStream
 
 LOOK_S = 30.0  # an operator may add copies to a stream at any time
 MOST_AT_ONCE = 64  # reads that the leader is asked for at once; a flood of unknown keys waits here
-GONE = frozenset({"DEL", "PURGE"})  # `KV-Operation` of an entry that says there is none
+DELETE_OPERATIONS = frozenset({"DEL", "PURGE"})  # `KV-Operation` of an entry that says there is none
 
 Found = Deferred[bytes | None]
 
@@ -62,7 +62,9 @@ class LeaderReads:
             except (BrokerUnavailable, BrokerRefused) as exc:
                 resolve_all(waiting, BrokerUnavailable(f"the leader of {self._stream} cannot be read: {exc}"))
             else:
-                resolve_all(waiting, stored.data if stored is not None and stored.headers.get("KV-Operation") not in GONE else None)
+                resolve_all(
+                    waiting, stored.data if stored is not None and stored.headers.get("KV-Operation") not in DELETE_OPERATIONS else None
+                )
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 import nats.errors
 
-from router.core.clock import Clock, steady
+from router.core.clock import steady
 from router.core.errors import RouterError
 from router.delivery.api import JetStream
 from router.delivery.buckets.entries import BucketEntry, DeletedKey
@@ -36,14 +36,11 @@ OnChange = Callable[[Mapping[str, BucketEntry]], None]
 class BucketMirror:
     """A mirror of one bucket. `on_change` is called on the event loop with all entries, and must not raise."""
 
-    def __init__(
-        self, jetstream: JetStream, bucket: str, on_change: OnChange, *, again_s: float = REREAD_EVERY_S, now: Clock = steady
-    ) -> None:
+    def __init__(self, jetstream: JetStream, bucket: str, on_change: OnChange, *, again_s: float = REREAD_EVERY_S) -> None:
         self._jetstream = jetstream
         self._bucket = bucket
         self._on_change = on_change
         self._again_s = again_s
-        self._now = now
         self._table: dict[str, BucketEntry] | None = None  # None: never listed
         self._watcher: KvWatcher | None = None
         self._listed_at = 0.0
@@ -83,13 +80,13 @@ class BucketMirror:
                 await following.close()
 
     def _is_due(self) -> bool:
-        if not self._jetstream.connection.is_connected or self._now() - self._tried_at < WATCH_RETRY_S:
+        if not self._jetstream.connection.is_connected or steady() - self._tried_at < WATCH_RETRY_S:
             return False
         is_followed = self._watcher is not None and self._watcher.is_complete
-        return not is_followed or self._now() - self._listed_at >= self._again_s
+        return not is_followed or steady() - self._listed_at >= self._again_s
 
     async def _try(self) -> None:
-        self._tried_at = self._now()
+        self._tried_at = steady()
         try:
             await self._list()
         except (RouterError, nats.errors.Error, OSError) as exc:
@@ -100,14 +97,14 @@ class BucketMirror:
     async def _list(self) -> None:
         """A new table beside the old one, which serves until the new one is whole."""
         table: dict[str, BucketEntry] = {}
-        following = KvWatcher(self._jetstream, self._bucket, partial(self._on_entry, table), now=self._now)
+        following = KvWatcher(self._jetstream, self._bucket, partial(self._on_entry, table))
         try:
             await following.open()
         except BaseException:
             await following.close()
             raise
         before, self._watcher = self._watcher, following
-        self._listed_at = self._now()
+        self._listed_at = steady()
         self._identify(following.created)
         self._install(table)
         if before is not None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from itertools import count
 
 from router.core.ack_subject import parse_ack_subject
-from router.core.clock import Clock, steady
+from router.core.clock import steady
 from router.core.errors import BrokerRefused, BrokerUnavailable
 from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream, Json
@@ -40,7 +40,6 @@ class KvWatcher:
         *,
         key: str = ">",
         deliver: str = "last_per_subject",  # | "all"
-        now: Clock = steady,
     ) -> None:
         self._jetstream = jetstream
         self._connection = jetstream.connection
@@ -50,21 +49,20 @@ class KvWatcher:
         self._on_entry = on_entry
         self._key = key
         self._deliver = deliver
-        self._now = now
         self._inbox = self._connection.new_inbox()
         self._name = f"follow-{self._inbox.rpartition('.')[2]}-{next(_NUMBERS)}"
         self._lives = self._connection.reconnect_count
         self._sid: int | None = None
         self._last = 0  # the consumer's sequence: without a gap
         self._has_gap = False
-        self._last_message_at = now()
+        self._last_message_at = steady()
         self._listed = asyncio.Event()
         self.created = ""  # which bucket it is, by the time it was made
 
     @property
     def is_complete(self) -> bool:
         """Whether every stored change was received, or will be."""
-        is_silent = self._now() - self._last_message_at > SILENCE_LIMIT_S
+        is_silent = steady() - self._last_message_at > SILENCE_LIMIT_S
         return not (self._has_gap or is_silent) and self._connection.is_connected and self._lives == self._connection.reconnect_count
 
     async def open(self) -> None:
@@ -123,7 +121,7 @@ class KvWatcher:
             raise unavailable_bucket(self._bucket, exc) from None
 
     def _on_message(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
-        self._last_message_at = self._now()
+        self._last_message_at = steady()
         if subject == self._inbox:
             self._on_status(reply, headers or {})
             return

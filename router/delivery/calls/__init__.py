@@ -1,4 +1,4 @@
-"""Call services over NATS: request-reply with a deadline, and streams. Motion: the content of a call is not looked at here.
+"""Call services over NATS: request-reply with a deadline, and streams. The content of a call is not looked at here.
 
 request_reply   one request, one reply, within its time
 stream          one request, many pieces; unsubscribes when the reader leaves

@@ -24,8 +24,8 @@ from router.delivery.frame_parser import parse_head
 TIMEOUT_CHECK_S = 0.005
 _HEAD = b"%b" + DEADLINE.encode() + b": %d\r\n\r\n"
 NO_RESPONDERS = "503"
-ERROR_CODE = "Nats-Service-Error-Code"
-ERROR = "Nats-Service-Error"
+SERVICE_ERROR_CODE = "Nats-Service-Error-Code"
+SERVICE_ERROR = "Nats-Service-Error"
 UNKNOWN_ERROR = 500  # an error that names no number we can read
 
 
@@ -121,8 +121,8 @@ class RequestReplyClient:
         headers = parse_head(head) or NO_HEADERS
         if not data and headers.get("Status") == NO_RESPONDERS:
             waiting.set_exception(NoResponders("no responders"))
-        elif ERROR_CODE in headers or ERROR in headers:
-            waiting.set_result(ServiceReply(data, _number(headers.get(ERROR_CODE, "")), headers.get(ERROR, "")))
+        elif SERVICE_ERROR_CODE in headers or SERVICE_ERROR in headers:
+            waiting.set_result(ServiceReply(data, _number(headers.get(SERVICE_ERROR_CODE, "")), headers.get(SERVICE_ERROR, "")))
         else:
             waiting.set_result(ServiceReply(data))
 

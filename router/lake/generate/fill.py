@@ -12,7 +12,7 @@ from collections.abc import Callable
 import orjson
 from msgspec import Struct
 
-from router.contracts.usage import SUBJECT
+from router.contracts.usage import USAGE_SUBJECT
 from router.core.errors import BrokerUnavailable, Misconfigured, RouterError
 from router.delivery.api import JetStream
 from router.delivery.frame_parser import Headers
@@ -78,9 +78,9 @@ class FillWindow:
         await self._wait_until(IN_FLIGHT - 1)
         publish = self._connection.publish_nowait
         for message_id, body in chunk[:-1]:
-            publish(SUBJECT, body, "", _make_head(message_id))
+            publish(USAGE_SUBJECT, body, "", _make_head(message_id))
         message_id, body = chunk[-1]
-        publish(SUBJECT, body, self._inbox, _make_head(message_id))
+        publish(USAGE_SUBJECT, body, self._inbox, _make_head(message_id))
         self.published += len(chunk)
         self._waiting.append(self.published)
         await asyncio.sleep(0)  # lets the flusher and the reader run

@@ -17,7 +17,7 @@ import pyarrow as pa
 from router.lake.files import read_columns
 from router.lake.identities.run_store import RunStore
 from router.lake.identities.sorted_run import SortedRun
-from router.lake.tables.dedupe import KEY_COLUMNS, KEYS
+from router.lake.tables.dedupe import KEY_COLUMNS, KEY_SCHEMA
 from router.lake.warehouse import DataFile, Warehouse
 
 MERGE_AT = 8  # runs of similar size are merged into one: a key is written again once for each eightfold growth up to LARGE
@@ -36,7 +36,7 @@ class IdentityIndex:
         """Return the keys of the events in these files of silver whose `id_high` is among `ids`."""
         self._cover(silver)
         wanted = np.unique(ids.to_numpy())
-        return pa.concat_tables([KEYS.empty_table(), *(run.find(wanted) for run in self._runs)])
+        return pa.concat_tables([KEY_SCHEMA.empty_table(), *(run.find(wanted) for run in self._runs)])
 
     def _cover(self, silver: Sequence[DataFile]) -> None:
         """Make the runs cover all of these files and no others, each file once."""

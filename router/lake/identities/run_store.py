@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from router.lake.identities.sorted_run import DRAFT, SUFFIX, SortedRun, write_run
+from router.lake.identities.sorted_run import DRAFT, RUN_SUFFIX, SortedRun, write_run
 from router.lake.warehouse import Warehouse
 
 HOME = "_identities"
@@ -29,7 +29,7 @@ class RunStore:
         """Open all runs that can be read, and delete the others."""
         self._home.mkdir(parents=True, exist_ok=True)
         for path in self._home.iterdir():
-            if path.suffix == SUFFIX:
+            if path.suffix == RUN_SUFFIX:
                 yield from _open_or_remove(path)
             elif path.name.startswith(DRAFT):
                 _remove_if_old(path)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 DRAFT = ".draft-"
-SUFFIX = ".arrow"
+RUN_SUFFIX = ".arrow"
 _FILES = b"silver"
 
 Ids = npt.NDArray[np.int64]
@@ -46,7 +46,7 @@ def write_run(keys: pa.Table, files: Iterable[str], directory: Path) -> SortedRu
     """Write a run of these keys (at least one). The file gets its name only when it is complete and on the disk."""
     rows = keys.sort_by("id_high").combine_chunks().replace_schema_metadata({_FILES: msgspec.json.encode(sorted(files))})
     name = uuid4().hex
-    draft, path = directory / f"{DRAFT}{name}", directory / f"{name}{SUFFIX}"
+    draft, path = directory / f"{DRAFT}{name}", directory / f"{name}{RUN_SUFFIX}"
     with draft.open("wb") as file:
         with pa.ipc.new_file(file, rows.schema) as writer:
             writer.write_table(rows)

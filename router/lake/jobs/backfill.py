@@ -27,8 +27,8 @@ from router.lake.jobs.derive import GRAINS, DeriveTask, derive_all, merge_files,
 from router.lake.jobs.reparse import reparse_all
 from router.lake.jobs.staging_file import read_staged, remove_staging
 from router.lake.tables.arrow import ARROW
-from router.lake.tables.dedupe import KEY_COLUMNS, KEYS, find_rejects
-from router.lake.tables.gold import KEYS as GROUP
+from router.lake.tables.dedupe import KEY_COLUMNS, KEY_SCHEMA, find_rejects
+from router.lake.tables.gold import GOLD_KEYS as GROUP
 from router.lake.tables.gold import merge_sums
 from router.lake.tables.gold_columns import FIGURES
 from router.lake.tables.late import list_days, list_sealed_days
@@ -66,7 +66,7 @@ class Backfill:
         bronze = warehouse.files("bronze", self._after)
         quarantined = read_columns(warehouse, "quarantine", warehouse.files("quarantine", self._after), ["seq"])["seq"]
         self._staged = reparse_all(spark, warehouse, bronze, quarantined.combine_chunks(), pa.array(days, pa.date32()))
-        self._keys = pa.concat_tables([KEYS.empty_table(), *(read_staged(warehouse, path, KEY_COLUMNS) for path in self._staged)])
+        self._keys = pa.concat_tables([KEY_SCHEMA.empty_table(), *(read_staged(warehouse, path, KEY_COLUMNS) for path in self._staged)])
         self._rejects = self._find_rejects()
 
     def close(self) -> None:

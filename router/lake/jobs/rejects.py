@@ -15,7 +15,7 @@ from router.lake.jobs.derive import FilesByTable
 from router.lake.warehouse import DataFile, Warehouse
 
 CONTENT = ("provider_id", "event_type", "latency_ms", "cost")  # two events of one identity conflict if these differ
-COLUMNS = ("seq", "event_id", "first_seq", "time")
+REJECT_COLUMNS = ("seq", "event_id", "first_seq", "time")
 
 
 def write_rejects(events: pa.Table, rejects: pa.Table, warehouse: Warehouse, silver: Iterable[DataFile], directory: str) -> FilesByTable:
@@ -25,7 +25,7 @@ def write_rejects(events: pa.Table, rejects: pa.Table, warehouse: Warehouse, sil
     firsts = conflicts["first_seq"].to_pylist()
     first_contents = _read_contents(_read_events(warehouse, silver, firsts))
     both = {
-        **{name: conflicts[name] for name in COLUMNS},
+        **{name: conflicts[name] for name in REJECT_COLUMNS},
         "content": pa.array(_read_contents(conflicts).values(), pa.string()),
         "first_content": pa.array([first_contents[seq] for seq in firsts], pa.string()),
     }

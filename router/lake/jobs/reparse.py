@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from router.lake.jobs.staging_file import StagingFile
 from router.lake.tables.arrow import MESSAGE
-from router.lake.tables.body import WIDEST
+from router.lake.tables.body import ANY_BOUNDS
 from router.lake.tables.event import parse_messages
 from router.lake.tables.late import floor_to_days
 from router.lake.warehouse import DataFile, Warehouse
@@ -49,7 +49,7 @@ def reparse(one: ReparseTask) -> str | None:
     with StagingFile(warehouse, f"backfill-{uuid4().hex[:12]}") as staging:
         for messages in pq.ParquetFile(storage.resolve(one.path), filesystem=storage.filesystem).iter_batches(ROWS_PER_READ):
             is_quarantined = pc.is_in(messages["seq"], one.quarantined)
-            events, _ = parse_messages(messages.select(MESSAGE.names).filter(pc.invert(is_quarantined)), WIDEST)
+            events, _ = parse_messages(messages.select(MESSAGE.names).filter(pc.invert(is_quarantined)), ANY_BOUNDS)
             staging.write(events.filter(pc.is_in(floor_to_days(events["timestamp"]), one.days)))
     return staging.path if staging.events else None
 

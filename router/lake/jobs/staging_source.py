@@ -23,7 +23,7 @@ from router.lake.tables.body import BOUNDS, EventBounds
 from router.lake.warehouse import Warehouse
 
 FORMAT = "jetstream_staging"
-ROW = StructType([StructField("landed", StringType(), nullable=False)])
+STAGED_ROW = StructType([StructField("landed", StringType(), nullable=False)])
 
 
 class StagingSource(JetStreamDataSource):
@@ -37,7 +37,7 @@ class StagingSource(JetStreamDataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return ROW
+        return STAGED_ROW
 
     def streamReader(self, schema: StructType) -> StagingReader:  # noqa: N802 - Spark's name
         options = dict(self.options)

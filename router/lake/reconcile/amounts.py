@@ -15,7 +15,7 @@ from router.lake.reconcile.checks import ReconcileCheck, name_first
 from router.lake.reconcile.exact import format_money, sum_exactly
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 
-MONEY = pa.decimal128(38, 9)
+MONEY_TYPE = pa.decimal128(38, 9)
 SEQUENCES_PER_STEP = 250_000  # sequences at a time
 _EXACT = pa.decimal256(76, 40)
 # At most as many digits and as great an exponent as `_EXACT` holds; Decimal reads any other number.
@@ -51,12 +51,12 @@ def read_costs(bodies: pa.ChunkedArray, expected: pa.ChunkedArray) -> pa.Array:
     """Return the cost of each body, decimal(38,9). A body that seems to differ from `expected` is parsed once more, as JSON."""
     text = bodies.cast(pa.string()).combine_chunks()
     found = pc.struct_field(pc.extract_regex(text, _COST), "cost")
-    costs = pc.round(found.cast(_EXACT), 9, "half_towards_infinity").cast(MONEY)
+    costs = pc.round(found.cast(_EXACT), 9, "half_towards_infinity").cast(MONEY_TYPE)
     doubted = pc.fill_null(pc.not_equal(costs, expected.combine_chunks()), True)
     if not pc.any(doubted).as_py():
         return costs
     again = iter([_parse_cost(body) for body in text.filter(doubted).to_pylist()])
-    return pc.replace_with_mask(costs, doubted, pa.array(list(again), MONEY))
+    return pc.replace_with_mask(costs, doubted, pa.array(list(again), MONEY_TYPE))
 
 
 def _read_pairs(tables: WarehouseSnapshot, first: int, last: int) -> tuple[pa.Table, pa.Table] | None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 BITS = 32
 MAX_SUMMED_LIMBS = 1 << 30  # limbs that int64 can sum
 GROUPS = 1_000_000  # rows of sums that are kept before they become Python integers
-NANOS = 10**9
+NANOS_PER_UNIT = 10**9
 # The greatest whole latency of each bucket: 1.02^i, rounded down, in whole numbers.
 _EDGES = np.array([edge for edge in (51**number // 50**number for number in range(2210)) if edge < 2**63], np.int64)
 
@@ -74,7 +74,7 @@ def sum_exactly(column: pa.Array | pa.ChunkedArray) -> int:
 
 def format_money(nanos: int) -> str:
     """Format whole 1e-9 with nine decimals, whatever the number of digits."""
-    whole, rest = divmod(abs(nanos), NANOS)
+    whole, rest = divmod(abs(nanos), NANOS_PER_UNIT)
     return f"{'-' if nanos < 0 else ''}{whole}.{rest:09d}"
 
 

@@ -18,7 +18,7 @@ from router.lake.tables.gold_columns import FIRST_FIGURES, HISTOGRAM, SUMMED, Go
 
 SUM_COLUMNS = ("tenant_id", "provider_id", "event_type", "status")
 GOLD = ("gold_minute", "gold_day")
-BUCKETS = "buckets"
+HISTOGRAM_BUCKETS = "buckets"
 
 ByGroup = dict[Group, tuple[int, ...]]  # the summed columns of gold, cost in 1e-9; and the sum of the latencies' bucket numbers
 Columns = tuple[GoldColumn, ...]
@@ -49,12 +49,12 @@ def _sum_gold(tables: WarehouseSnapshot, table: str, columns: Columns) -> ByGrou
 def _select_silver(rows: pa.Table, columns: Columns) -> pa.Table:
     ones = pa.repeat(pa.scalar(1, pa.int64()), len(rows))
     figures = {one.name: ones if one.source is None else rows[one.source] for one in columns}
-    return pa.table({**{name: rows[name] for name in SUM_COLUMNS}, **figures, BUCKETS: find_buckets(rows["latency_ms"])})
+    return pa.table({**{name: rows[name] for name in SUM_COLUMNS}, **figures, HISTOGRAM_BUCKETS: find_buckets(rows["latency_ms"])})
 
 
 def _select_gold(rows: pa.Table, columns: Columns) -> pa.Table:
     names = (*SUM_COLUMNS, *(one.name for one in columns))
-    return pa.table({**{name: rows[name] for name in names}, BUCKETS: _sum_buckets(rows[HISTOGRAM])})
+    return pa.table({**{name: rows[name] for name in names}, HISTOGRAM_BUCKETS: _sum_buckets(rows[HISTOGRAM])})
 
 
 def _sum_buckets(histograms: pa.ChunkedArray) -> pa.Array:
@@ -66,7 +66,7 @@ def _sum_buckets(histograms: pa.ChunkedArray) -> pa.Array:
 
 
 def _sum_tables(tables: Iterable[pa.Table], columns: Columns) -> ByGroup:
-    sums = ExactSums(SUM_COLUMNS, [*(one.name for one in columns), BUCKETS])
+    sums = ExactSums(SUM_COLUMNS, [*(one.name for one in columns), HISTOGRAM_BUCKETS])
     for rows in tables:
         sums.add(rows)
     return sums.sum_groups()

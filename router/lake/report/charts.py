@@ -12,7 +12,7 @@ WIDE, HALF, HIGH = 1036, 480, 290  # as wide as the page shows them, so that tex
 LEFT, RIGHT, TOP, BOTTOM = 64, 8, 10, 26
 NAMES, ROW, LETTERS = 130, 30, 18  # of horizontal bars: room for names, the height of a row, characters of a name
 X_LABELS = 16
-WIDEST = 96  # of a bar, if there are few
+MAX_BAR = 96  # of a bar, if there are few
 
 
 def draw_stacked_bars(labels: Sequence[str], series: Mapping[str, Sequence[float]], what: str) -> str:
@@ -21,7 +21,7 @@ def draw_stacked_bars(labels: Sequence[str], series: Mapping[str, Sequence[float
     ticks = choose_ticks(max(tops, default=0.0))
     high = HIGH - TOP - BOTTOM
     step = (WIDE - LEFT - RIGHT) / max(1, len(labels))
-    wide = min(step * 0.72, WIDEST)
+    wide = min(step * 0.72, MAX_BAR)
     parts = [_draw_grid(ticks, high)]
     for place, label in enumerate(labels):
         middle, floor_ = LEFT + (place + 0.5) * step, float(TOP + high)

@@ -12,12 +12,12 @@ from decimal import Decimal
 from msgspec import Struct
 
 from router.core.errors import Misconfigured
-from router.lake.tables.gold_columns import COLUMNS
+from router.lake.tables.gold_columns import GOLD_COLUMNS
 
 DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status", "day")
 FAILED_STATUSES = ("error", "timeout")
 PERCENTILES = {"latency_p50_ms": 0.50, "latency_p95_ms": 0.95, "latency_p99_ms": 0.99}
-_LABELS = tuple(column.label for column in COLUMNS)
+_LABELS = tuple(column.label for column in GOLD_COLUMNS)
 REPORT_FIGURES = (*_LABELS[:2], *PERCENTILES, *_LABELS[2:])  # columns after the group
 _SHORT = {"tenant": "tenant_id", "provider": "provider_id", "type": "event_type"}
 

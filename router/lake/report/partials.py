@@ -20,7 +20,7 @@ from router.lake.tables.wide import widen
 
 SUMS = {**FOLDS, "failed": "sum"}
 DICTIONARIES = ("tenant_id", "provider_id", "event_type", "status")
-COLUMNS = (*DICTIONARIES, *FIGURES)
+PARTIAL_COLUMNS = (*DICTIONARIES, *FIGURES)
 
 
 class ReportPart(Struct, frozen=True):

@@ -16,10 +16,9 @@ import pyarrow.parquet as pq
 
 from router.lake.report.lines import PERCENTILES, ReportLine, UsageQuery, UsageReport
 from router.lake.report.log_histogram import compute_percentiles
-from router.lake.report.partials import COLUMNS, DICTIONARIES, ReportPart, merge_parts, sum_day
+from router.lake.report.partials import DICTIONARIES, PARTIAL_COLUMNS, ReportPart, merge_parts, sum_day
 from router.lake.tables.arrow import ARROW
-from router.lake.tables.gold_columns import COLUMNS as GOLD_COLUMNS
-from router.lake.tables.gold_columns import MONEY, GoldColumn
+from router.lake.tables.gold_columns import GOLD_COLUMNS, MONEY, GoldColumn
 from router.lake.warehouse import DataFile, Warehouse
 
 TABLE = "gold_day"
@@ -28,7 +27,7 @@ CONCURRENT_DAYS = 4  # days; pyarrow releases the interpreter's lock while it wo
 Group = tuple[str, ...]
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
-_NO_ROWS = pa.schema([(name, _TEXT if name in DICTIONARIES else ARROW[TABLE].field(name).type) for name in COLUMNS]).empty_table()
+_NO_ROWS = pa.schema([(name, _TEXT if name in DICTIONARIES else ARROW[TABLE].field(name).type) for name in PARTIAL_COLUMNS]).empty_table()
 DayProgress = Callable[[int, int], None]
 
 
@@ -70,13 +69,13 @@ def _group_by_day(files: Iterable[DataFile]) -> dict[str, list[DataFile]]:
 def _read_rows(warehouse: Warehouse, files: Iterable[DataFile]) -> pa.Table:
     """Read one day's files. A file that is older than a column gives null there."""
     rows = [*(_read_file(warehouse, file) for file in files), _NO_ROWS]
-    return pa.concat_tables(rows, promote_options="default").select(list(COLUMNS))
+    return pa.concat_tables(rows, promote_options="default").select(list(PARTIAL_COLUMNS))
 
 
 def _read_file(warehouse: Warehouse, file: DataFile) -> pa.Table:
     storage = warehouse.storage
     with pq.ParquetFile(storage.resolve(file.path), filesystem=storage.filesystem, read_dictionary=list(DICTIONARIES)) as parquet:
-        return parquet.read(list(COLUMNS), use_threads=False)
+        return parquet.read(list(PARTIAL_COLUMNS), use_threads=False)
 
 
 def _make_lines(part: ReportPart, by: Group) -> list[ReportLine]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from router.lake.tables.gold import HISTOGRAM, INSTANT
+from router.lake.tables.gold import HISTOGRAM_TYPE, INSTANT
 from router.lake.tables.gold_columns import MONEY
 from router.lake.tables.schemas import SCHEMAS, list_columns
-from router.lake.tables.wide import MONEY as COST
+from router.lake.tables.wide import MONEY_TYPE as COST
 
 _KINDS = {
     "string": pa.string(),
@@ -16,7 +16,7 @@ _KINDS = {
     "binary": pa.binary(),
     "timestamp": INSTANT,
     "map<string,string>": pa.map_(pa.string(), pa.string()),
-    "map<int,bigint>": HISTOGRAM,
+    "map<int,bigint>": HISTOGRAM_TYPE,
     MONEY: COST,
 }
 

@@ -40,7 +40,7 @@ class EventBounds(Struct, frozen=True, kw_only=True):
 
 
 BOUNDS = EventBounds()
-WIDEST = EventBounds(max_cost=1e15, max_age_ms=LAST_TIMESTAMP_MS, max_ahead_ms=LAST_TIMESTAMP_MS)  # the widest that settings allow
+ANY_BOUNDS = EventBounds(max_cost=1e15, max_age_ms=LAST_TIMESTAMP_MS, max_ahead_ms=LAST_TIMESTAMP_MS)  # the widest that settings allow
 
 
 class UsageBody(Struct, gc=False, kw_only=True):

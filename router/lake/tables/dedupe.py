@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 ID_COLUMNS = ["id_high", "id_low"]
 KEY_COLUMNS = ["seq", *ID_COLUMNS, "content"]
-KEYS = pa.schema([(name, pa.int64()) for name in KEY_COLUMNS])
+KEY_SCHEMA = pa.schema([(name, pa.int64()) for name in KEY_COLUMNS])
 
 
 def find_rejects(fresh: pa.Table, known: pa.Table) -> pa.Table:
     """Return the rows of `fresh` that do not count, each with the sequence that counts instead."""
-    fresh, known = (rows.select(KEY_COLUMNS).cast(KEYS) for rows in (fresh, known))
+    fresh, known = (rows.select(KEY_COLUMNS).cast(KEY_SCHEMA) for rows in (fresh, known))
     repeated = _find_repeated(fresh, known)
     firsts = _find_firsts(pa.concat_tables([repeated, known]))
     both = repeated.join(firsts, ID_COLUMNS, right_suffix="_first")

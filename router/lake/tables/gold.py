@@ -17,26 +17,26 @@ from math import log
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.lake.tables.gold_columns import COLUMNS, FOLDS
+from router.lake.tables.gold_columns import FOLDS, GOLD_COLUMNS
 from router.lake.tables.wide import narrow, widen
 
 GAMMA = 1.02
 GOLD_DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status")
-KEYS = ("window_start", *GOLD_DIMENSIONS, "late", "corrects_window")
+GOLD_KEYS = ("window_start", *GOLD_DIMENSIONS, "late", "corrects_window")
 INSTANT = pa.timestamp("us", "UTC")
-HISTOGRAM = pa.map_(pa.int32(), pa.int64())
+HISTOGRAM_TYPE = pa.map_(pa.int32(), pa.int64())
 
 
 def sum_events(events: pa.Table) -> pa.Table:
     """Sum events, which have the key columns, by those."""
     latency = events["latency_ms"]
     ones = pa.repeat(pa.scalar(1, pa.int64()), len(events))
-    figures = {column.name: ones if column.source is None else events[column.source] for column in COLUMNS}
-    single = pa.table({**{key: events[key] for key in KEYS}, "bucket": find_buckets(latency), **figures})
-    return _fold_buckets(_aggregate(single, [*KEYS, "bucket"]), KEYS)
+    figures = {column.name: ones if column.source is None else events[column.source] for column in GOLD_COLUMNS}
+    single = pa.table({**{key: events[key] for key in GOLD_KEYS}, "bucket": find_buckets(latency), **figures})
+    return _fold_buckets(_aggregate(single, [*GOLD_KEYS, "bucket"]), GOLD_KEYS)
 
 
-def merge_sums(sums: pa.Table, keys: Sequence[str] = KEYS, grain: str = "minute") -> pa.Table:
+def merge_sums(sums: pa.Table, keys: Sequence[str] = GOLD_KEYS, grain: str = "minute") -> pa.Table:
     """Sum partial sums again: by windows of `grain`, and by fewer keys if wanted."""
     windows = {name: floor_instants(sums[name], grain) for name in ("window_start", "corrects_window")}
     coarse = pa.table({name: windows.get(name, sums[name]) for name in sums.column_names})
@@ -82,5 +82,5 @@ def _append_histograms(figures: pa.Table, spread: pa.Table, keys: Sequence[str])
     counted = spread.group_by(list(keys), use_threads=False).aggregate([("bucket", "count")])  # in no order if there are many
     sizes = counted.sort_by(order)["bucket_count"]
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(sizes).combine_chunks().cast(pa.int32())])
-    maps = pa.MapArray.from_arrays(offsets, spread["bucket"].combine_chunks(), spread["n"].combine_chunks(), type=HISTOGRAM)
+    maps = pa.MapArray.from_arrays(offsets, spread["bucket"].combine_chunks(), spread["n"].combine_chunks(), type=HISTOGRAM_TYPE)
     return figures.append_column("histogram", maps)

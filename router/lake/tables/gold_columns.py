@@ -25,7 +25,7 @@ class GoldColumn(Struct, frozen=True, kw_only=True):
     label: str  # its name in a report
 
 
-COLUMNS = (
+GOLD_COLUMNS = (
     GoldColumn(name="count", kind="bigint", fold="sum", source=None, label="count"),
     GoldColumn(name="cost", kind=MONEY, fold="sum", source="cost", label="cost"),
     GoldColumn(name="latency_sum", kind="bigint", fold="sum", source="latency_ms", label="latency_sum_ms"),
@@ -36,10 +36,10 @@ HISTOGRAM = "histogram"  # of latencies; merged by adding its buckets, and no fi
 
 FIRST_FIGURES = ("count", "cost", "latency_sum", "latency_min", "latency_max", HISTOGRAM)  # of gold's first version, for ever
 
-FOLDS = {column.name: column.fold for column in COLUMNS}
+FOLDS = {column.name: column.fold for column in GOLD_COLUMNS}
 FIGURES = (*FOLDS, HISTOGRAM)
-SUMMED = tuple(column for column in COLUMNS if column.fold == "sum")
-AMOUNTS = frozenset(column.name for column in COLUMNS if column.kind == MONEY)
+SUMMED = tuple(column for column in GOLD_COLUMNS if column.fold == "sum")
+AMOUNTS = frozenset(column.name for column in GOLD_COLUMNS if column.kind == MONEY)
 
 
 def declare(columns: tuple[GoldColumn, ...]) -> str:

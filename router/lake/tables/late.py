@@ -20,7 +20,7 @@ from router.lake.tables.gold import INSTANT, floor_instants
 from router.lake.warehouse import Seal
 
 WATERMARK_S = 600
-BUCKETS = (("within_1h", 3600), ("within_1d", 86_400), ("within_7d", 7 * 86_400), ("older", None))
+LATENESS_BUCKETS = (("within_1h", 3600), ("within_1d", 86_400), ("within_7d", 7 * 86_400), ("older", None))
 
 
 def list_sealed_days(seals: Iterable[Seal]) -> frozenset[date]:
@@ -41,7 +41,7 @@ def count_late(seconds: pa.ChunkedArray) -> dict[str, int]:
     """Count late events by how late they are: `late_within_1h` and so on; a class without events is left out."""
     late = seconds.filter(pc.greater(seconds, WATERMARK_S))
     counts, before = {}, 0
-    for name, most in BUCKETS:
+    for name, most in LATENESS_BUCKETS:
         upto = len(late) if most is None else pc.sum(pc.less_equal(late, most)).as_py() or 0
         counts[f"late_{name}"] = upto - before
         before = upto

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from router.lake.tables.gold_columns import COLUMNS, FIRST_FIGURES, HISTOGRAM, MONEY, declare
+from router.lake.tables.gold_columns import FIRST_FIGURES, GOLD_COLUMNS, HISTOGRAM, MONEY, declare
 
 _MESSAGE = "stream string, seq bigint, subject string, time timestamp, headers map<string,string>, data binary"
 
@@ -16,8 +16,8 @@ _EVENT = f"""seq bigint, event_id string, tenant_id string, provider_id string, 
 latency_ms bigint, cost {MONEY}, timestamp timestamp, trace_id string, assignment_id string, request_id string,
 time timestamp, id_high bigint, id_low bigint, content bigint"""
 
-_FIRST = tuple(column for column in COLUMNS if column.name in FIRST_FIGURES)
-_LATER = tuple(column for column in COLUMNS if column.name not in FIRST_FIGURES)  # at the end of the table, as every new column
+_FIRST = tuple(column for column in GOLD_COLUMNS if column.name in FIRST_FIGURES)
+_LATER = tuple(column for column in GOLD_COLUMNS if column.name not in FIRST_FIGURES)  # at the end of the table, as every new column
 
 _SUMS = f"""tenant_id string, provider_id string, event_type string, status string, late boolean, corrects_window timestamp,
 {declare(_FIRST)}, {HISTOGRAM} map<int,bigint>, revision bigint{", " if _LATER else ""}{declare(_LATER)}"""

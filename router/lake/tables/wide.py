@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from router.core.errors import RouterError
 from router.lake.tables.gold_columns import AMOUNTS, SUMMED
 
-MONEY = pa.decimal128(38, 9)
+MONEY_TYPE = pa.decimal128(38, 9)
 _WIDE_MONEY, _WIDE_COUNT = pa.decimal256(76, 9), pa.decimal128(38, 0)
-WIDE = {"failed": _WIDE_COUNT, **{column.name: _WIDE_MONEY if column.name in AMOUNTS else _WIDE_COUNT for column in SUMMED}}
+WIDE_TYPES = {"failed": _WIDE_COUNT, **{column.name: _WIDE_MONEY if column.name in AMOUNTS else _WIDE_COUNT for column in SUMMED}}
 _TOO_LARGE = {_WIDE_MONEY: pa.scalar(10**29, _WIDE_MONEY), _WIDE_COUNT: pa.scalar(2**63, _WIDE_COUNT)}
 
 
@@ -28,22 +28,22 @@ class SumOverflow(RouterError):
 def widen(rows: pa.Table) -> pa.Table:
     """Cast the figures to numbers that hold the sum of 10^19 rows of the greatest values there are."""
     for place, name in enumerate(rows.column_names):
-        if name in WIDE:
-            rows = rows.set_column(place, name, rows[name].cast(WIDE[name]))
+        if name in WIDE_TYPES:
+            rows = rows.set_column(place, name, rows[name].cast(WIDE_TYPES[name]))
     return rows
 
 
 def narrow(sums: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Cast the figures back to their columns' types. Raises SumOverflow, which names the first group of `keys` that does not fit."""
     for place, name in enumerate(sums.column_names):
-        if name in WIDE:
+        if name in WIDE_TYPES:
             _check(sums, name, keys)
-            sums = sums.set_column(place, name, sums[name].cast(MONEY if name in AMOUNTS else pa.int64()))
+            sums = sums.set_column(place, name, sums[name].cast(MONEY_TYPE if name in AMOUNTS else pa.int64()))
     return sums
 
 
 def _check(sums: pa.Table, name: str, keys: Sequence[str]) -> None:
-    is_too_large = pc.greater_equal(pc.abs(sums[name]), _TOO_LARGE[WIDE[name]])
+    is_too_large = pc.greater_equal(pc.abs(sums[name]), _TOO_LARGE[WIDE_TYPES[name]])
     if pc.any(is_too_large).as_py():
         (row,) = sums.filter(is_too_large).slice(0, 1).select([*keys, name]).to_pylist()
         group = "/".join(str(row[key]) for key in keys if row[key] is not None)

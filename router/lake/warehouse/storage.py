@@ -40,9 +40,9 @@ class Storage:
         """Return the path for `filesystem`."""
         return f"{self._root}/{name}"
 
-    def list_names(self, directory: str, *, recursive: bool = False) -> list[fs.FileInfo]:
+    def list_names(self, directory: str) -> list[fs.FileInfo]:
         """List a directory; nothing if there is none."""
-        return list(self.filesystem.get_file_info(fs.FileSelector(self.resolve(directory), allow_not_found=True, recursive=recursive)))
+        return list(self.filesystem.get_file_info(fs.FileSelector(self.resolve(directory), allow_not_found=True)))
 
     def read(self, name: str) -> bytes:
         with self.filesystem.open_input_stream(self.resolve(name)) as stream:

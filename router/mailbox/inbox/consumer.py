@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from router.core.coalescer import Coalescer
 from router.core.crashpoints import crashpoint
 from router.core.deferred import Deferred
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault, Outcome
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
-from router.mailbox.inbox.batch_queue import BatchQueue
 from router.mailbox.inbox.event import read_event
 from router.mailbox.inbox.handling import HandlerStrategy, InboxDelivery, InboxUnavailable
 from router.mailbox.postgres import Database
@@ -53,7 +53,7 @@ class InboxConsumer:
         self._meter = meter
         self._max_bytes = max_bytes
         self._max_depth = max_depth
-        self._queue: BatchQueue[InboxDelivery] = BatchQueue()
+        self._queue: Coalescer[InboxDelivery] = Coalescer()
         self._copies: dict[str, deque[InboxDelivery]] = {}  # in flight, by message id: further copies wait until the first one ends
 
     def handle(self, message: Message) -> Outcome | Deferred[Outcome]:

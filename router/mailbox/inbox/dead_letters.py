@@ -10,11 +10,9 @@ Delivery stores them before it acks anything; `router dlq` reads them like all o
 from __future__ import annotations
 
 import orjson
-from msgspec import Struct
 from msgspec.structs import replace
 
-from router.contracts.dead_letter import build_dead_letter
-from router.core.clock import now_ms
+from router.contracts.dead_letter_writer import DeadLetterWriter
 from router.core.message import Effect, Message
 from router.core.outcome import Fault
 from router.delivery.topology import StreamSpec
@@ -23,30 +21,25 @@ from router.mailbox.inbox.event import message_id_of
 _OWN_FIELDS = 256  # bytes that the event's four names and values add to a dead letter, its subject and reason apart
 
 
-class InboxDeadLetters(Struct, frozen=True, kw_only=True):
+class InboxDeadLetters:
     """Writes the dead letters of one inbox. `max_bytes`: the connection's `max_payload`."""
 
-    context: str
-    durable: str
-    node_id: str
-    max_bytes: int
+    def __init__(self, *, context: str, durable: str, node_id: str, max_bytes: int) -> None:
+        self._durable = durable
+        self._writer = DeadLetterWriter(
+            node_id=node_id,
+            max_bytes=lambda: max_bytes,
+            subject_pattern=pattern_of(context),
+            extract=lambda message: {"message_id": message_id_of(message)},
+        )
 
     def write(self, message: Message, reason: str, fault: Fault, *, is_whole: bool = True) -> Effect:
         """Write a consumer's dead letter; not whole: the message itself is gone."""
+        reserved = _OWN_FIELDS + len(message.subject) + len(reason)
+        letter = self._writer.write(message, reason, fault, is_whole=is_whole, reserved=reserved)
         message_id = message_id_of(message)
-        letter = build_dead_letter(
-            message,
-            reason,
-            fault,
-            node_id=self.node_id,
-            now_ms=now_ms(),
-            max_bytes=self.max_bytes - _OWN_FIELDS - len(message.subject) - len(reason),
-            include_message=is_whole,
-            subject_pattern=pattern_of(self.context),
-            seen={"message_id": message_id},
-        )
         event = {"message_id": message_id, "original_subject": message.subject, "reason": reason, "attempts": message.attempts}
-        return replace(letter, id=f"dlq:{self.durable}:{message_id}", data=orjson.dumps({**event, **orjson.loads(letter.data)}))
+        return replace(letter, id=f"dlq:{self._durable}:{message_id}", data=orjson.dumps({**event, **orjson.loads(letter.data)}))
 
 
 def pattern_of(context: str) -> str:

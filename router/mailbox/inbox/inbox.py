@@ -127,23 +127,17 @@ class Inbox:
             options=options,
             handle=handle,
             dead_letter=self._dead_letters.write,
-            failure_reply=lambda *_: None,
             observer=self.observer if spec.durable == self.rules.durable else SILENT,
         )
         return Consumer(
             subscription,
             self._jetstream,
             attempts_bucket=self._attempts_bucket,
-            answer=lambda *_: None,
-            restore=partial(self._restore, spec),
+            restore=partial(topology.restore, self._jetstream, spec.stream, spec.durable, partial(self._create, spec)),
             deadlines=self._deadlines,
         )
 
-    async def _restore(self, spec: ConsumerSpec) -> str | None:
-        """Find or create the durable and return its identity. The publisher of the events makes their stream; this waits for it."""
-        if (identity := await topology.identity(self._jetstream, spec.stream, spec.durable)) is not None:
-            return identity
-        if not self._may_create or await self._jetstream.stream(spec.stream) is None:
-            return None
-        await topology.create(self._jetstream, Topology((), (spec,)))
-        return await topology.identity(self._jetstream, spec.stream, spec.durable)
+    async def _create(self, spec: ConsumerSpec) -> None:
+        """Create the durable. The publisher of the events makes their stream; this waits for it."""
+        if self._may_create and await self._jetstream.stream(spec.stream) is not None:
+            await topology.create(self._jetstream, Topology((), (spec,)))

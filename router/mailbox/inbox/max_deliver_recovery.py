@@ -32,7 +32,7 @@ from router.mailbox.postgres import Database
 
 STRANDED_FAULT = Fault("stranded", "delivered as often as allowed, and never settled")
 NO_SUBJECT = "unreadable_subject"  # for a row whose subject no message can have
-GONE = Fault("stranded", "never settled, and its stream does not hold it any more")
+GONE_FAULT = Fault("stranded", "never settled, and its stream does not hold it any more")
 
 
 class InboxMaxDeliverRecovery:
@@ -75,7 +75,9 @@ class InboxMaxDeliverRecovery:
         message_id = str(row.message_id)
         subject = row.subject if ids.is_literal_subject(row.subject) else NO_SUBJECT
         message = self._message(subject, b"", {MESSAGE_ID: message_id}, 0, 0)
-        return self._build_outcome(self._dead_letters.write(message, MAXDELIVER_EXHAUSTED, GONE, is_whole=False), message_id, GONE)
+        return self._build_outcome(
+            self._dead_letters.write(message, MAXDELIVER_EXHAUSTED, GONE_FAULT, is_whole=False), message_id, GONE_FAULT
+        )
 
     def to_message(self, stored: StoredMessage) -> Message:
         """Build the message as its last delivery was."""

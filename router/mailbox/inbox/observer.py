@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, Outcome, Retry
-from router.delivery.subscription import NullObserver
+from router.delivery.logging_observer import LoggingObserver
 from router.mailbox.inbox.event import message_id_of
 from router.mailbox.inbox.process import build_dead_mark
 from router.mailbox.inbox.status_writer import InboxStatusWriter
@@ -33,14 +33,14 @@ PROCESSED, DUPLICATE, TRANSIENT, STRANDED = "processed", "duplicate", "transient
 CODES = (PROCESSED, DUPLICATE, TRANSIENT, STRANDED, VALIDATION_FAILED, PROCESSING_ERROR, MAXDELIVER_EXHAUSTED)
 
 
-class InboxObserver(NullObserver):
+class InboxObserver(LoggingObserver):
     """The observer of the consumer, and its meter. `codes`: how often each result came, `router_inbox_handled_total{code}`."""
 
     def __init__(self, durable: str, writer: InboxStatusWriter) -> None:
         self.stats = InboxStats()
         self.codes: Counter[str] = Counter(dict.fromkeys(CODES, 0))  # told from the start: a rate needs a zero to begin from
         self._known: set[tuple[str, int, int]] = set()  # in flight and processed before
-        self._durable = durable
+        super().__init__(durable)
         self._writer = writer
         self._once = LogRateLimit(every_s=1.0)
 
@@ -73,12 +73,6 @@ class InboxObserver(NullObserver):
         log.warning(events.DEAD_LETTER_STORED, consumer=self._durable, sequence=message.sequence, subject=message.subject, reason=reason)
         if isinstance(outcome, Retry):
             self._writer.write(build_dead_mark(message_id_of(message), MAXDELIVER_EXHAUSTED, outcome.fault))
-
-    def on_flow(self, cause: str | None) -> None:
-        if cause is not None:
-            log.error(events.CONSUMER_PAUSED, consumer=self._durable, cause=cause)
-        else:
-            log.info(events.CONSUMER_RESUMED, consumer=self._durable)
 
     def on_handler_trouble(self, trouble: str | None) -> None:
         """The handler serves no event any more, and why; None: it serves again."""

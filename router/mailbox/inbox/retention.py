@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from router.core.errors import RouterError
 from router.delivery.api import JetStream
-from router.delivery.topology import NANOS
+from router.delivery.topology import NANOS_PER_S
 from router.mailbox.postgres import Database
 from router.operations.observability import events, logs
 
@@ -70,7 +70,7 @@ class InboxRetention:
         """Seconds; None: keep for ever, also while the stream's own limit is unknown."""
         info = await self._jetstream.stream(self._stream)
         max_age_ns = info["config"].get("max_age", 0) if info is not None else 0
-        return max(self._rules.keep, max_age_ns / NANOS) if max_age_ns else None
+        return max(self._rules.keep, max_age_ns / NANOS_PER_S) if max_age_ns else None
 
     async def _pages(self) -> int:
         async with self._database.transaction() as session:

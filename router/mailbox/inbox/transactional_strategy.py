@@ -23,13 +23,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 
 from router.core.clock import steady
+from router.core.coalescer import Coalescer
 from router.core.crashpoints import crashpoint
 from router.core.errors import Poison
 from router.core.outcome import Done
 from router.core.signatures import HandlerMisused, require_call
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
-from router.mailbox.inbox.batch_queue import BatchQueue
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.failure_text import describe_failure
 from router.mailbox.inbox.handling import HandlerAnswer, HandlerResult, InboxDelivery, InboxUnavailable
@@ -74,8 +74,8 @@ class TransactionalStrategy:
         self._conclude = conclude
         self._on_error = on_error
         self._timeout_s = timeout_s
-        self._queue: BatchQueue[InboxDelivery] = BatchQueue()
-        self._retries: BatchQueue[InboxDelivery] = BatchQueue()
+        self._queue: Coalescer[InboxDelivery] = Coalescer()
+        self._retries: Coalescer[InboxDelivery] = Coalescer()
         self.unavailable: InboxUnavailable | None = None  # its database is the inbox's own, which reports that itself
 
     def start(self, deliveries: Sequence[InboxDelivery]) -> None:

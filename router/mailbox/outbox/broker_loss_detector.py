@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from router.core.clock import Clock, steady
+from router.core.clock import steady
 from router.delivery.api import JetStream
 from router.mailbox.outbox.broker_loss import reset_lost_rows
 from router.mailbox.outbox.relay_batch import RelayReport
@@ -31,7 +31,6 @@ class BrokerLossDetector:
         every: float,
         restore: Restore,
         on_new_life: Callable[[], None],
-        clock: Clock = steady,
     ) -> None:
         self._database = database
         self._jetstream = jetstream
@@ -39,7 +38,6 @@ class BrokerLossDetector:
         self._every = every
         self._restore = restore
         self._on_new_life = on_new_life
-        self._clock = clock
         self._newest = 0
         self._looked: tuple[int, float] | None = None  # the reconnect count at the last check, and its time
         self.created = ""  # when the stream of that name was created
@@ -47,7 +45,7 @@ class BrokerLossDetector:
 
     async def check(self) -> int:
         """Return how many rows are to be published again. Raises as `reset_lost_rows`, and what `restore` raises."""
-        now, lives = self._clock(), self._jetstream.connection.reconnect_count
+        now, lives = steady(), self._jetstream.connection.reconnect_count
         if self._looked is not None and self._looked[0] == lives and now < self._looked[1] + self._every:
             return 0
         await self._restore()

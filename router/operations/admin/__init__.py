@@ -3,8 +3,8 @@
     request ── request_guard: reply address, limits, JSON, api_key ──> RequestFields ── a service's answer ──> {ok: true, …}
                  └────────────── ServiceError ──────────────────────────────┴────────────────────────> {ok: false, error}
 
-`server` moves the messages: nats.micro, one task and one answer for each request. `policies`, `extensions`, `breakers`,
-`pipeline`, `decisions` and `recorded` are the services; each declares the small ports that it needs, and `app.admin` connects
+`server` moves the messages: nats.micro, one task and one answer for each request. `breakers` and `decisions` are services, and so are
+`services.admin_stores`, `services.pipeline_services` and `services.recorded_decisions`, which need rules as well; `app.admin` connects
 them. The server's permissions decide who may connect at all; the api_key is checked after that.
 """
 

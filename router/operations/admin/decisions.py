@@ -16,7 +16,7 @@ from router.operations.admin.request_fields import RequestFields
 from router.operations.admin.service import INTERNAL_PREFIX, Answer, Service
 from router.operations.admin.service_error import DECISION_NOT_FOUND, INVALID_REQUEST, ServiceError
 
-VERSION = "beamline.router.v1."
+SERVICE_PREFIX = "beamline.router.v1."
 FIND_DECISION = INTERNAL_PREFIX + "find_decision"
 ASKS = "{tenant_id?, request_id or message_id}"
 HINT = "send tenant_id, or set admin.single_tenant if all clients belong to one tenant"
@@ -55,7 +55,7 @@ class DecisionServices:
     def list_services(self) -> tuple[Service, ...]:
         says = "What was decided for a request"
         return (
-            Service("get_decision", says, ASKS, GIVES, self.get, VERSION),
+            Service("get_decision", says, ASKS, GIVES, self.get, SERVICE_PREFIX),
             Service("find_decision", f"{says}, as far as this instance remembers", ASKS, GIVES, self.find, INTERNAL_PREFIX, True),
         )
 

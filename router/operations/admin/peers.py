@@ -13,7 +13,7 @@ from router.delivery.frame_parser import Headers
 from router.operations.admin.proof import PROOF, Proofs
 from router.operations.admin.service import Answer
 
-MAX_ANSWERS = 256  # instances whose answers are read
+MAX_PEER_ANSWERS = 256  # instances whose answers are read
 
 
 class Peers:
@@ -44,7 +44,7 @@ class Peers:
         full: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def keep(answer: Mapping[str, Any]) -> None:
-            if len(answers) < MAX_ANSWERS:
+            if len(answers) < MAX_PEER_ANSWERS:
                 answers.append(answer)
 
         await self._ask(subject, asked, keep, full)

@@ -43,8 +43,8 @@ class RequestFields:
     def policy_id(self) -> str:
         return _require("policy_id", self._text("policy_id", ids.is_scoped, SCOPED))
 
-    def extension_id(self, name: str = "id") -> str:
-        return _require(name, self._text(name, ids.is_token, TOKEN))
+    def extension_id(self) -> str:
+        return _require("id", self._text("id", ids.is_token, TOKEN))
 
     def opaque(self, name: str) -> str | None:
         return self._text(name, ids.is_opaque, OPAQUE)

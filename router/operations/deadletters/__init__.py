@@ -11,7 +11,7 @@
     depth      the gauge: how many dead letters there are
     requests   many API requests at once
 
-Meaning writes dead letters (`contracts.dead_letter`), delivery stores them.
+`contracts.dead_letter` writes dead letters, `delivery` stores them.
 """
 
 from router.operations.deadletters.depth import DepthGauge

@@ -25,7 +25,7 @@ from router.delivery.api import StoredMessage
 WORKERS_SUBJECT = "caf.exec.dlq.v1"
 UNREAD_SUBJECT = "caf.deadletter.v1"  # {version, kind, data{reason, payload_ref, ts}}, or its data alone
 WORKERS_SUBJECTS = (WORKERS_SUBJECT, UNREAD_SUBJECT)
-SUFFIX = ".dlq"
+DEAD_LETTER_SUFFIX = ".dlq"
 UNREADABLE = "unreadable"
 
 _OMITTED = "the dead letter was written without its message"
@@ -213,4 +213,4 @@ def _milliseconds(body: Mapping[str, Any], name: str) -> int | None:
 
 
 def _strip_suffix(subject: str) -> str:
-    return subject.removesuffix(SUFFIX)
+    return subject.removesuffix(DEAD_LETTER_SUFFIX)

@@ -61,16 +61,20 @@ def payload_limit(facts: Facts) -> Iterator[Finding]:
 
 
 def sync_mode(facts: Facts) -> Iterator[Finding]:
-    """The server sends a publish ack before the disk has the message; with one copy a power cut loses what was not flushed."""
+    """The server sends a publish ack before the disk has the message: a power cut loses what was not flushed.
+
+    Copies help where one server fails. They do not where a quorum loses power together.
+    """
     sync, is_copied = facts.server.sync, any(stream.replicas > 1 for stream in facts.streams)
-    remedy = "set `jetstream { sync_interval: always }` where one server holds the only copy, or replicas = 3"
+    remedy = "set `jetstream { sync_interval: always }`"
     if sync.is_always:
         yield ok("sync mode", "always: an acknowledged message is on the disk")
     elif sync.interval is None:
         found = "cannot be read from this account (the server's default is every 2 minutes)"
         yield warn("sync mode", found, f"--monitor URL or a system account shows it; {remedy}")
     elif is_copied:
-        yield ok("sync mode", f"every {span(sync.interval)}, and streams are copied")
+        found = f"every {span(sync.interval)}, and streams are copied: several that lose power at once lose acknowledged messages"
+        yield warn("sync mode", found, f"{remedy} on every server (https://jepsen.io/analyses/nats-2.12.1)")
     else:
         yield warn("sync mode", f"every {span(sync.interval)}: a power cut may lose messages acknowledged since the last flush", remedy)
 
@@ -91,7 +95,7 @@ def replicas(facts: Facts) -> Iterator[Finding]:
             yield fail(f"replicas {stream.spec.name}", f"behind or offline: {', '.join(stream.lagging)}", "repair these servers")
     single = [stream.spec.name for stream in facts.streams if stream.replicas == 1]
     if facts.server.is_clustered and single:
-        yield warn("replicas", f"one copy only: {', '.join(single)}", "set streams.*.replicas and buckets.*.replicas to 3")
+        yield warn("replicas", f"one copy only: {', '.join(single)}", "set ROUTER_REPLICAS=3, and run `router topology apply`")
     elif facts.streams:
         found = "one server, one copy of each stream" if single else f"{min(stream.replicas for stream in facts.streams)} copies or more"
         yield ok("replicas", found)

@@ -14,7 +14,7 @@ import orjson
 from router.core.clock import wall
 from router.core.errors import BrokerRefused, BrokerUnavailable, Misconfigured, PermissionDenied, RouterError
 from router.delivery.api import JetStream, Json, StoredMessage
-from router.delivery.topology import NANOS, ConsumerSpec, StreamSpec, Topology, compare
+from router.delivery.topology import NANOS_PER_S, ConsumerSpec, StreamSpec, Topology, compare
 from router.operations.doctor.facts import ConsumerFacts, Facts, ServerFacts, StreamFacts, SyncMode
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ async def _sync_mode(jetstream: JetStream, monitor: str | None) -> SyncMode:
     status = _from_monitor(monitor) if monitor else await _from_system_account(jetstream)
     config = status.get("jetstream", {}).get("config", {})
     interval = config.get("sync_interval")
-    return SyncMode(interval / NANOS if interval is not None else None, bool(config.get("sync_always")))
+    return SyncMode(interval / NANOS_PER_S if interval is not None else None, bool(config.get("sync_always")))
 
 
 async def _from_system_account(jetstream: JetStream) -> Json:
@@ -122,8 +122,8 @@ async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
         messages=state["messages"],
         size=state["bytes"],
         max_bytes=config.get("max_bytes", -1),
-        max_age=config.get("max_age", 0) / NANOS,
-        duplicate_window=config.get("duplicate_window", 0) / NANOS,
+        max_age=config.get("max_age", 0) / NANOS_PER_S,
+        duplicate_window=config.get("duplicate_window", 0) / NANOS_PER_S,
         discard=config.get("discard", "old"),
         replicas=config.get("num_replicas", 1),
         lagging=tuple(_find_lagging(info.get("cluster") or {})),

@@ -28,7 +28,7 @@ PROGRAM = ("-m", "router.operations.fleet.child")
 STDERR = 2
 CHILD_SILENCE_S = 3.0  # after so long without a message the child is not ready, and its gauges are left out
 STOP_MARGIN_S = 5.0  # beyond a child's own hard deadline: for its other tasks and the interpreter
-MAX_PENDING = 8  # status requests on their way; further ones wait for the last of these
+MAX_PENDING_REQUESTS = 8  # status requests on their way; further ones wait for the last of these
 NO_CHECKS: Mapping[str, ReadinessCheck] = MappingProxyType({})
 
 
@@ -117,7 +117,7 @@ class ChildProcess:
 
     def request_status(self) -> asyncio.Future[None]:
         """Done when the status has arrived, or the process has not started or has ended. The caller must limit its wait."""
-        if len(self._pending) >= MAX_PENDING:
+        if len(self._pending) >= MAX_PENDING_REQUESTS:
             return self._pending[-1]
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self.nats_url is None or self._closed.is_set():

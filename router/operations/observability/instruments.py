@@ -27,10 +27,10 @@ log = logs.logger(__name__)
 
 Labels = tuple[str, ...]
 Value = int | float
-UNKNOWN = float("nan")
+NO_FIGURE = float("nan")
 
 # Bucket edges in seconds: from the cost of a policy without extensions to the longest deadline of a policy.
-SECONDS = (
+LATENCY_EDGES_S = (
     5e-6,
     1e-5,
     2.5e-5,
@@ -130,7 +130,7 @@ class Histogram:
 
     __slots__ = ("_counts", "_edges", "_total", "help", "name")
 
-    def __init__(self, name: str, text: str, edges: tuple[float, ...] = SECONDS) -> None:
+    def __init__(self, name: str, text: str, edges: tuple[float, ...] = LATENCY_EDGES_S) -> None:
         self.name = name
         self.help = text
         self._edges = edges
@@ -199,7 +199,7 @@ class Gauge:
             # One failing function must not keep the other metrics from being read.
             if self._log_limit.allow(values):
                 log.exception(events.GAUGE_FAILED, metric=self.name, labels=values)
-            return UNKNOWN
+            return NO_FIGURE
 
 
 class CallbackGauge:

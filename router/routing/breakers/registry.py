@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 
-from router.core.clock import Clock, steady, wall
+from router.core.clock import Clock, steady
 from router.routing.breakers.breaker import CircuitBreaker, OnTransition
 from router.routing.breakers.values import BreakerRules, BreakerSnapshot
 
@@ -19,13 +19,11 @@ class BreakerRegistry:
         *,
         limit: int = 10_000,
         now: Clock = steady,
-        today: Clock = wall,
         on_change: OnTransition = lambda _: None,
     ) -> None:
         self._rules_of = rules_of
         self._limit = limit
         self._now = now
-        self._today = today
         self._on_change = on_change
         self._breakers: OrderedDict[str, CircuitBreaker] = OrderedDict()
 
@@ -47,7 +45,7 @@ class BreakerRegistry:
 
     def _create(self, name: str) -> CircuitBreaker:
         rules = self._rules_of(name)
-        breaker = self._breakers[name] = CircuitBreaker(name, rules, now=self._now, today=self._today, on_change=self._on_change)
+        breaker = self._breakers[name] = CircuitBreaker(name, rules, now=self._now, on_change=self._on_change)
         if len(self._breakers) > self._limit:
             self._breakers.popitem(last=False)
         return breaker

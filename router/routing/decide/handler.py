@@ -58,7 +58,7 @@ from router.routing.reports.assignments import AssignmentLookup
 TOO_OLD = Refusal(EXPIRED, "The request waited longer than decide.max_age_ms")
 NO_LONGER_AWAITED = Refusal(EXPIRED, "The request waited longer than admission.patience_ms: its answer is no longer waited for")
 REPLY_TO = "Reply-To"
-FOREIGN_TENANT = Fault(TENANT_FORBIDDEN, "This tenant is not served here", "message.tenant_id", STAGE_TENANT)
+FOREIGN_TENANT_FAULT = Fault(TENANT_FORBIDDEN, "This tenant is not served here", "message.tenant_id", STAGE_TENANT)
 
 
 class DecideMeter(Protocol):
@@ -105,7 +105,6 @@ class DecideHandler:
         on_decision: Callable[[str, Decision], None] = lambda *_: None,
         evaluate: Evaluator = evaluate,
         now: Clock = steady,
-        today: Clock = wall,
     ) -> None:
         self._policies = policies
         self._meter = meter
@@ -123,7 +122,6 @@ class DecideHandler:
         self._on_decision = on_decision  # told of each decision that looked at states: it may be a breaker's probe
         self._evaluate = evaluate  # the engine's own, or the same recorded
         self._now = now
-        self._today = today
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         started = self._now()
@@ -134,7 +132,7 @@ class DecideHandler:
         if isinstance(request, Fault):
             return refuse_request(request, reading, INVALID_REQUEST)
         if self._rules.tenants_allowed and request.tenant_id not in self._rules.tenants_allowed:
-            return refuse_request(FOREIGN_TENANT, reading, UNAUTHORIZED)
+            return refuse_request(FOREIGN_TENANT_FAULT, reading, UNAUTHORIZED)
         known = self._cache.recall(request, message.data)
         if known is not CacheResult.NEW:
             return self._answer(request, self._replay(known), started)
@@ -252,9 +250,9 @@ class DecideHandler:
 
     def _decide(self, request: RouteRequest, message: Message, now: float, previous: PreviousAttempt | None) -> Decision | Refusal | Policy:
         """The answer; or the policy, where its extensions must be called first."""
-        if self._rules.max_age is not None and self._today() - message.stored_at > self._rules.max_age:
+        if self._rules.max_age is not None and wall() - message.stored_at > self._rules.max_age:
             return TOO_OLD
-        if REPLY_TO in message.headers and not request.push_assignment and self._today() - message.stored_at > self._rules.patience:
+        if REPLY_TO in message.headers and not request.push_assignment and wall() - message.stored_at > self._rules.patience:
             return NO_LONGER_AWAITED
         policy = self._policies.find(request.tenant_id, request.policy_id)
         if policy is None:

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from router.contracts.assignment import SUBJECT
+from router.contracts.assignment import ASSIGNMENT_SUBJECT
 from router.contracts.assignment_record import read_record
 from router.contracts.decision import INVALID_REQUEST, OVERLOADED, Decision, Refusal, SkippedAssignment
 from router.contracts.request import RouteRequest
@@ -80,7 +80,7 @@ class PushRules(Struct, frozen=True, kw_only=True):
 
     enabled: bool = True
     tenants_allowed: frozenset[str] = frozenset()  # empty = all
-    subject: str = SUBJECT  # for requests that name none
+    subject: str = ASSIGNMENT_SUBJECT  # for requests that name none
 
 
 class PushedAssignment(Struct, frozen=True):

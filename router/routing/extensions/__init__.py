@@ -1,4 +1,4 @@
-"""Extensions: what the registry says of them, how they fare, and the pipeline that a request walks. Meaning: no broker in here.
+"""Extensions: what the registry says of them, how they fare, and the pipeline that a request walks. No broker in here.
 
     bytes ── load_entry ──> ExtensionEntry ── ExtensionRegistry ──> find(id, …) -> Route        which service answers a call
                                      HealthTracker       observe(…) -> figures       a rolling window for each

@@ -16,13 +16,13 @@ from msgspec import Struct
 
 PRE, VALIDATOR, POST, PROVIDER = "pre", "validator", "post", "provider"
 
-SUBJECTS: Mapping[str, str] = {
+SUBJECT_PREFIXES: Mapping[str, str] = {
     PRE: "beamline.ext.pre.",
     VALIDATOR: "beamline.ext.validate.",
     POST: "beamline.ext.post.",
     PROVIDER: "beamline.provider.",
 }
-KINDS = tuple(SUBJECTS)
+KINDS = tuple(SUBJECT_PREFIXES)
 
 TIMEOUT_MS = 1500  # below the two seconds that clients commonly give a request: they hear what failed, not silence
 PROVIDER_TIMEOUT_MS = 5000  # a provider is invoked for itself, and computes for longer
@@ -99,4 +99,4 @@ class ExtensionEntry(Struct, frozen=True, kw_only=True):
 
 
 def subject_of(kind: str, extension_id: str, version: str) -> str:
-    return f"{SUBJECTS[kind]}{extension_id}.{version}"
+    return f"{SUBJECT_PREFIXES[kind]}{extension_id}.{version}"

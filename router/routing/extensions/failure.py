@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from router.core.errors import RouterError
 
-NOT_FOUND = "extension_not_found"  # not registered, disabled, or no version for this request
-TIMED_OUT = "extension_timeout"
-UNAVAILABLE = "extension_unavailable"  # no service listens, or its breaker is open
+EXTENSION_NOT_FOUND = "extension_not_found"  # not registered, disabled, or no version for this request
+EXTENSION_TIMED_OUT = "extension_timeout"
+EXTENSION_UNAVAILABLE = "extension_unavailable"  # no service listens, or its breaker is open
 EXTENSION_ERROR = "extension_error"  # it answered with an error, or with an invalid answer
 DEADLINE_EXCEEDED_FAILURE = "deadline_exceeded"  # the pipeline's own time was over
 
@@ -35,4 +35,4 @@ class ServiceDeadlineExceeded(ExtensionFailure):
 
 def short_timeout_failure(given_s: float) -> ExtensionFailure:
     """The caller gave less time than the registry allows: that is the caller's choice, and says nothing about the extension."""
-    return ExtensionFailure(TIMED_OUT, f"no answer within {given_s * 1000:.0f} ms", "late", is_passing=True, is_callees=False)
+    return ExtensionFailure(EXTENSION_TIMED_OUT, f"no answer within {given_s * 1000:.0f} ms", "late", is_passing=True, is_callees=False)

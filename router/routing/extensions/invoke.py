@@ -23,8 +23,8 @@ from router.routing.breakers import BreakerRegistry, CallPermit, CircuitBreaker
 from router.routing.extensions.failure import (
     DEADLINE_EXCEEDED_FAILURE,
     EXTENSION_ERROR,
-    TIMED_OUT,
-    UNAVAILABLE,
+    EXTENSION_TIMED_OUT,
+    EXTENSION_UNAVAILABLE,
     ExtensionFailure,
     ServiceDeadlineExceeded,
     short_timeout_failure,
@@ -128,7 +128,7 @@ class Invoker:
         permit = breaker.acquire(timeout_s + PERMIT_GRACE_S)
         if permit is None:
             self._meter.on_call(route.extension_id, route.kind, "open", 0.0)
-            raise ExtensionFailure(UNAVAILABLE, "its circuit breaker is open", "open")
+            raise ExtensionFailure(EXTENSION_UNAVAILABLE, "its circuit breaker is open", "open")
         return breaker, permit
 
     def _report_failure(
@@ -180,9 +180,9 @@ def _failure_of(exc: Exception, call: ExtensionCall, timeout_s: float) -> Extens
         case ExtensionFailure():
             return exc
         case CallTimeout():
-            return ExtensionFailure(TIMED_OUT, f"no answer within {timeout_s * 1000:.0f} ms", "timeout", is_passing=True)
+            return ExtensionFailure(EXTENSION_TIMED_OUT, f"no answer within {timeout_s * 1000:.0f} ms", "timeout", is_passing=True)
         case NoResponders():
-            return ExtensionFailure(UNAVAILABLE, "no service listens on its subject", "unavailable", is_passing=True)
+            return ExtensionFailure(EXTENSION_UNAVAILABLE, "no service listens on its subject", "unavailable", is_passing=True)
         case Poison():
             return ExtensionFailure(EXTENSION_ERROR, str(exc), "refused", is_callees=False)
         case _:

@@ -16,18 +16,26 @@ from router.contracts.extension import SERVICE_ERROR, SERVICE_ERROR_CODE
 from router.contracts.provider import ERROR, TIMEOUT, ProviderResponse, refuse
 from router.contracts.provider_request import ProviderRequest
 from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
-from router.routing.extensions.failure import EXTENSION_ERROR, NOT_FOUND, TIMED_OUT, UNAVAILABLE, ExtensionFailure
+from router.routing.extensions.failure import (
+    EXTENSION_ERROR,
+    EXTENSION_NOT_FOUND,
+    EXTENSION_TIMED_OUT,
+    EXTENSION_UNAVAILABLE,
+    ExtensionFailure,
+)
 
 REQUESTS, SERVICES, ANSWERS = "request", "service", "answer"  # metadata.fault of an extension_error
 
 
 def make_not_found(request: ProviderRequest) -> ExtensionFailure:
-    return ExtensionFailure(NOT_FOUND, f"no provider {request.provider_id} is registered for this tenant", "refused", is_callees=False)
+    return ExtensionFailure(
+        EXTENSION_NOT_FOUND, f"no provider {request.provider_id} is registered for this tenant", "refused", is_callees=False
+    )
 
 
 def caller_deadline_failure(left_s: float) -> ExtensionFailure:
     """The caller's time was over: not the provider's fault."""
-    return ExtensionFailure(TIMED_OUT, f"no answer within the {left_s * 1000:.0f} ms that were left", "late", is_callees=False)
+    return ExtensionFailure(EXTENSION_TIMED_OUT, f"no answer within the {left_s * 1000:.0f} ms that were left", "late", is_callees=False)
 
 
 def failure_of(exc: RouterError) -> ExtensionFailure:
@@ -36,11 +44,11 @@ def failure_of(exc: RouterError) -> ExtensionFailure:
         case ExtensionFailure():
             return exc
         case CallTimeout():
-            return ExtensionFailure(TIMED_OUT, str(exc), "timeout", is_passing=True)
+            return ExtensionFailure(EXTENSION_TIMED_OUT, str(exc), "timeout", is_passing=True)
         case NoResponders():
-            return ExtensionFailure(UNAVAILABLE, "no service listens on its subject", "unavailable", is_passing=True)
+            return ExtensionFailure(EXTENSION_UNAVAILABLE, "no service listens on its subject", "unavailable", is_passing=True)
         case BrokerUnavailable():
-            return ExtensionFailure(UNAVAILABLE, str(exc), "unavailable", is_passing=True, is_callees=False)
+            return ExtensionFailure(EXTENSION_UNAVAILABLE, str(exc), "unavailable", is_passing=True, is_callees=False)
         case _:
             return ExtensionFailure(EXTENSION_ERROR, str(exc), "error")
 
@@ -68,7 +76,7 @@ def _failure_from_error(message: str, *, is_requests: bool) -> ExtensionFailure:
 
 
 def status_of(failure: ExtensionFailure) -> str:
-    return TIMEOUT if failure.code == TIMED_OUT else ERROR
+    return TIMEOUT if failure.code == EXTENSION_TIMED_OUT else ERROR
 
 
 def chunk_metadata(failure: ExtensionFailure) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Invoke providers through the router: find one in the registry, call it, and report the outcome. Meaning: no broker here.
+"""Invoke providers through the router: find one in the registry, call it, and report the outcome. No broker here.
 
     request ── ExtensionRegistry (kind provider) ──> route ──> one call, or a stream ──> ProviderResponse, or chunks up to a last one
                 └─ none: extension_not_found
@@ -24,7 +24,7 @@ from router.core.clock import Clock, now_ms, steady
 from router.core.errors import RouterError
 from router.routing.breakers import BreakerRegistry, CallPermit, CircuitBreaker
 from router.routing.extensions.entry import PROVIDER
-from router.routing.extensions.failure import UNAVAILABLE, ExtensionFailure
+from router.routing.extensions.failure import EXTENSION_UNAVAILABLE, ExtensionFailure
 from router.routing.extensions.health import HealthTracker
 from router.routing.extensions.invoke import ExtensionCall, Invoker
 from router.routing.extensions.ports import NULL_METER, ExtensionMeter
@@ -111,7 +111,7 @@ class ProviderInvoker:
         permit = breaker.acquire(left_s)
         if permit is None:
             self._meter.on_call(route.extension_id, PROVIDER, "open", 0.0)
-            relay.fail(ExtensionFailure(UNAVAILABLE, "its circuit breaker is open", "open"))
+            relay.fail(ExtensionFailure(EXTENSION_UNAVAILABLE, "its circuit breaker is open", "open"))
             return
         try:
             failure = await self._relay(relay, route, request, left_s)

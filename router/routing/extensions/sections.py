@@ -9,7 +9,7 @@ from typing import TypeVar
 import orjson
 
 from router.core import ids
-from router.routing.extensions.entry import DEFAULT_INSTANCE_WEIGHT, SUBJECTS, ExtensionInstance, ExtensionVersion, VersionRules
+from router.routing.extensions.entry import DEFAULT_INSTANCE_WEIGHT, SUBJECT_PREFIXES, ExtensionInstance, ExtensionVersion, VersionRules
 from router.routing.policy.fields import Fields, quote
 
 LARGEST_PART = 64 * 1024  # bytes of config, of metadata
@@ -39,7 +39,7 @@ def read_subject(fields: Fields, kind: str, extension_id: str, version: str | No
     value = fields.take("subject")
     if value is None or not (kind and extension_id) or version == "":
         return None  # the kind or the id is wrong, which is reported already
-    prefix = f"{SUBJECTS[kind]}{extension_id}."
+    prefix = f"{SUBJECT_PREFIXES[kind]}{extension_id}."
     last = value.removeprefix(prefix) if isinstance(value, str) else ""
     if value == prefix + last and (last == version if version else ids.is_token(last)):
         return value

@@ -27,7 +27,7 @@ from router.contracts.request import RouteRequest
 from router.core.clock import Clock
 from router.routing.extensions.context import PipelineContext
 from router.routing.extensions.entry import POST, PRE, VALIDATOR
-from router.routing.extensions.failure import EXTENSION_ERROR, NOT_FOUND, ExtensionFailure
+from router.routing.extensions.failure import EXTENSION_ERROR, EXTENSION_NOT_FOUND, ExtensionFailure
 from router.routing.extensions.invoke import ExtensionCall, Invoker
 from router.routing.extensions.modes import (
     ERROR,
@@ -132,7 +132,7 @@ class PipelineRun(Struct, frozen=True, gc=False):
             use.id, kind=kind, tenant_id=request.tenant_id, policy_id=policy_id, environment=means.environment, key=request.request_key
         )
         if route is None:
-            raise ExtensionFailure(NOT_FOUND, "it is not registered, or not for a request like this", "not_found")
+            raise ExtensionFailure(EXTENSION_NOT_FOUND, "it is not registered, or not for a request like this", "not_found")
         timeout_ms = route.timeout_ms if use.timeout_ms is None else use.timeout_ms
         retry = route.retry if use.retry is None else use.retry
         config = {**route.config, **use.config} if route.config else use.config  # the registry's, and over it the policy's

@@ -19,7 +19,7 @@ NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 DURATION = re.compile(r"[0-9]{1,18}[smh]")
 SESSION_KEY = re.compile(r".{1,256}")
-SECONDS = {"s": 1, "m": 60, "h": 3600}
+SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600}
 YEAR_S = 365 * 86_400
 MOST_FIGURE = 1e9
 MOST_PROVIDERS, MOST_FALLBACKS, MOST_USES = 500, 100, 32
@@ -90,7 +90,7 @@ def read_sticky(parent: Fields) -> StickySessions | None:
         return None
     enabled = fields.flag("enabled", True)
     session_key, ttl = fields.text("session_key", SESSION_KEY, "session_id"), fields.text("ttl", DURATION, "10m")
-    ttl_s = int(ttl[:-1]) * SECONDS[ttl[-1]]
+    ttl_s = int(ttl[:-1]) * SECONDS_PER_UNIT[ttl[-1]]
     if not 1 <= ttl_s <= YEAR_S:
         fields.refuse("ttl", f'"{ttl[:40]}" is not within 1s..8760h')
     fields.close("sticky")

@@ -24,7 +24,7 @@ from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
 from router.routing.reports.assignments import AssignmentLookup, correlate, find_contradiction
 
-FOREIGN_TENANT = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
+FOREIGN_TENANT_RETRY = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
 HANDLED = Done()
 _MAX_REASON = 200  # characters of a worker's message in an alert
 
@@ -86,7 +86,7 @@ class AcksHandler:
         if isinstance(ack, Fault):
             return Dead(ack)
         if ack.tenant_id is not None and not self._is_served(ack.tenant_id):
-            return FOREIGN_TENANT
+            return FOREIGN_TENANT_RETRY
         return correlate(self._assignments, ack.assignment_id, lambda known: self._conclude(ack, known))
 
     def _is_served(self, tenant_id: str) -> bool:
@@ -100,7 +100,7 @@ class AcksHandler:
             if fault is not None:
                 return Dead(fault)
             if not self._is_served(known.tenant_id):
-                return FOREIGN_TENANT
+                return FOREIGN_TENANT_RETRY
         self._meter.on_ack(ack.status)
         self._states.on_ack(ack, known)
         if ack.status == REJECTED:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from router.contracts.assignment import Assignment
 from router.contracts.malformed import missing_field
 from router.contracts.result import ExecResult
-from router.contracts.usage import SUBJECT, UsageEvent, identity, usage_bytes
+from router.contracts.usage import USAGE_SUBJECT, UsageEvent, identity, usage_bytes
 from router.core.message import Effect
 from router.core.outcome import Fault
 
@@ -39,7 +39,7 @@ def make_usage_event(result: ExecResult, known: Assignment | None, *, marks_unkn
     )
 
 
-def make_usage_effect(event: UsageEvent, event_id: str | None = None, subject: str = SUBJECT) -> Effect:
+def make_usage_effect(event: UsageEvent, event_id: str | None = None, subject: str = USAGE_SUBJECT) -> Effect:
     """Return the effect that stores the event. Its only header is its id, the event's identity (`event_id` if already computed)."""
     return Effect(subject, usage_bytes(event), identity(event) if event_id is None else event_id, owner=event.tenant_id)
 

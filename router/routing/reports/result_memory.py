@@ -79,20 +79,18 @@ class ProviderFigures(Protocol):
 
 
 class FirstResults:
-    """The assignments whose first result was used, for `keep_s` each, at most `limit`: hashes of about 200 bytes each."""
+    """The assignments whose first result was used, for a day each, at most 100 000: hashes of about 200 bytes each."""
 
-    def __init__(self, figures: ProviderFigures, limit: int = 100_000, keep_s: float = DAY_S, clock: Clock = steady) -> None:
+    def __init__(self, figures: ProviderFigures) -> None:
         self._figures = figures
-        self._keep_s = keep_s
-        self._clock = clock
-        self._taught: BoundedCache[int, bool] = BoundedCache(limit)
+        self._taught: BoundedCache[int, bool] = BoundedCache(100_000)
 
     def learn_from(self, known: Assignment, result: ExecResult) -> None:
         """Move the provider's figures if this is the assignment's first result."""
-        now, key = self._clock(), hash(known.assignment_id)
+        now, key = steady(), hash(known.assignment_id)
         if self._taught.get(key, now) is not None:
             return
-        self._taught.put(key, True, now + self._keep_s, now)
+        self._taught.put(key, True, now + DAY_S, now)
         self._figures.observe(
             known.tenant_id,
             known.provider_id,

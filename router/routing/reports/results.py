@@ -19,7 +19,7 @@ from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.headers import Violation
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, STAGE_TENANT
 from router.contracts.result import ExecResult, read_result
-from router.contracts.usage import SUBJECT, UsageEvent, identity
+from router.contracts.usage import USAGE_SUBJECT, UsageEvent, identity
 from router.contracts.worker import DEFAULT_LIMITS, WorkerMessageLimits
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
@@ -27,8 +27,8 @@ from router.routing.reports.assignments import AssignmentLookup, correlate, find
 from router.routing.reports.metering import make_usage_effect, make_usage_event
 from router.routing.reports.result_memory import FirstResults, ProviderFigures, RecentOutcomes, Repetition
 
-FOREIGN_TENANT = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
-UNKNOWN = Fault(CORRELATION_FIELDS_INVALID, "The assignment is not known here", "assignment_id", STAGE_CORRELATION)
+FOREIGN_TENANT_RETRY = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
+UNKNOWN_ASSIGNMENT = Fault(CORRELATION_FIELDS_INVALID, "The assignment is not known here", "assignment_id", STAGE_CORRELATION)
 NOTHING_TO_STORE = Done()
 
 Uncorrelated = Literal["accept", "mark", "refuse"]
@@ -59,7 +59,7 @@ class ResultRules(Struct, frozen=True, kw_only=True):
 
     limits: WorkerMessageLimits = DEFAULT_LIMITS
     tenants_allowed: frozenset[str] = frozenset()  # empty = all
-    usage_subject: str | None = SUBJECT  # None: ENABLE_USAGE_PUBLISH=false
+    usage_subject: str | None = USAGE_SUBJECT  # None: ENABLE_USAGE_PUBLISH=false
     uncorrelated: Uncorrelated = "accept"  # what happens to the usage of an unknown assignment
 
 
@@ -91,7 +91,7 @@ class ResultsHandler:
         if isinstance(result, Fault):
             return Dead(result)
         if result.tenant_id is not None and not self._is_served(result.tenant_id):
-            return FOREIGN_TENANT
+            return FOREIGN_TENANT_RETRY
         return correlate(self._assignments, _find_assignment_id(result), lambda known: self._conclude(message, result, known))
 
     def _is_served(self, tenant_id: str) -> bool:
@@ -111,7 +111,7 @@ class ResultsHandler:
         if isinstance(event, Fault):
             return Dead(event)
         if result.tenant_id is None and not self._is_served(event.tenant_id):
-            return FOREIGN_TENANT
+            return FOREIGN_TENANT_RETRY
         if known is not None:
             self._on_finished(known.assignment_id)
         return self._take(message, result, event, known)
@@ -119,9 +119,9 @@ class ResultsHandler:
     def _refuse(self, message: Message) -> Outcome:
         """Refuse the result at its second attempt: the bucket's replica that answered may lag by moments."""
         if message.attempts <= 1:
-            return Retry(UNKNOWN)
+            return Retry(UNKNOWN_ASSIGNMENT)
         self._meter.on_uncorrelated()
-        return Dead(UNKNOWN)
+        return Dead(UNKNOWN_ASSIGNMENT)
 
     def _take(self, message: Message, result: ExecResult, event: UsageEvent, known: Assignment | None) -> Outcome:
         event_id = identity(event)

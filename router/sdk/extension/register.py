@@ -23,7 +23,7 @@ from router.sdk.extension.author import Extension
 log = logs.logger(__name__)
 
 PUT = "beamline.router.v1.admin.put_extension"
-AUTHOR = "self-registration"
+REGISTRATION_AUTHOR = "self-registration"
 CONFLICT = "conflict"
 TIMEOUT_S = 2.0
 WAITS_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # the last repeats
@@ -73,7 +73,7 @@ class Registration:
 
 async def put_missing(connection: Connection, entry: Mapping[str, object], headers: Mapping[str, str] | None) -> bool:
     """Return whether the entry was written now; False: one existed. Raises Unanswered; RouterError when the router refuses."""
-    body = orjson.dumps({**entry, "replaces": 0, "author": AUTHOR})
+    body = orjson.dumps({**entry, "replaces": 0, "author": REGISTRATION_AUTHOR})
     try:
         answer = await connection.request(PUT, body, timeout=TIMEOUT_S, headers=dict(headers) if headers else None)
         response = orjson.loads(answer.data)

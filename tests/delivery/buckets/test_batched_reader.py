@@ -24,7 +24,7 @@ async def jetstream(nats_url: str, prefix: str) -> AsyncIterator[JetStream]:
         yield jetstream
 
 
-async def test_everybody_gets_their_own_and_who_is_missing_none(jetstream: JetStream, prefix: str) -> None:
+async def test_each_caller_gets_its_own_record_and_a_missing_one_is_none(jetstream: JetStream, prefix: str) -> None:
     records, lookups = WriteOnceKv(jetstream, prefix), BatchedKvReader(jetstream, prefix)
     keys = [f"k-{number}" for number in range(3 * MAX_KEYS_PER_REQUEST)]
     for key in keys[::2]:
@@ -54,7 +54,7 @@ async def test_silence_is_away(jetstream: JetStream, prefix: str) -> None:
         await BatchedKvReader(jetstream, prefix, timeout_s=0.01).find("k")
 
 
-async def test_one_who_no_longer_waits_takes_nobody_along(jetstream: JetStream, prefix: str) -> None:
+async def test_a_caller_that_leaves_takes_no_other_along(jetstream: JetStream, prefix: str) -> None:
     await WriteOnceKv(jetstream, prefix).create("k", b"record")
     lookups = BatchedKvReader(jetstream, prefix)
     asked = [lookups.find("k") for _ in range(3)]

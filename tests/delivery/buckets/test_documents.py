@@ -97,7 +97,7 @@ async def test_a_missing_bucket_is_away_and_not_empty(documents: DocumentBucket)
             await work
 
 
-async def test_what_is_too_large_is_nobody_s_outage(documents: DocumentBucket) -> None:
+async def test_what_is_too_large_is_no_outage(documents: DocumentBucket) -> None:
     with pytest.raises(Poison):
         await documents.put("a", b"x" * (8 * 1024 * 1024), revision=None)
 

@@ -123,7 +123,7 @@ async def test_a_bucket_that_is_gone_is_away_and_a_new_one_is_the_truth(bucket: 
         assert mirror.watched.check.ok
 
 
-async def test_a_bucket_made_again_before_anybody_looked_is_noticed(bucket: Bucket, nats_url: str) -> None:
+async def test_a_bucket_made_again_before_it_was_read_is_noticed(bucket: Bucket, nats_url: str) -> None:
     await bucket.write("a", b"1")
     async with a_mirror(nats_url, bucket.name) as mirror:
         await mirror.shows({"a": b"1"})

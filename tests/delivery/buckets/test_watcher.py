@@ -51,7 +51,7 @@ async def test_a_connection_that_came_back_is_doubted_at_once(bucket: Bucket, mo
     await following.close()
 
 
-async def test_a_consumer_that_somebody_deleted_is_missed_by_its_heartbeats(bucket: Bucket) -> None:
+async def test_a_deleted_consumer_is_missed_by_its_heartbeats(bucket: Bucket) -> None:
     following = KvWatcher(bucket.jetstream, bucket.name, lambda found: None)
     await following.open()
     (name,) = (await bucket.jetstream.ask(f"CONSUMER.NAMES.KV_{bucket.name}"))["consumers"]
@@ -67,7 +67,7 @@ async def test_a_bucket_that_is_not_there_is_said(bucket: Bucket) -> None:
     await following.close()
 
 
-async def test_closing_waits_for_nobody(bucket: Bucket, mortal: Broker) -> None:
+async def test_closing_waits_for_no_callback(bucket: Bucket, mortal: Broker) -> None:
     """A server that is killed at that moment confirms nothing, and the watcher must subscribe again at once."""
     following = KvWatcher(bucket.jetstream, bucket.name, lambda found: None)
     await following.open()

@@ -33,7 +33,7 @@ async def place(nats_url: str, prefix: str) -> AsyncIterator[Place]:
         yield Place(jetstream, prefix)
 
 
-async def test_the_first_record_stands_and_everybody_reads_it(place: Place) -> None:
+async def test_the_first_record_stands_and_every_instance_reads_it(place: Place) -> None:
     assert await place.records.create("k", b"first") == b"first"
     assert await place.records.create("k", b"second") == b"first"
     assert await place.records.find("k") == b"first"

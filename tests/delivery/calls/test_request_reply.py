@@ -61,7 +61,7 @@ async def test_a_services_no_is_an_answer_with_its_code(connection: Connection, 
     assert (answered.error_code, answered.error) == (read, "not this one")
 
 
-async def test_where_nobody_listens_it_is_told_at_once(connection: Connection, prefix: str) -> None:
+async def test_without_a_listener_the_call_fails_at_once(connection: Connection, prefix: str) -> None:
     with pytest.raises(NoResponders):
         await asyncio.wait_for(RequestReplyClient(connection).call(prefix, b"", HEAD, 30), 2)
 

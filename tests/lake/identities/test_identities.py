@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from router.lake.identities import IdentityIndex, identity_index
 from router.lake.identities.run_store import HOME
-from router.lake.tables.dedupe import KEYS
+from router.lake.tables.dedupe import KEY_SCHEMA
 from router.lake.warehouse import DataFile, Warehouse
 
 long = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -23,14 +23,17 @@ def a_file(warehouse: Warehouse, *ids: int, first: int = 1) -> DataFile:
     path = f"silver/{uuid4().hex}/day=2026-11-20/part-0.parquet"
     target = Path(warehouse.storage.resolve(path))
     target.parent.mkdir(parents=True)
-    rows = [dict(zip(KEYS.names, (seq, high, high - 1 if high > -(1 << 63) else 0, 7), strict=True)) for seq, high in enumerate(ids, first)]
-    pq.write_table(pa.Table.from_pylist(rows, schema=KEYS), target)
+    rows = [
+        dict(zip(KEY_SCHEMA.names, (seq, high, high - 1 if high > -(1 << 63) else 0, 7), strict=True))
+        for seq, high in enumerate(ids, first)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, schema=KEY_SCHEMA), target)
     return DataFile(path=path, rows=len(ids), bytes=0, day="2026-11-20")
 
 
 def found(identities: IdentityIndex, silver: Sequence[DataFile], *ids: int) -> list[tuple[int, int]]:
     rows = identities.find_known(silver, pa.chunked_array([pa.array(ids, pa.int64())]))
-    assert rows.schema == KEYS
+    assert rows.schema == KEY_SCHEMA
     return sorted(zip(rows["id_high"].to_pylist(), rows["seq"].to_pylist(), strict=True))
 
 

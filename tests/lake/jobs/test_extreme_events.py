@@ -39,7 +39,7 @@ def in_silver(lake: Lake) -> list[str]:
 
 
 @pytest.mark.parametrize("reason", BEYOND)
-def test_one_event_beyond_a_bound_is_in_quarantine_and_holds_nobodys_tables(lake: Lake, reason: str) -> None:
+def test_one_event_beyond_a_bound_is_in_quarantine_and_holds_no_table_back(lake: Lake, reason: str) -> None:
     """UL-2."""
     for poison in BEYOND[reason]:
         lake.take(poison)

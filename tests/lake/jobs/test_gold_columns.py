@@ -28,7 +28,7 @@ import json, sys
 from router.lake.tables import gold_columns
 
 added = gold_columns.GoldColumn(name="cost_max", kind=gold_columns.MONEY, fold="max", source="cost", label="cost_max")
-gold_columns.COLUMNS += (added,)
+gold_columns.GOLD_COLUMNS += (added,)
 gold_columns.FOLDS[added.name] = added.fold
 gold_columns.FIGURES += (added.name,)
 gold_columns.AMOUNTS |= {added.name}

@@ -59,7 +59,7 @@ def test_what_landed_is_in_no_table(feed: Feed, warehouse: Warehouse) -> None:
     assert not warehouse.files("bronze")
 
 
-def test_a_range_that_lands_twice_is_in_nobodys_way(feed: Feed, warehouse: Warehouse) -> None:
+def test_a_range_that_lands_twice_changes_nothing(feed: Feed, warehouse: Warehouse) -> None:
     (first,), (second,) = landed(feed, warehouse, 1, 5), landed(feed, warehouse, 1, 5)
     assert {file.path for file in first.bronze}.isdisjoint(file.path for file in second.bronze)
 

@@ -85,7 +85,7 @@ async def test_a_result_that_is_not_yet_acknowledged_owes_nothing(jetstream: Jet
     assert (await checked(nats_url, tmp_path, (1,))).verdict == "ok"
 
 
-async def test_a_result_that_became_a_letter_owes_nothing(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
+async def test_a_result_that_became_a_dead_letter_owes_nothing(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
     await worked(jetstream, 1)
     sequence = await worked(jetstream, 2)
     await jetstream.publish("dead", orjson.dumps({"source": {"stream": "WORKED", "sequence": sequence}}), {})

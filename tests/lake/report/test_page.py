@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from router.lake.report import UsageQuery
-from router.lake.report.charts import WIDEST, choose_ticks, format_ms, format_number
+from router.lake.report.charts import MAX_BAR, choose_ticks, format_ms, format_number
 from router.lake.report.page import PAGE_COLUMNS, render_page
 from router.lake.report.read import read_parts
 from tests.support.lake_gold import Use, a_warehouse
@@ -70,7 +70,7 @@ def test_many_days_have_few_labels(tmp_path: Path) -> None:
 
 def test_a_single_day_is_a_bar_and_no_wall(tmp_path: Path) -> None:
     chart = a_page(tmp_path, Use(), Use(tenant="zed")).split("Cost by day")[1].split("</svg>")[0]
-    assert [float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)"', chart)] == [WIDEST, WIDEST]
+    assert [float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)"', chart)] == [MAX_BAR, MAX_BAR]
 
 
 def test_what_it_is_about_begins_as_a_sentence_does(tmp_path: Path) -> None:

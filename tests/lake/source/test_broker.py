@@ -12,6 +12,8 @@ from router.lake.source.options import read_options
 from tests.support.broker import Broker
 from tests.support.lake import Feed
 
+KEY = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
+
 
 @pytest.fixture
 def guarded() -> Iterator[Broker]:
@@ -60,11 +62,12 @@ def test_a_certificate_that_cannot_be_read_is_told_by_the_options_name() -> None
 
 
 def _certificates(home: Path) -> None:
-    """An authority, and two whom it trusts."""
-    _openssl(home, "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca-key.pem -out ca.pem -subj /CN=ca -days 2")
+    """An authority, and two whom it trusts; with the extensions that Python asks for from 3.13 on."""
+    authority = "-addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign,cRLSign"
+    _openssl(home, f"req -x509 {KEY} -keyout ca-key.pem -out ca.pem -subj /CN=ca -days 2 {authority}")
     for name in ("server", "client"):
-        _openssl(home, f"req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout {name}-key.pem -out {name}.csr -subj /CN=localhost")
-        (home / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
+        _openssl(home, f"req {KEY} -keyout {name}-key.pem -out {name}.csr -subj /CN=localhost")
+        (home / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\nauthorityKeyIdentifier=keyid\nsubjectKeyIdentifier=hash\n")
         _openssl(home, f"x509 -req -in {name}.csr -CA ca.pem -CAkey ca-key.pem -CAcreateserial -out {name}.pem -days 2 -extfile names")
 
 

@@ -49,7 +49,7 @@ def test_headers_are_null_when_they_are_not_wanted(feed: Feed) -> None:
     assert feed.rows(1, 2, includeHeaders="false")[0]["headers"] is None
 
 
-def test_a_subject_that_is_no_utf8_stops_nobody(feed: Feed) -> None:
+def test_a_subject_that_is_no_utf8_stops_no_reader(feed: Feed) -> None:
     feed.put_odd(b"caf\xe9")
     assert feed.rows(1, 2)[0]["subject"].endswith("caf\N{REPLACEMENT CHARACTER}")
 

@@ -29,7 +29,7 @@ def test_any_headers_are_read_as_a_single_message_is(blocks: list[dict[str, str]
 
 
 @given(st.lists(st.binary(max_size=40).map(lambda rest: b"NATS/1.0\r\nid: a\r\n" + rest), min_size=1, max_size=3))
-def test_a_block_that_is_no_block_stops_nobody(heads: list[bytes]) -> None:
+def test_a_malformed_block_stops_no_reader(heads: list[bytes]) -> None:
     assert maps(*heads) == [parse_head(head) for head in heads]
 
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.lake.tables.dedupe import KEYS, find_rejects
+from router.lake.tables.dedupe import KEY_SCHEMA, find_rejects
 
 Row = tuple[int, int, int]  # id_high, id_low, content
 
@@ -12,7 +12,7 @@ rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 1
 
 
 def table(found: dict[int, Row]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(KEYS.names, (seq, *row), strict=True)) for seq, row in found.items()], schema=KEYS)
+    return pa.Table.from_pylist([dict(zip(KEY_SCHEMA.names, (seq, *row), strict=True)) for seq, row in found.items()], schema=KEY_SCHEMA)
 
 
 @settings(deadline=None)

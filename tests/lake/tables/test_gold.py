@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.contracts.result import MAX_LATENCY_MS
-from router.lake.tables.gold import GAMMA, HISTOGRAM, INSTANT, KEYS, find_buckets, merge_sums, sum_events
+from router.lake.tables.gold import GAMMA, GOLD_KEYS, HISTOGRAM_TYPE, INSTANT, find_buckets, merge_sums, sum_events
 from router.lake.tables.late import assign_windows
 from router.lake.tables.schemas import list_columns
-from router.lake.tables.wide import MONEY, SumOverflow
+from router.lake.tables.wide import MONEY_TYPE, SumOverflow
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EVENTS = pa.schema(
@@ -21,7 +21,7 @@ EVENTS = pa.schema(
         *((name, INSTANT) for name in ("time", "timestamp")),
         *((name, pa.string()) for name in ("tenant_id", "provider_id", "event_type", "status")),
         ("latency_ms", pa.int64()),
-        ("cost", MONEY),
+        ("cost", MONEY_TYPE),
     ]
 )
 
@@ -59,10 +59,10 @@ def same(one: pa.Table, other: pa.Table) -> bool:
 def test_hours_are_merged_minutes_and_days_are_merged_hours_to_the_last_bucket(events: list[dict[str, object]]) -> None:
     """UL-8."""
     minutes = sums(events, "minute")
-    hours = merge_sums(minutes, KEYS, "hour")
+    hours = merge_sums(minutes, GOLD_KEYS, "hour")
     assert same(hours, sums(events, "hour"))
-    assert same(merge_sums(hours, KEYS, "day"), merge_sums(minutes, KEYS, "day"))
-    assert same(merge_sums(hours, KEYS, "day"), sums(events, "day"))
+    assert same(merge_sums(hours, GOLD_KEYS, "day"), merge_sums(minutes, GOLD_KEYS, "day"))
+    assert same(merge_sums(hours, GOLD_KEYS, "day"), sums(events, "day"))
 
 
 @quickly
@@ -78,7 +78,7 @@ def test_two_batches_merged_are_one_batch_of_both_in_any_order(one: list[dict[st
 @given(many)
 def test_the_corrections_of_sealed_days_merge_as_any_sum_does(events: list[dict[str, object]]) -> None:
     sealed = (NOON.date() - timedelta(days=1),)
-    assert same(merge_sums(sums(events, "minute", sealed), KEYS, "day"), sums(events, "day", sealed))
+    assert same(merge_sums(sums(events, "minute", sealed), GOLD_KEYS, "day"), sums(events, "day", sealed))
 
 
 def test_every_group_of_thousands_keeps_its_own_histogram() -> None:
@@ -86,7 +86,7 @@ def test_every_group_of_thousands_keeps_its_own_histogram() -> None:
     event = {"time": NOON, "timestamp": NOON, "provider_id": "b", "event_type": "c", "status": "d", "cost": Decimal(1)}
     made = sums([{**event, "tenant_id": f"t{latency % 3000:04}", "latency_ms": latency} for latency in range(8000)], "minute")
     bucket = find_buckets(pa.chunked_array([range(8000)])).to_pylist()
-    for row in [*made.to_pylist(), *merge_sums(made, KEYS, "day").to_pylist()]:
+    for row in [*made.to_pylist(), *merge_sums(made, GOLD_KEYS, "day").to_pylist()]:
         assert [one for one, n in row["histogram"] for _ in range(n)] == bucket[int(row["tenant_id"][1:]) :: 3000]
 
 
@@ -106,7 +106,7 @@ def test_the_columns_are_those_that_the_schema_tells() -> None:
     event = {"time": NOON, "timestamp": NOON, "tenant_id": "a", "provider_id": "b", "event_type": "c", "status": "d", "latency_ms": 0}
     made = sums([{**event, "cost": Decimal(1)}], "minute").schema
     assert made.names == [name for name, _ in list_columns("gold_minute")][:-1]  # the job adds the revision
-    assert (made.field("histogram").type, made.field("cost").type) == (HISTOGRAM, MONEY)
+    assert (made.field("histogram").type, made.field("cost").type) == (HISTOGRAM_TYPE, MONEY_TYPE)
 
 
 @pytest.mark.parametrize(("figure", "value"), [("cost", Decimal("9.99e28")), ("latency_ms", 2**62)])

@@ -7,10 +7,7 @@ import pytest
 from router.operations.admin import ServiceError
 from router.operations.admin.breakers import BreakerServices
 from router.operations.admin.instances import Instances
-from router.operations.admin.pipeline import PipelineServices, Trial
-from router.operations.admin.policies import PolicyServices
 from router.operations.admin.request_fields import RequestFields
-from router.operations.admin.service import Answer
 
 OPENED = {"opened_at_ms": 7, "failure_count": 5, "error_rate": 0.5}
 
@@ -35,34 +32,6 @@ class Alone:
         return []
 
 
-class Book:
-    """What was written to it."""
-
-    def __init__(self) -> None:
-        self.put_calls: list[tuple[object, ...]] = []
-
-    async def list(self, tenant_id: str | None) -> list[Answer]:
-        return [{"tenant_id": tenant_id}]
-
-    async def get(self, tenant_id: str, policy_id: str, version: int | None) -> Answer:
-        return {"version": version}
-
-    async def put(self, *given: object) -> int:
-        self.put_calls.append(given)
-        return 3
-
-    async def delete(self, tenant_id: str, policy_id: str, replaces: int | None) -> int:
-        return 2
-
-
-class Pipelines:
-    def complexity(self, tenant_id: str, policy_id: str) -> Answer:
-        return {"complexity_score": 0}
-
-    async def dry_run(self, trial: Trial) -> Answer:
-        return {"trial": trial}
-
-
 async def test_a_breaker_that_is_closed_has_no_opening_and_none_is_null() -> None:
     answer = await BreakerServices(Instances(Unasked(), Breakers(), "node-1", Alone())).states(RequestFields({}))
     guard = {"extension_id": "guard", "state": "closed", "failure_count": 0, "error_rate": 0.0, "nodes": {}}
@@ -77,25 +46,3 @@ async def test_a_breaker_that_is_closed_has_no_opening_and_none_is_null() -> Non
 async def test_an_instance_tells_of_health_or_of_breakers(about: str | None) -> None:
     with pytest.raises(ServiceError):
         await Instances(Unasked(), Breakers(), "node-1", Alone()).read_own(RequestFields({"about": about} if about else {}))
-
-
-async def test_who_does_not_say_who_he_is_writes_as_the_admin_service() -> None:
-    book = Book()
-    asked = RequestFields({"tenant_id": "_shared", "policy_id": "p", "policy": {"a": 1}, "replaces": 2})
-    assert await PolicyServices(book).put(asked) == {"tenant_id": "_shared", "policy_id": "p", "version": 3}
-    assert book.put_calls == [("_shared", "p", {"a": 1}, 2, "admin service")]
-
-
-async def test_a_dry_run_calls_no_extension_unless_it_is_asked_to() -> None:
-    services = PipelineServices(Pipelines())
-    names = {"tenant_id": "acme", "policy_id": "p", "payload": "hi"}
-    quiet = await services.dry_run(RequestFields(names))
-    loud = await services.dry_run(RequestFields({**names, "invoke": True}))
-    trials = [answer["result"]["trial"] for answer in (quiet, loud)]  # type: ignore[index]
-    assert [trial.is_invoking for trial in trials] == [False, True]
-
-
-async def test_a_dry_run_needs_a_payload_and_a_context_that_is_an_object() -> None:
-    for body in ({}, {"payload": "hi", "context": []}):
-        with pytest.raises(ServiceError):
-            await PipelineServices(Pipelines()).dry_run(RequestFields({"tenant_id": "acme", "policy_id": "p", **body}))

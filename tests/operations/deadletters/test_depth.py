@@ -13,7 +13,7 @@ def _depth(house: DeadLetterStreams, metrics: Metrics | None = None) -> DepthGau
     return DepthGauge(house.jetstream, house.letters, metrics.dead_letters_stored, metrics.subject)
 
 
-async def test_letters_are_counted_by_what_failed_and_why(house: DeadLetterStreams) -> None:
+async def test_dead_letters_are_counted_by_what_failed_and_why(house: DeadLetterStreams) -> None:
     await house.store(3)
     await house.store(2, make=lambda message: a_dead_letter(message, reason="maxdeliver_exhausted"))
     await house.store(1, make=lambda _: a_stored_dead_letter(b"?", f"{house.subject}.dlq", **{"x-dlq-reason": "a stranger's word"}))
@@ -26,7 +26,7 @@ async def test_letters_are_counted_by_what_failed_and_why(house: DeadLetterStrea
     }
 
 
-async def test_new_letters_are_added_to_what_was_counted(house: DeadLetterStreams, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_new_dead_letters_are_added_to_what_was_counted(house: DeadLetterStreams, monkeypatch: pytest.MonkeyPatch) -> None:
     await house.store(2)
     counted = _depth(house)
     await counted.look()
@@ -36,7 +36,7 @@ async def test_new_letters_are_added_to_what_was_counted(house: DeadLetterStream
     assert counted.counts == {(house.subject, "validation_failed"): 5}
 
 
-async def test_letters_that_were_removed_are_no_longer_counted(house: DeadLetterStreams) -> None:
+async def test_dead_letters_that_were_removed_are_no_longer_counted(house: DeadLetterStreams) -> None:
     await house.store(3)
     metrics = Metrics()
     counted = _depth(house, metrics)
@@ -84,11 +84,11 @@ async def test_a_stream_that_was_made_anew_is_counted_anew(house: DeadLetterStre
         ("{original_subject}.dlq", "caf.exec.other", "caf.exec.other"),
     ],
 )
-def test_the_original_s_subject_is_read_from_the_letter_s(pattern: str, subject: str, original: str) -> None:
+def test_the_original_s_subject_is_read_from_the_dead_letter_s(pattern: str, subject: str, original: str) -> None:
     assert depth._inverse(pattern)(subject) == original
 
 
-async def test_a_stream_that_is_not_there_has_no_letters(jetstream: JetStream) -> None:
+async def test_a_stream_that_is_not_there_has_no_dead_letters(jetstream: JetStream) -> None:
     metrics = Metrics()
     await DepthGauge(jetstream, "NOWHERE", metrics.dead_letters_stored, metrics.subject).look()
     assert metrics.dead_letters_stored.family().series == {}

@@ -46,7 +46,7 @@ async def test_the_newest_comes_first_and_no_more_than_asked_for(jetstream: JetS
     assert await _sequences(jetstream, stream, limit=2) == [130, 129]
 
 
-async def test_letters_that_are_gone_are_stepped_over(jetstream: JetStream, stream: str) -> None:
+async def test_dead_letters_that_are_gone_are_stepped_over(jetstream: JetStream, stream: str) -> None:
     await _send(jetstream, stream, 5)
     for sequence in (1, 3, 5):
         await jetstream.ask(f"STREAM.MSG.DELETE.{stream}", {"seq": sequence})
@@ -54,7 +54,7 @@ async def test_letters_that_are_gone_are_stepped_over(jetstream: JetStream, stre
     assert await show(jetstream, stream, 3) is None
 
 
-async def test_letters_are_filtered(jetstream: JetStream, stream: str) -> None:
+async def test_dead_letters_are_filtered(jetstream: JetStream, stream: str) -> None:
     await _send(jetstream, stream, 1, subject="a.b", tenant="acme")
     await _send(jetstream, stream, 1, subject="a.c", tenant="globex")
     await jetstream.connection.request(f"{stream}.x.dlq", a_stored_dead_letter(b"\xff").data)
@@ -66,6 +66,6 @@ async def test_letters_are_filtered(jetstream: JetStream, stream: str) -> None:
     assert await _sequences(jetstream, stream, DeadLetterFilter(since=datetime.now(UTC) + timedelta(minutes=1))) == []
 
 
-async def test_no_stream_has_no_letters(jetstream: JetStream) -> None:
+async def test_no_stream_has_no_dead_letters(jetstream: JetStream) -> None:
     assert await _sequences(jetstream, "NOWHERE") == []
     assert await show(jetstream, "NOWHERE", 1) is None

@@ -57,19 +57,19 @@ async def test_what_was_masked_what_steers_the_broker_and_the_reply_address_stay
     assert set(found.headers) == {"kept", "x-replay-count", "x-original-msg-id", *FIRST}
 
 
-async def test_replays_are_counted_over_letters_and_capped() -> None:
+async def test_replays_are_counted_over_dead_letters_and_capped() -> None:
     letter = a_dead_letter(a_failed_message(headers={"x-replay-count": "2"}))
     assert (await _original(letter)).id == "replay:1:3"
     assert "replayed 2 times" in await _cause(letter, max_replays=2)
 
 
-async def test_the_time_of_the_first_storing_goes_from_letter_to_letter_and_only_backwards() -> None:
+async def test_the_time_of_the_first_storing_goes_from_dead_letter_to_dead_letter_and_only_backwards() -> None:
     for told, sent in {"1600000000000": "1600000000000", "1800000000000": "1700000000000", "soon": "1700000000000"}.items():
         found = await _original(a_dead_letter(a_failed_message(headers={"x-first-stored-ms": told})))
         assert found.headers["x-first-stored-ms"] == sent
 
 
-async def test_a_letter_that_names_no_time_says_none() -> None:
+async def test_a_dead_letter_that_names_no_time_says_none() -> None:
     for claimed in (None, "1", -1, True, 1e9, 10**15):
         forged = a_stored_dead_letter(
             {"reason": "x", "original_subject": "a", "received_at": claimed, "message": {"payload": "x"}}, "a.dlq"
@@ -77,7 +77,7 @@ async def test_a_letter_that_names_no_time_says_none() -> None:
         assert "x-first-stored-ms" not in (await _original(forged)).headers
 
 
-async def test_a_payload_that_is_not_in_the_letter_is_taken_from_its_stream() -> None:
+async def test_a_payload_that_is_not_in_the_dead_letter_is_taken_from_its_stream() -> None:
     big = a_failed_message(b"x" * 5000, headers={"trace_id": "t"})
     source = StoredMessage(big.subject, 7, big.data, {"trace_id": "t", "x-replay-count": "1"}, "")
     found = await _original(a_dead_letter(big, max_bytes=2000), source)
@@ -92,21 +92,21 @@ async def test_a_payload_that_its_stream_no_longer_holds_is_said_to_be_gone() ->
 
 
 @pytest.mark.parametrize("claimed", ["$JS.API.STREAM.PURGE.ROUTER_DLQ", "$KV.ROUTER_POLICIES.a", "caf.exec.result.v1", "a.>", "a b", ""])
-async def test_a_letter_cannot_send_anything_to_another_subject_than_its_own(claimed: str) -> None:
+async def test_a_dead_letter_cannot_send_anything_to_another_subject_than_its_own(claimed: str) -> None:
     forged = a_stored_dead_letter(
         {"reason": "validation_failed", "original_subject": claimed, "message": {"payload": "x"}}, f"{claimed or 'x'}.y"
     )
     assert "do not stand on" in await _cause(forged)
 
 
-async def test_what_is_no_letter_stays() -> None:
+async def test_what_is_no_dead_letter_stays() -> None:
     assert await _cause(a_stored_dead_letter(b"\xff")) == "it is no dead letter of ours"
 
 
 @pytest.mark.parametrize(
     "data", [orjson.dumps({"assignment_id": ASSIGNED}), result_pb2.ExecResult(assignment_id=ASSIGNED).SerializeToString()]
 )
-async def test_a_worker_s_letter_publishes_its_assignment_again(data: bytes) -> None:
+async def test_a_worker_s_dead_letter_publishes_its_assignment_again(data: bytes) -> None:
     found = await _original(a_stored_dead_letter(data, "caf.exec.dlq.v1"), StoredMessage(KNOWN, 9, orjson.dumps(RECORD), {}, ""))
     assert (found.subject, orjson.loads(found.data), found.id) == ("caf.exec.assign.v1", {"assignment_id": ASSIGNED}, "replay:1:1")
     assert found.headers["tenant_id"] == "acme"

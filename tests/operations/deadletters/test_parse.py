@@ -8,7 +8,7 @@ from router.operations.deadletters import DeadLetterSource, parse
 from tests.support.dead_letters import a_dead_letter, a_failed_message, a_stored_dead_letter
 
 
-def test_a_letter_of_ours_is_read_back_whole() -> None:
+def test_a_dead_letter_of_ours_is_read_back_whole() -> None:
     letter = parse(
         a_dead_letter(a_failed_message(b'{"a":1}', headers={"Nats-Msg-Id": "m-1"}), seen={"tenant_id": "acme", "trace_id": "t-1"})
     )
@@ -24,7 +24,7 @@ def test_a_payload_that_was_no_text_comes_back_as_its_bytes() -> None:
     assert parse(a_dead_letter(a_failed_message(b"\x00\xff\xfe"))).payload == b"\x00\xff\xfe"
 
 
-def test_a_letter_without_its_message_says_why() -> None:
+def test_a_dead_letter_without_its_message_says_why() -> None:
     letter = parse(a_dead_letter(a_failed_message(b"x" * 5000), max_bytes=2000))
     assert letter.payload is None
     assert "too large" in str(letter.payload_note)
@@ -52,13 +52,13 @@ def test_what_a_worker_could_not_read_is_a_processing_error(data: dict[str, obje
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\x00", b"[]", b"null", b"{", b"{}", b'{"reason": 3}', b'"text"'])
-def test_what_is_no_letter_is_unreadable_and_shows_its_own_bytes(data: bytes) -> None:
+def test_what_is_no_dead_letter_is_unreadable_and_shows_its_own_bytes(data: bytes) -> None:
     letter = parse(a_stored_dead_letter(data, trace_id="t"))
     assert (letter.reason, letter.payload, letter.original_subject) == ("unreadable", data, "beamline.router.v1.decide")
     assert letter.trace_id == "t"
 
 
-def test_what_is_no_letter_is_told_by_its_headers() -> None:
+def test_what_is_no_dead_letter_is_told_by_its_headers() -> None:
     assert parse(a_stored_dead_letter(b"?", **{"x-dlq-reason": "validation_failed"})).reason == "validation_failed"
 
 

@@ -46,7 +46,7 @@ async def _interrupted_again(house: DeadLetterStreams) -> None:
         await journal.close()
 
 
-async def test_every_message_is_sent_once_and_every_letter_goes(either: DeadLetterStreams) -> None:
+async def test_every_message_is_sent_once_and_every_dead_letter_goes(either: DeadLetterStreams) -> None:
     await either.store(1200)
     report = await either.replay()
     assert (report.sent, report.is_whole) == (1200, True)
@@ -64,7 +64,7 @@ async def test_only_what_is_chosen_is_sent(house: DeadLetterStreams) -> None:
     assert await house.left() == [1, 4]
 
 
-async def test_a_letter_that_cannot_be_sent_stays(house: DeadLetterStreams) -> None:
+async def test_a_dead_letter_that_cannot_be_sent_stays(house: DeadLetterStreams) -> None:
     await house.store(1)
     await house.store(1, make=lambda _: a_stored_dead_letter(b"\xff", f"{house.subject}.dlq"))
     report = await house.replay()
@@ -79,7 +79,7 @@ async def test_a_subject_that_no_stream_takes_loses_nothing(house: DeadLetterStr
     assert await house.left() == [1]
 
 
-async def test_a_stream_that_refuses_keeps_its_letters(house: DeadLetterStreams) -> None:
+async def test_a_stream_that_refuses_keeps_its_dead_letters(house: DeadLetterStreams) -> None:
     config = {"name": house.stream, "subjects": [house.subject], "max_msgs": 3, "discard": "new", "duplicate_window": 100_000_000}
     await house.jetstream.ask(f"STREAM.UPDATE.{house.stream}", config)
     await house.store(5)
@@ -106,7 +106,7 @@ async def test_a_replay_that_was_interrupted_while_it_finished_another_loses_nei
     assert (report.finished, report.sent) == (1, 3)
 
 
-async def test_what_bears_no_secret_of_a_replay_removes_no_letter(either: DeadLetterStreams) -> None:
+async def test_what_bears_no_secret_of_a_replay_removes_no_dead_letter(either: DeadLetterStreams) -> None:
     await either.store(2)
     await _interrupted(either, 1, run="a stranger's")
     await asyncio.sleep(0.15)
@@ -114,7 +114,7 @@ async def test_what_bears_no_secret_of_a_replay_removes_no_letter(either: DeadLe
     assert await either.left() == [1]
 
 
-async def test_letters_of_another_stream_of_the_same_name_are_other_letters(house: DeadLetterStreams) -> None:
+async def test_dead_letters_of_another_stream_of_the_same_name_are_other_dead_letters(house: DeadLetterStreams) -> None:
     await house.store(1)
     await _interrupted(house, 1)
     await asyncio.sleep(0.15)
@@ -125,7 +125,7 @@ async def test_letters_of_another_stream_of_the_same_name_are_other_letters(hous
     assert (report.finished, report.sent) == (0, 1)
 
 
-async def test_evidence_that_is_gone_stops_a_replay_until_somebody_says_go_on(house: DeadLetterStreams) -> None:
+async def test_a_lost_journal_stops_a_replay_until_it_is_confirmed(house: DeadLetterStreams) -> None:
     await house.store(2)
     await _interrupted(house, 1)
     await house.jetstream.ask(f"STREAM.PURGE.{house.stream}")
@@ -160,7 +160,7 @@ async def test_a_replay_that_failed_again_is_counted(house: DeadLetterStreams) -
     assert (await house.sent())[0].headers["x-replay-count"] == "2"
 
 
-async def test_an_id_that_the_stream_remembers_from_another_message_keeps_its_letter(house: DeadLetterStreams) -> None:
+async def test_an_id_that_the_stream_remembers_from_another_message_keeps_its_dead_letter(house: DeadLetterStreams) -> None:
     config = {"name": house.stream, "subjects": [house.subject], "duplicate_window": 60_000_000_000}
     await house.jetstream.ask(f"STREAM.UPDATE.{house.stream}", config)
     await house.store(1)

@@ -7,14 +7,14 @@ from router.operations.deadletters import DeadLetterFilter, discard, export, gro
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
 
 
-async def test_letters_come_oldest_first_in_handfuls(house: DeadLetterStreams) -> None:
+async def test_dead_letters_come_oldest_first_in_handfuls(house: DeadLetterStreams) -> None:
     await house.store(7)
     handfuls = [handful async for handful in read_by_filter(house.jetstream, house.letters, at_once=3)]
     assert [[letter.sequence for letter in handful.letters] for handful in handfuls] == [[1, 2, 3], [4, 5, 6], [7]]
     assert [(handful.looked, handful.total) for handful in handfuls] == [(3, 7), (6, 7), (7, 7)]
 
 
-async def test_letters_that_arrive_meanwhile_are_not_chosen(house: DeadLetterStreams) -> None:
+async def test_dead_letters_that_arrive_meanwhile_are_not_chosen(house: DeadLetterStreams) -> None:
     await house.store(2)
     seen = []
     async for handful in read_by_filter(house.jetstream, house.letters, at_once=1):
@@ -36,11 +36,11 @@ async def test_numbers_are_taken_once_each_and_the_absent_are_named(house: DeadL
     assert ([letter.sequence for letter in handful.letters], handful.absent) == ([1, 3], [9])
 
 
-async def test_no_stream_has_no_letters(house: DeadLetterStreams) -> None:
+async def test_no_stream_has_no_dead_letters(house: DeadLetterStreams) -> None:
     assert [handful async for handful in read_by_filter(house.jetstream, "NOWHERE")] == []
 
 
-async def test_letters_of_one_cause_are_one_group(house: DeadLetterStreams) -> None:
+async def test_dead_letters_of_one_cause_are_one_group(house: DeadLetterStreams) -> None:
     await house.store(2)
     await house.store(3, make=lambda message: a_dead_letter(message, reason="maxdeliver_exhausted"))
     groups = await group_by(read_by_filter(house.jetstream, house.letters), reason_and_error)
@@ -59,7 +59,7 @@ async def test_what_is_discarded_is_gone_and_what_was_gone_is_no_error(house: De
     assert await discard(house.jetstream, house.letters, read_by_sequence(house.jetstream, house.letters, [2]), erase=True) == 1
 
 
-async def test_an_exported_letter_is_whole_whatever_its_bytes(house: DeadLetterStreams) -> None:
+async def test_an_exported_dead_letter_is_whole_whatever_its_bytes(house: DeadLetterStreams) -> None:
     await house.store(1, data=b"\x00\xff")
     await house.store(1, make=lambda _: a_stored_dead_letter(b"\xff\xfe", f"{house.subject}.dlq"))
     lines: list[bytes] = []

@@ -41,7 +41,7 @@ class Ways:
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
     monkeypatch.setattr(process_slot, "POLL_INTERVAL_S", 0.02)
-    monkeypatch.setattr(process, "MAX_PENDING", 2)
+    monkeypatch.setattr(process, "MAX_PENDING_REQUESTS", 2)
     return Ways(monkeypatch)
 
 

@@ -14,7 +14,7 @@ def a_line(heard: list[FromChild]) -> Ipc[FromChild]:
 
 
 def a_report(metrics: Metrics) -> ChildStatus:
-    return ChildStatus({"lane": ReadinessCheck(False, "paused")}, metrics.registry.snapshot())
+    return ChildStatus({"consumer": ReadinessCheck(False, "paused")}, metrics.registry.snapshot())
 
 
 class Wire(asyncio.Transport):

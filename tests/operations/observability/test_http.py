@@ -23,7 +23,7 @@ async def test_healthz_answers_as_long_as_the_process_does() -> None:
 
 
 async def test_readyz_is_503_until_every_check_is_well() -> None:
-    checks = {"broker": ReadinessCheck(True, "connected"), "lane router-decide-consumer": ReadinessCheck(False, "paused")}
+    checks = {"broker": ReadinessCheck(True, "connected"), "consumer router-decide-consumer": ReadinessCheck(False, "paused")}
     async with serve_http(MetricRegistry(), lambda: checks) as port:
         status, body = await http_get(port, "/readyz")
         assert status == 503
@@ -31,10 +31,10 @@ async def test_readyz_is_503_until_every_check_is_well() -> None:
             "ready": False,
             "checks": {
                 "broker": {"ok": True, "detail": "connected"},
-                "lane router-decide-consumer": {"ok": False, "detail": "paused"},
+                "consumer router-decide-consumer": {"ok": False, "detail": "paused"},
             },
         }
-        checks["lane router-decide-consumer"] = ReadinessCheck(True, "pulling")
+        checks["consumer router-decide-consumer"] = ReadinessCheck(True, "pulling")
         status, body = await http_get(port, "/readyz")
         assert (status, json.loads(body)["ready"]) == (200, True)
 
@@ -69,7 +69,7 @@ async def test_a_cancelled_server_closes_the_connections_it_has() -> None:
     writer.close()
 
 
-async def test_half_open_connections_keep_nobody_out_and_are_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_half_open_connections_keep_no_client_out_and_are_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three times what there may be; the newest is always served, and the oldest go first."""
     monkeypatch.setattr(http_protocol, "MAX_CONNECTIONS", 20)
     with capture_log() as lines:

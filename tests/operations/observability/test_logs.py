@@ -32,7 +32,7 @@ def test_a_level_below_the_wanted_one_writes_nothing() -> None:
     assert lines.all() == []
 
 
-def test_a_library_hands_its_lines_to_logging_where_nobody_configured_logs(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_library_hands_its_lines_to_logging_where_logs_are_not_configured(caplog: pytest.LogCaptureFixture) -> None:
     structlog.reset_defaults()
     quiet = logger("router.x")
     for say in (quiet.debug, quiet.info, quiet.warning):

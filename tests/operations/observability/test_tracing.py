@@ -258,7 +258,7 @@ async def test_a_call_is_a_span_below_its_heads_trace(
     assert SECRET not in spans.told()
 
 
-def test_a_letter_gets_no_header_that_it_was_not_made_to_fit_with(spans: Spans) -> None:
+def test_a_dead_letter_gets_no_header_that_it_was_not_made_to_fit_with(spans: Spans) -> None:
     bare, traced = Effect("x.dlq", b"{}", "l-1", {}), Effect("x.dlq", b"{}", "l-2", {"traceparent": TRACEPARENT})
     headers = [
         trace_dead_letter(lambda *_, one=one: one)(a_message(b"{}", one.headers), "validation_failed", DEAD.fault).headers  # type: ignore[union-attr]
@@ -317,7 +317,7 @@ def _calls(work: Callable[[], object]) -> list[str]:
     return seen
 
 
-def test_nothing_of_opentelemetry_is_imported_before_somebody_asks() -> None:
+def test_nothing_of_opentelemetry_is_imported_before_it_is_asked_for() -> None:
     """Import-linter knows the files that may import it; here: none does when it is loaded."""
     home = Path(router.operations.observability.__file__).parent
     for file in (*home.glob("tracing*.py"), home.parents[1] / "delivery" / "calls" / "traced.py"):

@@ -19,7 +19,7 @@ def test_a_success_between_breaks_the_row() -> None:
     a.fail(2)
     a.succeed()
     a.fail(2)
-    assert (a.state, a.gate.snapshot.failure_count) == ("closed", 2)
+    assert (a.state, a.breaker.snapshot.failure_count) == ("closed", 2)
 
 
 def test_a_share_of_failures_opens_it_once_there_were_enough_calls() -> None:
@@ -30,7 +30,7 @@ def test_a_share_of_failures_opens_it_once_there_were_enough_calls() -> None:
     a.fail()
     assert a.state == "closed"
     a.succeed()
-    assert (a.state, a.gate.snapshot.error_rate) == ("open", 0.5)
+    assert (a.state, a.breaker.snapshot.error_rate) == ("open", 0.5)
 
 
 def test_failures_older_than_the_window_do_not_count() -> None:
@@ -47,42 +47,42 @@ def test_failures_older_than_the_window_do_not_count() -> None:
 def test_a_success_above_the_latency_is_a_failure() -> None:
     a = TimedBreaker(failure_threshold=2, latency_threshold_ms=100)
     a.succeed(latency_ms=100)
-    assert a.gate.snapshot.failure_count == 0
+    assert a.breaker.snapshot.failure_count == 0
     a.succeed(2, latency_ms=101)
     assert a.state == "open"
 
 
-def test_while_open_nobody_is_let_through_and_the_opening_has_a_date() -> None:
+def test_while_open_no_call_is_let_through_and_the_opening_has_a_date() -> None:
     a = TimedBreaker(timeout_s=60).opened()
     opened_at_ms = a.clock.today_ms
     a.pass_time(59.9)
-    assert a.gate.acquire(LEASE_S) is None
-    assert (a.gate.snapshot.opened_at_ms, a.gate.block_end()) == (opened_at_ms, 60)
+    assert a.breaker.acquire(LEASE_S) is None
+    assert (a.breaker.snapshot.opened_at_ms, a.breaker.block_end()) == (opened_at_ms, 60)
 
 
-def test_after_its_time_an_opening_is_half_open_before_anybody_calls() -> None:
+def test_after_its_time_an_opening_is_half_open_before_a_call() -> None:
     a = TimedBreaker(timeout_s=60).opened()
     a.pass_time(60)
-    assert (a.state, a.gate.state, a.changes) == (HALF_OPEN, OPEN, ["closed>open"])
+    assert (a.state, a.breaker.state, a.changes) == (HALF_OPEN, OPEN, ["closed>open"])
     a.enter()
     assert a.changes == ["closed>open", "open>half_open"]
 
 
 def test_so_many_probes_at_once_and_no_more() -> None:
     a = TimedBreaker(half_open_max_calls=3).probing()
-    leases = [a.gate.acquire(LEASE_S) for _ in range(100)]
-    assert sum(lease is not None for lease in leases) == 3
-    a.gate.release(leases[0])  # type: ignore[arg-type]
-    assert a.gate.acquire(LEASE_S) is not None
+    leases = [a.breaker.acquire(LEASE_S) for _ in range(100)]
+    assert sum(permit is not None for permit in leases) == 3
+    a.breaker.release(leases[0])  # type: ignore[arg-type]
+    assert a.breaker.acquire(LEASE_S) is not None
 
 
 def test_a_probe_that_is_never_heard_of_frees_its_place_by_itself() -> None:
     a = TimedBreaker(half_open_max_calls=1).probing()
     lost = a.enter()
-    assert a.gate.block_end() == a.clock.at + LEASE_S
+    assert a.breaker.block_end() == a.clock.at + LEASE_S
     a.pass_time(LEASE_S)
-    assert a.gate.acquire(LEASE_S) is not None
-    a.gate.record_failure(lost)
+    assert a.breaker.acquire(LEASE_S) is not None
+    a.breaker.record_failure(lost)
     assert a.state == "half_open"
 
 
@@ -91,15 +91,15 @@ def test_enough_successful_probes_close_it() -> None:
     a.succeed()
     assert a.state == "half_open"
     a.succeed()
-    assert (a.state, a.gate.snapshot.opened_at_ms, a.changes[-1]) == ("closed", None, "half_open>closed")
-    assert a.gate.snapshot.error_rate == 0
+    assert (a.state, a.breaker.snapshot.opened_at_ms, a.changes[-1]) == ("closed", None, "half_open>closed")
+    assert a.breaker.snapshot.error_rate == 0
 
 
 def test_a_failed_probe_opens_it_again_for_the_whole_time() -> None:
     a = TimedBreaker(success_threshold=2, timeout_s=60).probing()
     a.succeed()
     a.fail()
-    assert (a.state, a.gate.block_end()) == ("open", a.clock.at + 60)
+    assert (a.state, a.breaker.block_end()) == ("open", a.clock.at + 60)
     a.pass_time(60)
     a.succeed()
     assert a.state == "half_open", "successes of the half-open phase before do not count"
@@ -107,12 +107,12 @@ def test_a_failed_probe_opens_it_again_for_the_whole_time() -> None:
 
 def test_an_old_probes_late_success_does_not_close_a_newer_opening() -> None:
     a = TimedBreaker(success_threshold=1, half_open_max_calls=2).probing()
-    late = a.gate.acquire(1000)
+    late = a.breaker.acquire(1000)
     a.fail()
-    a.gate.record_success(late, 1.0)  # type: ignore[arg-type]
+    a.breaker.record_success(late, 1.0)  # type: ignore[arg-type]
     assert a.state == "open"
     a.pass_time(60)
-    a.gate.record_success(late, 1.0)  # type: ignore[arg-type]
+    a.breaker.record_success(late, 1.0)  # type: ignore[arg-type]
     assert a.state == "half_open"
 
 
@@ -121,53 +121,53 @@ def test_a_call_begun_before_the_opening_says_nothing_of_the_probes() -> None:
     early = a.enter()
     a.probing()
     a.enter()
-    a.gate.record_failure(early)
-    a.gate.record_success(early, 1.0)
+    a.breaker.record_failure(early)
+    a.breaker.record_success(early, 1.0)
     assert a.state == "half_open"
 
 
 def test_who_left_counts_as_neither() -> None:
     a = TimedBreaker(failure_threshold=1)
-    a.gate.release(a.enter())
-    assert (a.gate.snapshot.failure_count, a.gate.snapshot.error_rate, a.state) == (0, 0, "closed")
+    a.breaker.release(a.enter())
+    assert (a.breaker.snapshot.failure_count, a.breaker.snapshot.error_rate, a.state) == (0, 0, "closed")
 
 
 def test_an_outcome_counts_once() -> None:
     a = TimedBreaker(success_threshold=2).probing()
-    lease = a.enter()
+    permit = a.enter()
     for _ in range(2):
-        a.gate.record_success(lease, 1.0)
+        a.breaker.record_success(permit, 1.0)
     assert a.state == "half_open"
 
 
-def test_an_outcome_without_a_lease_ends_the_probe_that_is_out_longest() -> None:
+def test_an_outcome_without_a_permit_ends_the_probe_that_is_out_longest() -> None:
     a = TimedBreaker(half_open_max_calls=2, success_threshold=5)
     a.opened()
-    assert a.gate.permit_for_outcome(a.clock()) is None, "while open it was begun before"
+    assert a.breaker.permit_for_outcome(a.clock()) is None, "while open it was begun before"
     a.pass_time(60)
     first, second = a.enter(), a.enter()
-    assert a.gate.permit_for_outcome(a.clock()) == first
-    a.gate.record_success(first, 1.0)
-    assert a.gate.permit_for_outcome(a.clock()) == second
+    assert a.breaker.permit_for_outcome(a.clock()) == first
+    a.breaker.record_success(first, 1.0)
+    assert a.breaker.permit_for_outcome(a.clock()) == second
 
 
 def test_another_instances_opening_is_taken_over_for_the_time_that_is_left() -> None:
     a = TimedBreaker(timeout_s=60)
-    a.gate.apply_remote_open(20, 123)
-    assert (a.state, a.gate.snapshot.opened_at_ms, a.gate.block_end()) == ("open", 123, 20)
+    a.breaker.apply_remote_open(20, 123)
+    assert (a.state, a.breaker.snapshot.opened_at_ms, a.breaker.block_end()) == ("open", 123, 20)
     assert a.transitions[0].is_remote
-    a.gate.apply_remote_open(1000, 123)
-    assert a.gate.block_end() == 60, "never for longer than the rules say"
-    a.gate.apply_remote_close()
+    a.breaker.apply_remote_open(1000, 123)
+    assert a.breaker.block_end() == 60, "never for longer than the rules say"
+    a.breaker.apply_remote_close()
     assert (a.state, a.changes) == ("closed", ["closed>open", "open>closed"])
 
 
 def test_other_rules_hold_from_now_on_and_an_opening_keeps_its_time() -> None:
     a = TimedBreaker(failure_threshold=5, timeout_s=60)
     a.fail(2)
-    a.gate.set_rules(BreakerRules(failure_threshold=3, timeout_s=1))
+    a.breaker.set_rules(BreakerRules(failure_threshold=3, timeout_s=1))
     a.fail()
-    assert (a.state, a.gate.block_end()) == ("open", 1)
+    assert (a.state, a.breaker.block_end()) == ("open", 1)
 
 
 @pytest.mark.parametrize("state", ["closed", "open"])

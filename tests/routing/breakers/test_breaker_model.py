@@ -1,4 +1,4 @@
-"""Any order of calls, outcomes, news and time: the gate does what a small model of it does.
+"""Any order of calls, outcomes, news and time: the breaker does what a small model of it does.
 
 The model knows no window: its rules leave the error rate out.
 """
@@ -13,7 +13,7 @@ from tests.support.breakers import TimedBreaker
 FAILURES, SUCCESSES, PROBES, TIMEOUT_S = 3, 2, 2, 60.0
 
 
-class GateMachine(RuleBasedStateMachine):
+class BreakerMachine(RuleBasedStateMachine):
     leases: Bundle[tuple[CallPermit, int, float]] = Bundle("leases")  # with the model's era, and when it ends
 
     def __init__(self) -> None:
@@ -40,31 +40,31 @@ class GateMachine(RuleBasedStateMachine):
         elif state == "closed":
             self.row = 0
 
-    @rule(target=leases, lease_s=st.sampled_from([1.0, 5.0, 100.0]))
-    def enter(self, lease_s: float) -> object:
-        lease = self.a.gate.acquire(lease_s)
+    @rule(target=leases, permit_s=st.sampled_from([1.0, 5.0, 100.0]))
+    def enter(self, permit_s: float) -> object:
+        permit = self.a.breaker.acquire(permit_s)
         if self.state == "open" and self.now >= self.until:
             self.turn("half_open")
         self.out = [(one, ends) for one, ends in self.out if ends > self.now]
         may_enter = self.state == "closed" or (self.state == "half_open" and len(self.out) < PROBES)
-        assert (lease is not None) == may_enter
-        if lease is None:
+        assert (permit is not None) == may_enter
+        if permit is None:
             return multiple()
-        ends = self.now + lease_s if self.state == "half_open" else float("inf")
+        ends = self.now + permit_s if self.state == "half_open" else float("inf")
         if self.state == "half_open":
-            self.out.append((lease, ends))
-        return lease, self.era, ends
+            self.out.append((permit, ends))
+        return permit, self.era, ends
 
     @rule(given=consumes(leases), what=st.sampled_from(["record_success", "record_failure", "release"]))
     def end(self, given: tuple[CallPermit, int, float], what: str) -> None:
-        lease, era, ends = given
+        permit, era, ends = given
         if what == "record_success":
-            self.a.gate.record_success(lease, 1.0)
+            self.a.breaker.record_success(permit, 1.0)
         else:
-            getattr(self.a.gate, what)(lease)
+            getattr(self.a.breaker, what)(permit)
         if era != self.era or ends <= self.now:
             return
-        self.out = [(one, ends) for one, ends in self.out if one != lease]
+        self.out = [(one, ends) for one, ends in self.out if one != permit]
         self.heard(what)
 
     def heard(self, what: str) -> None:
@@ -84,13 +84,13 @@ class GateMachine(RuleBasedStateMachine):
 
     @rule(left_s=st.sampled_from([-1.0, 10.0, 1000.0]))
     def hear_of_an_opening(self, left_s: float) -> None:
-        self.a.gate.apply_remote_open(left_s, 1)
+        self.a.breaker.apply_remote_open(left_s, 1)
         self.turn("open")
         self.until = self.now + min(left_s, TIMEOUT_S)
 
     @rule()
     def hear_of_a_closing(self) -> None:
-        self.a.gate.apply_remote_close()
+        self.a.breaker.apply_remote_close()
         if self.state != "closed":
             self.turn("closed")
 
@@ -98,9 +98,9 @@ class GateMachine(RuleBasedStateMachine):
     def they_agree(self) -> None:
         due = self.state == "open" and self.now >= self.until
         assert self.a.state == ("half_open" if due else self.state)
-        assert self.a.gate.snapshot.failure_count == self.row
-        assert (self.a.gate.snapshot.opened_at_ms is None) == (self.state == "closed")
+        assert self.a.breaker.snapshot.failure_count == self.row
+        assert (self.a.breaker.snapshot.opened_at_ms is None) == (self.state == "closed")
 
 
-TestGateModel = GateMachine.TestCase
-TestGateModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestBreakerModel = BreakerMachine.TestCase
+TestBreakerModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

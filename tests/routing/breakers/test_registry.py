@@ -24,10 +24,10 @@ def test_a_new_breaker_has_the_rules_of_its_name() -> None:
 def test_who_is_gone_is_forgotten_and_begins_anew() -> None:
     book = BreakerRegistry(lambda _: BreakerRules(failure_threshold=1))
     for name in ("gone", "kept"):
-        gate = book.get(name)
-        lease = gate.acquire(1.0)
-        assert lease is not None
-        gate.record_failure(lease)
+        breaker = book.get(name)
+        permit = breaker.acquire(1.0)
+        assert permit is not None
+        breaker.record_failure(permit)
     book.keep({"kept", "new"})
     assert {name: one.state for name, one in book.snapshots().items()} == {"kept": "open"}
     assert book.get("gone").state == "closed"

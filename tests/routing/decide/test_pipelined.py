@@ -48,9 +48,9 @@ class Book:
 
 
 def a_handler(world: FakeExtensions, policy: Policy, meter: Meter | None = None, **rules: object) -> DecideHandler:
-    shelf, extensions = PolicyTable({("acme", "default"): policy}), world.extensions()
+    policy_table, extensions = PolicyTable({("acme", "default"): policy}), world.extensions()
     return DecideHandler(
-        shelf, meter or Meter(), rules=DecideRules(**rules), push=AssignmentPusher(Book()), extensions=extensions, now=world.clock
+        policy_table, meter or Meter(), rules=DecideRules(**rules), push=AssignmentPusher(Book()), extensions=extensions, now=world.clock
     )
 
 

@@ -23,15 +23,15 @@ class Book:
         self.records: dict[str, bytes] = {}
         self.created = 0
         self.is_away = False
-        self.gate = asyncio.Event()
-        self.gate.set()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
 
     async def find(self, key: str) -> bytes | None:
         return self.records.get(key)
 
     async def create(self, key: str, record: bytes) -> bytes:
         self.created += 1
-        await self.gate.wait()
+        await self.may_answer.wait()
         if self.is_away:
             raise BrokerUnavailable("away")
         return self.records.setdefault(key, record)
@@ -56,9 +56,9 @@ class Meter:
 
 
 def a_handler(book: Book | None, provider: str = "openai", *, policy: bool = True, **rules: object) -> DecideHandler:
-    shelf = PolicyTable({("acme", "default"): a_policy(a_provider(provider))} if policy else {})
+    policy_table = PolicyTable({("acme", "default"): a_policy(a_provider(provider))} if policy else {})
     push = AssignmentPusher(book, PushRules(**rules)) if book is not None else None
-    return DecideHandler(shelf, Meter(), rules=DecideRules(), push=push)
+    return DecideHandler(policy_table, Meter(), rules=DecideRules(), push=push)
 
 
 def a_push(payload: str = "hello", sequence: int = 7, **top: object) -> Message:
@@ -134,30 +134,30 @@ async def test_the_subject_that_a_request_names_is_used() -> None:
 
 async def test_concurrent_duplicates_wait_for_the_first() -> None:
     book = Book()
-    book.gate.clear()
+    book.may_answer.clear()
     handler = a_handler(book)
     asked = [asyncio.ensure_future(pushed(handler, a_push(sequence=n))) for n in range(5)]
     await asyncio.sleep(0)
-    book.gate.set()
+    book.may_answer.set()
     outcomes = await asyncio.gather(*asked)
     assert book.created == 1
     assert len({(done.effects[0].data, done.effects[0].id, done.reply.data) for done in outcomes if done.reply}) == 1
 
 
-async def test_when_the_first_is_cancelled_the_next_takes_its_turn() -> None:
+async def test_when_the_first_is_cancelled_the_next_goes_on() -> None:
     book = Book()
-    book.gate.clear()
+    book.may_answer.clear()
     handler = a_handler(book)
     first, second, third = (asyncio.ensure_future(pushed(handler, a_push(sequence=n))) for n in range(3))
     await asyncio.sleep(0)
     second.cancel()
     first.cancel()
-    book.gate.set()
+    book.may_answer.set()
     assert (await third).effects[0].id == ASSIGNED
     assert first.cancelled() or second.cancelled()
 
 
-async def test_a_bucket_that_is_away_is_told_and_nobody_is_answered() -> None:
+async def test_while_the_bucket_is_away_no_request_is_answered() -> None:
     book = Book()
     book.is_away = True
     with pytest.raises(BrokerUnavailable):

@@ -25,7 +25,7 @@ def test_nothing_is_kept_of_a_tenant_that_is_not_recorded() -> None:
     assert not recorder.is_recorded("acme")
 
 
-def test_a_recorder_of_nobody_is_off() -> None:
+def test_a_recorder_of_no_tenant_is_off() -> None:
     assert not DecisionRecorder().is_on
 
 

@@ -152,7 +152,7 @@ async def test_a_validator_that_fails_follows_the_same_mode() -> None:
     assert statuses(await world.run(piped_policy(validators=[{"id": "guard", "on_fail": "ignore"}]))) == [("validator", "guard", "ignore")]
 
 
-async def test_an_extension_that_nobody_registered_is_not_found() -> None:
+async def test_an_extension_that_is_not_registered_is_not_found() -> None:
     code, details = refusal(await FakeExtensions().run(piped_policy(pre=[{"id": "lower", "mode": "required"}])))
     assert (code, details["cause"]) == ("pre_processor_failed", "extension_not_found")
 

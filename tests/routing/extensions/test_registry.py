@@ -9,7 +9,7 @@ DRAWN = "abbcbbbbcdbabdda"
 V1, V2, V3 = (f"beamline.ext.validate.guard.{version}" for version in ("v1", "v2", "v3"))
 
 
-def test_an_entry_without_versions_is_found_for_everybody() -> None:
+def test_an_entry_without_versions_is_found_for_every_tenant() -> None:
     route = find_route(a_registry(an_entry(timeout_ms=70, retry=2, config={"a": 1})))
     assert route is not None
     assert (route.extension_id, route.kind, route.version, route.subject) == ("guard", "validator", "v1", V1)

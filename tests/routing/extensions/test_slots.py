@@ -28,7 +28,7 @@ async def test_what_a_tenant_gives_back_is_its_own_again() -> None:
     assert taken(slots, "a") == 1
 
 
-async def test_free_slots_go_to_waiting_tenants_in_turn_not_to_who_waits_most() -> None:
+async def test_free_slots_go_to_waiting_tenants_one_by_one_not_to_the_one_that_waits_most() -> None:
     slots = PipelineSlots(4)
     assert (taken(slots, "a"), taken(slots, "b")) == (2, 1)  # one stays free for the next tenant
     many, few = await waiting(slots, "a", 3), await waiting(slots, "b", 1)

@@ -136,13 +136,13 @@ def test_all_providers_failed_holds_when_every_candidate_is_shut() -> None:
     assert decide(policy, states={"a": SHUT})[0] == "b"
 
 
-def test_limits_that_leave_nobody_are_no_open_circuit() -> None:
+def test_limits_that_leave_no_provider_are_no_open_circuit() -> None:
     rules = [a_rule("shut", {"status": "circuit_breaker_open"}), a_rule("spare", {})]
     policy = a_policy(a_provider("a", expected_cost=5), fallbacks=rules)
     assert decide(policy, a_request(limits={"max_cost": 1}), states={"a": SHUT}) == ("spare", "fallback", 25)
 
 
-def test_the_contexts_status_counts_when_nobody_is_eligible() -> None:
+def test_the_contexts_status_counts_when_no_provider_is_eligible() -> None:
     policy = a_policy(a_provider("a", 0), fallbacks=[a_rule("spare", {"status": "success"})])
     assert decide(policy, a_request(status="success")) == ("spare", "fallback", 25)
     assert decide(policy)[0] == "decision_failed"
@@ -224,7 +224,7 @@ def test_a_decision_with_the_policys_figures_is_one_object_whichever_way_it_was_
     assert evaluate(policy, a_request("r-3", limits={"max_cost": 1}), states={}, now=0, trace=[]) is first
 
 
-def test_nobody_left_is_decision_failed_and_says_why() -> None:
+def test_no_eligible_provider_is_decision_failed_and_says_why() -> None:
     policy = a_policy(
         a_provider("zero", 0),
         a_provider("off", 0, enabled=False),

@@ -25,7 +25,7 @@ def test_a_map_of_weights_beside_a_list_of_names_weighs_them() -> None:
 
 
 @pytest.mark.parametrize("weights", [{"a": 1, "stranger": 1}, {"a": "much"}, [1], {"a": 140}])
-def test_a_map_of_weights_that_fits_nobody_is_an_error(weights: object) -> None:
+def test_a_map_of_weights_that_fits_no_provider_is_an_error(weights: object) -> None:
     assert errors_of({"providers": ["a"], "weights": weights})
 
 

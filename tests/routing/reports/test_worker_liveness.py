@@ -54,7 +54,7 @@ def test_who_is_silent_is_counted_until_heard_again_or_forgotten() -> None:
     assert liveness.count_silent(4000) == 0
 
 
-def test_a_stranger_that_says_good_bye_is_not_remembered() -> None:
+def test_an_unknown_worker_that_says_good_bye_is_not_remembered() -> None:
     liveness = Liveness()
     assert liveness.on_heartbeat(a_beat(status="stopped"), 0) is None
     assert len(liveness) == 0

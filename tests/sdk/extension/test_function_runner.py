@@ -218,7 +218,7 @@ def test_a_provider_answers_text_or_an_output() -> None:
     ("said", "field"),
     [(None, "output"), (Output(prompt_tokens=-1), "usage"), (Output(cost=float("nan")), "cost"), (Output(metadata=7), "metadata")],  # type: ignore[arg-type]
 )
-def test_figures_that_nobody_could_bill_are_named(said: object, field: str) -> None:
+def test_figures_that_cannot_be_billed_are_named(said: object, field: str) -> None:
     assert failure(provider("mine")(saying(said)), a_prompt()).field == field
 
 

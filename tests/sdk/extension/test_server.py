@@ -184,7 +184,7 @@ async def test_told_to_stop_it_finishes_what_it_has_and_takes_no_more(nats_url: 
         asked = asyncio.create_task(asker.ask(slow.subject, a_request()))
         await begun.wait()
         server.cancel()
-        await until(lambda: _nobody_listens(asker, slow.subject))
+        await until(lambda: _has_no_listener(asker, slow.subject))
         free.set()
         assert (await asked).body["payload"]["payload"] == "done"
         await asyncio.wait({server})
@@ -252,7 +252,7 @@ async def test_a_stream_that_fails_says_so_in_its_last_piece(nats_url: str, aske
     assert "secret" not in str(pieces[-1].metadata)
 
 
-async def test_a_stream_stops_when_nobody_listens_any_more(nats_url: str, asker: ExtensionClient) -> None:
+async def test_a_stream_stops_when_its_last_listener_leaves(nats_url: str, asker: ExtensionClient) -> None:
     ended = asyncio.Event()
 
     @provider(an_id())
@@ -285,7 +285,7 @@ async def _all_heard(asker: ExtensionClient) -> None:
     assert (await asker.ask(PING.subject, a_request())).code is None
 
 
-async def _nobody_listens(asker: ExtensionClient, subject: str) -> bool:
+async def _has_no_listener(asker: ExtensionClient, subject: str) -> bool:
     try:
         await asker.connection.request(subject, json.dumps({}).encode(), timeout=0.5)
     except nats.errors.NoRespondersError:

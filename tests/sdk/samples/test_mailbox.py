@@ -43,7 +43,7 @@ def paid(dsn: str, order: str, amount: int) -> None:
         import_module("pay").pay(connection, order, amount)
 
 
-async def test_what_is_paid_is_shipped_and_what_is_no_order_is_a_letter(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_what_is_paid_is_shipped_and_what_is_no_order_is_a_dead_letter(broker: Broker, nc: Client, dsn: str) -> None:
     paid(dsn, "o-1", 5)
     with pytest.raises(psycopg.errors.CheckViolation):
         paid(dsn, "o-2", -5)

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from router.contracts.ack import SUBJECT as ACK_SUBJECT
-from router.contracts.ack import ExecAssignmentAck, read_ack
+from router.contracts.ack import ACK_SUBJECT, ExecAssignmentAck, read_ack
 from router.contracts.exec_assignment import read_exec_assignment
-from router.contracts.result import SUBJECT
+from router.contracts.result import RESULT_SUBJECT
 from router.core.message import Message
 from router.delivery.api import JetStream
 from tests.support.delivery import connected
@@ -59,9 +58,9 @@ async def test_what_is_stored_is_shown(nats_url: str, capsys: pytest.CaptureFixt
     stored = import_module("stored")
     monkeypatch.setattr(stored, "URL", nats_url)
     async with connected(nats_url) as connection:
-        await JetStream(connection).ask("STREAM.CREATE.RESULTS", {"name": "RESULTS", "subjects": [SUBJECT]})
-        await connection.jetstream().publish(SUBJECT, b"{}")
-        await stored.main(SUBJECT)
+        await JetStream(connection).ask("STREAM.CREATE.RESULTS", {"name": "RESULTS", "subjects": [RESULT_SUBJECT]})
+        await connection.jetstream().publish(RESULT_SUBJECT, b"{}")
+        await stored.main(RESULT_SUBJECT)
     assert capsys.readouterr().out == "{}\n"
 
 

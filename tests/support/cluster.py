@@ -1,0 +1,79 @@
+"""A cluster of three real nats-servers on this machine, each with a store of its own."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import nats
+from nats.errors import Error as NatsError
+from nats.js.errors import APIError
+
+from tests.support.broker import Broker
+from tests.support.waiting import until
+
+SIZE = 3
+
+
+class Cluster:
+    """Servers of one JetStream cluster. `url` names all of them."""
+
+    def __init__(self, name: str, servers: list[Broker]) -> None:
+        self._name = name
+        self.servers = servers
+
+    def find(self, server_name: str) -> Broker:
+        """The server that a stream's info calls so."""
+        return self.servers[int(server_name.removeprefix(f"{self._name}-"))]
+
+    @property
+    def url(self) -> str:
+        return ",".join(server.url for server in self.servers)
+
+    async def is_ready(self) -> bool:
+        """Whether it has a leader, and every server is current."""
+        with suppress(NatsError, OSError, APIError):
+            client = await nats.connect([server.url for server in self.servers], connect_timeout=1)
+            try:
+                await client.jetstream().account_info()
+                return True
+            finally:
+                await client.close()
+        return False
+
+
+@contextmanager
+def started_cluster() -> Iterator[Cluster]:
+    """Three servers that know each other; wait for `is_ready` before the first stream."""
+    ports = _free_ports(SIZE)
+    routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
+    name = f"c{random.randrange(10**9)}"
+    servers: list[Broker] = []
+    try:
+        for number, port in enumerate(ports):
+            own = f'cluster {{ name: {name}, listen: "127.0.0.1:{port}", routes: {routes} }}'
+            servers.append(Broker(f"server_name: {name}-{number}", own))
+        for server in servers:
+            server.start()
+        yield Cluster(name, servers)
+    finally:
+        for server in servers:
+            server.remove()
+
+
+async def wait_for_cluster(cluster: Cluster) -> None:
+    await until(cluster.is_ready, within_s=30, what="a leader of the cluster")
+
+
+def _free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
