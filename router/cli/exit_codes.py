@@ -40,7 +40,8 @@ def report_errors(*, unavailable: int = NO_ANSWER) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as exc:
-        complain(": ".join(("interrupted", *map(str, exc.args))))
+        if exc.args:  # a sentence about what the interrupt means for what the command wrote
+            complain(f"interrupted: {exc.args[0]}")
         raise typer.Exit(INTERRUPTED) from None
     except RouterError as exc:
         complain(describe_causes(exc))
