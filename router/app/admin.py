@@ -8,16 +8,13 @@ from router.app.app_context import AppContext
 from router.config import Settings
 from router.delivery.buckets.documents import DocumentBucket
 from router.operations.admin import AdminRules, AdminServer, RequestGuard, Service
-from router.operations.admin.breakers import BreakerServices
-from router.operations.admin.decisions import DecisionServices
-from router.operations.admin.instances import Instances
 from router.operations.admin.peers import Peers
 from router.operations.admin.proof import Proofs
 from router.operations.observability import LogRateLimit, events, logs
 from router.services.admin_stores import ExtensionServices, PolicyServices
-from router.services.admin_views import BreakerStates, ExtensionHealth
-from router.services.decision_lookup import DecisionLookup
+from router.services.decision_services import DecisionServices
 from router.services.extension_store import ExtensionStore
+from router.services.instances import Instances
 from router.services.pipeline_services import PipelineServices
 from router.services.recorded_decisions import RecordedServices, version_finder
 from router.services.reply_addresses import build_reply_addresses
@@ -61,12 +58,10 @@ def _build_key_counter(context: AppContext) -> Callable[[], None]:
 def build_services(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
     """All services. `proofs`: what this instance sends to other instances in place of the API key."""
     extensions = ExtensionStore(DocumentBucket(context.jetstream, context.settings.buckets.extensions.name))
-    instances = _build_instances(context, proofs)
     return (
         *PolicyServices(context.policy_store).list_services(),
-        *ExtensionServices(extensions, instances).list_services(),
-        *BreakerServices(instances).list_services(),
-        *instances.list_services(),
+        *ExtensionServices(extensions).list_services(),
+        *_build_instances(context, proofs).list_services(),
         *_build_pipelines(context).list_services(),
         *_build_decision_services(context, proofs),
         *_build_recorded_services(context),
@@ -79,14 +74,13 @@ def _build_pipelines(context: AppContext) -> PipelineServices:
 
 
 def _build_instances(context: AppContext, proofs: Proofs | None) -> Instances:
-    health = ExtensionHealth(context.registry, context.health, context.breakers)
-    states = BreakerStates(context.registry, context.breakers)
-    return Instances(health, states, context.settings.node_id, _build_peers(context, proofs))
+    node_id, peers = context.settings.node_id, _build_peers(context, proofs)
+    return Instances(context.registry, context.health, context.breakers, node_id, peers)
 
 
 def _build_decision_services(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
-    lookup = DecisionLookup(context.replays, context.assignment_store)
-    return DecisionServices(lookup, _build_peers(context, proofs), _find_single_tenant(context.settings)).list_services()
+    peers, single_tenant = _build_peers(context, proofs), _find_single_tenant(context.settings)
+    return DecisionServices(context.replays, context.assignment_store, peers, single_tenant).list_services()
 
 
 def _build_peers(context: AppContext, proofs: Proofs | None) -> Peers:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ from router.app.subscriptions import JOINED
 from router.app.supervision_tree import ConsumerChildren, SupervisionTree
 from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
+from router.core.errors import NoLeader
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
 from router.operations.observability import HttpServer, Metrics, ReadinessCheck, events, logs, readiness_series
@@ -33,6 +34,8 @@ from router.services.alerts import Alerts
 from router.services.topology_monitor import TopologyMonitor
 
 log = logs.logger(__name__)
+
+LEADER_WAIT_S = 0.5  # between two tries at the start
 
 
 class Ready(Struct, frozen=True):
@@ -84,11 +87,11 @@ class RouterService:
 
     async def _serve(self, connections: Connections, on_ready: Callable[[Ready], None]) -> None:
         monitor = self._monitor = self._build_monitor(JetStream(connections.main, self.settings.nats.js_domain))
-        await monitor.ensure()
+        await _wait_for_leader(monitor.ensure)
         context = self._build_context(monitor, connections)
         await context.live_extensions.load()
         await context.breakers.shared.load()
-        await self._load_policies(context)
+        await _wait_for_leader(lambda: self._load_policies(context))
         announcing = asyncio.create_task(self._announce(on_ready))
         try:
             with calm_collector():
@@ -184,3 +187,13 @@ class RouterService:
 
     def _alert(self, severity: str, cause: str, message: str) -> None:
         self._alerts.raise_alert(Alert(severity=severity, component="router.connection", cause=cause, message=message))
+
+
+async def _wait_for_leader(work: Callable[[], Awaitable[None]]) -> None:
+    """Do it again while a cluster has no leader: an instance that is started in the middle of a restart of its servers begins after it."""
+    while True:
+        try:
+            return await work()
+        except NoLeader as exc:
+            log.error(events.BROKER_WITHOUT_LEADER, cause=str(exc))
+            await asyncio.sleep(LEADER_WAIT_S)

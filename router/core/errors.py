@@ -51,6 +51,10 @@ class BrokerUnavailable(Transient):
     code = "broker_unavailable"
 
 
+class NoLeader(BrokerUnavailable):
+    """JetStream does not answer: the cluster, a stream or a consumer has no leader now. Waiting helps, no setting is wrong."""
+
+
 class BrokerDenied(BrokerUnavailable):
     """The broker refuses this process. Waiting does not help: its configuration, or a setting here, must be corrected."""
 

@@ -15,7 +15,7 @@ import nats.errors
 import orjson
 from msgspec import Struct
 
-from router.core.errors import BrokerRefused, BrokerUnavailable, NoJetStream
+from router.core.errors import BrokerRefused, BrokerUnavailable, NoJetStream, NoLeader
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import parse_head
 
@@ -30,6 +30,8 @@ WRONG_LAST_SEQUENCE = frozenset({10071, 10164})  # the second is said while anot
 STORAGE_FULL_CODES = frozenset({10002, 10028, 10047, 10054, 10077})
 
 _OFF = frozenset({10039, 10076})  # not enabled for this account, or on this server
+
+_WITHOUT_LEADER = frozenset({10008, 10009, 10118, 10119})  # the cluster, the stream or the consumer has no leader now
 
 PLAIN_API = "$JS.API"  # without a domain
 
@@ -70,11 +72,15 @@ class JetStream:
             raise BrokerUnavailable(f"{subject}: the answer is not JSON") from exc
         except nats.errors.NoRespondersError as exc:
             raise await self._explain_no_responders(subject) from exc
+        except TimeoutError as exc:
+            raise NoLeader(f"no answer on {subject} within {self._timeout_s:g} s") from exc
         except (nats.errors.Error, OSError) as exc:
             raise BrokerUnavailable(f"no answer on {subject}: {type(exc).__name__}") from exc
         if error := answer.get("error"):
             if error.get("err_code") in _OFF:
                 raise NoJetStream(f"JetStream is not enabled for this account: {_TURN_ON}")
+            if error.get("err_code") in _WITHOUT_LEADER:
+                raise NoLeader(f"no answer on {subject}: {error.get('description', '')}")
             raise BrokerRefused(error.get("err_code", 0), error.get("description", ""), error.get("code", 0))
         return answer  # type: ignore[no-any-return]
 

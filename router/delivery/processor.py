@@ -74,6 +74,7 @@ class MessageProcessor:
         self._pause_switch = pause_switch
         self._background_tasks = BackgroundTasks(tasks)
         self.in_flight = InFlight(connection, options.ack_wait)
+        self._by_position = self.in_flight.by_position
         self._redeliveries = RedeliveryTracker(subscription, connection, attempt_counter, pause_switch)
         self.settler = Settler(
             subscription,
@@ -115,7 +116,7 @@ class MessageProcessor:
         )
         self.taken += 1
         self._newest = token
-        if message.deliveries > 1 or message in self.in_flight:
+        if message.deliveries > 1 or (message.sequence, message.stored_ns) in self._by_position:
             return self._take_again(message)
         if self._marks is not None and self._marks.counts and self._marks.take(message):
             self.settler.settle_plain(message, ANSWERED_LIVE, token)

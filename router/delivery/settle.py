@@ -18,7 +18,7 @@ from router.core.outcome import Commit, Done, Outcome, Retry
 from router.delivery.acked_publisher import EffectPublisher, NotPublished, PublishAcks
 from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
-from router.delivery.in_flight import InFlight, MessageState
+from router.delivery.in_flight import PUBLISHING_STATE, InFlight, MessageState
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.redeliveries import RedeliveryTracker
 from router.delivery.refused_storage import RefusedStorage
@@ -92,7 +92,7 @@ class Settler:
 
     def settle(self, pending: PendingSettlement) -> None:
         if pending.settlement.effects:
-            self._in_flight.enter(pending.message, MessageState.PUBLISHING)
+            self._in_flight.enter(pending.message, PUBLISHING_STATE)
             crashpoint("before_publish")
             self._publisher.publish(pending.settlement.effects, lambda result: self._on_result(pending, result))
             crashpoint_sent("after_publish")

@@ -171,21 +171,15 @@ async def apply(jetstream: JetStream, topology: Topology) -> list[Difference]:
     return done
 
 
-async def identity(jetstream: JetStream, stream: str, durable: str) -> str | None:
-    """The durable's time of creation, which differs after it is re-created. None: it is missing."""
-    info = await jetstream.consumer(stream, durable)
-    return None if info is None else str(info["created"])
-
-
 async def restore(
     jetstream: JetStream,
     stream: str,
     durable: str,
-    create: Callable[[], Awaitable[object]],
+    create: Callable[[], Awaitable[object]] | None = None,
     on_found: Callable[[Json], None] = lambda _: None,
 ) -> str | None:
-    """The identity of a durable, which `create` makes where it is missing and may be made. None: it is still missing."""
-    if (info := await jetstream.consumer(stream, durable)) is None:
+    """When a durable was created: another time, another durable. `create` makes one that is missing; None: it is still missing."""
+    if (info := await jetstream.consumer(stream, durable)) is None and create is not None:
         await create()
         info = await jetstream.consumer(stream, durable)  # another process may have made it first
     if info is None:

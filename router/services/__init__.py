@@ -12,5 +12,5 @@ live_requests                              decide requests answered from their l
 workers, alerts, violations                who works, and what operators hear of it
 consumer_metrics, handler_metrics          what rooms report, as metrics, log lines and alerts
 topology_monitor, drift                    whether the server is still as declared
-admin_stores, admin_views, pipeline_services, decision_lookup, recorded_decisions, request_steps    what operators read and write
+admin_stores, instances, pipeline_services, decision_services, recorded_decisions, request_steps    what operators read and write
 """

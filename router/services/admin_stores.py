@@ -1,4 +1,4 @@
-"""The operators' services for policies and extensions: list, get, put, delete over the stores, and the health of each extension.
+"""The operators' services for policies and extensions: list, get, put, delete over the stores.
 
 A write names the version that it replaces, or is a conflict. Errors of a store become error responses that say what to correct.
 Rule: docs/operators.md#admin-services.
@@ -14,8 +14,6 @@ import orjson
 from router.contracts.version_record import VersionRecord
 from router.core.errors import Conflict, Poison
 from router.operations.admin import ServiceError
-from router.operations.admin.fleet_view import merge, merge_health, node_ids
-from router.operations.admin.instances import HEALTH, Instances
 from router.operations.admin.request_fields import RequestFields
 from router.operations.admin.service import Answer, Service
 from router.operations.admin.service_error import CONFLICT, EXTENSION_NOT_FOUND, INVALID_REQUEST, POLICY_NOT_FOUND
@@ -69,20 +67,16 @@ class PolicyServices:
 class ExtensionServices:
     """What `router extension` does, for a NATS client."""
 
-    def __init__(self, store: ExtensionStore, instances: Instances) -> None:
+    def __init__(self, store: ExtensionStore) -> None:
         self._store = store
-        self._instances = instances
 
     def list_services(self) -> tuple[Service, ...]:
         listed = "{ok, extensions[{id, version, author, time, hash, entry}]}"
-        figures = "extension_id, status, success_rate, …, circuit_breaker_state, circuit_breaker_opened_at_ms, updated_at"
-        health = f"{{health{{id: {{{figures}, nodes{{node_id: {{status, …}}}}}}}}, router_node_ids[]}}"
         put = "a registry entry {id, type, subject, …}; beside it replaces? (0: only if there is none), author?"
         return (
             Service("list_extensions", "Every registered extension", "{}", listed, self.list),
             Service("put_extension", "Register an extension, or register it anew", put, "{ok, id, version, is_new}", self.put),
             Service("delete_extension", "Remove an extension", "{id, replaces?}", "{ok, id, version}", self.delete),
-            Service("get_extension_health", "How each extension fared in the last minutes", "{}", health, self.health),
         )
 
     async def list(self, asked: RequestFields) -> Answer:
@@ -100,10 +94,6 @@ class ExtensionServices:
         extension_id = asked.extension_id()
         with translate_errors():
             return {"id": extension_id, "version": await self._store.delete(extension_id, replaces=asked.replaced_version())}
-
-    async def health(self, asked: RequestFields) -> Answer:
-        parts = await self._instances.read_all(HEALTH)
-        return {"health": merge(parts, "health", merge_health), "router_node_ids": node_ids(parts)}
 
 
 @contextmanager

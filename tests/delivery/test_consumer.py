@@ -9,7 +9,7 @@ import pytest
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Handler, Outcome
 from router.delivery.consumer import Consumer, Deadlines, Health
-from router.delivery.topology import create, identity
+from router.delivery.topology import create, restore
 from tests.support.delivery import RecordingObserver, WorkStreams, a_subscription, some_work_streams
 from tests.support.waiting import until
 
@@ -50,7 +50,7 @@ class Working:
     async def _restore(self) -> str | None:
         if self.restores:
             await create(self.place.jetstream, self.place.topology())
-        return await identity(self.place.jetstream, self.place.stream, self.place.durable) if self.restores else "a consumer"
+        return await restore(self.place.jetstream, self.place.stream, self.place.durable) if self.restores else "a consumer"
 
     def _begin(self, message: Message) -> object:
         self.begun.append(message.data)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from router.core.errors import BrokerRefused
 from router.delivery import topology
 from router.delivery.api import CONSUMER_EXISTS
-from router.delivery.topology import ConsumerSpec, Difference, StreamSpec, Topology, apply, bucket, compare, create, identity
+from router.delivery.topology import ConsumerSpec, Difference, StreamSpec, Topology, apply, bucket, compare, create, restore
 from tests.support.delivery import WorkStreams, connected
 
 
@@ -33,7 +33,7 @@ async def test_what_is_missing_is_named_and_made(place: WorkStreams) -> None:
     ]
     assert await create(place.jetstream, declared) == []
     assert await compare(place.jetstream, declared) == []
-    assert await identity(place.jetstream, place.stream, place.durable) is not None
+    assert await restore(place.jetstream, place.stream, place.durable) is not None
 
 
 @pytest.mark.parametrize(
@@ -145,4 +145,4 @@ async def test_a_bucket_is_one_that_any_client_can_open(place: WorkStreams) -> N
 async def test_a_consumer_of_a_stream_that_is_gone_is_not_there(place: WorkStreams) -> None:
     await create(place.jetstream, with_consumer(place))
     await place.jetstream.ask(f"STREAM.DELETE.{place.stream}")
-    assert await identity(place.jetstream, place.stream, place.durable) is None
+    assert await restore(place.jetstream, place.stream, place.durable) is None

@@ -149,7 +149,7 @@ def _results() -> tuple[Serve, Callable[[], None]]:
 
 def _acks() -> tuple[Serve, Callable[[], None]]:
     instance = Instance()
-    return _serve(build_acks_handler(instance.context), ack.ACK, ACKS, "ROUTER_ACKS"), instance.check
+    return _serve(build_acks_handler(instance.context), ack.EXEC_ASSIGNMENT_ACK, ACKS, "ROUTER_ACKS"), instance.check
 
 
 def _serve(handler: Callable[[Message], Any], kind: MessageType | None, subject: str, stream: str) -> Serve:

@@ -1,7 +1,12 @@
 """A router on a cluster of three servers: one setting says the copies, and a server that dies is a matter of seconds."""
 
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import nats
 import pytest
@@ -15,7 +20,7 @@ from router.delivery.topology import apply
 from tests.support.cluster import Cluster, started_cluster, wait_for_cluster
 from tests.support.delivery import connected
 from tests.support.router_streams import read_assignments
-from tests.support.service import a_router, settings_for
+from tests.support.service import a_router, names_for, settings_for
 from tests.support.stories import a_request, ask
 from tests.support.waiting import until
 
@@ -63,3 +68,23 @@ async def _is_pushed(client: Client, settings: Settings) -> bool:
         assert answer["ok"] is True
         return True
     return False
+
+
+async def test_a_router_that_starts_without_a_quorum_waits_for_one(prefix: str, tmp_path: Path) -> None:
+    """One of three servers runs. No setting is wrong, so the router waits, says so, and serves when the others are there."""
+    with started_cluster(running=1) as cluster, (tmp_path / "log").open("wb") as log:
+        settings = {**names_for(cluster.servers[0].url, prefix), "replicas": 3}
+        environ = {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in settings.items()}
+        router = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "router", "serve", env=os.environ | environ, stdout=PIPE, stderr=log
+        )
+        try:
+            await until(lambda: "broker.without_leader" in (tmp_path / "log").read_text(), within_s=60)
+            for server in cluster.servers[1:]:
+                server.start()
+            assert router.stdout is not None
+            assert b"router.ready" in await router.stdout.readline()
+        finally:
+            with suppress(ProcessLookupError):
+                router.kill()
+            await router.wait()

@@ -3,9 +3,9 @@
     request ── request_guard: reply address, limits, JSON, api_key ──> RequestFields ── a service's answer ──> {ok: true, …}
                  └────────────── ServiceError ──────────────────────────────┴────────────────────────> {ok: false, error}
 
-`server` moves the messages: nats.micro, one task and one answer for each request. `breakers` and `decisions` are services, and so are
-`services.admin_stores`, `services.pipeline_services` and `services.recorded_decisions`, which need rules as well; `app.admin` connects
-them. The server's permissions decide who may connect at all; the api_key is checked after that.
+`server` moves the messages: nats.micro, one task and one answer for each request. The services themselves need rules as well, so they are
+in `services`: `admin_stores`, `decision_services`, `instances`, `pipeline_services` and `recorded_decisions`. `app.admin` connects them.
+The server's permissions decide who may connect at all; the api_key is checked after that.
 """
 
 from router.operations.admin.request_guard import RequestGuard

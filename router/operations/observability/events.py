@@ -29,6 +29,7 @@ PARENT_DIED: Final = "parent.died"  # the process drains and ends
 BROKER_DISCONNECTED: Final = "broker.disconnected"
 BROKER_RECONNECTED: Final = "broker.reconnected"
 BROKER_ERROR: Final = "broker.error"
+BROKER_WITHOUT_LEADER: Final = "broker.without_leader"  # the process waits until JetStream answers
 PERMISSION_DENIED: Final = "broker.permission_denied"  # the server does not let this user publish to, or subscribe to, the subject
 LOGIN_UNPROTECTED: Final = "broker.login_unprotected"  # a password, token or key is sent to another host without TLS
 

@@ -1,13 +1,15 @@
-"""The services as a table: the names of docs/operators.md#admin-services, and the shapes that they answer."""
+"""The states of one instance, as its services show them."""
 
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 
 from router.operations.admin import ServiceError
-from router.operations.admin.breakers import BreakerServices
-from router.operations.admin.instances import Instances
 from router.operations.admin.request_fields import RequestFields
+from router.routing.extensions import ExtensionRegistry, HealthTracker
+from router.services import breakers
+from router.services.instances import Instances
 
 OPENED = {"opened_at_ms": 7, "failure_count": 5, "error_rate": 0.5}
 
@@ -20,9 +22,9 @@ class Breakers:
         return {"acme/openai": {"tenant_id": "acme", "provider_id": "openai", "state": "open", **OPENED}}
 
 
-class Unasked:
-    def health(self) -> Mapping[str, Mapping[str, object]]:
-        return {}
+class Registry:
+    def get_all(self) -> Mapping[str, object]:
+        return {"guard": None}
 
 
 class Alone:
@@ -32,8 +34,13 @@ class Alone:
         return []
 
 
+def an_instance() -> Instances:
+    registry, states = cast(ExtensionRegistry, Registry()), cast(breakers.Breakers, Breakers())
+    return Instances(registry, HealthTracker(), states, "node-1", Alone())
+
+
 async def test_a_breaker_that_is_closed_has_no_opening_and_none_is_null() -> None:
-    answer = await BreakerServices(Instances(Unasked(), Breakers(), "node-1", Alone())).states(RequestFields({}))
+    answer = await an_instance().read_breakers(RequestFields({}))
     guard = {"extension_id": "guard", "state": "closed", "failure_count": 0, "error_rate": 0.0, "nodes": {}}
     openai = {"tenant_id": "acme", "provider_id": "openai", "state": "open", "opened_at_ms": 7, "failure_count": 5, "error_rate": 0.5}
     of_the_node = {name: openai[name] for name in ("state", "opened_at_ms", "failure_count", "error_rate")}
@@ -45,4 +52,4 @@ async def test_a_breaker_that_is_closed_has_no_opening_and_none_is_null() -> Non
 @pytest.mark.parametrize("about", [None, "everything"])
 async def test_an_instance_tells_of_health_or_of_breakers(about: str | None) -> None:
     with pytest.raises(ServiceError):
-        await Instances(Unasked(), Breakers(), "node-1", Alone()).read_own(RequestFields({"about": about} if about else {}))
+        await an_instance().read_own(RequestFields({"about": about} if about else {}))

@@ -12,9 +12,16 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from router.contracts.answer import decision_fields
+from router.contracts.assignment import Assignment, assignment_id_of
+from router.contracts.assignment_record import read_record
+from router.contracts.decision import Decision
+from router.core import ids
+from router.core.errors import Poison
 from router.operations.admin.request_fields import RequestFields
 from router.operations.admin.service import INTERNAL_PREFIX, Answer, Service
 from router.operations.admin.service_error import DECISION_NOT_FOUND, INVALID_REQUEST, ServiceError
+from router.routing.decide import IdempotencyCache
 
 SERVICE_PREFIX = "beamline.router.v1."
 FIND_DECISION = INTERNAL_PREFIX + "find_decision"
@@ -31,13 +38,10 @@ class DecisionQuery(Struct, frozen=True, omit_defaults=True):
     message_id: str | None = None
 
 
-class DecisionRepository(Protocol):
-    """The decisions that one instance can find: `{decision, context, trace?}`, or None."""
+class Records(Protocol):
+    """The bucket of known assignments. Raises BrokerUnavailable."""
 
-    async def find_remembered(self, query: DecisionQuery) -> Answer | None: ...
-
-    async def find_stored(self, query: DecisionQuery) -> Answer | None:
-        """In the stored assignments, which every instance can read. Raises BrokerUnavailable."""
+    async def find(self, key: str) -> bytes | None: ...
 
 
 class OtherInstances(Protocol):
@@ -45,10 +49,11 @@ class OtherInstances(Protocol):
 
 
 class DecisionServices:
-    """The public service, and the internal one that every instance answers."""
+    """The public service, and the internal one that every instance answers. What is found is `{decision, context}`."""
 
-    def __init__(self, book: DecisionRepository, others: OtherInstances, single_tenant: str | None = None) -> None:
-        self._book = book
+    def __init__(self, replays: IdempotencyCache, records: Records, others: OtherInstances, single_tenant: str | None = None) -> None:
+        self._replays = replays
+        self._records = records
         self._others = others
         self._single_tenant = single_tenant  # of a request that names none: a gateway of one tenant knows only the message id
 
@@ -61,16 +66,38 @@ class DecisionServices:
 
     async def get(self, asked: RequestFields) -> Answer:
         query = _read_query(asked, self._single_tenant)
-        found = await self._book.find_remembered(query) or await self._others.ask_first(FIND_DECISION, _fields(query))
-        if found is None and (found := await self._book.find_stored(query)) is None:
+        found = await self.find_remembered(query) or await self._others.ask_first(FIND_DECISION, _fields(query))
+        if found is None and (found := await self.find_stored(query)) is None:
             raise _unknown()
         return found
 
     async def find(self, asked: RequestFields) -> Answer:
-        found = await self._book.find_remembered(_read_query(asked, None))
+        found = await self.find_remembered(_read_query(asked, None))
         if found is None:
             raise _unknown()
         return found
+
+    async def find_remembered(self, query: DecisionQuery) -> Answer | None:
+        known = await self._replays.find(query.tenant_id, request_id=query.request_id, message_id=query.message_id)
+        return _answer(known.decision, known.answer_id, known.trace_id) if known is not None else None
+
+    async def find_stored(self, query: DecisionQuery) -> Answer | None:
+        """Find an assignment by the id of its request; a request with an `idempotency_key` cannot be found by its other ids."""
+        for request_key in (query.request_id, query.message_id):
+            found = await self._find_assignment(query, request_key) if request_key is not None else None
+            if found is not None:
+                return _answer(found.decision, found.request_id, found.trace_id)
+        return None
+
+    async def _find_assignment(self, query: DecisionQuery, request_key: str) -> Assignment | None:
+        record = await self._records.find(ids.key(assignment_id_of(query.tenant_id, request_key)))
+        try:
+            known = read_record(record).read_assignment() if record is not None else None
+        except Poison:
+            return None
+        if known is None or known.tenant_id != query.tenant_id:
+            return None
+        return known if query.request_id in (None, known.request_id) else None
 
 
 def _read_query(asked: RequestFields, single_tenant: str | None) -> DecisionQuery:
@@ -90,3 +117,10 @@ def _fields(query: DecisionQuery) -> Mapping[str, object]:
 
 def _unknown() -> ServiceError:
     return ServiceError(DECISION_NOT_FOUND, "No decision of this request is remembered")
+
+
+def _answer(decision: Decision, answer_id: str, trace_id: str | None) -> Answer:
+    context = {"request_id": answer_id}
+    if trace_id is not None:
+        context["trace_id"] = trace_id
+    return {"decision": decision_fields(decision), "context": context}
