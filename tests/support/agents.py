@@ -147,8 +147,9 @@ class AgentProcess(KilledProcess):
     command = ("tests.support.counting_agent",)
     announces = "agent.ready"
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, max_deliver: int = AgentTopology().max_deliver) -> None:
         super().__init__({"nats.url": url})
+        self._max_deliver = max_deliver
         self.home = Path(tempfile.mkdtemp(prefix="router-agent-"))
         self.store = self.home / "witness.db"
 
@@ -156,7 +157,7 @@ class AgentProcess(KilledProcess):
         return self._process is not None and self._process.poll() is None
 
     def _arguments(self) -> Sequence[str]:
-        return (*self.command, "--store", str(self.store))
+        return (*self.command, "--store", str(self.store), "--max-deliver", str(self._max_deliver))
 
 
 async def publish_commands(nc: Client, numbers: Iterable[int]) -> None:

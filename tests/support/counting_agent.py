@@ -1,6 +1,6 @@
 """The agent that counts how often each message was applied, in its state and in its messages.
 
-`python -m tests.support.counting_agent --store FILE`, the server's URL in ROUTER_NATS__URL.
+`python -m tests.support.counting_agent --store FILE --max-deliver N`, the server's URL in ROUTER_NATS__URL.
 
 It imports little, for kill tables start it hundreds of times.
 """
@@ -45,14 +45,14 @@ class CountingAgent:
         return [Outgoing(COUNTED, "counted", {"key": ctx.idempotency_key, "times": times, **note})]
 
 
-async def serve(url: str, store: str) -> None:
+async def serve(url: str, store: str, max_deliver: int) -> None:
     from router.delivery.api import JetStream
     from router.delivery.connection import connect
     from router.runtime.agent import AgentRuntime
     from router.runtime.topology import AgentTopology
 
     connection = await connect({"servers": [url]})
-    runtime = AgentRuntime(CountingAgent(), Path(store), AgentTopology(ack_wait=SHORT_S, sweep=SHORT_S))
+    runtime = AgentRuntime(CountingAgent(), Path(store), AgentTopology(ack_wait=SHORT_S, sweep=SHORT_S, max_deliver=max_deliver))
     await runtime.run(JetStream(connection), lambda: print(json.dumps({"event": "agent.ready"}), flush=True))
 
 
@@ -60,4 +60,4 @@ if __name__ == "__main__":
     from router.operations.observability import configure
 
     configure("error")
-    asyncio.run(serve(os.environ["ROUTER_NATS__URL"], sys.argv[2]))
+    asyncio.run(serve(os.environ["ROUTER_NATS__URL"], sys.argv[2], int(sys.argv[4])))

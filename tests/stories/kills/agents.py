@@ -12,6 +12,8 @@ from tests.support.delivery import connected
 from tests.support.kills import KillCount, KillPlan, a_server, count_ids, kill_and_restart
 from tests.support.waiting import until
 
+MAX_DELIVER = 20  # a message in flight at five deaths is given up by default, and ten are in store for it
+
 
 class LiteralAgent(AgentProcess):
     command = ("tests.support.literal_agent",)
@@ -28,7 +30,7 @@ async def count_effects_of_literal_order(plan: KillPlan) -> list[KillCount]:
 
 async def _count(plan: KillPlan, process: type[AgentProcess]) -> list[KillCount]:
     async with a_server() as (url, nc), connected(url) as connection:
-        jetstream, agent = JetStream(connection), process(url)
+        jetstream, agent = JetStream(connection), process(url, MAX_DELIVER)
         try:
             await kill_and_restart(agent, plan, lambda share: publish_commands(nc, share))
             await until(lambda: is_empty(jetstream), within_s=60)

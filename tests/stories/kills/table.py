@@ -164,7 +164,7 @@ AGENTS = KillStory(
         LITERAL_AGENT,
     ],
     note=f"""Local effects are counted in the agent's state, outgoing messages in their stream, each by the id of its input. Acks are waited
-for 500 ms. {DEFAULTS} Five deliveries are among them: what the server gave up between the kills came back through the safety net.""",
+for 500 ms, and a message may be delivered {agents.MAX_DELIVER} times: one in flight at five of ten deaths would be given up by default.""",
 )
 
 # -- the mailbox -----------------------------------------------------------------------------------------------------
