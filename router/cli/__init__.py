@@ -24,6 +24,6 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except SystemExit as ended:
-        from router.cli.closed_output import choose_status
+        from router.cli.exit_codes import choose_final_status
 
-        sys.exit(choose_status(ended.code))
+        sys.exit(choose_final_status(ended.code))

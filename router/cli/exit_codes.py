@@ -40,7 +40,8 @@ def report_errors(*, unavailable: int = NO_ANSWER) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as exc:
-        complain(": ".join(("interrupted", *map(str, exc.args))))
+        if exc.args:  # a sentence about what the interrupt means for what the command wrote
+            complain(f"interrupted: {exc.args[0]}")
         raise typer.Exit(INTERRUPTED) from None
     except RouterError as exc:
         complain(describe_causes(exc))
@@ -84,3 +85,24 @@ def _choose_status(exc: RouterError, unavailable: int) -> int:
             return unavailable
         case _:
             return NO
+
+
+def choose_final_status(code: int | str | None) -> int | str | None:
+    """Return the status to exit with, instead of `code`, if the reader of the output stopped: `router dlq list | head -1`.
+
+    That is no answer of the router and must not look like one: click ends with 1, which here means "the answer is no". The status is
+    the one that a shell gives to a process that wrote to a closed pipe, 141.
+    """
+    if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # click, inside typer, found a closed pipe; this wrapper is the only sign
+        return _discard_output()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _discard_output()
+    return code
+
+
+def _discard_output() -> int:
+    """Drop what is still buffered: otherwise the interpreter would print an error at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return OUTPUT_CLOSED

@@ -22,7 +22,7 @@ from tests.support.cli import COMMAND, ENDED_WITHIN_S, call_command_async, clean
 from tests.support.delivery import connected
 from tests.support.waiting import until
 
-WITNESS = "tests.support.counting_agent:Witness"
+WITNESS = "tests.support.counting_agent:CountingAgent"
 LEDGER = "router.sdk.samples.agents.ledger:Ledger"
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from router.cli.agent.inspect_store import events, hash_, state, verify
-from router.cli.agent.replay import replay
+from router.cli.agent.inspect_store import events, hash_, replay, state, verify
 from router.cli.agent.run import run
 from router.cli.agent.send import send
 

@@ -27,11 +27,11 @@ async def demo(session: CommandSession) -> int:
     """
     from router.cli.demo.chapters import play_decisions, play_repair, play_round_trip
     from router.cli.demo.environment import open_environment
-    from router.cli.demo.printing import JsonPrinter, TablePrinter
+    from router.cli.demo.printing import DemoPrinter
     from router.cli.demo.requests import check_counters
     from router.operations.observability import configure
 
-    telling = JsonPrinter() if session.as_json else TablePrinter()
+    telling = DemoPrinter(as_json=session.as_json)
     configure("error")
     problems: list[str] = []
     async with open_environment() as stage:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import orjson
 from rich.text import Text
@@ -14,43 +14,39 @@ from router.cli.dead_letter import print_dead_letter
 from router.cli.demo.recorder import ObservedMessage
 from router.cli.demo.requests import Counters, DemoCall
 from router.cli.exit_codes import complain
-from router.cli.output import build_table, open_console, print_lines
+from router.cli.output import build_table, open_console, print_event
 from router.operations.deadletters import DeadLetter, as_fields
 
 _LABEL = re.compile(r'(\w{1,100})="([^"]*)"')
 
 
-class DemoPrinter(Protocol):
-    """Prints the demo; the methods are called in this order."""
+class DemoPrinter:
+    """Prints the demo: tables for people, or JSON lines, where `event` names the kind. The methods are called in this order."""
 
-    def print_start(self, ready: Ready) -> None: ...
-    def print_answers(self, asked: Sequence[DemoCall]) -> None: ...
-    def print_dead_letter(self, refused: DemoCall, letter: DeadLetter | None) -> None: ...
-    def print_steps(self, title: str, says: str, way: Sequence[ObservedMessage]) -> None: ...
-    def print_counters(self, counted: Counters) -> None: ...
-    def print_end(self, problems: Sequence[str]) -> None: ...
-
-
-class TablePrinter:
-    """Prints tables for people."""
-
-    def __init__(self) -> None:
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
         self._console = open_console()
 
     def print_start(self, ready: Ready) -> None:
-        self._print_heading("A router and a worker are running", f"on {ready.nats_url}, metrics on {ready.http}/metrics")
+        if self._as_json:
+            _print_line("begins", nats_url=ready.nats_url, http=ready.http)
+        else:
+            self._print_heading("A router and a worker are running", f"on {ready.nats_url}, metrics on {ready.http}/metrics")
 
     def print_answers(self, asked: Sequence[DemoCall]) -> None:
-        self._print_heading(
-            "Requests and their decisions", "the same question in every form; sessions stay, repetitions are answered alike"
-        )
-        rows = (
-            (one.step.title, one.step.says, one.provider or "–", _format_reason(one), Text(f"{one.ms:.1f}", justify="right"))
-            for one in asked
-        )
-        self._console.print(build_table(("form", "request", "provider", "reason", "ms"), rows))
+        if self._as_json:
+            for one in asked:
+                _print_answer(one)
+            return
+        rows = ((one.step.title, one.step.says, one.provider or "–", _format_reason(one), _format_number(f"{one.ms:.1f}")) for one in asked)
+        says = "the same question in every form; sessions stay, repetitions are answered alike"
+        self._print_table("Requests and their decisions", says, ("form", "request", "provider", "reason", "ms"), rows)
 
     def print_dead_letter(self, refused: DemoCall, letter: DeadLetter | None) -> None:
+        if self._as_json:
+            _print_answer(refused)
+            _print_line("letter", letter=as_fields(letter) if letter is not None else None)
+            return
         error = refused.answer.error
         self._print_heading("A malformed request", "answered at once, and kept as a dead letter")
         if error is not None:
@@ -59,57 +55,49 @@ class TablePrinter:
             print_dead_letter(letter)
 
     def print_steps(self, title: str, says: str, way: Sequence[ObservedMessage]) -> None:
-        self._print_heading(title, says)
-        rows = ((one.name, one.subject, one.says, Text(f"{one.ms:.1f}", justify="right")) for one in way)
-        self._console.print(build_table(("", "subject", "says", "ms"), rows))
+        if self._as_json:
+            for one in way:
+                _print_line("way", of=title, what=one.name, subject=one.subject, says=one.says, ms=round(one.ms, 3), body=one.body)
+            return
+        rows = ((one.name, one.subject, one.says, _format_number(f"{one.ms:.1f}")) for one in way)
+        self._print_table(title, says, ("", "subject", "says", "ms"), rows)
 
     def print_counters(self, counted: Counters) -> None:
-        self._print_heading("What was counted", "")
-        rows = ((name, labels, Text(f"{value:g}", justify="right")) for name, labels, value in map(_split_series, counted.items()))
-        self._console.print(build_table(("metric", "labels", "value"), rows))
+        if self._as_json:
+            for series, value in counted.items():
+                _print_line("counted", metric=series, value=value)
+            return
+        rows = ((name, labels, _format_number(f"{value:g}")) for name, labels, value in map(_split_series, counted.items()))
+        self._print_table("What was counted", "", ("metric", "labels", "value"), rows)
 
     def print_end(self, problems: Sequence[str]) -> None:
+        if self._as_json:
+            _print_line("ends", ok=not problems, problems=list(problems))
+            return
         for problem in problems:
             complain(problem)
         if not problems:
             self._console.print(Text("  Everything was as it should be.", style="green"))
             self._console.print(Text("  Next: make run, or router serve --embedded\n", style="dim"))
 
+    def _print_table(self, title: str, says: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        self._print_heading(title, says)
+        self._console.print(build_table(columns, rows))
+
     def _print_heading(self, title: str, says: str) -> None:
         self._console.print(Text.assemble(("\n" + title, "bold"), ("  " + says, "dim")))
 
 
-class JsonPrinter:
-    """Prints one JSON object a line for programs; `event` names its kind."""
+def _print_answer(one: DemoCall) -> None:
+    _print_line("answer", form=one.step.title, request=one.step.says, answer=orjson.loads(one.answer.raw), ms=round(one.ms, 3))
 
-    def print_start(self, ready: Ready) -> None:
-        _print_line("begins", nats_url=ready.nats_url, http=ready.http)
 
-    def print_answers(self, asked: Sequence[DemoCall]) -> None:
-        for one in asked:
-            self._print_answer(one)
-
-    def print_dead_letter(self, refused: DemoCall, letter: DeadLetter | None) -> None:
-        self._print_answer(refused)
-        _print_line("letter", letter=as_fields(letter) if letter is not None else None)
-
-    def print_steps(self, title: str, says: str, way: Sequence[ObservedMessage]) -> None:
-        for one in way:
-            _print_line("way", of=title, what=one.name, subject=one.subject, says=one.says, ms=round(one.ms, 3), body=one.body)
-
-    def print_counters(self, counted: Counters) -> None:
-        for series, value in counted.items():
-            _print_line("counted", metric=series, value=value)
-
-    def print_end(self, problems: Sequence[str]) -> None:
-        _print_line("ends", ok=not problems, problems=list(problems))
-
-    def _print_answer(self, one: DemoCall) -> None:
-        _print_line("answer", form=one.step.title, request=one.step.says, answer=orjson.loads(one.answer.raw), ms=round(one.ms, 3))
+def _format_number(text: str) -> Text:
+    return Text(text, justify="right")
 
 
 def _print_line(event: str, **facts: Any) -> None:
-    print_lines([{"event": f"demo.{event}", **facts}])
+    print_event(f"demo.{event}", **facts)
 
 
 def _format_reason(one: DemoCall) -> Text:

@@ -11,8 +11,8 @@ import typer
 from router.cli import exit_codes
 from router.cli.broadcast import describe_error
 from router.cli.command import CommandSession, command
+from router.cli.extension.call import request
 from router.cli.extension.count_services import count_services
-from router.cli.extension.request import request
 from router.cli.output import print_table
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command, skip_settings
-from router.cli.extension.describe_effect import describe_effect
 from router.cli.import_target import import_extensions
 from router.cli.option_values import read_object, read_text_payload
 from router.cli.output import print_json, printable
@@ -70,7 +69,7 @@ def _try(session: CommandSession, extension: Extension, data: bytes) -> int:
     except RequestFailed as failed:
         return _print_failure(extension, failed, session.as_json)
     latency_ms, fields = round((time.perf_counter() - began) * 1000, 3), orjson.loads(answer)
-    effect = describe_effect(extension.kind, extension.id, answer)
+    effect = _describe_effect(extension.kind, extension.id, answer)
     session.emit_one({"answer": fields, "latency_ms": latency_ms, "router": effect}, lambda: print_json(fields))
     if not session.as_json:
         print(printable(f"{effect} ({latency_ms:g} ms)"))
@@ -113,3 +112,46 @@ def _make_request(extension: Extension, parts: dict[str, Any]) -> dict[str, Any]
         return {**common, **call}
     message = {"message_id": "try-1", "message_type": parts["message_type"], "payload": parts["payload"], "metadata": {}}
     return {**common, "payload": message, "metadata": {"policy_id": "default", **parts["metadata"]}}
+
+
+def _describe_effect(kind: str, extension_id: str, answer: bytes) -> str:
+    """Read the answer with the router's own readers. An answer that it cannot read is `extension_error`."""
+    from router.core.errors import RouterError
+
+    try:
+        match kind:
+            case "validator":
+                return _describe_validator(answer)
+            case "provider":
+                return _describe_provider(extension_id, answer)
+            case _:
+                return _describe_processor(kind, answer)
+    except RouterError as exc:
+        return f"extension_error, not tried again: {exc}"
+
+
+def _describe_processor(kind: str, answer: bytes) -> str:
+    from router.contracts.extension import read_processor_answer
+
+    changed = read_processor_answer(answer)
+    names = ", ".join(changed.metadata) or "nothing"
+    if kind == "post":
+        return f"the decision's metadata gains {names}; nothing else of it changes"
+    return f"the payload is now {orjson.dumps(changed.message.payload, default=repr).decode()[:200]}; the context gains {names}"
+
+
+def _describe_validator(answer: bytes) -> str:
+    from router.contracts.extension import read_validator_answer
+
+    judged = read_validator_answer(answer)
+    if judged.is_ok:
+        return "the request goes on"
+    return f"validator_blocked, reason {judged.reason}, where the policy says on_fail: block; it goes on with warn and ignore"
+
+
+def _describe_provider(extension_id: str, answer: bytes) -> str:
+    from router.contracts.provider_call import read_answer
+
+    read = read_answer(answer, extension_id)
+    details = ", ".join(f"{name} {value}" for name, value in read.metadata.items())
+    return f"success, cost {read.cost:g}" + (f", {details}" if details else "")

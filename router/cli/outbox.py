@@ -1,4 +1,4 @@
-"""`router outbox backlog`, `parked`, `requeue`: count what is left, list what failed, and publish failed rows again."""
+"""`router outbox`: publish what a service committed; list what is left and what cannot be published."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
-from router.cli.mailbox import emit_backlog, load_context_settings, load_database_settings
+from router.cli.mailbox import emit_backlog, load_context_settings, load_database_settings, load_relay_settings
+from router.cli.output import print_event
 
 if TYPE_CHECKING:
     from router.mailbox.outbox.failed_rows import FailedRow
@@ -17,6 +18,27 @@ if TYPE_CHECKING:
 COLUMNS = ("id", "aggregate", "event", "occurred", "failures", "behind", "state", "error")
 
 
+outbox = typer.Typer(no_args_is_help=True, help="The outbox: publish it, inspect it, repair it.", rich_markup_mode="rich")
+
+
+@outbox.command()
+@command(load_relay_settings, has_json=False)
+async def relay(session: CommandSession) -> int:
+    """Publish until SIGTERM or Ctrl-C; then finish the current transaction and end with 0. A second signal ends at once: 130.
+
+    Several may run: one works and the others wait, or they share the work (mailbox.relay.subscriptions). Prints one JSON line,
+    outbox.ready, when it works; logs go to standard error.
+
+    Example:  ROUTER_MAILBOX__DSN=postgresql://localhost/sea router outbox relay --context sea
+    """
+    settings = session.settings
+    from router.app.mailbox import RelayService, relay_config
+
+    facts = {"context": settings.mailbox.context, "stream": relay_config(settings).stream}
+    return await session.serve(RelayService(settings).run(lambda http: print_event("outbox.ready", http=http, **facts)))
+
+
+@outbox.command()
 @command(load_context_settings)
 async def backlog(session: CommandSession) -> None:
     """Count the events that are not published, and say when the oldest occurred (QRY-050).
@@ -31,6 +53,7 @@ async def backlog(session: CommandSession) -> None:
         emit_backlog(session, await get_outbox_backlog(tables), "to publish")
 
 
+@outbox.command("parked")
 @command(load_database_settings)
 async def list_parked(
     session: CommandSession,
@@ -54,6 +77,7 @@ async def list_parked(
     return exit_codes.NO if found else exit_codes.OK
 
 
+@outbox.command()
 @command(load_database_settings)
 async def requeue(
     session: CommandSession,
