@@ -55,7 +55,7 @@ class Providers:
         await until(lambda: results_are_settled(self._nc, self._settings))
 
     async def fail(self, times: int = 3, **fields: Any) -> None:
-        await self.report(times, **{"status": "error", "error_code": "SERVER_ERROR", **fields})
+        await self.publish_result(times, **{"status": "error", "error_code": "SERVER_ERROR", **fields})
 
     async def chosen(self) -> tuple[str, str, int]:
         """Provider, reason and priority of the next request."""
