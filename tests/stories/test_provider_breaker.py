@@ -83,7 +83,7 @@ async def test_failures_open_it_probes_try_it_and_successes_close_it(nc: Client,
 
         await until(lambda: _is(router.ready.http, "half_open"), within_s=3)
         assert [await providers.chosen() for _ in range(4)] == [USUAL, USUAL, FALLBACK, FALLBACK]
-        await providers.report(2)
+        await providers.publish_result(2)
         assert await _state(router.ready.http) == "closed"
         assert [await providers.chosen() for _ in range(4)] == [USUAL] * 4
         await until(lambda: alarms.causes("info") == ["breaker_closed:provider:acme/openai"])
