@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from router.cli.import_target import import_extensions
-from router.cli.option_values import read_json, read_object, read_text_payload
+from router.cli.option_values import read_json, read_object
 from router.core.errors import Misconfigured
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, call_command, clean_environment, table_words
@@ -142,7 +142,7 @@ def test_a_place_without_extensions_is_told(wrong: str, mine: str, tmp_path: Pat
         import_extensions(wrong.format(mine=mine, broken=tmp_path / "broken.py"))
 
 
-@pytest.mark.parametrize(("read", "wrong"), [(read_json, "{{"), (read_text_payload, "@no_such_file"), (read_object, "[]")])
+@pytest.mark.parametrize(("read", "wrong"), [(read_json, "{{"), (read_json, "@no_such_file"), (read_object, "[]")])
 def test_what_is_no_json_names_its_option(read: Callable[[str, str], object], wrong: str) -> None:
     with pytest.raises(typer.BadParameter) as caught:
         read(wrong, "--config")
