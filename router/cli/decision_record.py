@@ -58,8 +58,8 @@ def _list_request(record: Record) -> Iterator[tuple[str, object]]:
 
 def _list_providers(states: Mapping[str, Record]) -> Iterator[tuple[object, ...]]:
     for name, state in states.items():
-        shut_for_ms, latency_ms, cost = state.get("shut_for_ms"), state.get("latency_ms"), state.get("cost")
-        breaker = f"open for another {shut_for_ms} ms" if shut_for_ms is not None else "lets it through"
+        open_for_ms, latency_ms, cost = state.get("open_for_ms"), state.get("latency_ms"), state.get("cost")
+        breaker = f"open for another {open_for_ms} ms" if open_for_ms is not None else "closed"
         yield name, breaker, f"{latency_ms:.4g} ms" if latency_ms is not None else None, f"{cost:.4g}" if cost is not None else None
 
 

@@ -118,7 +118,7 @@ class IdenticalRequests:
             self._flush(now)
 
     def announce(self, now: float) -> None:
-        """Called some twenty times a second: sends the answered inboxes, and now and then a sign of life."""
+        """Called some fifty times a second: sends the answered inboxes, and now and then a sign of life."""
         if self._others_at is None:
             self._others_at = now - ALONE_AFTER_SILENCE_S + ALONE_AFTER_START_S
         if self._lines or now - self._announced_at >= ANNOUNCE_EVERY_S:

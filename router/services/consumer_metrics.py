@@ -119,9 +119,9 @@ class ConsumerMetrics(LoggingObserver):
 
     def _report_omitted(self, message: Message) -> None:
         if self._failures.allow(DEAD_LETTER_OMITTED):
-            log.error(events.DEAD_LETTER_REFUSED, consumer=self._durable, stream=message.stream, sequence=message.sequence)
+            log.error(events.DEAD_LETTER_OMITTED, consumer=self._durable, stream=message.stream, sequence=message.sequence)
         text = "The dead letters are full: failures are answered, and no dead letter is kept of them"
-        self._raise(CRITICAL, f"dead_letter_refused:{self._durable}", text, {"consumer": self._durable, "stream": message.stream})
+        self._raise(CRITICAL, f"dead_letter_omitted:{self._durable}", text, {"consumer": self._durable, "stream": message.stream})
 
     def on_handler_error(self, message: Message, exc: BaseException) -> None:
         if self._failures.allow(type(exc).__name__):

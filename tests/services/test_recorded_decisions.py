@@ -47,7 +47,7 @@ async def test_an_explanation_is_the_record_and_the_decision_made_again() -> Non
     told = await explain(decided(policy, "r-1", states={"left": SHUT}), policy)
     assert (told["router_node_id"], told["at_ms"]) == ("node-1", 1_700_000_000_000)
     assert told["policy"] == {"tenant_id": "acme", "policy_id": "default", "version": 3}
-    assert told["states"] == {"left": {"shut_for_ms": 100_000}}
+    assert told["states"] == {"left": {"open_for_ms": 100_000}}
     assert told["request"]["context"] == {"api_key": "***"}
     assert told["decision"] == told["again"]["decision"]
     assert told["again"]["is_same"]

@@ -15,7 +15,7 @@ QUICK = {"acks__enabled": True, "tenants_allowed": "acme", "results__max_attempt
 
 
 @pytest.mark.parametrize("stores", [False, True], ids=["without JetStream", "with a domain of its own"])
-async def test_every_bucket_is_written_in_the_hub(prefix: str, stores: bool) -> None:
+async def test_what_a_request_and_its_results_store_is_in_the_hub(prefix: str, stores: bool) -> None:
     """A policy is seeded, an assignment created, an ack noted, an attempt counted, a dead letter and a usage event stored."""
     with a_leaf(stores=stores) as (hub, leaf):
         settings = settings_for(leaf.url, prefix, nats__js_domain=HUB, **QUICK)
@@ -35,11 +35,11 @@ async def test_every_bucket_is_written_in_the_hub(prefix: str, stores: bool) -> 
             (letter,) = await read_dead_letters(operator, settings)
             assert letter["source"]["attempts"] == 2
             known = await operator.jetstream().key_value(settings.buckets.assignments_known.name)
-            await until(lambda: _has_two(known))
+            await until(lambda: _has_assignment_and_ack(known))
         await worker.close()
         await operator.close()
 
 
-async def _has_two(known: KeyValue) -> bool:
+async def _has_assignment_and_ack(known: KeyValue) -> bool:
     """The assignment, and its ack."""
     return len(await known.keys()) == 2

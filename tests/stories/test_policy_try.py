@@ -134,7 +134,7 @@ async def test_the_providers_are_recorded_as_they_were(nc: Client, nats_url: str
         await until(lambda: is_back(nc, running))
 
         (told,) = await everyones(nc, "explain_decision", instances=1, tenant_id="acme", request_id="r-then")
-        assert 0 < told["states"]["openai"]["shut_for_ms"] <= 1000
+        assert 0 < told["states"]["openai"]["open_for_ms"] <= 1000
         assert told["again"]["trace"][0] == {"stage": "eligible", "subject": "openai", "verdict": "circuit_breaker_open"}
         assert (told["again"]["decision"]["provider_id"], told["again"]["is_same"]) == ("anthropic", True)
 

@@ -35,7 +35,8 @@ class LeaderReads:
         self._stream = f"KV_{bucket}"
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._has_copies = True  # until it is known
+        self._has_copies: bool | None = None  # not known yet
+        self._unconfirmed: list[Mapping[str, Sequence[Found]]] = []  # until it is
         self._looked_at = -LOOK_S
 
     def confirm_absent(self, missing: Mapping[str, Sequence[Found]]) -> None:
@@ -44,6 +45,12 @@ class LeaderReads:
         if now - self._looked_at >= LOOK_S:
             self._looked_at = now
             self._start(self._count_copies())
+        if self._has_copies is None:
+            self._unconfirmed.append(missing)
+        else:
+            self._confirm(missing)
+
+    def _confirm(self, missing: Mapping[str, Sequence[Found]]) -> None:
         for subject, waiting in missing.items():
             if self._has_copies:
                 self._start(self._read(subject, waiting))
@@ -51,9 +58,14 @@ class LeaderReads:
                 resolve_all(waiting, None)
 
     async def _count_copies(self) -> None:
-        with contextlib.suppress(BrokerUnavailable, BrokerRefused):  # then what was known holds
+        with contextlib.suppress(BrokerUnavailable, BrokerRefused):  # then what was known holds, and if nothing was, the leader is asked
             if (info := await self._jetstream.stream(self._stream)) is not None:
                 self._has_copies = info["config"].get("num_replicas", 1) > 1 or bool(info.get("alternates"))  # the second: it has mirrors
+        if self._has_copies is None:
+            self._has_copies = True
+        unconfirmed, self._unconfirmed = self._unconfirmed, []
+        for missing in unconfirmed:
+            self._confirm(missing)
 
     async def _read(self, subject: str, waiting: Sequence[Found]) -> None:
         async with self._slots:

@@ -1,6 +1,6 @@
 """The figures of gold, one entry each. Schema, sums, reports, seals, reconciliation and `router usage schema` follow from them.
 
-    a new column = one entry at the end of COLUMNS, and its exact value in `generate.truth`
+    a new column = one entry at the end of `GOLD_COLUMNS`, and its exact value in `generate.truth`, under the entry's `label`
 
 Additive: no entry is removed or changes. A file that is older than an entry has null there, and a seal names the columns that
 it was made of, so a new entry changes neither.

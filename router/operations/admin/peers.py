@@ -39,7 +39,7 @@ class Peers:
         return found.result() if found.done() else None
 
     async def ask_all(self, subject: str, asked: Mapping[str, object]) -> list[Mapping[str, Any]]:
-        """All answers that are ok, at most MAX_ANSWERS. It waits the whole time, because the number of instances is not known."""
+        """All answers that are ok, at most MAX_PEER_ANSWERS. It waits the whole time, because the number of instances is not known."""
         answers: list[Mapping[str, Any]] = []
         full: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -58,9 +58,9 @@ def _describe_reevaluation(made: Reevaluation, case: RecordedDecision) -> Fields
 
 
 def _describe_state(state: ProviderState, now: float) -> Fields:
-    """`shut_for_ms`: for how long its breaker would still have blocked it; another process cannot read this one's clock."""
-    shut_for_ms = round((state.blocked_until - now) * 1000) if state.blocked_until > now else None
-    known = {"shut_for_ms": shut_for_ms, "latency_ms": state.latency_ms, "cost": state.cost}
+    """`open_for_ms`: for how long its breaker would still have blocked it; another process cannot read this one's clock."""
+    open_for_ms = round((state.blocked_until - now) * 1000) if state.blocked_until > now else None
+    known = {"open_for_ms": open_for_ms, "latency_ms": state.latency_ms, "cost": state.cost}
     return {name: value for name, value in known.items() if value is not None}
 
 

@@ -81,14 +81,17 @@ async def test_large_records_come_in_several_replies(jetstream: JetStream, prefi
 
 @pytest.fixture
 async def lagging(nats_url: str, prefix: str) -> AsyncIterator[JetStream]:
-    """A JetStream whose direct gets are answered by a copy that has nothing yet, and whose other requests by the server."""
+    """A JetStream with three copies. Its direct gets are answered by one that has nothing yet, its other requests by the server."""
     async with connected(nats_url) as server, connected(nats_url) as connection:
         none = head_of({"Status": "404"}).replace(b"NATS/1.0\r\nStatus: 404", b"NATS/1.0 404 No Results")
         api = JetStream(connection, domain=prefix)
         await server.subscribe_direct(f"{api.prefix}.DIRECT.GET.>", lambda _, inbox, *__: server.publish_nowait(inbox, b"", "", none))
 
         def pass_on(subject: str, inbox: str, data: bytes, _headers: Headers | None) -> None:
-            server.publish_nowait(subject.replace(api.prefix, "$JS.API"), data, inbox)
+            if ".INFO." in subject:
+                server.publish_nowait(inbox, b'{"config": {"num_replicas": 3}}')
+            else:
+                server.publish_nowait(subject.replace(api.prefix, "$JS.API"), data, inbox)
 
         await server.subscribe_direct(f"{api.prefix}.STREAM.>", pass_on)
         await server.flush()
@@ -113,7 +116,7 @@ async def test_a_bucket_with_one_copy_is_not_asked_twice(jetstream: JetStream, p
     reader = BatchedKvReader(jetstream, prefix)
     assert await reader.find("absent") is None
     asked: list[object] = []
-    await until(lambda: not reader._leader_reads._has_copies)
+    await until(lambda: reader._leader_reads._has_copies is False)
     jetstream.get = lambda *query: asked.append(query)  # type: ignore[method-assign,assignment,return-value]
     assert await asyncio.gather(*(reader.find(f"absent-{number}") for number in range(10))) == [None] * 10
     assert asked == []
