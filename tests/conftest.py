@@ -1,6 +1,8 @@
 """What every test may ask for: a nats-server of its module's own, a client and a name of the test's own on it; a PostgreSQL."""
 
 import re
+import signal
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,10 @@ LONGEST_S = 20  # ten are too many on a quiet machine; a busy one takes longer, 
 # How long an example takes depends on how busy the machine is, so there is no deadline; a test that means a time measures it.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+# A script that starts the suite in its background has Ctrl-C ignored, and every program under test would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
