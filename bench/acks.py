@@ -6,7 +6,7 @@ that parses each and acknowledges it.
 
 from __future__ import annotations
 
-from bench.broker import SETTLED, Counts, check_counts, settings, unsettled
+from bench.broker import SETTLED, Counts, check_counts, count_unsettled, settings
 from bench.question import Figure, Question
 from bench.sides.router import TAKING_ACKS
 from bench.stored import StoredWork
@@ -17,7 +17,7 @@ async def _check_taken(url: str, _: int) -> None:
     config = settings(url)
 
     async def find(jetstream: JetStream) -> Counts:
-        return unsettled(await jetstream.consumer(config.streams.acks.name, config.acks.durable) or {})
+        return count_unsettled(await jetstream.consumer(config.streams.acks.name, config.acks.durable) or {})
 
     await check_counts(url, find, SETTLED)
 

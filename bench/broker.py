@@ -77,11 +77,11 @@ async def nothing_is_left(url: str, stored: int) -> None:
 
     async def find(jetstream: JetStream) -> Counts:
         info = await jetstream.consumer(config.streams.decide.name, config.decide.durable) or {}
-        return {**unsettled(info), "requests acknowledged": min(stored, info["ack_floor"]["stream_seq"])}
+        return {**count_unsettled(info), "requests acknowledged": min(stored, info["ack_floor"]["stream_seq"])}
 
     await check_counts(url, find, {**SETTLED, "requests acknowledged": stored})
 
 
-def unsettled(info: Mapping[str, int]) -> dict[str, int]:
+def count_unsettled(info: Mapping[str, int]) -> dict[str, int]:
     """Of a consumer's state."""
     return {"not delivered": info["num_pending"], "not acknowledged": info["num_ack_pending"]}

@@ -16,14 +16,14 @@ UNLIMITED = {"streams.decide.max_bytes": -1}  # ten million requests are some 5 
 REQUESTS = StoredWork("store.fill", 1_000_000, given=UNLIMITED, patience_s=3600.0)
 
 
-def decided(name: str, full: int) -> Side:
+def build_side(name: str, full: int) -> Side:
     return REQUESTS.side(name, "endurance.decide", all_of_them, full=full, fill={"users": USERS}, given=UNLIMITED)
 
 
 QUESTION = Question(
     name="decide_volume",
     asks="Does a request cost the same whether ten thousand come or a million?",
-    sides=tuple(decided(name, count) for name, count in VOLUMES.items()),
+    sides=tuple(build_side(name, count) for name, count in VOLUMES.items()),
     figures=(
         Figure("cpu_us", "CPU µs/decision", of="1 M", against="10 k", target=at_most(1.10)),
         Figure("cpu_us", "CPU µs/decision", of="100 k", against="10 k"),

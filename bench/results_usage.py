@@ -7,7 +7,7 @@ one message for each, awaits its PubAck in a callback, and reads nothing.
 
 from __future__ import annotations
 
-from bench.broker import SETTLED, Counts, check_counts, settings, unsettled
+from bench.broker import SETTLED, Counts, check_counts, count_unsettled, settings
 from bench.question import Figure, Question, at_least, at_most
 from bench.stored import StoredWork
 from router.delivery.api import JetStream
@@ -20,7 +20,7 @@ async def _check_metered(url: str, count: int) -> None:
     async def find(jetstream: JetStream) -> Counts:
         results = await jetstream.consumer(config.streams.results.name, config.results.durable) or {}
         usage = await jetstream.stream(config.streams.usage.name) or {}
-        return {**unsettled(results), "usage events": usage["state"]["messages"]}
+        return {**count_unsettled(results), "usage events": usage["state"]["messages"]}
 
     await check_counts(url, find, {**SETTLED, "usage events": count})
 

@@ -10,7 +10,8 @@ Made by `python deploy/settings_table.py`; a test keeps it equal to the code. Gi
 case with `__` for each dot (`ROUTER_DECIDE__ACK_WAIT_MS`), in a TOML file (`router serve --config FILE`) under the name
 as it stands here, or by the names of the specifications (`NATS_URL`, `NATS_MAX_DELIVER`, `NATS_ACK_WAIT_MS`,
 `NATS_BACKOFF_MS`, `NATS_SUBJECT_ALLOWLIST`, `NATS_REPLY_SUBJECT`, `METRICS_TENANT_LABEL_ALLOWLIST`,
-`ENABLE_USAGE_PUBLISH`). Later wins: defaults, file, the specifications' names, `ROUTER_…`, command line.
+`ENABLE_USAGE_PUBLISH`). `replicas` (`ROUTER_REPLICAS=3`) sets every
+`….replicas` below that is not set itself. Later wins: defaults, file, the specifications' names, `ROUTER_…`, command line.
 `router config` shows what is in force and where it came from. An unknown name stops the start.
 
 | setting | default | meaning |

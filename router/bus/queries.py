@@ -97,7 +97,7 @@ class QueryResponder(RequestServer[Query]):
 
     async def run(self) -> None:
         """The supervised child: processes that answer the same query share the requests."""
-        await self.serve(self._subject, queue_group=self._queue)
+        await self.serve(self.on_message, self._subject, queue_group=self._queue)
 
     def on_message(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         if self._addresses.may_reach(reply):

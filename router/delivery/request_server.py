@@ -17,8 +17,7 @@ from typing import Generic, TypeVar
 
 from router.core.clock import steady
 from router.core.ids import is_literal_subject
-from router.delivery.connection import Connection
-from router.delivery.frame_parser import Headers
+from router.delivery.connection import Connection, OnMessage
 from router.operations.observability import events, logs
 
 log = logs.logger(__name__)
@@ -70,10 +69,6 @@ class RequestServer(ABC, Generic[R]):
         self._is_stopping = False
         self.is_serving = False
 
-    def on_message(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
-        """Called from the connection's reader with each message: read it, then `begin`."""
-        raise NotImplementedError
-
     @abstractmethod
     async def answer(self, request: R) -> None:
         """Work on a request and answer it. What it raises is logged, and the request is refused."""
@@ -89,10 +84,10 @@ class RequestServer(ABC, Generic[R]):
     def on_end(self, request: R) -> None:
         """The task of a request has ended, whatever came of it."""
 
-    async def serve(self, *subjects: str, queue_group: str) -> None:
-        """Until cancelled; then drain."""
+    async def serve(self, on_message: OnMessage, *subjects: str, queue_group: str) -> None:
+        """Until cancelled; then drain. `on_message`: called from the connection's reader; it reads the message, then calls `begin`."""
         self._is_stopping = False
-        subscriptions = [await self._connection.subscribe_direct(subject, self.on_message, queue_group) for subject in subjects]
+        subscriptions = [await self._connection.subscribe_direct(subject, on_message, queue_group) for subject in subjects]
         self.is_serving = True
         try:
             await asyncio.Event().wait()

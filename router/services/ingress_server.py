@@ -64,7 +64,7 @@ class IngressServer(RequestServer[IngressMessage]):
         async with asyncio.TaskGroup() as tasks:
             if self._readback is not None:
                 tasks.create_task(self._readback.run())
-            await self.serve(INGRESS_SUBJECT, queue_group=self._config.queue_group)
+            await self.serve(self.on_message, INGRESS_SUBJECT, queue_group=self._config.queue_group)
 
     def on_message(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         self.begin(IngressMessage(reply, data, headers or NO_HEADERS))

@@ -80,7 +80,7 @@ class ProviderServer(RequestServer[ProviderInvocation]):
     async def run(self) -> None:
         """Serve until cancelled; then accept no request, and let those in flight finish."""
         async with self._streams:
-            await self.serve(INVOKE, INVOKE_STREAM, queue_group=self._config.queue_group)
+            await self.serve(self.on_message, INVOKE, INVOKE_STREAM, queue_group=self._config.queue_group)
 
     def on_message(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         if not self._addresses.may_reach(reply):

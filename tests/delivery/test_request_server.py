@@ -60,7 +60,7 @@ class ErrandServer(RequestServer[Errand]):
 async def serving(url: str, *, at_once: int = 8, drain_s: float = 0.0) -> AsyncIterator[ErrandServer]:
     async with connected(url) as connection:
         server = ErrandServer(connection, at_once=at_once, drain_s=drain_s)
-        task = asyncio.create_task(server.serve(server.subject, queue_group="errands"))
+        task = asyncio.create_task(server.serve(server.on_message, server.subject, queue_group="errands"))
         await until(lambda: server.is_serving)
         await connection.flush()
         try:
@@ -128,7 +128,7 @@ async def test_a_request_that_came_in_the_last_moment_is_answered_too(nats_url: 
 
 async def test_the_instances_of_a_queue_group_share_the_requests(nc: Client, nats_url: str) -> None:
     async with serving(nats_url) as one, serving(nats_url) as other:
-        task = asyncio.create_task(other.serve(one.subject, queue_group="errands"))
+        task = asyncio.create_task(other.serve(other.on_message, one.subject, queue_group="errands"))
         await asyncio.gather(*(ask(nc, one, "echo") for _ in range(40)))
         task.cancel()
         await asyncio.wait({task})

@@ -94,13 +94,13 @@ def paused(of: Callable[[Stage], Sequence[Child]]) -> Act:
 async def clocks_off(scope: FaultScope) -> None:
     """One router five minutes ahead, the other five behind, or the other way round; and the workers."""
     stage = scope.stage
-    everybody = [*stage.routers, *stage.workers]
-    for child in everybody:
+    children_of_all = [*stage.routers, *stage.workers]
+    for child in children_of_all:
         await child.ready()  # until then the signal would end it
     for children in (stage.routers, stage.workers):
         for child, seconds in zip(children, scope.dice.sample(SKEWS_S, 2), strict=False):
             child.step_clock(seconds)
-    await hold(scope, lambda: _each(everybody, lambda child: child.step_clock(0.0)))
+    await hold(scope, lambda: _each(children_of_all, lambda child: child.step_clock(0.0)))
 
 
 async def network_cut(scope: FaultScope) -> None:

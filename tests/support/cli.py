@@ -51,15 +51,15 @@ def router(*arguments: str, given: bytes = b"", environ: Mapping[str, str] | Non
 def call_command(*arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None) -> CommandResult:
     """The same in this process, in a thread of its own: where starting one is not what is tested, it costs more than all the rest."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(_called, arguments, given, environ).result()
+        return thread.submit(_call, arguments, given, environ).result()
 
 
 async def call_command_async(*arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None) -> CommandResult:
     """The same as `called`, while this loop goes on."""
-    return await asyncio.to_thread(_called, arguments, given, environ)
+    return await asyncio.to_thread(_call, arguments, given, environ)
 
 
-def _called(arguments: Sequence[str], given: bytes, environ: Mapping[str, str] | None) -> CommandResult:
+def _call(arguments: Sequence[str], given: bytes, environ: Mapping[str, str] | None) -> CommandResult:
     unset = dict.fromkeys(set(os.environ) - set(clean_environment()))
     with restore_logging():
         result = CliRunner().invoke(app, arguments, input=given, env={**unset, **(environ or {})})
