@@ -9,6 +9,7 @@ from router.operations.doctor.backlog import consumer_distance, consumer_lag
 from router.operations.doctor.capacity import hours_until_full
 from router.operations.doctor.facts import Facts, StreamFacts
 from router.operations.doctor.finding import Finding, fail, ok, span, warn
+from router.operations.doctor.partitions import partitions
 
 _TURN_ON = "add `jetstream {}` to the server's configuration, or enable the account"
 OLDEST_SERVER = (2, 11, 0)
@@ -144,6 +145,7 @@ CHECKS: tuple[Check, ...] = (
     hours_until_full,
     consumer_lag,
     consumer_distance,
+    partitions,
     dead_letters,
     earlier_buckets,
 )

@@ -15,6 +15,7 @@ from router.core.clock import wall
 from router.core.errors import BrokerRefused, BrokerUnavailable, Misconfigured, PermissionDenied, RouterError
 from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.topology import NANOS_PER_S, ConsumerSpec, StreamSpec, Topology, compare
+from router.operations.doctor.collect_partitions import PartitionedSubject, list_partition_facts
 from router.operations.doctor.facts import ConsumerFacts, Facts, ServerFacts, StreamFacts, SyncMode
 
 T = TypeVar("T")
@@ -23,7 +24,14 @@ _MONITOR_TIMEOUT_S = 2.0
 
 
 async def collect(
-    jetstream: JetStream, topology: Topology, *, letters: str, max_request: int, cleaned_stream: str = "", monitor: str | None = None
+    jetstream: JetStream,
+    topology: Topology,
+    *,
+    letters: str,
+    max_request: int,
+    cleaned_stream: str = "",
+    monitor: str | None = None,
+    partitioned: PartitionedSubject | None = None,
 ) -> Facts:
     """All facts that `checks` need. `monitor`: the URL of the server's monitoring port, if it has one.
 
@@ -44,6 +52,8 @@ async def collect(
         streams=tuple(stream for stream in streams if stream is not None),
         consumers=tuple(consumer for consumer in consumers if consumer is not None),
         differences=tuple(await _note_denied(compare(jetstream, topology), []) or ()),
+        partitions=tuple(await _note_denied(list_partition_facts(jetstream, partitioned), denied) or ()) if partitioned else (),
+        lease=partitioned.lease if partitioned else 0.0,
         left_over=tuple([name for name in EARLIER_BUCKETS if await _note_denied(_is_left_over(jetstream, name, topology), [])]),
         letters=letters,
         cleaned_stream=cleaned_stream,
