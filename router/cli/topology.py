@@ -120,7 +120,14 @@ async def _find_shortage(session: CommandSession, wanted: Topology, monitors: Se
     from router.operations.doctor import collect, describe_need, find_shortages
 
     settings, jetstream = session.settings, await session.open_jetstream()
-    facts = await collect(jetstream, wanted, letters=settings.streams.dlq.name, max_request=settings.max_payload_bytes, monitors=monitors)
+    facts = await collect(
+        jetstream,
+        wanted,
+        letters=settings.streams.dlq.name,
+        max_request=settings.max_payload_bytes,
+        monitors=monitors,
+        asks_server=False,
+    )
     if shortages := find_shortages(facts):
         return f"no room, nothing was changed: {'; '.join(shortages)}. {LESS}"
     if facts.server.is_clustered and not facts.server.storage:

@@ -21,10 +21,10 @@ MOST_NAMED = 5
 def quorum(facts: Facts) -> Iterator[Finding]:
     """Without a leader of the cluster's own nothing is made, changed or listed."""
     if not facts.server.has_quorum:
-        seen = _describe_seen(facts)
-        yield fail("quorum", NO_QUORUM + (f" ({seen})" if seen else ""), START_SERVERS)
+        shown = _describe_meta(facts)
+        yield fail("quorum", NO_QUORUM + (f" ({shown})" if shown else ""), START_SERVERS)
     elif facts.server.is_clustered:
-        yield ok("quorum", _describe_seen(facts) or "the cluster has a leader")
+        yield ok("quorum", _describe_meta(facts) or "the cluster has a leader")
 
 
 def leaders(facts: Facts) -> Iterator[Finding]:
@@ -106,7 +106,7 @@ def _list_groups(facts: Facts) -> dict[str, RaftGroup]:
     return {name: group for name, group in {**streams, **consumers}.items() if group is not None}
 
 
-def _describe_seen(facts: Facts) -> str:
+def _describe_meta(facts: Facts) -> str:
     """What the monitoring ports show of the cluster; empty if none was read."""
     metas = [(server.cluster_size, server.meta) for server in facts.server.storage if server.meta is not None]
     if not metas:

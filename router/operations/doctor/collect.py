@@ -37,13 +37,16 @@ async def collect(
     max_request: int,
     cleaned_stream: str = "",
     monitors: Sequence[str] = (),
+    asks_server: bool = True,
 ) -> Facts:
-    """All facts that `checks` need. `monitors`: the URLs of the servers' monitoring ports.
+    """All facts that `checks` need. `monitors`: the URLs of the servers' monitoring ports; without them the connected server is asked.
+
+    `asks_server` False: it is not, because a server logs a violation of an ordinary account that asks.
 
     Raises BrokerUnavailable if the server stops answering. A server without JetStream, a cluster without a quorum, a stream without a
     leader, or a missing permission, is a finding, not an error.
     """
-    server = await _server(jetstream, monitors)
+    server = await _server(jetstream, monitors, asks_server=asks_server)
     if not (server.has_jetstream and server.has_quorum):
         return Facts(now=wall(), server=server, max_request=max_request)
     unread = _Unread(denied=[server.why_not] if server.why_not else [])
@@ -66,10 +69,10 @@ async def collect(
     )
 
 
-async def _server(jetstream: JetStream, monitors: Sequence[str]) -> ServerFacts:
+async def _server(jetstream: JetStream, monitors: Sequence[str], *, asks_server: bool) -> ServerFacts:
     connection = jetstream.connection
     version = connection.connected_server_version
-    servers = await read_servers(jetstream, monitors)
+    servers = await read_servers(jetstream, monitors) if monitors or asks_server else []
     facts = ServerFacts(
         version=(version.major, version.minor, version.patch),
         has_jetstream=True,
