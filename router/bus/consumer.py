@@ -21,7 +21,6 @@ from router.bus.topology import apply_topology, declare_streams, stream_of
 from router.contracts.dead_letter_writer import DeadLetterWriter
 from router.contracts.envelope import extract_envelope_ids
 from router.core.errors import Misconfigured
-from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer
 from router.delivery.subscription import SILENT, ConsumerOptions, Observer, Subscription
@@ -81,7 +80,7 @@ def consumer_of(
         subscription,
         jetstream,
         attempts_bucket=settings.attempts_bucket,
-        restore=partial(topology.restore, jetstream, durable.stream, durable.durable, partial(apply_topology, jetstream, settings, wanted)),
+        create=partial(apply_topology, jetstream, settings, wanted),
     )
 
 
