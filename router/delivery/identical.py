@@ -38,9 +38,9 @@ MAX_LINE_LENGTH = 512  # characters
 class IdenticalRequests:
     """For one subject on one instance. `tell` sends lines to the other instances."""
 
-    def __init__(self, tell: Callable[[list[str]], None], net_s: float = SECOND_LOOK_S) -> None:
+    def __init__(self, tell: Callable[[list[str]], None]) -> None:
         self._tell = tell
-        self._net_s = net_s * (1 + random.random())  # noqa: S311 - so that instances do not look all at once
+        self._second_look_s = SECOND_LOOK_S * (1 + random.random())  # noqa: S311 - so that instances do not look all at once
         self._spots: OrderedDict[int, Spot] = OrderedDict()  # by checksum of the bytes: other instances know the checksum
         self.repeated: set[Spot] = set()
         self._watched: OrderedDict[Spot, tuple[int, bytes, float]] = OrderedDict()  # checksum, answer, when to look again
@@ -147,7 +147,7 @@ class IdenticalRequests:
     def watch(self, key: Spot, checksum: int, answer: bytes, now: float) -> None:
         """Look again later for inboxes of these bytes that no instance answered."""
         if key not in self._watched:
-            self._watched[key] = (checksum, answer, now + self._net_s)
+            self._watched[key] = (checksum, answer, now + self._second_look_s)
             self._watched_bytes += len(answer)
 
     def take_due(self, now: float) -> list[tuple[Spot, int, bytes]]:
