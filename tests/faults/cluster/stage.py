@@ -8,6 +8,7 @@ extension ────────────── proxies ┘
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from tests.faults.clients import Clients
 from tests.faults.cluster.elections import Elections
@@ -63,13 +64,20 @@ class ClusterStage(Stage):
 
     async def all_ready(self, most_s: float) -> bool:
         """Whether every process is ready, every copy current and no request waits, within so many seconds. Then no server is broken."""
+        return await self._wait(self._is_well, most_s)
+
+    async def copies_current(self, most_s: float) -> bool:
+        """Whether every copy follows its leader, within so many seconds. Then no server is broken."""
+        return await self._wait(lambda: are_current(self.clients.current, self.servers), most_s)
+
+    async def _wait(self, is_over: Callable[[], Awaitable[bool]], most_s: float) -> bool:
         deadline = asyncio.get_running_loop().time() + most_s
-        while not await self._is_well():
+        while not (is_well := await is_over()):
             if asyncio.get_running_loop().time() > deadline:
                 break
             await asyncio.sleep(LOOK_EVERY_S)
         self.servers.broken.clear()
-        return await self._is_well()
+        return is_well
 
     async def _is_well(self) -> bool:
         is_answered = self.load is None or self.load.is_well(WELL_WITHIN_S)
