@@ -51,7 +51,7 @@ def started_cluster(running: int = SIZE, store_limit: int | None = None) -> Iter
 
     `store_limit`: bytes that each of them may store.
     """
-    ports = _free_ports(SIZE)
+    ports = free_ports(SIZE)
     routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
     name = f"c{random.randrange(10**9)}"
     servers: list[Broker] = []
@@ -71,7 +71,7 @@ async def wait_for_cluster(cluster: Cluster) -> None:
     await until(cluster.is_ready, within_s=30, what="a leader of the cluster")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     probes = [socket.socket() for _ in range(count)]
     try:
         for probe in probes:
