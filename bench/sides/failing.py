@@ -14,7 +14,6 @@ from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, PublishAck, Retry
 from router.delivery.consumer import Consumer
 from router.delivery.subscription import ConsumerOptions, NullObserver, Subscription
-from router.delivery.topology import restore
 
 NOT_NOW = Retry(Fault("extension_unavailable", "the provider was away"), delay=0.0)
 DONE = Done()
@@ -52,7 +51,6 @@ async def settle(ready: Ready, *, url: str, failures: int, first: int, last: int
             subscription,
             jetstream,
             attempts_bucket=config.buckets.attempts.name,
-            restore=lambda: restore(jetstream, stream, durable),
         )
         with calm_collector():
             working = tasks.create_task(consumer.run())

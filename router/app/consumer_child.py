@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from router.app.app_context import AppContext
 from router.app.joined_subscription import JoinedSubscription, build_subscription
 from router.config import DrainConfig, Settings
@@ -87,7 +89,8 @@ class ConsumerChild:
             context.jetstream,
             attempts_bucket=context.settings.buckets.attempts.name,
             answer=answer,
-            restore=lambda: monitor.restore(self.stream, self.durable),
+            create=partial(monitor.create_again, self.stream, self.durable),
+            on_found=monitor.compare_again,
             deadlines=drain_deadline,
         )
         self._register_gauges(consumer, context.metrics)

@@ -16,7 +16,9 @@ from router.app.consumer_child import ConsumerChild, DrainDeadline
 from router.app.decide_subscription import build_answers, build_decide_rules
 from router.core.message import Message, Reply
 from router.delivery.answers import Answers
+from router.delivery.api import JetStream
 from router.delivery.listen import Listener
+from router.delivery.read_ahead import ReadAhead
 from router.operations.observability import ReadinessCheck
 from router.operations.supervision import Child
 from router.services.live_requests import build_live_requests
@@ -87,8 +89,9 @@ class DecideBranch:
             limits=build_decide_rules(settings).limits,
         )
         decide = settings.decide
+        ahead = ReadAhead(JetStream(context.connections.workers, settings.nats.js_domain), self._child.stream)
         await Listener(
-            context.jetstream, self._child.stream, decide.taken_subject, self._answers, live=live, queue=decide.deliver_group
+            context.jetstream, self._child.stream, decide.taken_subject, self._answers, live=live, queue=decide.deliver_group, ahead=ahead
         ).run()
 
     def _check_listener(self) -> ReadinessCheck:

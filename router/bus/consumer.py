@@ -21,7 +21,6 @@ from router.bus.topology import apply_topology, declare_streams, stream_of
 from router.contracts.dead_letter_writer import DeadLetterWriter
 from router.contracts.envelope import extract_envelope_ids
 from router.core.errors import Misconfigured
-from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer
 from router.delivery.subscription import SILENT, ConsumerOptions, Observer, Subscription
@@ -48,7 +47,6 @@ class Interest(Struct, frozen=True, kw_only=True):
 
 
 def durable_of(settings: BusSettings, interest: Interest, options: ConsumerOptions = DEFAULT_OPTIONS) -> ConsumerSpec:
-    """The durable consumer as it is declared."""
     return ConsumerSpec(
         stream=stream_of(settings, interest.category),
         durable=settings.durable(interest.name),
@@ -81,7 +79,7 @@ def consumer_of(
         subscription,
         jetstream,
         attempts_bucket=settings.attempts_bucket,
-        restore=partial(topology.restore, jetstream, durable.stream, durable.durable, partial(apply_topology, jetstream, settings, wanted)),
+        create=partial(apply_topology, jetstream, settings, wanted),
     )
 
 

@@ -5,13 +5,13 @@
                   until the soft deadline; cancel them until the hard one; flush
 
 After two missed heartbeats the consumer asks the server whether the durable exists, and pulls anew. After four it reconnects, which
-also helps if the reader has stopped. `restore` re-creates a durable that was deleted, or the consumer waits for it.
+also helps if the reader has stopped. `create` makes a durable that was deleted; without it, or if it cannot, the consumer waits for one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -28,6 +28,7 @@ from router.delivery.processor import MessageProcessor
 from router.delivery.pull import Puller
 from router.delivery.settle import Answer
 from router.delivery.subscription import Subscription
+from router.delivery.topology import Create, OnFound, ignore_durable, restore
 
 CONSUMER_TICK_S = 0.25
 CHECK_AFTER_SILENCE_S = 2.0  # then the consumer checks that its durable is the same: a pull request is lost if it raced with a deletion
@@ -82,7 +83,8 @@ class Consumer:
         jetstream: JetStream,
         *,
         attempts_bucket: str,
-        restore: Callable[[], Awaitable[str | None]],
+        create: Create | None = None,
+        on_found: OnFound = ignore_durable,
         answer: Answer = lambda *_: None,  # a sender that waits for no reply gets none
         deadlines: DrainDeadlines = Deadlines(),  # noqa: B008 - frozen
     ) -> None:
@@ -91,9 +93,10 @@ class Consumer:
         self._connection = jetstream.connection
         self._attempts_bucket = attempts_bucket
         self._answer = answer
-        self._restore = restore  # returns the durable's identity; None: it is missing, and cannot be created
+        self._create = create
+        self._on_found = on_found
         self._deadlines = deadlines
-        self._identity: str | None = None
+        self._identity: str | None = None  # of the durable; None: it is missing, and could not be created
         self._is_troubled = False
         self._reconnects = self._connection.reconnect_count  # when the open pull requests were made
         self._checked_at = 0.0
@@ -215,7 +218,9 @@ class Consumer:
         self._checked_at = now
         before = self._identity
         try:
-            self._identity = await self._restore()
+            self._identity = await restore(
+                self._jetstream, self.subscription.stream, self.subscription.durable, self._create, self._on_found
+            )
         except RouterError:
             self._identity = None
             return

@@ -19,6 +19,9 @@ NANOS_PER_S = 1_000_000_000
 MISSING = "missing"
 DRIFTED = "drifted"
 
+Create = Callable[[], Awaitable[object]]  # makes a durable that is missing, if it can
+OnFound = Callable[[Json], Awaitable[None]]  # gets what the server tells of a durable
+
 
 class StreamSpec(Struct, frozen=True, kw_only=True):
     """One stream. Durations are seconds, 0 = for ever; sizes bytes, -1 = no limit. Source: docs/contracts.md#streams."""
@@ -171,12 +174,15 @@ async def apply(jetstream: JetStream, topology: Topology) -> list[Difference]:
     return done
 
 
+async def ignore_durable(_: Json) -> None: ...
+
+
 async def restore(
     jetstream: JetStream,
     stream: str,
     durable: str,
-    create: Callable[[], Awaitable[object]] | None = None,
-    on_found: Callable[[Json], None] = lambda _: None,
+    create: Create | None = None,
+    on_found: OnFound = ignore_durable,
 ) -> str | None:
     """When a durable was created: another time, another durable. `create` makes one that is missing; None: it is still missing."""
     if (info := await jetstream.consumer(stream, durable)) is None and create is not None:
@@ -184,7 +190,7 @@ async def restore(
         info = await jetstream.consumer(stream, durable)  # another process may have made it first
     if info is None:
         return None
-    on_found(info)
+    await on_found(info)
     return str(info["created"])
 
 

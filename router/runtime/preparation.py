@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from router.core.errors import BrokerRefused, Misconfigured
 from router.delivery.api import JetStream, Json
-from router.delivery.topology import Topology, apply, create, restore
+from router.delivery.topology import ConsumerSpec, Topology, apply, create
 from router.operations.observability import events, logs
 from router.runtime.topology import AgentSubscription, AgentTopology, find_overlap, topology_of
 
@@ -34,15 +34,10 @@ async def prepare(jetstream: JetStream, subscriptions: Sequence[AgentSubscriptio
     return wanted
 
 
-async def restore_durable(jetstream: JetStream, wanted: Topology, stream: str, durable: str) -> str | None:
-    """Return a durable's identity; create it again if it was deleted. None: its stream does not exist."""
-    declared = Topology((), tuple(one for one in wanted.consumers if (one.stream, one.durable) == (stream, durable)))
-
-    async def create_again() -> None:
-        if await jetstream.stream(stream) is not None:
-            await _apply_durables(jetstream, declared)
-
-    return await restore(jetstream, stream, durable, create_again)
+async def create_durable(jetstream: JetStream, spec: ConsumerSpec) -> None:
+    """Create a durable that was deleted, unless its stream was deleted too."""
+    if await jetstream.stream(spec.stream) is not None:
+        await _apply_durables(jetstream, Topology((), (spec,)))
 
 
 async def _apply_durables(jetstream: JetStream, wanted: Topology) -> None:

@@ -27,7 +27,7 @@ from router.operations.supervision import Child, Helper, Intensity, Supervisor
 from router.runtime.dead_letters import build_dead_letter_writer
 from router.runtime.max_deliver_recovery import AgentMaxDeliverRecovery
 from router.runtime.observer import AgentAlerts, AgentObserver
-from router.runtime.preparation import restore_durable
+from router.runtime.preparation import create_durable
 from router.runtime.store_worker import StoreWorker
 from router.runtime.topology import AgentSubscription, AgentTopology, recovery_durable_of
 
@@ -52,7 +52,7 @@ class AgentTree:
         """`declared`: what `prepare` made; a part that is missing later is created again from it."""
         self._agent = agent
         self._jetstream = jetstream
-        self._declared = declared
+        self._specs = {(spec.stream, spec.durable): spec for spec in declared.consumers}
         self._topology = topology
         self._work = work
         self._alerts = alerts
@@ -80,26 +80,26 @@ class AgentTree:
             subscription, self._jetstream, take=self._batches.add, letter=self._letter, alerts=self._alerts, is_work_queue=is_queue
         )
         stop_s = self._drain_s + 5
-        messages = self._subscription_of(subscription.stream, subscription.durable, self._batches.add, TERM, self._topology.prefetch)
-        advisories = self._subscription_of(self._topology.advisories, recovery_durable_of(subscription), recovery.handle, ACK, 64)
-        yield Child(subscription.stream, self._consumer(messages).run, shutdown_s=stop_s)
-        yield Child(f"{subscription.stream}.stranded", self._consumer(advisories).run, shutdown_s=stop_s)
+        messages = self._consumer(subscription.stream, subscription.durable, self._batches.add, TERM, self._topology.prefetch)
+        advisories = self._consumer(self._topology.advisories, recovery_durable_of(subscription), recovery.handle, ACK, 64)
+        yield Child(subscription.stream, messages.run, shutdown_s=stop_s)
+        yield Child(f"{subscription.stream}.stranded", advisories.run, shutdown_s=stop_s)
         if is_queue:
             sweep = Helper(f"{subscription.stream}.sweep", partial(recovery.sweep, self._topology.sweep))
             self.helpers.append(sweep)
             yield sweep.child
 
-    def _subscription_of(self, stream: str, durable: str, handle: Handler, dead_letter_ack: bytes, prefetch: int) -> Subscription:
-        topology = self._topology
-        return Subscription(
+    def _consumer(self, stream: str, durable: str, handle: Handler, dead_letter_ack: bytes, prefetch: int) -> Consumer:
+        spec = self._specs[stream, durable]
+        subscription = Subscription(
             stream=stream,
             durable=durable,
             options=ConsumerOptions(
-                max_attempts=2 * topology.max_deliver,  # the store enforces the limit of attempts; this one is only a backstop
+                max_attempts=2 * self._topology.max_deliver,  # the store enforces the limit of attempts; this one is only a backstop
                 backoff=BACKOFF_S,
-                ack_wait=topology.ack_wait,
+                ack_wait=spec.ack_wait,
                 prefetch=prefetch,
-                max_delayed=topology.max_ack_pending // 2,
+                max_delayed=spec.max_ack_pending // 2,
             ),
             handle=handle,
             dead_letter=self._letter,
@@ -107,12 +107,10 @@ class AgentTree:
             observer=AgentObserver(durable, self._work.publish_acks, self._alerts),
             stream_of=self._stream_of,
         )
-
-    def _consumer(self, subscription: Subscription) -> Consumer:
         return Consumer(
             subscription,
             self._jetstream,
             attempts_bucket=self._topology.attempts,
-            restore=partial(restore_durable, self._jetstream, self._declared, subscription.stream, subscription.durable),
+            create=partial(create_durable, self._jetstream, spec),
             deadlines=Deadlines(self._drain_s, self._drain_s + 2),
         )

@@ -62,7 +62,7 @@ class StartPoint:
             return {}
         return {HOW: self._start, UP_TO: str(last)}
 
-    def read_note(self, durable: Json) -> None:
+    async def read_note(self, durable: Json) -> None:
         """Read what the worker that made the durable noted."""
         metadata = durable["config"].get("metadata") or {}
         how, up_to = metadata.get(HOW, ""), metadata.get(UP_TO, "")

@@ -98,7 +98,6 @@ class Worker:
         self._drain_s = drain_s
         self._topology = topology
         self._start = start
-        self._start_point: StartPoint | None = None
         self._attempts = Attempts(handler, slots)
         self._durable = worker_durable(topology.stream, durable, subject=subject, ack_wait_s=ack_wait_s)
         # Nothing is pulled ahead: an assignment that waits here could be done elsewhere.
@@ -134,12 +133,12 @@ class Worker:
         """The same, until cancelled, for a program that handles signals itself."""
         connection = await open_connection(self._nats, "router-worker", broker := BrokerLog("worker"))
         jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
-        self._start_point = StartPoint(jetstream, self._topology.stream, self._topology.results, self._start)
+        start_point = StartPoint(jetstream, self._topology.stream, self._topology.results, self._start)
         try:
-            await self._durable_there(jetstream)
+            await self._wait_for_durable(jetstream, start_point)
             url = connection.connected_url
             on_ready(f"nats://{url.hostname}:{url.port}" if url is not None else "")
-            await supervise(self._tree(jetstream))
+            await supervise(self._tree(jetstream, start_point))
         finally:
             self._attempts.close()
             broker.is_closing = True
@@ -147,8 +146,8 @@ class Worker:
                 await connection.flush()
                 await connection.close()
 
-    def _tree(self, jetstream: JetStream) -> Supervisor:
-        consumer = self._consumer(jetstream)
+    def _tree(self, jetstream: JetStream, start_point: StartPoint) -> Supervisor:
+        consumer = self._consumer(jetstream, start_point)
         heartbeat = WorkerHeartbeat(
             jetstream.connection,
             self._topology.heartbeats,
@@ -163,8 +162,8 @@ class Worker:
         )
         return Supervisor("worker", children, intensity=Intensity(5, 30))
 
-    def _consumer(self, jetstream: JetStream) -> Consumer:
-        assignments = self._assignments(jetstream.connection, start_point=self._start_point)
+    def _consumer(self, jetstream: JetStream, start_point: StartPoint) -> Consumer:
+        assignments = self._assignments(jetstream.connection, start_point=start_point)
         subscription = Subscription(
             stream=self._durable.stream,
             durable=self._durable.durable,
@@ -177,14 +176,16 @@ class Worker:
             subscription,
             jetstream,
             attempts_bucket=self._topology.attempts,
-            restore=lambda: self._restore(jetstream),
+            create=partial(self._create, jetstream, start_point),
+            on_found=start_point.read_note,
             deadlines=Deadlines(self._drain_s, self._drain_s + 2),
         )
 
-    async def _durable_there(self, jetstream: JetStream) -> None:
+    async def _wait_for_durable(self, jetstream: JetStream, start_point: StartPoint) -> None:
+        create = partial(self._create, jetstream, start_point)
         while True:
             try:
-                if await self._restore(jetstream) is not None:
+                if await restore(jetstream, self._durable.stream, self._durable.durable, create, start_point.read_note) is not None:
                     return
             except BrokerDenied:
                 raise  # waiting cannot help
@@ -192,18 +193,12 @@ class Worker:
                 self._logger.on_start_failure(exc)
             await asyncio.sleep(CONSUMER_CHECK_S)
 
-    async def _restore(self, jetstream: JetStream) -> str | None:
-        """Find or create the durable, and return its identity."""
-        on_found = self._start_point.read_note if self._start_point is not None else lambda _: None
-        return await restore(jetstream, self._durable.stream, self._durable.durable, partial(self._create, jetstream), on_found)
-
-    async def _create(self, jetstream: JetStream) -> None:
+    async def _create(self, jetstream: JetStream, start_point: StartPoint) -> None:
         """Create the durable. The router makes the stream; this waits for it."""
         if await jetstream.stream(self._durable.stream) is None:
             self._logger.on_missing_stream(self._durable.stream)
             return
-        note = await self._start_point.note() if self._start_point is not None else {}
-        await create(jetstream, Topology((), (replace(self._durable, metadata=note),)))
+        await create(jetstream, Topology((), (replace(self._durable, metadata=await start_point.note()),)))
 
 
 def worker_durable(

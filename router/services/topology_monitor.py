@@ -1,8 +1,9 @@
 """Compares streams and consumers on the server with the declared topology, and measures how far behind the consumers are.
 
-ensure    at the start: create, compare or trust, as the setting `topology` says
-restore   a consumer was deleted: create it again, or wait for it
-run       a child of the tree: every 5 s values for the gauges, every 30 s a comparison for readiness
+ensure          at the start: create, compare or trust, as the setting `topology` says
+create_again    a consumer was deleted: create it, unless an operator does
+compare_again   a consumer found its durable, which may have been missing
+run             a child of the tree: every 5 s values for the gauges, every 30 s a comparison for readiness
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Protocol
 
 from router.contracts.alert import CRITICAL, Alert
 from router.core.errors import BrokerRefused, Misconfigured, RouterError
 from router.delivery import topology
-from router.delivery.api import JetStream
+from router.delivery.api import JetStream, Json
 from router.delivery.topology import ConsumerSpec, Difference, Topology
 from router.operations.observability import LogRateLimit, Metrics, events, logs
 from router.services.alerts import Alerts
@@ -66,13 +66,12 @@ class TopologyMonitor:
         except BrokerRefused as exc:
             raise Misconfigured("topology", f"{exc}; `router topology plan` shows what is wanted") from exc
 
-    async def restore(self, stream: str, durable: str) -> str | None:
-        """The identity of the durable once it exists again. One that an operator created is compared at once."""
-        if self.drift and await self.jetstream.consumer(stream, durable) is not None:
+    async def compare_again(self, _: Json) -> None:
+        """Compare a durable that an operator created at once, so that readiness need not wait for the next comparison."""
+        if self.drift:
             await self.ensure()
-        return await topology.restore(self.jetstream, stream, durable, partial(self._create_again, stream, durable))
 
-    async def _create_again(self, stream: str, durable: str) -> None:
+    async def create_again(self, stream: str, durable: str) -> None:
         if self._deleted_lines.allow(durable):
             log.error(events.CONSUMER_DELETED, stream=stream, consumer=durable, topology=self._mode)
         await self.ensure()

@@ -9,7 +9,7 @@ import pytest
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Handler, Outcome
 from router.delivery.consumer import Consumer, Deadlines, Health
-from router.delivery.topology import create, restore
+from router.delivery.topology import create
 from tests.support.delivery import RecordingObserver, WorkStreams, a_subscription, some_work_streams
 from tests.support.waiting import until
 
@@ -27,7 +27,7 @@ class Working:
         self.place = place
         self.begun: list[bytes] = []
         self.watcher = RecordingObserver()
-        self.restores = True
+        self.creates = True
         self._handle = handle or (lambda _: Done())
         subscription = a_subscription(
             self._begin,
@@ -43,14 +43,13 @@ class Working:
             subscription,
             place.jetstream,
             attempts_bucket=place.bucket,
-            restore=self._restore,
+            create=self._create,
             deadlines=Deadlines(soft=0.5, hard=1.0),
         )
 
-    async def _restore(self) -> str | None:
-        if self.restores:
+    async def _create(self) -> None:
+        if self.creates:
             await create(self.place.jetstream, self.place.topology())
-        return await restore(self.place.jetstream, self.place.stream, self.place.durable) if self.restores else "a consumer"
 
     def _begin(self, message: Message) -> object:
         self.begun.append(message.data)
@@ -125,7 +124,7 @@ async def test_a_life_that_ended_while_paused_does_not_pause_the_next_one(place:
     working = Working(place, lambda message: Done((Effect(place.effects, b"", message.data.decode()),)))
     async with at_work(working):
         await place.jetstream.ask(f"STREAM.DELETE.{place.out}")
-        working.restores = False
+        working.creates = False
         await working.publish(b"x")
         await until(lambda: working.consumer.health.paused_for)
     await place.create()

@@ -12,7 +12,6 @@ from router.core.outcome import Done, Fault, Outcome, Retry
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.in_flight import InFlight
-from router.delivery.topology import restore
 from tests.support.conformance import RecordingConnection
 from tests.support.delivery import ProcessorBench, RecordingObserver, WorkStreams, a_processor, a_subscription, some_work_streams
 from tests.support.waiting import until
@@ -54,7 +53,6 @@ class OneMessage:
             jetstream,
             attempts_bucket=place.bucket,
             answer=lambda *_: None,
-            restore=lambda: restore(jetstream, place.stream, place.durable),
             deadlines=Deadlines(soft=0.05, hard=0.1),
         )
 

@@ -184,13 +184,9 @@ class ServerDriver:
             jetstream,
             attempts_bucket=place.bucket,
             answer=lambda message, reply: self._note(REPLIED, message.sequence, reply.data),
-            restore=self._restore,
             deadlines=Deadlines(soft=0.05, hard=0.1),
         )
         return self._consumer
-
-    async def _restore(self) -> str:
-        return "always the same"
 
     def _handle(self, message: Message) -> Outcome | Awaitable[Outcome]:
         assert self._connection is not None

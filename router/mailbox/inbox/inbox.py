@@ -133,7 +133,7 @@ class Inbox:
             subscription,
             self._jetstream,
             attempts_bucket=self._attempts_bucket,
-            restore=partial(topology.restore, self._jetstream, spec.stream, spec.durable, partial(self._create, spec)),
+            create=partial(self._create, spec),
             deadlines=self._deadlines,
         )
 
