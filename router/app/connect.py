@@ -26,7 +26,6 @@ async def connect_by(
 
 
 def options_of(config: NatsConfig) -> dict[str, Any]:
-    """The options of nats-py."""
     options: dict[str, Any] = {
         "servers": list(config.url),
         "name": config.name,

@@ -17,7 +17,6 @@ from router.services.reply_addresses import build_reply_addresses
 
 
 def build_ingress_server(context: AppContext) -> IngressServer:
-    """The child "ingress"."""
     addresses = build_reply_addresses(context.settings, context.connection, context.metrics, "ingress")
     server = IngressServer(context.jetstream, addresses, context.settings, build_decide_rules(context.settings))
     context.checks["ingress"] = lambda: server.check
@@ -25,7 +24,6 @@ def build_ingress_server(context: AppContext) -> IngressServer:
 
 
 def build_provider_server(context: AppContext) -> ProviderServer:
-    """The child "providers"."""
     addresses = build_reply_addresses(context.settings, context.connection, context.metrics, "providers")
     return ProviderServer(context.connections.providers, _build_provider_invoker(context), addresses, context.settings)
 

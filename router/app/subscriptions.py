@@ -48,7 +48,6 @@ def build_acks_handler(context: AppContext) -> AcksHandler:
 
 
 def worker_limits(settings: Settings) -> WorkerMessageLimits:
-    """The limits of a message from a worker."""
     return WorkerMessageLimits(
         max_payload_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,

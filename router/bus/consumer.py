@@ -47,7 +47,6 @@ class Interest(Struct, frozen=True, kw_only=True):
 
 
 def durable_of(settings: BusSettings, interest: Interest, options: ConsumerOptions = DEFAULT_OPTIONS) -> ConsumerSpec:
-    """The durable consumer as it is declared."""
     return ConsumerSpec(
         stream=stream_of(settings, interest.category),
         durable=settings.durable(interest.name),

@@ -12,6 +12,7 @@ from router.cli.assignments import assignments
 from router.cli.bench import OWN_OPTIONS, bench
 from router.cli.bus import bus
 from router.cli.config import config
+from router.cli.contract import contract
 from router.cli.decide import decide
 from router.cli.decisions import decisions
 from router.cli.demo import demo
@@ -65,7 +66,15 @@ PANELS: Mapping[str, Mapping[str, Command | typer.Typer]] = {
     },
     "Policies, extensions, providers": {"policy": policy, "extension": extension, "provider": provider},
     "Usage": {"usage": usage},
-    "Set up and check": {"doctor": doctor, "topology": topology, "mailbox": mailbox, "config": config, "tree": tree, "version": version},
+    "Set up and check": {
+        "doctor": doctor,
+        "topology": topology,
+        "contract": contract,
+        "mailbox": mailbox,
+        "config": config,
+        "tree": tree,
+        "version": version,
+    },
 }
 
 for panel, commands in PANELS.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,10 +22,12 @@ mailbox = typer.Typer(no_args_is_help=True, help="The tables of outbox and inbox
 
 def load_with_extra(config: Path | None, given: Mapping[str, object]) -> Settings:
     """Load the settings of a command for one context's database. Raises Misconfigured, also without the extra `postgres`."""
-    from router.cli.extras import need
     from router.config import load
+    from router.core.errors import Misconfigured
 
-    need("postgres", "psycopg", "psycopg_pool", "httpx2")
+    for module in ("psycopg", "psycopg_pool", "httpx2"):
+        if find_spec(module) is None:
+            raise Misconfigured(module, "is not installed: pip install 'beamline-router[postgres]'")
     return load(config, given).settings
 
 

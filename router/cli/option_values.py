@@ -20,19 +20,19 @@ import typer
 PAYLOAD = "Text or JSON; @FILE reads a file, - standard input."
 
 
-def read_payload(text: str, option: str = "--payload") -> Any:
+def read_payload(text: str) -> Any:
     """Return JSON if it is JSON, else text, else bytes."""
     from router.contracts.codec import value_of
 
-    data = _read_content(text, option)
+    data = _read_content(text, "--payload")
     return _parse_json_or(data, value_of(data))
 
 
-def read_text_payload(text: str, option: str = "--payload") -> Any:
+def read_text_payload(text: str) -> Any:
     """Read a payload that must be JSON or text. Raises BadParameter for other bytes."""
-    value = read_payload(text, option)
+    value = read_payload(text)
     if isinstance(value, bytes):
-        raise typer.BadParameter("is neither JSON nor UTF-8 text", param_hint=option)
+        raise typer.BadParameter("is neither JSON nor UTF-8 text", param_hint="--payload")
     return value
 
 

@@ -19,7 +19,7 @@ from router.config.connection import NatsConfig
 from router.config.consumers import ConsumerConfig, DecideConfig, OptionalConsumerConfig
 from router.config.describe import Row, describe
 from router.config.load import Loaded, load
-from router.config.operators import AdminConfig, IngressConfig
+from router.config.request_servers import AdminConfig, IngressConfig
 from router.config.service import AssignmentConfig, DeadLetterConfig, DrainConfig, HttpConfig, LogConfig, MetricsConfig, ReplyConfig
 from router.config.settings import Settings
 from router.config.storage import BucketConfig, BucketsConfig, StreamsConfig

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -125,3 +125,28 @@ class MetricsConfig(Group):
         default=(), description="tenants with a label of their own, comma-separated; the rest are 'other'"
     )
     label_limit: Count = Field(default=100, description="distinct policy, provider and subject labels; the rest are 'other'")
+
+
+class ExtensionBreakerConfig(Group):
+    """One breaker for each extension, kept by each instance for itself; a provider's goes by the policies that name the provider.
+
+    Rule: docs/extensions.md#extension-breaker.
+    """
+
+    failure_threshold: Count = Field(default=5, description="failures in a row that open it")
+    success_threshold: Count = Field(default=2, description="successful probes that close it")
+    timeout_ms: Millis = Field(default=60_000, description="from the opening to the first probe, milliseconds")
+    half_open_max_calls: Count = Field(default=3, description="probes at once")
+    error_rate_threshold: float = Field(default=0.5, gt=0, le=1, description="this share of failures opens it as well")
+    error_rate_window_ms: Millis = Field(default=60_000, description="the share is counted over this span, milliseconds")
+    minimum_calls: Count = Field(default=10, description="the share counts from so many calls on")
+
+
+class RecorderConfig(Group):
+    """Whose decisions are kept to be explained and tried again. Memory of one instance: at most tenants x entries x entry_max_bytes."""
+
+    tenants: Texts = Field(default=(), description="tenants whose decisions are recorded, masked and without payload; empty = none")
+    entries: Annotated[int, Field(ge=1, le=100_000)] = Field(default=1_000, description="newest decisions kept of each tenant")
+    entry_max_bytes: Annotated[int, Field(ge=2_048, le=1024 * 1024)] = Field(
+        default=16_384, description="a larger record is kept without its routing context, bytes"
+    )

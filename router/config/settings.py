@@ -13,16 +13,13 @@ from pydantic import Field
 
 from router.config.admission import AdmissionConfig
 from router.config.agents import AgentsConfig
-from router.config.breakers import ExtensionBreakerConfig
 from router.config.bus import BusConfig
 from router.config.connection import NatsConfig
 from router.config.consumers import DecideConfig, OptionalConsumerConfig, ResultsConfig
 from router.config.group import Group, Texts, add_fields
 from router.config.inbox import InboxConfig
 from router.config.mailbox import MailboxConfig
-from router.config.operators import AdminConfig, IngressConfig
-from router.config.providers import ProvidersConfig
-from router.config.recorder import RecorderConfig
+from router.config.request_servers import AdminConfig, IngressConfig, ProvidersConfig
 from router.config.service import (
     AlertsConfig,
     AssignmentConfig,
@@ -30,12 +27,14 @@ from router.config.service import (
     DeadLetterConfig,
     DrainConfig,
     EffectsConfig,
+    ExtensionBreakerConfig,
     ExtensionsConfig,
     HttpConfig,
     IdempotencyConfig,
     LogConfig,
     MetricsConfig,
     PoliciesConfig,
+    RecorderConfig,
     ReplyConfig,
     UsageConfig,
 )

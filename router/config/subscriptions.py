@@ -35,7 +35,6 @@ class SubscriptionSpec(Struct, Generic[C_co], frozen=True, kw_only=True):
     is_answered: bool = False  # its senders wait for replies
 
     def read_section(self, settings: Settings) -> C_co:
-        """Its settings."""
         return cast("C_co", getattr(settings, self.name))
 
     def read_stream(self, settings: Settings) -> StreamConfig:

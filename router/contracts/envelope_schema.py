@@ -27,7 +27,6 @@ def envelope_schema() -> dict[str, Any]:
 
 
 def envelope_schema_file() -> str:
-    """The file in the package."""
     return importlib.resources.files("router.contracts").joinpath(FILE).read_text("utf-8")
 
 

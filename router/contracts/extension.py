@@ -70,8 +70,6 @@ class ProcessorAnswer(Struct, frozen=True, gc=False):
 
 
 class ValidatorAnswer(Struct, frozen=True, gc=False):
-    """What a validator answered."""
-
     is_ok: bool
     reason: str | None = None
     details: object = None

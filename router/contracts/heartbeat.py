@@ -29,8 +29,6 @@ MAX_INTERVAL_MS = 3_600_000  # an hour: a worker must not be able to promise tha
 
 
 class Heartbeat(Struct, frozen=True, kw_only=True):
-    """One valid heartbeat."""
-
     worker_id: str
     status: str  # one of STATUSES
     timestamp: int  # the worker's clock, milliseconds since the epoch; ours where it told none

@@ -63,7 +63,6 @@ def response_bytes(response: ProviderResponse, *, protobuf: bool = False) -> byt
 def refuse(
     request_id: str, code: str, message: str, *, status: str = ERROR, metadata: Mapping[str, str] = NO_METADATA, latency_ms: float = 0.0
 ) -> ProviderResponse:
-    """A response that says no."""
     return ProviderResponse(
         request_id=request_id,
         status=status,

@@ -48,7 +48,6 @@ def last_chunk(response: ProviderResponse) -> StreamChunk:
 
 
 def chunk_bytes(chunk: StreamChunk, *, protobuf: bool = False) -> bytes:
-    """On the wire."""
     if protobuf:
         data = chunk.data if isinstance(chunk.data, bytes) else chunk.data.encode()
         sent = provider_pb2.StreamChunk(request_id=chunk.request_id, data=data, done=chunk.done, metadata=chunk.metadata)

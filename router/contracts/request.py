@@ -12,6 +12,9 @@ from msgspec import Struct
 
 NOTHING: Mapping[str, object] = MappingProxyType({})
 NO_HINTS: Mapping[str, str] = MappingProxyType({})
+MAX_REFERENCE = 4096  # characters of a payload_ref
+MAX_IDEMPOTENCY_KEY = 256  # characters
+PUSH_VALUES: dict[object, bool] = {True: True, "true": True, False: False, "false": False}  # 1 and 0 are True and False
 
 
 class RouteRequest(Struct, frozen=True, kw_only=True, gc=False):

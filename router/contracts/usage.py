@@ -32,7 +32,6 @@ class UsageEvent(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def usage_bytes(event: UsageEvent) -> bytes:
-    """The event as it is stored."""
     body: dict[str, object] = {
         "version": "1",
         "tenant_id": event.tenant_id,

@@ -17,8 +17,13 @@ MAX_NAME = 128  # characters of an id
 MAX_TYPE = 256  # characters of a message's or a job's type
 MAX_SUBJECT = 1024  # characters
 
-_SCOPED = re.compile(r"[A-Za-z0-9:-][A-Za-z0-9_.:-]{0,127}")
-_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# The same rules as text, for the published schemas (`contracts.shapes`).
+OPAQUE_PATTERN = r"[!-~]{1,128}"
+SCOPED_PATTERN = r"[A-Za-z0-9:-][A-Za-z0-9_.:-]{0,127}"
+NAME_PATTERN = r"[A-Za-z0-9_-]{1,64}"
+
+_SCOPED = re.compile(SCOPED_PATTERN)
+_TOKEN = re.compile(NAME_PATTERN)
 _IN_SUBJECTS = r"[^\s.*>\x00-\x20\x7f\ud800-\udfff]+"  # half a surrogate pair could never be sent
 _PLAIN_SUBJECT = re.compile(r"[A-Za-z0-9_$-]++(?:\.[A-Za-z0-9_$-]++)*+")  # most are; this is three times as fast as the next one
 _LITERAL = re.compile(rf"{_IN_SUBJECTS}(\.{_IN_SUBJECTS})*")

@@ -48,7 +48,7 @@ def create_session(master: str | None = None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors use the same Python
     try:
         with jvm.track_java():
-            spark = SparkSession.builder.config(conf=_make_settings(master, "router-usage")).getOrCreate()
+            spark = SparkSession.builder.config(conf=_make_settings(master)).getOrCreate()
     except (PySparkException, OSError) as exc:
         raise Misconfigured("master", f"Spark did not start: {exc}") from exc
     spark.sparkContext.setLogLevel("ERROR")
@@ -65,7 +65,7 @@ def check_spark() -> None:
     _check_java()
 
 
-def _make_settings(master: str | None, name: str) -> SparkConf:
+def _make_settings(master: str | None) -> SparkConf:
     """A builder's settings override all others, so start with those that were set elsewhere."""
     from pyspark import SparkConf, SparkContext
 
@@ -73,7 +73,7 @@ def _make_settings(master: str | None, name: str) -> SparkConf:
         SparkContext._ensure_initialized()  # the settings of spark-submit are in the JVM
     settings = SparkConf()
     quiet = f"-Dlog4j2.configurationFile={files('router.lake').joinpath('log4j2.properties')}"
-    ours = {"spark.app.name": name, "spark.master": "local[*]", "spark.driver.extraJavaOptions": f"{quiet} {_LEAN}", **_SETTINGS}
+    ours = {"spark.app.name": "router-usage", "spark.master": "local[*]", "spark.driver.extraJavaOptions": f"{quiet} {_LEAN}", **_SETTINGS}
     for key, value in ours.items():
         settings.setIfMissing(key, value)
     if master is not None:

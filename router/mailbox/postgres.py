@@ -44,6 +44,7 @@ _NAMING_OBJECTS = {
     "42P01": "is mailbox.db_schema right, and may the user of mailbox.dsn use it?",
     "3F000": "is mailbox.db_schema right?",
 }
+HANDLER_CONNECTIONS = 2  # transactions at once: one for first attempts, one for retries
 MAX_FAILURE = 512  # characters of what the server said
 _INSISTING = ("require", "verify-ca", "verify-full")  # values of sslmode
 _THIS_HOST = ("", "localhost", "127.0.0.1", "::1")
@@ -135,9 +136,11 @@ class Database:
     async def close(self) -> None:
         await self._pool.close()
 
-    def build_handler_pool(self, *, idle_in_transaction: float, connections: int) -> Database:
+    def build_handler_pool(self, *, idle_in_transaction: float) -> Database:
         """Return a separate pool, not yet opened, whose connections the service's own code uses."""
-        return Database(replace(self._config, idle_in_transaction=idle_in_transaction, connections=connections, plans_by_index=False))
+        return Database(
+            replace(self._config, idle_in_transaction=idle_in_transaction, connections=HANDLER_CONNECTIONS, plans_by_index=False)
+        )
 
     async def __aenter__(self) -> Database:
         await self.open()

@@ -141,7 +141,7 @@ class EmbeddedServer:
 
     def _explain_end(self, status: int) -> str:
         """Why the server did not start, and what to do. Its own log is not kept, because it would grow without a limit."""
-        if self._port and not _is_free(HOST, self._port):
+        if self._port and not _is_free(self._port):
             return (
                 f"port {self._port} is in use: stop the program that listens there, choose another port (--nats-port 0 takes any), or, if "
                 f"it is a NATS server, use that one: --nats-url {self.url} instead of --embedded"
@@ -152,11 +152,11 @@ class EmbeddedServer:
         )
 
 
-def _is_free(host: str, port: int) -> bool:
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))
+            probe.bind((HOST, port))
         except OSError:
             return False
     return True

@@ -15,7 +15,6 @@ from router.runtime.topology import DEAD_LETTER_SUBJECT
 
 
 def build_dead_letter_writer(agent: str, connection: Connection, payload_bytes: int = MAX_PAYLOAD_BYTES) -> DeadLetterWriter:
-    """Build the writer of an agent's dead letters."""
     return DeadLetterWriter(
         node_id=agent,
         max_bytes=lambda: connection.max_payload,

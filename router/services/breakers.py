@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from router.config.breakers import ExtensionBreakerConfig
+from router.config.service import ExtensionBreakerConfig
 from router.contracts.alert import INFO, WARNING, Alert
 from router.core.clock import Clock, steady
 from router.operations.observability import LogRateLimit, Metrics, events, logs

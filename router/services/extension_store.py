@@ -28,8 +28,6 @@ class ExtensionNotFound(RouterError):
 
 
 class RegisteredExtension(Struct, frozen=True):
-    """An extension in the bucket."""
-
     entry: ExtensionEntry
     record: VersionRecord
 
@@ -57,7 +55,6 @@ class ExtensionStore(VersionedStore[RegisteredExtension]):
         return super().key(*name)
 
     async def put(self, document: Mapping[str, object], *, author: str, replaces: int | None = None) -> WrittenExtension:
-        """Register or replace an extension."""
         entry = _check_document(document)
         present = await self.find(entry.id)
         if present is not None and present.entry == entry and replaces in (None, present.record.version):

@@ -44,8 +44,6 @@ class IngressMessage(Struct, frozen=True):
 
 
 class IngressServer(RequestServer[IngressMessage]):
-    """The child "ingress"."""
-
     def __init__(self, jetstream: JetStream, addresses: ReplyAddresses, settings: Settings, rules: DecideRules) -> None:
         self._config = settings.ingress
         super().__init__(jetstream.connection, "ingress", at_once=self._config.at_once)

@@ -68,7 +68,6 @@ class Instances:
         }
 
     async def read_own(self, asked: RequestFields) -> Answer:
-        """The states of this instance."""
         about = asked.text("about")
         if about not in (HEALTH, BREAKERS):
             raise ServiceError(INVALID_REQUEST, "Invalid field: about must be health or breakers", {"field": "about"})

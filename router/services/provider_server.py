@@ -65,8 +65,6 @@ class ProviderInvocation(Struct, frozen=True):
 
 
 class ProviderServer(RequestServer[ProviderInvocation]):
-    """The child "providers"."""
-
     def __init__(self, connection: Connection, providers: ProviderInvoker, addresses: ReplyAddresses, settings: Settings) -> None:
         self._config = settings.providers
         super().__init__(connection, "providers", at_once=self._config.at_once, drain_s=DRAIN_S)

@@ -95,7 +95,6 @@ async def diff(session: CommandSession, tenant: Tenant, name: Name, former: Form
 
 
 def _show_file(session: CommandSession, directory: Path, tenant: str, name: str) -> int:
-    """Show `<tenant>/<policy>.json` of a directory."""
     from router.core import ids
     from router.routing.policy import SHARED, PolicyError, load_policy
 

@@ -28,7 +28,7 @@ def schema(session: CommandSession, name: Only = None) -> None:
         raise Misconfigured("TABLE", f"{name!r} is none of {', '.join(TABLE_DESCRIPTIONS)}")
     columns = {one: list_columns(one) for one in ([name] if name is not None else TABLE_DESCRIPTIONS)}
     fields = {one: {"about": TABLE_DESCRIPTIONS[one], "columns": dict(columns[one])} for one in columns}
-    session.emit_one(fields, lambda: _print_columns(columns, TABLE_DESCRIPTIONS))
+    session.emit_one(fields, lambda: _print_columns(columns))
 
 
 @command(skip_settings)
@@ -47,6 +47,8 @@ def compact(session: CommandSession, at_least: AtLeast = 8, warehouse: Warehouse
     session.emit_one(fields, f"{removed} files became {added}; {len(swept)} leftovers removed")
 
 
-def _print_columns(columns: Mapping[str, Sequence[tuple[str, str]]], descriptions: Mapping[str, str]) -> None:
+def _print_columns(columns: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+    from router.lake.tables.schemas import TABLE_DESCRIPTIONS
+
     for name, pairs in columns.items():
-        open_console().print(build_heading(f"{name}: {descriptions[name]}"), build_table(("column", "type"), pairs))
+        open_console().print(build_heading(f"{name}: {TABLE_DESCRIPTIONS[name]}"), build_table(("column", "type"), pairs))

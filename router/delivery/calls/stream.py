@@ -32,8 +32,6 @@ class StreamOverrun(RouterError):
 
 
 class StreamPiece(Struct, frozen=True):
-    """One message of a stream."""
-
     data: bytes
     headers: Headers
 

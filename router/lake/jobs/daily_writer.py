@@ -74,8 +74,6 @@ class DailyWriter:
 
 
 class DayFile:
-    """One open file."""
-
     def __init__(self, warehouse: Warehouse, home: str, schema: pa.Schema, part: int = 0) -> None:
         self._path = f"{home}/part-{part}.parquet"
         self._day = home.rpartition("day=")[2]

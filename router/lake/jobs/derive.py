@@ -73,7 +73,6 @@ def split_events(one: DeriveTask) -> tuple[pa.Table, pa.Table]:
 
 
 def sum_by_table(events: pa.Table, sealed: frozenset[date]) -> dict[str, pa.Table]:
-    """Sum the events for each table of gold."""
     return {table: sum_events(assign_windows(events, sealed, grain)) for table, grain in GRAINS.items()}
 
 

@@ -46,8 +46,6 @@ class IngestJob(Struct, frozen=True, kw_only=True):
 
 
 class RunningIngest:
-    """A running query."""
-
     def __init__(self, query: StreamingQuery, writing: MicroBatchSink, waiting: int) -> None:
         self._query = query
         self._writing = writing

@@ -27,8 +27,6 @@ from router.lake.warehouse import Warehouse
 
 
 class MicroBatch:
-    """One attempt at a micro-batch."""
-
     def __init__(self, spark: SparkSession, warehouse: Warehouse, identities: IdentityIndex, landed: Sequence[StagedRange]) -> None:
         self._spark = spark
         self._warehouse = warehouse

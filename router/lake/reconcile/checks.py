@@ -25,8 +25,6 @@ class ReconcileCheck(Struct, frozen=True):
 
 
 class Reconciliation(Struct, frozen=True):
-    """All checks."""
-
     checks: Sequence[ReconcileCheck]
 
     @property

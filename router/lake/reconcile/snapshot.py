@@ -28,7 +28,6 @@ class WarehouseSnapshot(Struct, frozen=True):
             yield self._read_file(file, names)
 
     def read_column(self, table: str, name: str, kind: pa.DataType) -> pa.Array:
-        """Return one column of all rows."""
         chunks = [chunk for rows in self.read_each(table, [name]) for chunk in rows[name].cast(kind).chunks]
         return pa.chunked_array(chunks, kind).combine_chunks()
 

@@ -15,8 +15,8 @@ X_LABELS = 16
 MAX_BAR = 96  # of a bar, if there are few
 
 
-def draw_stacked_bars(labels: Sequence[str], series: Mapping[str, Sequence[float]], what: str) -> str:
-    """Draw a stack for each label, a colour for each series in their order. A tooltip shows the figures."""
+def draw_stacked_bars(labels: Sequence[str], series: Mapping[str, Sequence[float]]) -> str:
+    """Draw the cost by day and tenant: a stack for each label, a colour for each series in their order. A tooltip shows the figures."""
     tops = [sum(values) for values in zip(*series.values(), strict=True)]
     ticks = choose_ticks(max(tops, default=0.0))
     high = HIGH - TOP - BOTTOM
@@ -32,11 +32,11 @@ def draw_stacked_bars(labels: Sequence[str], series: Mapping[str, Sequence[float
                 parts.append(_draw_rect((middle - wide / 2, floor_), wide, max(size - 0.75, 0.4), f"c{colour}", tip))
         if place % ceil(len(labels) / X_LABELS) == 0:
             parts.append(_draw_text(middle, HIGH - 8, label[5:] or label, "middle"))
-    return _draw_svg(WIDE, HIGH, what, parts)
+    return _draw_svg(WIDE, HIGH, "cost by day and tenant", parts)
 
 
-def draw_spans(rows: Sequence[tuple[str, Sequence[float]]], what: str) -> str:
-    """Draw p50, p95 and p99 of each name, milliseconds, as three dots on a line; the scale is logarithmic."""
+def draw_spans(rows: Sequence[tuple[str, Sequence[float]]]) -> str:
+    """Draw the latency by provider: p50, p95 and p99 of each name, milliseconds, as three dots on a line; the scale is logarithmic."""
     values = [max(value, 1.0) for _, three in rows for value in three] or [1.0]
     low, top = floor(log10(min(values))), max(ceil(log10(max(values))), floor(log10(min(values))) + 1)
     wide, high = WIDE - NAMES - 24, len(rows) * ROW
@@ -53,7 +53,7 @@ def draw_spans(rows: Sequence[tuple[str, Sequence[float]]], what: str) -> str:
             _draw_dot(scale(value), y, f"d{dot}", f"{shorten(name)} {title}: {format_ms(value)}")
             for dot, (value, title) in enumerate(_pair_titles(three))
         ]
-    return _draw_svg(WIDE, high + 28, what, parts)
+    return _draw_svg(WIDE, high + 28, "latency by provider", parts)
 
 
 def draw_horizontal_bars(rows: Sequence[tuple[str, float, str]], what: str, colour: str) -> str:

@@ -50,10 +50,8 @@ def _render_cards(views: PageViews) -> Iterator[str]:
     assert totals is not None  # noqa: S101 - page_of checks it
     yield _render_figures(totals)
     days, series = _sum_cost_by_day(views)
-    yield _render_card("Cost by day", "UTC", draw_stacked_bars(days, series, "cost by day and tenant") + _render_legend(series))
-    yield _render_card(
-        "Latency by provider", "p50, p95, p99", draw_spans(_list_spans(views.providers), "latency by provider") + _render_dots()
-    )
+    yield _render_card("Cost by day", "UTC", draw_stacked_bars(days, series) + _render_legend(series))
+    yield _render_card("Latency by provider", "p50, p95, p99", draw_spans(_list_spans(views.providers)) + _render_dots())
     yield f'<div class="pair">{_render_errors(views.providers)}{_render_events(views.types)}</div>'
     yield _render_card("Tenants", _describe_table(views.tenants), f'<div class="wide">{_render_table(views.tenants, totals)}</div>')
 

@@ -32,5 +32,4 @@ class JetStreamDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Register the format with a session."""
     spark.dataSource.register(JetStreamDataSource)

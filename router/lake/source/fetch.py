@@ -42,8 +42,6 @@ def read_record_batches(options: SourceOptions, wanted: SequenceRange, schema: p
 
 
 class RangeFetch:
-    """The reading of one range."""
-
     def __init__(self, jetstream: JetStream, options: SourceOptions, wanted: SequenceRange) -> None:
         self._jetstream = jetstream
         self._options = options

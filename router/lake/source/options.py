@@ -76,12 +76,12 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
         subject=options.get("subject"),
         start=_read_offset(options, "startingOffsets", {"earliest": 0, "latest": None}, "earliest"),
         end=_read_offset(options, "endingOffsets", {"latest": None}, "latest"),
-        fails_on_loss=_read_truth(options, "failOnDataLoss", True),
+        fails_on_loss=_read_truth(options, "failOnDataLoss"),
         max_rows=_read_count(options, "maxOffsetsPerTrigger"),
         max_bytes=_read_count(options, "maxBytesPerTrigger"),
         partitions=_read_count(options, "minPartitions") or 2,
         rows_per_partition=_read_count(options, "rowsPerPartition") or 20_000,
-        has_headers=_read_truth(options, "includeHeaders", True),
+        has_headers=_read_truth(options, "includeHeaders"),
         timeout_s=(_read_count(options, "timeoutMs") or 60_000) / 1000,
         domain=options.get("domain"),
         login={name: options[name] for name in (*_LOGIN, "name") if name in options},
@@ -112,8 +112,9 @@ def _read_count(options: Mapping[str, str], name: str) -> int | None:
     raise Misconfigured(name, f"{value!r}: a whole number from 1")
 
 
-def _read_truth(options: Mapping[str, str], name: str, default: bool) -> bool:
-    value = options.get(name.lower(), str(default)).lower()
+def _read_truth(options: Mapping[str, str], name: str) -> bool:
+    """True unless the option says otherwise."""
+    value = options.get(name.lower(), "true").lower()
     if value not in ("true", "false"):
         raise Misconfigured(name, f"{value!r}: true or false")
     return value == "true"

@@ -28,7 +28,6 @@ class DeliveryPositions(Struct, frozen=True):
     times: pa.Array  # nanoseconds since the epoch
 
     def take_first(self, count: int) -> DeliveryPositions:
-        """Return the first `count`."""
         return DeliveryPositions(self.sequences[:count], self.deliveries[:count], self.times[:count])
 
     def take_below(self, end: int) -> DeliveryPositions:
@@ -57,7 +56,6 @@ class DeliveryPositions(Struct, frozen=True):
 
 
 def parse_position(reply: bytes) -> DeliveryPosition:
-    """Parse one reply subject."""
     part = reply.split(b".")
     at = _find_sequence(len(part))
     return DeliveryPosition(int(part[at]), int(part[at + 3]))

@@ -47,7 +47,6 @@ class InboxEvent(Struct, frozen=True, gc=False):
 
     @property
     def payload(self) -> Any:
-        """The payload, parsed."""
         return orjson.loads(self.body)
 
 

@@ -43,7 +43,6 @@ MAX_EVENTS_PER_TRANSACTION = 100
 QUICK_S = 0.5  # a batch that takes longer was too large
 SHARED_TIMEOUT_PART = 1 / 6  # the share of its timeout that an event may take while others wait for it; alone it has all of it
 SPARE_S = 5.0  # added to the handler's timeout: then the server ends an idle transaction, of a process that hangs or lost its network
-HANDLERS = 2  # transactions at once: one for first attempts, one for retries
 GOOD = (None, HandlerResult.PROCESSED, HandlerResult.ALREADY_PROCESSED)
 
 
@@ -85,7 +84,7 @@ class TransactionalStrategy:
     async def run(self) -> None:
         """Run until cancelled; then the open transactions roll back. Raises HandlerMisused."""
         try:
-            handlers = self._database.build_handler_pool(idle_in_transaction=self._timeout_s + SPARE_S, connections=HANDLERS)
+            handlers = self._database.build_handler_pool(idle_in_transaction=self._timeout_s + SPARE_S)
             async with handlers as self._handlers, asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._handle_batches())
                 tasks.create_task(self._handle_retries())

@@ -31,8 +31,6 @@ EventResult = tuple[OutboxEvent, PublishResult]
 
 
 class RelayReport(Struct):
-    """The result of one batch."""
-
     found: int = 0
     published: int = 0
     duplicates: int = 0

@@ -42,7 +42,6 @@ def merge(parts: Sequence[Line], key: str, merge_lines: Callable[[ByNode], dict[
 
 
 def merge_health(lines: ByNode) -> dict[str, object]:
-    """The merged health of one extension."""
     good, bad = _sum(lines, "success_count"), _sum(lines, "failure_count")
     called = [line for _, line in lines if line.get("latency_samples")]
     newest = max((line for _, line in lines), key=lambda line: line.get("updated_at") or 0)
@@ -56,7 +55,6 @@ def merge_health(lines: ByNode) -> dict[str, object]:
 
 
 def merge_breakers(lines: ByNode) -> dict[str, object]:
-    """The merged state of one breaker."""
     state = _worst(lines, "state")
     merged: dict[str, object] = {name: value for name, value in lines[0][1].items() if name != "opened_at_ms"}
     merged.update(state=state, failure_count=max(line.get("failure_count", 0) for _, line in lines))

@@ -22,7 +22,7 @@ from router.operations.supervision import Child, Intensity, Supervisor, supervis
 
 log = logs.logger(__name__)
 
-RESTARTS_PER_PROCESS = Intensity(5, 30)
+RESTARTS_PER_PROCESS, RESTARTS_WITHIN_S = 5, 30
 MAX_RESTARTS = 20  # of all together: pauses grow to a second each, so a crash loop never exceeds thirty in 30 s
 SCRAPE_TIMEOUT_S = 1.0  # a scrape waits so long for all processes together; of a late one it shows the last status
 
@@ -68,7 +68,7 @@ class Fleet:
         http = Child("http", lambda: server.run(lambda port: self._on_bound(settings.http.host, port)))
         processes = (Child(slot.name, slot.run, shutdown_s=stop_s) for slot in slots)
         reload = Child("reload", lambda: Reload(self._reload_requested, self._read).run(slots))
-        return Supervisor("fleet", (http, *processes, reload), intensity=_scale(RESTARTS_PER_PROCESS, len(slots)))
+        return Supervisor("fleet", (http, *processes, reload), intensity=_scale_restarts(len(slots)))
 
     # -- the pages -----------------------------------------------------------------------------------------------
 
@@ -99,9 +99,9 @@ class Fleet:
         self._on_ready(urls[0] or "", self._http)
 
 
-def _scale(each: Intensity, processes: int) -> Intensity:
+def _scale_restarts(processes: int) -> Intensity:
     """Allow more restarts for more processes, up to MAX_RESTARTS."""
-    return Intensity(min(each.restarts * processes, max(each.restarts, MAX_RESTARTS)), each.seconds)
+    return Intensity(min(RESTARTS_PER_PROCESS * processes, MAX_RESTARTS), RESTARTS_WITHIN_S)
 
 
 def _is_cancelled_twice() -> bool:
@@ -111,4 +111,4 @@ def _is_cancelled_twice() -> bool:
 
 
 def _render(snapshots: Sequence[Snapshot]) -> bytes:
-    return render(merge_snapshots((*snapshots, process_families(os.getpid(), "process", "parent"))), process=False)
+    return render(merge_snapshots((*snapshots, process_families(os.getpid(), "parent"))), process=False)

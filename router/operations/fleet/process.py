@@ -187,7 +187,7 @@ class ChildProcess:
                 self._on_ready()
             case ChildStatus():
                 self._checks = frame.checks
-                self._families = (*frame.families, *process_families(self.pid, "process", self._number))
+                self._families = (*frame.families, *process_families(self.pid, self._number))
                 if self._pending:
                     _resolve(self._pending.pop(0))
             case ChildFailed():

@@ -56,11 +56,11 @@ def render(snapshot: Sequence[MetricFamily], *, process: bool = True) -> bytes:
     return generate_latest(_Scrape(snapshot, _PROCESS if process else None))
 
 
-def process_families(pid: int, label: str, value: str) -> Snapshot:
-    """Memory, CPU and open files of another process, under one label. Empty when it has ended, or where there is no /proc."""
+def process_families(pid: int, process: str) -> Snapshot:
+    """Memory, CPU and open files of another process, under the label `process`. Empty when it has ended, or where there is no /proc."""
     collector = ProcessCollector(pid=lambda: pid, registry=CollectorRegistry(auto_describe=True))
     return tuple(
-        MetricFamily(one.samples[0].name, one.documentation, one.type, (label,), {(value,): one.samples[0].value})
+        MetricFamily(one.samples[0].name, one.documentation, one.type, ("process",), {(process,): one.samples[0].value})
         for one in collector.collect()
         if one.samples
     )

@@ -59,8 +59,6 @@ class OpenConnections:
 
 
 class GuardedProtocol(H11Protocol):
-    """One connection."""
-
     def __init__(self, *, open_connections: OpenConnections, **options: Any) -> None:
         super().__init__(**options)
         self.logger = _log

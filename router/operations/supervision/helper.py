@@ -38,7 +38,6 @@ class Helper:
 
     @property
     def child(self) -> Child:
-        """The child for a supervision tree."""
         return Child(self.name, self.run)
 
     @property

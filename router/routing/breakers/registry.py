@@ -28,7 +28,6 @@ class BreakerRegistry:
         self._breakers: OrderedDict[str, CircuitBreaker] = OrderedDict()
 
     def get(self, name: str) -> CircuitBreaker:
-        """The breaker of this name."""
         breaker = self._breakers.get(name)
         if breaker is None:
             return self._create(name)

@@ -22,7 +22,7 @@ from router.contracts.malformed import (
     invalid_field,
     missing_field,
 )
-from router.contracts.request import NOTHING
+from router.contracts.request import MAX_IDEMPOTENCY_KEY, MAX_REFERENCE, NOTHING, PUSH_VALUES
 from router.core import ids
 
 Object = Mapping[str, Any]
@@ -31,13 +31,11 @@ DEFAULT_POLICY = "default"
 OPAQUE = "1..128 printable ASCII characters without spaces"
 SCOPED = "1..128 of A-Z a-z 0-9 _ . : - and not start with . or _"
 
-_PUSH: dict[object, bool] = {True: True, "true": True, False: False, "false": False}  # 1 and 0 are True and False
 _WORKFLOW = ("run_id", "flow_id", "step_id")
 # What few requests carry: asked for together, so that the others pay for one look.
 RARE = frozenset({"idempotency_key", "assignment_subject", "payload_ref", "payload_encoding", *_WORKFLOW})
 _INT64 = range(-(2**63), 2**63)
 
-MAX_REFERENCE = 4096  # characters of a payload_ref
 is_scoped = ids.ScopedNames().__getitem__
 
 
@@ -161,8 +159,8 @@ def read_idempotency_key(body: Object, inner: Object) -> str | None:
     value = _find_first(body.get("idempotency_key"), inner.get("idempotency_key"))
     if value is None:
         return None
-    if type(value) is not str or not 1 <= len(value) <= 256:
-        raise invalid_correlation("idempotency_key", "idempotency_key", "text of 1..256 characters")
+    if type(value) is not str or not 1 <= len(value) <= MAX_IDEMPOTENCY_KEY:
+        raise invalid_correlation("idempotency_key", "idempotency_key", f"text of 1..{MAX_IDEMPOTENCY_KEY} characters")
     return value
 
 
@@ -207,9 +205,9 @@ def read_push(value: object) -> bool:
     """true, "true", 1; false, "false", 0, absent; anything else is an error."""
     if value is None:
         return False
-    if type(value) not in (bool, str, int) or value not in _PUSH:
+    if type(value) not in (bool, str, int) or value not in PUSH_VALUES:
         raise invalid_field("push_assignment", "push_assignment", 'true, "true", 1, false, "false", 0 or absent')
-    return _PUSH[value]
+    return PUSH_VALUES[value]
 
 
 def read_assignment_subject(value: object, allowed: tuple[str, ...]) -> str | None:

@@ -74,7 +74,6 @@ class DecisionRecorder:
         remembered: str | None = None,
         previous: PreviousAttempt | None = None,
     ) -> Decision | Refusal:
-        """`policy.evaluate`, recorded."""
         ring = self._rings.get(request.tenant_id)
         if ring is None:
             return evaluate(policy, request, states=states, now=now, remembered=remembered, previous=previous)

@@ -60,7 +60,6 @@ def measure_complexity(pipeline: Pipeline, p50_ms: Callable[[str], float | None]
 
 
 def score_of(by_kind: Mapping[str, int]) -> int:
-    """0..100."""
     total = sum(by_kind.values())
     above = max(0, total - RECOMMENDED)
     base = 60 * total // RECOMMENDED if not above else 60 + min(20, 5 * above)

@@ -55,7 +55,6 @@ _STATUS: Mapping[str, str] = {"required": ERROR, "optional": WARN, "block": ERRO
 
 
 def status_of(use: ExtensionUse, came: ExtensionResult) -> str:
-    """The status in `executed_extensions`."""
     if type(came) is ExtensionFailure or (type(came) is ValidatorAnswer and not came.is_ok):
         return _STATUS[use.mode]
     return OK

@@ -85,7 +85,6 @@ def chunk_metadata(failure: ExtensionFailure) -> dict[str, str]:
 
 
 def failed_response(request: ProviderRequest, failure: ExtensionFailure, latency_ms: float) -> ProviderResponse:
-    """The failure as a response."""
     status, metadata = status_of(failure), _fault(failure)
     return refuse(request.request_id, failure.code, str(failure), status=status, metadata=metadata, latency_ms=latency_ms)
 

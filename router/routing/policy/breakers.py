@@ -103,7 +103,6 @@ class ProviderBreakers:
                 self._apply(breaker, told)
 
     def snapshots(self) -> Mapping[Pair, BreakerSnapshot]:
-        """A snapshot of every breaker."""
         self._refresh_rules()
         return {pair: breaker.snapshot for pair, breaker in self._breakers.items()}
 

@@ -10,7 +10,6 @@ RECOMMENDED, RECOMMENDED_OF_A_KIND = 4, 2
 
 
 def count_by_kind(pipeline: Pipeline) -> dict[str, int]:
-    """Extensions by kind."""
     return {"pre": len(pipeline.pre), "validators": len(pipeline.validators), "post": len(pipeline.post)}
 
 

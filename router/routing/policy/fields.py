@@ -79,7 +79,6 @@ class Fields:
         self.problems = problems
 
     def path_of(self, key: str) -> str:
-        """The path of `key`."""
         return f"{self._path}.{key}" if self._path else key
 
     def refuse(self, key: str, message: str) -> None:

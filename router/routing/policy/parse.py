@@ -44,7 +44,7 @@ class ParsedPolicy(Struct, frozen=True):
     warnings: tuple[PolicyFinding, ...]
 
 
-def load_policy(data: bytes, tenant_id: str, policy_id: str, version: int = 1) -> ParsedPolicy:
+def load_policy(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
     """`parse_policy` for the bytes of a JSON document. Checks depth first: a deeper document could be read, but not written back."""
     check_size(data)
     if is_deeper(data, MAX_DEPTH):
@@ -53,7 +53,7 @@ def load_policy(data: bytes, tenant_id: str, policy_id: str, version: int = 1) -
         document = orjson.loads(data)
     except orjson.JSONDecodeError as exc:
         raise PolicyError([("policy", f"is not JSON: {exc}")]) from exc
-    return parse_policy(document, tenant_id, policy_id, version)
+    return parse_policy(document, tenant_id, policy_id)
 
 
 def check_size(data: bytes, most: int = MAX_POLICY_BYTES) -> None:

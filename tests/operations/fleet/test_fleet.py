@@ -200,7 +200,7 @@ async def test_a_setting_that_one_process_refuses_ends_all_with_its_message(ways
 
 
 async def test_a_storm_of_crashes_ends_everything_and_says_how_they_ended(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.operations.fleet.fleet.RESTARTS_PER_PROCESS", Intensity(2, 30))
+    monkeypatch.setattr("router.operations.fleet.fleet.RESTARTS_PER_PROCESS", 2)
     ways.are("crashes")
     with capture_log(), pytest.raises(SupervisionFailed) as failed:
         await Fleet(two_processes).run()

@@ -1,4 +1,4 @@
-"""Services that are asked over NATS: the operators', and the way in for messages."""
+"""Services that are asked over NATS: the operators', the way in for messages, and providers invoked for others."""
 
 from __future__ import annotations
 
@@ -29,3 +29,14 @@ class IngressConfig(Group):
     queue_group: Name = Field(default="router-decide-group", description="instances of one group share the messages")
     at_once: Count = Field(default=1_000, description="messages in hand; more are told to ask again")
     confirm_ms: Millis = Field(default=2_000, description="a message must be found stored within this time, milliseconds")
+
+
+class ProvidersConfig(Group):
+    """`beamline.provider.v1.invoke` and its stream (docs/extensions.md#provider-figures)."""
+
+    enabled: bool = Field(default=True, description="serve beamline.provider.v1.invoke and beamline.provider.v1.invoke.stream")
+    queue_group: Name = Field(default="router-provider-group", description="instances of one group share the invocations")
+    at_once: Count = Field(
+        default=512, description="invocations and streams in hand, a tenant at most as many as are free; more are told to ask again"
+    )
+    longest_ms: Millis = Field(default=600_000, description="an invocation or stream ends after this, whatever its deadline, milliseconds")

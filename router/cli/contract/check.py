@@ -1,0 +1,54 @@
+"""`router contract check`: what a reader says of a message, field by field. No server is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec import to_builtins
+
+from router.cli import exit_codes
+from router.cli.command import CommandSession, command
+from router.cli.contract.limits import read_limits
+from router.cli.option_values import read_bytes, read_pairs
+from router.cli.output import print_table
+
+if TYPE_CHECKING:
+    from router.cli.contract.field_report import FieldReport
+
+
+@command()
+def check(
+    session: CommandSession,
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The payload of the message, JSON or protobuf; - reads standard input.")],
+    as_: Annotated[str | None, typer.Option("--as", metavar="NAME", help="decide, answer, result … Default: what it looks like.")] = None,
+    header: Annotated[list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="A header; may be given again.")] = None,
+) -> int:
+    """Read a message as the router (or a worker, or a client) would, and print a line for each field. No server is asked.
+
+    A field is read, refused, or ignored because no reader knows it. The limits are those of the settings.
+    Exit status: 0 the message is read, 1 it is refused.
+
+    Example:  router contract check request.json    router contract check - --as result < result.json
+    """
+    from router.cli.contract.field_report import report_fields
+    from router.cli.contract.guess import guess_name
+    from router.cli.contract.readers import build_readers
+    from router.contracts.shapes import build_shapes
+
+    shapes, readers = build_shapes(read_limits(session.settings)), build_readers(session.settings)
+    data = read_bytes(file, "FILE")
+    name = as_ or guess_name(data)
+    if name not in readers:
+        raise typer.BadParameter(f"{name} is not one of {', '.join(readers)}", param_hint="--as")
+    headers = {key: str(value) for key, value in read_pairs(header or (), "--header").items()}
+    report = report_fields(shapes[name], readers[name], data, headers)
+    fields = {"message": name, "ok": report.is_readable, "fields": to_builtins(report.lines)}
+    session.emit_one(fields, lambda: _print_report(name, report))
+    return exit_codes.OK if report.is_readable else exit_codes.NO
+
+
+def _print_report(name: str, report: FieldReport) -> None:
+    if report.lines:
+        print_table(("field", "verdict", "why"), ((line.field, line.verdict, line.why) for line in report.lines))
+    print(f"{'read' if report.is_readable else 'refused'} as {name}")

@@ -1,0 +1,96 @@
+"""The parts that schemas share: one definition for each kind of value, made of the constants that the readers use.
+
+    PARTS        name -> JSON Schema; a schema refers to one by `refer("id")`, and gets a copy of it under `$defs`
+    optional_*   null and an empty string are absent there, as for the reader (docs/contracts.md#absent)
+
+Patterns use only what ECMA-262, RE2, Rust and Python share: no look-around, anchors at both ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from router.contracts.field_readers import MAX_INT64, OPAQUE, SCOPED
+from router.contracts.headers import SUPPORTED_VERSIONS
+from router.core import ids
+
+Schema = Mapping[str, Any]
+
+_REFERENCE = "#/$defs/"
+_SUBJECT_NAME = "1..64 of A-Z a-z 0-9 _ -"
+_ABSENT = "null and an empty string are absent"
+
+PARTS: Mapping[str, Schema] = {
+    "id": {"type": "string", "pattern": f"^{ids.OPAQUE_PATTERN}$", "description": OPAQUE},
+    "optional_id": {
+        "type": ["string", "null"],
+        "pattern": f"^({ids.OPAQUE_PATTERN})?$",
+        "description": f"{OPAQUE}; {_ABSENT}",
+    },
+    "scoped_id": {"type": "string", "pattern": f"^{ids.SCOPED_PATTERN}$", "description": SCOPED},
+    "optional_scoped_id": {
+        "type": ["string", "null"],
+        "pattern": f"^({ids.SCOPED_PATTERN})?$",
+        "description": f"{SCOPED}; {_ABSENT}",
+    },
+    "token": {"type": "string", "pattern": f"^{ids.NAME_PATTERN}$", "description": _SUBJECT_NAME},
+    "type": {"type": "string", "minLength": 1, "maxLength": ids.MAX_TYPE, "description": f"text of 1..{ids.MAX_TYPE} characters"},
+    "optional_type": {
+        "type": ["string", "null"],
+        "maxLength": ids.MAX_TYPE,
+        "description": f"text of 1..{ids.MAX_TYPE} characters; {_ABSENT}",
+    },
+    "optional_name": {
+        "type": ["string", "null"],
+        "maxLength": ids.MAX_NAME,
+        "description": f"text of 1..{ids.MAX_NAME} characters; {_ABSENT}",
+    },
+    "version": {"enum": sorted(SUPPORTED_VERSIONS), "description": 'the version: "1", or "1.0" or "v1" which read as it'},
+    "object": {"type": ["object", "null"], "description": "an object; null is absent"},
+    "strings": {"type": "object", "additionalProperties": {"type": "string"}, "description": "text by name"},
+    "base64": {
+        "type": "string",
+        "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+        "description": "base64 with its padding",
+    },
+    "whole": {"type": "integer", "minimum": 0, "maximum": MAX_INT64, "description": "a whole number, 0 or more"},
+    "rounded": {
+        "type": ["number", "null"],
+        "minimum": 0,
+        "maximum": MAX_INT64,
+        "description": "a number, 0 or more; it is rounded half up",
+    },
+}
+
+
+def refer(name: str) -> Schema:
+    """A reference to one of PARTS."""
+    return {"$ref": _REFERENCE + name}
+
+
+def add_description(schema: Schema, text: str) -> Schema:
+    """The schema with these words about one field."""
+    return {**schema, "description": text}
+
+
+def build_object(properties: Mapping[str, Schema], required: Sequence[str] = (), **more: Any) -> dict[str, Any]:
+    """An object with these fields; fields that are not known are ignored, as everywhere."""
+    return {"type": "object", **({"required": list(required)} if required else {}), "properties": dict(properties), **more}
+
+
+def list_parts(schema: object) -> list[str]:
+    """The names of the PARTS that a schema refers to, in order."""
+    return sorted(set(_walk_references(schema)))
+
+
+def _walk_references(schema: object) -> Iterator[str]:
+    if isinstance(schema, Mapping):
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            yield reference.removeprefix(_REFERENCE)
+        for value in schema.values():
+            yield from _walk_references(value)
+    elif isinstance(schema, list | tuple):
+        for value in schema:
+            yield from _walk_references(value)

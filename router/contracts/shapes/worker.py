@@ -1,0 +1,148 @@
+"""What workers send: results and acknowledgements, bare or in a worker's envelope (docs/contracts.md#results).
+
+{…}                                   bare
+{version, kind, data{…}}              enveloped: `data`, and beside it `tenant_id`, `trace_id`, `msg_id`, which go first
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from router.contracts.ack import ACK_STATUSES, EXEC_ASSIGNMENT_ACK
+from router.contracts.result import MAX_LATENCY_MS, RESULT, RESULT_STATUSES
+from router.contracts.shapes.message_shape import RECEIVED, MessageShape, ShapeLimits
+from router.contracts.shapes.parts import Schema, add_description, build_object, refer
+from router.contracts.shapes.precedence import NULL, Path, constrain, find_first, is_anywhere_present, is_present
+
+_SHARED = {"tenant_id": "scoped_id", "trace_id": "id", "msg_id": "id"}
+_VERSIONS = ("version", "schema_version")
+_ANY_TEXT: Schema = {"type": ["string", "null"]}
+
+
+def build_result(limits: ShapeLimits) -> MessageShape:
+    return MessageShape(
+        name="result",
+        title="ExecResult",
+        text="The outcome of an assignment, as a worker reports it. One of assignment_id and request_id is required. provider_id, job.type"
+        " and tenant_id may be left out where the router knows the assignment.",
+        direction=RECEIVED,
+        body=build_worker_message(RESULT.envelope, _build_result_fields(limits)),
+        page="docs/contracts.md#results",
+        examples=RESULT_EXAMPLES,
+        proto="beamline.worker.v1.ExecResult",
+    )
+
+
+def build_ack(_: ShapeLimits) -> MessageShape:
+    return MessageShape(
+        name="ack",
+        title="ExecAssignmentAck",
+        text="Whether a worker takes an assignment.",
+        direction=RECEIVED,
+        body=build_worker_message(EXEC_ASSIGNMENT_ACK.envelope, _build_ack_fields()),
+        page="docs/contracts.md#acks",
+        examples=ACK_EXAMPLES,
+        proto="beamline.worker.v1.ExecAssignmentAck",
+    )
+
+
+def build_worker_message(kind: str, fields: Schema) -> dict[str, Any]:
+    """A worker's message with these fields: bare, or in the envelope of this kind."""
+    return {"type": "object", "oneOf": [_build_bare(kind, fields), _build_envelope(kind, fields)]}
+
+
+def _build_bare(kind: str, fields: Schema) -> dict[str, Any]:
+    shared = {name: refer(f"optional_{part}") for name, part in _SHARED.items()}
+    properties = {**_list_version_fields(), **shared, **fields["properties"], "kind": {"not": {"const": kind}}}
+    rules = [_build_version(()), *fields.get("allOf", ())]
+    return {**fields, "title": "bare", "properties": properties, "allOf": rules}
+
+
+def _build_envelope(kind: str, fields: Schema) -> dict[str, Any]:
+    inner = {**fields, "properties": {**_list_version_fields(), **fields["properties"]}}
+    shared = {name: {"description": f"as in `data`, before which this one goes: {name}"} for name in _SHARED}
+    properties = {"kind": {"const": kind}, **_list_version_fields(), **shared, "data": inner}
+    rules = [_build_version(("data",)), *(find_first(((name,), ("data", name)), refer(part)) for name, part in _SHARED.items())]
+    return build_object(properties, ("kind", "data"), title="enveloped", allOf=rules)
+
+
+def _list_version_fields() -> Mapping[str, Schema]:
+    return {"version": {"description": 'the version of the contract: "1"'}}
+
+
+def _build_version(inside: Sequence[str]) -> Schema:
+    places: list[Path] = [(name,) for name in _VERSIONS]
+    places += [(part, name) for part in inside for name in _VERSIONS]
+    return find_first(places, refer("version"), absent=NULL)
+
+
+def _build_result_fields(limits: ShapeLimits) -> Schema:
+    properties: dict[str, Schema] = {
+        "assignment_id": refer("optional_id"),
+        "request_id": refer("optional_id"),
+        "status": {"enum": sorted(RESULT_STATUSES)},
+        "provider_id": add_description(refer("optional_name"), "who did the work"),
+        "job": {"type": ["object", "null"], "properties": {"type": add_description(refer("optional_type"), "the type of the job")}},
+        "job_type": {"description": "as job.type, which goes first"},
+        "latency_ms": {
+            "type": "number",
+            "minimum": 0,
+            "maximum": MAX_LATENCY_MS,
+            "description": "how long the work took, milliseconds; it is rounded half up",
+        },
+        "cost": {"type": "number", "minimum": 0, "maximum": limits.max_cost, "description": "what the work cost"},
+        "timestamp": add_description(
+            refer("rounded"), "when the work ended, milliseconds since the epoch; the time of its storing if absent"
+        ),
+        "error_code": {"type": ["string", "number", "null"], "description": "a number reads as its text"},
+        "error_message": _ANY_TEXT,
+    }
+    has_id = is_anywhere_present((("assignment_id",), ("request_id",)))
+    job_type = {"if": is_present(("job", "type")), "else": constrain(("job_type",), refer("optional_type"))}
+    return build_object(properties, ("status", "latency_ms", "cost"), allOf=[has_id, job_type])
+
+
+def _build_ack_fields() -> Schema:
+    properties: dict[str, Schema] = {
+        "assignment_id": refer("id"),
+        "status": {"enum": sorted(ACK_STATUSES)},
+        "request_id": refer("optional_id"),
+        "acknowledged_at": add_description(refer("rounded"), "milliseconds since the epoch; the time of its storing if absent"),
+        "message": add_description(_ANY_TEXT, "words for operators"),
+    }
+    return build_object(properties, ("assignment_id", "status"))
+
+
+_ASSIGNMENT_ID = "0a4f0b52-3df5-5a1c-9d1e-2b8f3a3f6f10"
+_RESULT: dict[str, Any] = {
+    "assignment_id": _ASSIGNMENT_ID,
+    "request_id": "r-1",
+    "status": "success",
+    "provider_id": "openai",
+    "latency_ms": 812,
+    "cost": 0.0123,
+}
+
+RESULT_EXAMPLES: tuple[Any, ...] = (
+    {"version": "1", **_RESULT, "job": {"type": "chat"}, "tenant_id": "acme", "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736"},
+    {
+        "version": "1",
+        "assignment_id": _ASSIGNMENT_ID,
+        "status": "error",
+        "latency_ms": 40.5,
+        "cost": 0,
+        "error_code": 2001,
+        "error_message": "the handler raised",
+    },
+    {"version": "1", "kind": "exec_result", "tenant_id": "acme", "data": {**_RESULT, "job_type": "chat"}},
+)
+ACK_EXAMPLES: tuple[Any, ...] = (
+    {"version": "1", "assignment_id": _ASSIGNMENT_ID, "status": "accepted", "tenant_id": "acme", "request_id": "r-1"},
+    {"assignment_id": _ASSIGNMENT_ID, "status": "rejected", "message": "the queue is full"},
+    {
+        "version": "1",
+        "kind": "exec_assignment_ack",
+        "data": {"assignment_id": _ASSIGNMENT_ID, "status": "error", "message": "not an image"},
+    },
+)
