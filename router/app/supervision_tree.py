@@ -14,7 +14,9 @@ from router.app.request_servers import build_ingress_server, build_provider_serv
 from router.config import DECIDE, Settings
 from router.core.message import Message, Reply
 from router.delivery.answers import Answers
+from router.delivery.api import JetStream
 from router.delivery.listen import Listener
+from router.delivery.read_ahead import ReadAhead
 from router.delivery.settle import Answer
 from router.operations.deadletters.depth import DepthGauge
 from router.operations.observability import Metrics, ReadinessCheck
@@ -111,7 +113,10 @@ class SupervisionTree:
             limits=build_decide_rules(settings).limits,
         )
         stream, decide = DECIDE.read_stream(settings).name, settings.decide
-        await Listener(context.jetstream, stream, decide.taken_subject, self._answers, live=live, queue=decide.deliver_group).run()
+        ahead = ReadAhead(JetStream(context.connections.workers, settings.nats.js_domain), stream)
+        await Listener(
+            context.jetstream, stream, decide.taken_subject, self._answers, live=live, queue=decide.deliver_group, ahead=ahead
+        ).run()
 
     def _check_listener(self) -> ReadinessCheck:
         """Before the listener hears every inbox, the answer to a request may go to the reply subject alone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import nats.errors
@@ -10,7 +11,9 @@ import nats.errors
 from router.core.errors import RouterError
 from router.delivery.answers import IDENTICAL, LIVE_ANSWERS, LIVE_ASKERS, Answers
 from router.delivery.api import JetStream
+from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.live import LiveRequests
+from router.delivery.read_ahead import ReadAhead
 
 LISTENER_TICK_S = 0.02
 LEARN_TICKS = 250  # ticks between two checks that the stream was not re-created
@@ -21,7 +24,15 @@ class Listener:
     """A supervised child. It tells `answers` from which sequence on it hears every request."""
 
     def __init__(
-        self, jetstream: JetStream, stream: str, subject: str, answers: Answers, *, live: LiveRequests[Any] | None = None, queue: str = ""
+        self,
+        jetstream: JetStream,
+        stream: str,
+        subject: str,
+        answers: Answers,
+        *,
+        live: LiveRequests[Any] | None = None,
+        queue: str = "",
+        ahead: ReadAhead | None = None,
     ) -> None:
         self._jetstream = jetstream
         self._stream = stream
@@ -29,6 +40,7 @@ class Listener:
         self._answers = answers
         self._live = live  # answers while the backlog is deep, one instance of the group for each request
         self._queue = queue
+        self._ahead = ahead  # finds requests that were stored before the live copies are answered
         self._is_live = False
         self._sids: list[int] = []  # of the subject, the one in use last
         self._created = ""  # which stream it is; empty: not known
@@ -38,7 +50,6 @@ class Listener:
         self._answers.start_listening_from(NOTHING_YET)
         self._is_live, self._sids = False, []
         others: list[int] = []
-        ticks = 0
         try:
             self._sids.append(await connection.listen_direct(self._subject, self._answers.on_request))
             on_answered = lambda _subject, _reply, data, _headers: self._answers.live.on_answered(data)  # noqa: E731
@@ -46,17 +57,8 @@ class Listener:
             others.append(await connection.subscribe_direct(LIVE_ASKERS, self._answers.on_asker))
             identical = lambda _subject, _reply, data, _headers: self._answers.on_identical(data)  # noqa: E731
             others.append(await connection.subscribe_direct(IDENTICAL, identical))
-            while True:
-                if not connection.is_connected:
-                    self._answers.start_listening_from(NOTHING_YET)
-                    self._created = ""
-                elif not self._created or ticks % LEARN_TICKS == 0:
-                    await self._learn()
-                self._answers.tick()
-                if self._live is not None and self._live.look() != self._is_live:
-                    await self._switch(self._live)
-                ticks += 1
-                await asyncio.sleep(LISTENER_TICK_S)
+            async with asyncio.TaskGroup() as tasks:
+                await self._watch(BackgroundTasks(tasks))
         finally:
             if self._live is not None:
                 await self._live.close()
@@ -64,6 +66,21 @@ class Listener:
                 await connection.unsubscribe(sid, at_once=True)
             for sid in self._sids:
                 await connection.unsubscribe(sid)
+
+    async def _watch(self, tasks: BackgroundTasks) -> None:
+        """Look on while the server is asked: under a flood its answer waits in the socket behind thousands of requests."""
+        connection, ticks = self._jetstream.connection, 0
+        while True:
+            if not connection.is_connected:
+                self._answers.start_listening_from(NOTHING_YET)
+                self._created = ""
+            elif not self._created or ticks % LEARN_TICKS == 0:
+                tasks.start_once("learn", self._learn)
+            self._answers.tick()
+            if self._live is not None and self._live.look() != self._is_live:
+                tasks.start_once("switch", partial(self._switch, self._live))
+            ticks += 1
+            await asyncio.sleep(LISTENER_TICK_S)
 
     async def _switch(self, live: LiveRequests[Any]) -> None:
         """Add the other subscription first: a request that both hear is answered once, one that neither hears gets no answer."""
@@ -76,6 +93,8 @@ class Listener:
         self._is_live = is_live
         await connection.unsubscribe(old)
         self._sids.remove(old)
+        if is_live and self._ahead is not None:
+            await self._ahead.read(live)
 
     async def _learn(self) -> None:
         try:

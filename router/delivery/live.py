@@ -25,16 +25,17 @@ from router.core.clock import wall
 from router.core.errors import BrokerUnavailable
 from router.core.fair_queue import FairQueue
 from router.core.fair_slots import FairSlots
-from router.core.message import NO_HEADERS, Message
+from router.core.message import NO_HEADERS, Message, Reply
 from router.core.outcome import Dead, Done, Outcome
 from router.delivery.acked_publisher import NotPublished, PublishAcks
 from router.delivery.answered_requests import AnsweredRequests, key_of
-from router.delivery.answers import MSG_ID, TENANT, Answers
+from router.delivery.answers import CLOCK_SLACK_S, MSG_ID, TENANT, Answers
+from router.delivery.api import StoredMessage, nanos
 from router.delivery.consumer import Consumer
 from router.delivery.frame_parser import Headers, id_alone_in
 from router.delivery.overload import LiveRules, Overload
-from router.delivery.reply_correlator import RequestIdentity
 from router.delivery.subscription import Subscription
+from router.delivery.waiting_inboxes import RequestIdentity
 
 BUDGET_S = 0.002  # for handlers in one turn of the event loop
 SHORT_BUDGET_S = 0.0005  # while the socket is behind: reading requests comes before handling them
@@ -54,7 +55,7 @@ A = TypeVar("A", bound=LiveAsker)
 
 
 class LiveRequest(Struct, gc=False):
-    """A live copy in the queue. `heard_at`: wall seconds."""
+    """A live copy in the queue; or a stored one that was read ahead (`stored`), without an inbox. `heard_at`: wall seconds."""
 
     subject: str
     data: bytes
@@ -62,6 +63,7 @@ class LiveRequest(Struct, gc=False):
     inbox: str
     tenant: str
     heard_at: float
+    stored: Message | None = None
 
 
 class LiveObserver(Protocol):
@@ -111,6 +113,7 @@ class LiveRequests(Generic[A]):
         self._is_allowed = True
         self._now = asyncio.get_running_loop().time
         self.is_on = False
+        self.is_reading_ahead = False  # set by `ReadAhead`
 
     def look(self) -> bool:
         """Whether to take live copies now. The listener calls it some fifty times a second."""
@@ -123,7 +126,7 @@ class LiveRequests(Generic[A]):
         is_on = self._overload.look(consumer.processor, self._handled, is_open=consumer.pause_switch.is_open)
         if is_on != self.is_on:
             self._switch(is_on)
-        consumer.processor.most_held = self._overload.limit_in_flight()
+        consumer.processor.most_held = self._overload.limit_in_flight(has_waiting=len(self._queue) > 0 or self.is_reading_ahead)
         return is_on
 
     def _switch(self, is_on: bool) -> None:
@@ -174,6 +177,33 @@ class LiveRequests(Generic[A]):
         self._refuse_now(asker, inbox, data, hash(data) if msg_id is None else hash((msg_id, None, data)), msg_id is not None)
         return True
 
+    # -- in, from the stream (`read_ahead`) ----------------------------------------------------------------------
+
+    @property
+    def next_sequence(self) -> int:
+        consumer = self._consumer()
+        return 0 if consumer is None or consumer.processor is None else consumer.processor.newest_sequence + 1
+
+    def read_tenant(self, stored: StoredMessage) -> str | None:
+        asker = self._describe(stored.data, stored.headers) if self._is_allowed else None
+        return None if asker is None else asker.tenant_id
+
+    def take_stored(self, stored: StoredMessage, tenant: str) -> bool:
+        """Queue the request as it will be delivered. Its inbox is known to `answers`, or named in it."""
+        consumer, data = self._consumer(), stored.data
+        if consumer is None or not self._has_room(tenant, len(data)):
+            return False
+        names = consumer.subscription
+        subject, time_ns = names.subject or stored.subject, nanos(stored.time)
+        message = Message(subject, data, stored.headers, names.stream, names.durable, stored.sequence, time_ns, 1, "")
+        self._queue.put(tenant, LiveRequest(subject, data, stored.headers, "", tenant, message.stored_at, message), len(data))
+        self._work_soon()
+        return True
+
+    def _is_delivered(self, message: Message) -> bool:
+        """Whether a message that was read ahead was delivered meanwhile, or answered by another instance."""
+        return message.sequence < self.next_sequence or self._answers.live.has_request(message.data, message.stored_at - CLOCK_SLACK_S)
+
     def _has_room(self, tenant: str, size: int) -> bool:
         return self._queue.has_room(tenant, size) and not self._is_too_much(tenant)
 
@@ -212,8 +242,10 @@ class LiveRequests(Generic[A]):
                 return
 
     def _handle(self, request: LiveRequest) -> None:
-        consumer = self._consumer()
-        if request.headers.get(MSG_ID) and self._answers.live.has(request.inbox, request.data, request.heard_at):
+        consumer, stored = self._consumer(), request.stored
+        if stored is not None and (self._is_delivered(stored) or self._is_too_much(request.tenant)):
+            return
+        if stored is None and request.headers.get(MSG_ID) and self._answers.live.has(request.inbox, request.data, request.heard_at):
             return  # its stored copy was answered first. Without an id that may be another request's answer, so it is answered again.
         if consumer is None or not consumer.pause_switch.is_open:
             self._leave_request(request)
@@ -223,7 +255,7 @@ class LiveRequests(Generic[A]):
             self._refuse_now(asker, request.inbox, request.data, key, bool(request.headers.get(MSG_ID)))
             return
         try:
-            outcome = consumer.subscription.handle(self._message(request, consumer.subscription))
+            outcome = consumer.subscription.handle(stored or self._message(request, consumer.subscription))
         except Exception:  # its stored copy fails the same way, and is counted and given up there
             self._leave_request(request)
             return
@@ -280,17 +312,24 @@ class LiveRequests(Generic[A]):
     def _conclude(self, request: LiveRequest, outcome: Outcome) -> None:
         if isinstance(outcome, Done):
             if outcome.reply is not None:
-                self._answers.answer_live(request.inbox, request.data, outcome.reply.data)
+                self._send(request, outcome.reply)
             self._marks.add(request.data, request.headers, request.heard_at)
             self._observer.on_live(ANSWERED, wall() - request.heard_at)
         elif isinstance(outcome, Dead) and outcome.reply is not None:  # the stored copy makes the dead letter
-            self._answers.answer_live(request.inbox, request.data, outcome.reply.data)
+            self._send(request, outcome.reply)
             self._observer.on_live(ANSWERED, wall() - request.heard_at)
         else:
             self._leave_request(request)
 
+    def _send(self, request: LiveRequest, reply: Reply) -> None:
+        if request.stored is None:
+            self._answers.answer_live(request.inbox, request.data, reply.data)
+        else:
+            self._answers.answer(request.stored, reply)
+
     def _leave_request(self, request: LiveRequest) -> None:
-        self._leave(request.data, request.headers, request.inbox)
+        if request.stored is None:
+            self._leave(request.data, request.headers, request.inbox)
 
     def _leave(self, data: bytes, headers: Mapping[str, str], inbox: str) -> None:
         """Tell every instance the inbox: the one that decides the stored copy answers it."""

@@ -70,10 +70,10 @@ class Overload:
             self._calm_since = None
         return self.is_on
 
-    def limit_in_flight(self) -> int | None:
-        """How many stored copies may be in flight. None: the subscription's own bound, because no live copy came lately."""
+    def limit_in_flight(self, *, has_waiting: bool) -> int | None:
+        """How many stored copies may be in flight. None: the subscription's own bound, because no live copy came lately, and none waits."""
         now = self._now()
-        if self._answers.heard != self._heard:
+        if self._answers.heard != self._heard or has_waiting:
             self._heard, self._heard_at = self._answers.heard, now
         if not self.is_on or now - self._heard_at >= REPORT_VALID_S:
             return None

@@ -137,6 +137,11 @@ class MessageProcessor:
         """How many deliveries this durable had made by then, to all its instances."""
         return parse_ack_subject(self._newest).consumer_sequence if self._newest else 0
 
+    @property
+    def newest_sequence(self) -> int:
+        """The sequence of the delivery that came last; 0 before the first."""
+        return parse_ack_subject(self._newest).sequence if self._newest else 0
+
     def _take_later(self, message: Message) -> None:
         if self._is_draining:
             self._redeliveries.give_back(message)

@@ -25,20 +25,28 @@ from router.delivery.pull import SPREAD_BYTES
 
 READ_TIMEOUT_S = 5.0
 INACTIVE_THRESHOLD_NS = 300 * 1_000_000_000
+NAMED_INACTIVE_THRESHOLD_NS = 30 * 1_000_000_000  # of a fixed name, which the consumer of a killed process would block
 MAX_BATCH_BYTES = 8 * 1024 * 1024  # far below the server's `max_pending`, at which it closes the connection
 ENDED = ("", "404", "408")  # all came; there are no more; no more came in time
 
 
 class StreamReader:
-    """`headers_only`: without payloads; `subject`: only messages on it."""
+    """`headers_only`: without payloads; `subject`: only messages on it; `name`: a fixed one, so that one process reads at a time."""
 
     def __init__(
-        self, jetstream: JetStream, stream: str, start: int = 1, *, subject: str | None = None, headers_only: bool = False
+        self,
+        jetstream: JetStream,
+        stream: str,
+        start: int = 1,
+        *,
+        subject: str | None = None,
+        headers_only: bool = False,
+        name: str | None = None,
     ) -> None:
         self._jetstream = jetstream
         self._connection = connection = jetstream.connection
         self._stream = stream
-        self._name = f"read-{token_hex(8)}"
+        self._name = name or f"read-{token_hex(8)}"
         self._config: Json = {
             "name": self._name,
             "ack_policy": "none",
@@ -46,7 +54,7 @@ class StreamReader:
             "opt_start_seq": max(start, 1),
             "headers_only": headers_only,
             "mem_storage": True,
-            "inactive_threshold": INACTIVE_THRESHOLD_NS,
+            "inactive_threshold": INACTIVE_THRESHOLD_NS if name is None else NAMED_INACTIVE_THRESHOLD_NS,
         }
         if subject is not None:
             self._config["filter_subject"] = subject
@@ -57,6 +65,7 @@ class StreamReader:
         self._ended = asyncio.Event()
         self._status = ""
         self._sid = 0
+        self._is_missing = True  # the server has not made the consumer: one of this name may be another process's
         self.total = 0  # messages in the stream when it was opened
 
     async def open(self) -> None:
@@ -65,6 +74,7 @@ class StreamReader:
         answer = await self._jetstream.ask(
             f"CONSUMER.CREATE.{self._stream}.{self._name}", {"stream_name": self._stream, "config": self._config, "action": "create"}
         )
+        self._is_missing = False
         self.total = int(answer["num_pending"])
 
     async def read(self, most: int, wait_s: float = 0.0) -> list[StoredMessage]:
@@ -88,7 +98,8 @@ class StreamReader:
 
     async def close(self) -> None:
         await self._connection.unsubscribe(self._sid)
-        self._connection.publish_nowait(f"{self._jetstream.prefix}.CONSUMER.DELETE.{self._stream}.{self._name}")
+        if not self._is_missing:
+            self._connection.publish_nowait(f"{self._jetstream.prefix}.CONSUMER.DELETE.{self._stream}.{self._name}")
 
     def _on_message(self, subject: str, token: str, data: bytes, headers: Headers | None) -> None:
         if subject.startswith(self._inbox):
@@ -105,10 +116,16 @@ class StreamReader:
 
 @asynccontextmanager
 async def open_reader(
-    jetstream: JetStream, stream: str, start: int = 1, *, subject: str | None = None, headers_only: bool = False
+    jetstream: JetStream,
+    stream: str,
+    start: int = 1,
+    *,
+    subject: str | None = None,
+    headers_only: bool = False,
+    name: str | None = None,
 ) -> AsyncIterator[StreamReader]:
     """An open StreamReader, closed in the end."""
-    reader = StreamReader(jetstream, stream, start, subject=subject, headers_only=headers_only)
+    reader = StreamReader(jetstream, stream, start, subject=subject, headers_only=headers_only, name=name)
     try:
         await reader.open()
         yield reader

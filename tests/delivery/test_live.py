@@ -15,6 +15,7 @@ from router.core.message import Effect, Message, Reply
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
 from router.delivery.answered_requests import AnsweredRequests
 from router.delivery.answers import LIVE_ASKERS, Answers, ReplyRules
+from router.delivery.api import StoredMessage
 from router.delivery.backlog import BacklogEstimate
 from router.delivery.live import MAX_WAITING_WHILE_BEHIND, LiveRequests
 from router.delivery.overload import LiveRules
@@ -41,7 +42,7 @@ class Bench:
         self.heard: list[str] = []
         self.switches: list[bool] = []
         self.told: Counter[str] = Counter()
-        self.processor = SimpleNamespace(pending=0, taken=0, delivered=0, most_held=None)
+        self.processor = SimpleNamespace(pending=0, taken=0, delivered=0, most_held=None, newest_sequence=0)
         pause_switch = SimpleNamespace(is_open=True)
         options = SimpleNamespace(handler_timeout=5.0)
         subscription = SimpleNamespace(handle=self._handle, options=options, subject=None, is_allowed=None, stream="S", durable="c")
@@ -80,6 +81,11 @@ class Bench:
 
     def hear(self, data: str, inbox: str = "_INBOX.a.1", **headers: str) -> None:
         self.live.on_request("work", inbox, data.encode(), headers or None)
+
+    def take_stored(self, data: str, sequence: int) -> bool:
+        stored = StoredMessage("work", sequence, data.encode(), {"Reply-To": "_INBOX.s.1"}, "2026-01-01T00:00:00Z")
+        tenant = self.live.read_tenant(stored)
+        return tenant is not None and self.live.take_stored(stored, tenant)
 
     def sent(self, inbox: str = "_INBOX.a.1") -> list[bytes]:
         return self.connection.posted(inbox)
@@ -136,6 +142,32 @@ async def test_while_the_socket_is_behind_a_tenant_begins_no_more_than_a_few_tha
     assert [bool(bench.sent(f"_INBOX.p.{number}")) for number in range(20)] == [False] * MAX_WAITING_WHILE_BEHIND + [True] * 4
     assert bench.live.take_at_once(b"_INBOX.p.20", b"piped:20", None)
     await bench.live.close()
+
+
+async def test_what_is_read_ahead_takes_its_turn_is_answered_where_it_asks_and_its_delivery_needs_only_an_ack() -> None:
+    bench = Bench()
+    bench.hear("flood:1", "_INBOX.f.1")
+    bench.hear("flood:2", "_INBOX.f.2")
+    assert bench.take_stored("quiet:1", 7)
+    await until(lambda: bench.told["answered"] == 3)
+    assert bench.heard == ["flood:1", "quiet:1", "flood:2"]
+    assert bench.sent("_INBOX.s.1") == [b"yes"]
+    headers = {"Reply-To": "_INBOX.s.1"}
+    stored_ns = 1_767_225_600 * 10**9
+    assert bench.marks.take(Message("work", b"quiet:1", headers, "S", "c", 7, stored_ns, 1, ""))
+
+
+async def test_what_is_read_ahead_is_left_to_its_delivery_without_room_or_when_that_came_first() -> None:
+    bench = Bench(places=2)
+    bench.hear("quiet:1")
+    assert not bench.take_stored("quiet:2", 7)  # no room
+    await until(lambda: bench.told["answered"] == 1)
+    assert not bench.take_stored("-quiet", 8)  # cannot be told from another
+    assert bench.take_stored("quiet:3", 9)
+    bench.processor.newest_sequence = 9
+    bench.hear("other:4")
+    await until(lambda: len(bench.heard) == 2)
+    assert bench.heard == ["quiet:1", "other:4"]
 
 
 async def test_what_cannot_be_told_from_its_stored_copy_is_answered_by_that_copy() -> None:

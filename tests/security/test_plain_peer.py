@@ -42,24 +42,29 @@ def is_unsaid(peer: PlainPeer) -> bool:
     return peer.asked > 0 and peer.said == b""
 
 
-async def refused_by(connecting: Awaitable[object]) -> str:
-    with pytest.raises(BrokerUnavailable) as refused:
-        async with asyncio.timeout(30):
-            await connecting
+async def refused_by(connecting: Callable[[], Awaitable[object]], peer: PlainPeer, words: str = "") -> str:
+    """The refusal. An attempt that ended before a busy machine let the peer answer is made again; what is said counts for all of them."""
+    for _ in range(50):
+        with pytest.raises(BrokerUnavailable) as refused:
+            async with asyncio.timeout(30):
+                await connecting()
+        if peer.asked > 0 and words in str(refused.value):
+            break
     return str(refused.value)
 
 
 @pytest.mark.parametrize("login", LOGINS)
 async def test_a_peer_without_tls_is_told_nothing_when_the_address_says_tls(login: str) -> None:
     async with a_plain_peer() as peer:
-        said = await refused_by(connect({"servers": [f"tls://127.0.0.1:{peer.port}"], **LOGINS[login]}, timeout_s=0.4))
+        servers = [f"tls://127.0.0.1:{peer.port}"]
+        said = await refused_by(lambda: connect({"servers": servers, **LOGINS[login]}, timeout_s=0.4), peer, "offers no TLS")
         assert is_unsaid(peer), peer.said
     assert "offers no TLS" in said
 
 
 async def test_the_login_in_an_address_is_not_said_either() -> None:
     async with a_plain_peer() as peer:
-        said = await refused_by(connect({"servers": [f"tls://svc:{SECRET}@127.0.0.1:{peer.port}"]}, timeout_s=0.4))
+        said = await refused_by(lambda: connect({"servers": [f"tls://svc:{SECRET}@127.0.0.1:{peer.port}"]}, timeout_s=0.4), peer)
         assert is_unsaid(peer), peer.said
     assert SECRET not in said
 
@@ -67,7 +72,7 @@ async def test_the_login_in_an_address_is_not_said_either() -> None:
 async def test_files_for_tls_are_enough_to_insist_on_it() -> None:
     async with a_plain_peer() as peer:
         options = {"servers": [f"nats://127.0.0.1:{peer.port}"], "tls": ssl.create_default_context(), **LOGINS["password"]}
-        await refused_by(connect(options, timeout_s=0.4))
+        await refused_by(lambda: connect(options, timeout_s=0.4), peer)
         assert is_unsaid(peer), peer.said
 
 
@@ -75,14 +80,18 @@ async def test_one_address_with_tls_speaks_for_all_of_a_cluster() -> None:
     """A plain member would be told the same login."""
     async with a_plain_peer() as peer:
         servers = [f"nats://127.0.0.1:{peer.port}", "tls://127.0.0.1:9"]
-        await refused_by(connect({"servers": servers, "dont_randomize": True, **LOGINS["password"]}, timeout_s=0.4))
+        await refused_by(lambda: connect({"servers": servers, "dont_randomize": True, **LOGINS["password"]}, timeout_s=0.4), peer)
         assert is_unsaid(peer), peer.said
 
 
 async def test_a_peer_that_could_speak_tls_and_does_not_ask_for_it_is_spoken_to_by_tls() -> None:
     """`allow_non_tls` of a server: the handshake begins, and here it cannot end."""
     async with a_plain_peer(tls_available=True) as peer:
-        await refused_by(connect({"servers": [f"tls://127.0.0.1:{peer.port}"], **LOGINS["password"]}, timeout_s=0.4))
+        servers = [f"tls://127.0.0.1:{peer.port}"]
+        for _ in range(50):  # until a busy machine lets the handshake begin in time
+            await refused_by(lambda: connect({"servers": servers, **LOGINS["password"]}, timeout_s=0.4), peer)
+            if peer.said:
+                break
         assert peer.said.startswith(b"\x16\x03"), peer.said  # a ClientHello
         assert SECRET.encode() not in peer.said
 
@@ -158,7 +167,7 @@ CLIENTS: dict[str, Callable[[PlainPeer, Path], Awaitable[object]]] = {
 @pytest.mark.parametrize("client", CLIENTS)
 async def test_no_client_of_ours_tells_a_plain_peer_anything(client: str, tmp_path: Path) -> None:
     async with a_plain_peer() as peer:
-        said = await refused_by(CLIENTS[client](peer, tmp_path))
+        said = await refused_by(lambda: CLIENTS[client](peer, tmp_path), peer)
         assert is_unsaid(peer), peer.said
     assert SECRET not in said
 
@@ -166,9 +175,12 @@ async def test_no_client_of_ours_tells_a_plain_peer_anything(client: str, tmp_pa
 async def test_no_command_tells_a_plain_peer_anything() -> None:
     async with a_plain_peer() as peer:
         environ = {"NATS_URL": f"tls://127.0.0.1:{peer.port}", "ROUTER_NATS__USER": "svc", "ROUTER_NATS__PASSWORD": SECRET}
-        ended = await call_command_async("doctor", environ={**environ, "ROUTER_NATS__CONNECT_TIMEOUT_MS": "200"})
+        for _ in range(50):  # as in `refused_by`
+            ended = await call_command_async("doctor", environ={**environ, "ROUTER_NATS__CONNECT_TIMEOUT_MS": "200"})
+            assert ended.status == 3
+            if "offers no TLS" in ended.out + ended.err:
+                break
         assert is_unsaid(peer), peer.said
-    assert ended.status == 3
     assert "offers no TLS" in ended.out + ended.err
 
 
@@ -177,7 +189,7 @@ async def test_relay_and_inbox_tell_a_plain_peer_nothing(service: type, postgres
     dsn = await postgres.database()
     async with a_plain_peer() as peer:
         settings = settings_for_peer(peer, mailbox__dsn=dsn, inbox__handler__url="http://127.0.0.1:9/handle")
-        await refused_by(service(settings).run())
+        await refused_by(lambda: service(settings).run(), peer)
         assert is_unsaid(peer), peer.said
 
 
@@ -189,9 +201,12 @@ async def test_a_database_without_tls_is_not_told_the_password_in_the_clear(host
     async with a_plain_database() as peer:
         addresses = ",".join(["127.0.0.1"] * (host.count(",") + 1))
         dsn = f"host={host} hostaddr={addresses} port={peer.port} user=svc password={SECRET} dbname=d"
-        with capture_log("warning") as lines, pytest.raises(DatabaseUnavailable):
-            async with Database(DatabaseConfig(dsn, timeout=0.5)) as database, database.transaction():
-                raise AssertionError("it is connected")
+        for _ in range(50):  # as in `refused_by`
+            with capture_log("warning") as lines, pytest.raises(DatabaseUnavailable):
+                async with Database(DatabaseConfig(dsn, timeout=0.5)) as database, database.transaction():
+                    raise AssertionError("it is connected")
+            if peer.asked > 0:
+                break
         assert peer.asked > 0
         assert SECRET.encode() not in peer.said
     assert "database.unprotected" in lines.stream.getvalue()

@@ -114,6 +114,14 @@ class Broker:
         shutil.rmtree(self._home / "js")
         shutil.copytree(copy, self._home / "js")
 
+    def wipe(self) -> None:
+        """The store of a new disk: nothing. The server must not run."""
+        shutil.rmtree(self._home / "js")
+
+    def retire(self) -> None:
+        """Lame duck mode: it gives its leaders away, closes its clients one by one and ends. Returns when it has ended."""
+        self._end(signal.SIGUSR2)
+
     def damage(self, place: float) -> None:
         """Turn one bit of its first block, at this part of the file. The server must not run."""
         block = min((self._home / "js").rglob("*.blk"))

@@ -152,6 +152,13 @@ DEEDS = (
         ("operator",),
         _consumer("ROUTER_DECIDE", name="spy"),
     ),
+    ClientAction(
+        "read ahead of the router's durable",
+        "ask",
+        f"{_API}CONSUMER.CREATE.ROUTER_DECIDE.router-read-ahead",
+        ("router", "operator"),
+        _consumer("ROUTER_DECIDE", name="router-read-ahead"),
+    ),
     ClientAction("remove the router's durable", "ask", f"{_API}CONSUMER.DELETE.ROUTER_DECIDE.router-decide-consumer", ()),
     ClientAction("ask the server about itself", "ask", "$SYS.REQ.SERVER.PING", ()),
 )

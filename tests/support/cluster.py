@@ -48,7 +48,7 @@ class Cluster:
 @contextmanager
 def started_cluster(running: int = SIZE) -> Iterator[Cluster]:
     """Three servers that know each other, of which so many run; wait for `is_ready` before the first stream."""
-    ports = _free_ports(SIZE)
+    ports = free_ports(SIZE)
     routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
     name = f"c{random.randrange(10**9)}"
     servers: list[Broker] = []
@@ -68,7 +68,7 @@ async def wait_for_cluster(cluster: Cluster) -> None:
     await until(cluster.is_ready, within_s=30, what="a leader of the cluster")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     probes = [socket.socket() for _ in range(count)]
     try:
         for probe in probes:
