@@ -37,10 +37,9 @@ def guess_name(data: bytes) -> str:
         return DEFAULT
     if not isinstance(message, dict):
         return DEFAULT
-    kind = message.get("kind")
-    data = message.get("data")
-    if isinstance(kind, str) and isinstance(data, dict):
-        return KINDS.get(kind) or ("heartbeat" if "worker_id" in data else DEFAULT)
+    kind, inner = message.get("kind"), message.get("data")
+    if isinstance(kind, str) and isinstance(inner, dict):
+        return KINDS.get(kind) or ("heartbeat" if "worker_id" in inner else DEFAULT)
     if message.get("status") in VERDICTS and "assignment_id" not in message:
         return "extension-verdict"
     return next((name for name, marks in MARKS if marks <= message.keys()), DEFAULT)

@@ -14,7 +14,7 @@ from router.contracts.shapes.parts import MOMENT, Schema, add_description, build
 from router.contracts.shapes.precedence import NEVER, NULL, Path, constrain, find_first, is_present
 
 _PAGE = "docs/contracts.md#ingress"
-_FALSY = (None, "", 0, False, [], {})
+_FALSY: tuple[object, ...] = (None, "", 0, False, [], {})
 _TEXT: Schema = {"type": "string"}
 
 
