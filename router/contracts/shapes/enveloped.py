@@ -32,8 +32,8 @@ def build_worker_message(
     `shared`: the fields that are read beside an envelope's data too; `required`: those of them that must be given; `versions`: the
     fields of a bare message that name its version (none: no version is read).
     """
-    bare = _build_bare(fields, shared, required, versions, {"kind": {"not": {"const": kind}}})
-    enveloped = _build_enveloped({"const": kind}, fields, shared, required, VERSIONS if versions else ())
+    bare = _build_bare_form(fields, shared, required, versions, {"kind": {"not": {"const": kind}}})
+    enveloped = _build_envelope_form({"const": kind}, fields, shared, required, VERSIONS if versions else ())
     return {"type": "object", "oneOf": [_add_rules(bare, bare_rules), _add_rules(enveloped, enveloped_rules)]}
 
 
@@ -45,13 +45,13 @@ def build_worker_message_of_any_kind(fields: Schema) -> dict[str, Any]:
     """A heartbeat: an envelope of any kind, without a version; only its tenant is shared."""
     shared = {"tenant_id": "scoped_id"}
     kind: Schema = {"type": "string"}
-    enveloped = _build_enveloped(kind, fields, shared, (), ())
+    enveloped = _build_envelope_form(kind, fields, shared, (), ())
     is_enveloped = build_object({"kind": kind}, ("kind", "data"))
-    bare = _build_bare(fields, shared, (), (), {})
+    bare = _build_bare_form(fields, shared, (), (), {})
     return {"type": "object", "oneOf": [{**bare, "not": is_enveloped}, enveloped]}
 
 
-def _build_bare(
+def _build_bare_form(
     fields: Schema, shared: Mapping[str, str], required: Sequence[str], versions: Sequence[str], more: Mapping[str, Schema]
 ) -> dict[str, Any]:
     parts = {name: refer(part if name in required else f"optional_{part}") for name, part in shared.items()}
@@ -61,7 +61,7 @@ def _build_bare(
     return {**build_object(properties, needed), "title": "bare", **_list_rules(rules)}
 
 
-def _build_enveloped(
+def _build_envelope_form(
     kind: Schema, fields: Schema, shared: Mapping[str, str], required: Sequence[str], versions: Sequence[str]
 ) -> dict[str, Any]:
     texts = {name: {"description": f"{name.replace('_', ' ')}; it goes before the same field in `data`"} for name in shared}
