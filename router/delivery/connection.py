@@ -157,6 +157,14 @@ class Connection(Client):
         if not self._will_write:
             self._write_soon()
 
+    def publish_raw(self, subject: bytes, data: bytes) -> None:
+        """`publish_nowait` without reply and headers, in one piece: for answers to a flood."""
+        frame = b"PUB %b  %d\r\n%b\r\n" % (subject, len(data), data)
+        self._pending.append(frame)
+        self._pending_data_size += len(frame)
+        if not self._will_write:
+            self._write_soon()
+
     def _dispatch_chunk(self, data: bytes) -> bytes:
         """Handle a chunk from the socket while nats-py's reader waits; returns the bytes that are not for direct subscriptions."""
         if not self.is_connected:
