@@ -42,6 +42,13 @@ class Broker:
         return self._port
 
     @property
+    def monitor_url(self) -> str:
+        """Of a server that was given a line `http`."""
+        (ports,) = self._home.glob("*.ports")
+        url: str = json.loads(ports.read_text())["monitoring"][0]
+        return url
+
+    @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
