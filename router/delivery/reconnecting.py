@@ -1,9 +1,9 @@
 """How a connection notices that its server is gone, and finds another one: nats-py's client, with a bound on every step.
 
     silent   nothing came for three PINGs, and a full socket took nothing  ──┐
-    left     `leave_server`: the server answers, its JetStream does not    ──┼──> close (half a second, then abort)
-    closed   by the server, or by an error                                 ──┘      └──> another server: connect, login, subscriptions, flush
-                                                                                            └ a step fails, or takes too long: the next one
+    left     `leave_server`: the server answers, its JetStream does not    ──┼──> close, at most half a second
+    closed   by the server, or by an error                                 ──┘      └──> another server: connect, login, flush
+                                                                                            └ one fails, or is slow: the next
 
 nats-py alone waits 45 seconds and more for a machine that vanished, may come back to the same server, and ends its search for good at
 an error that is neither an OSError nor its own.

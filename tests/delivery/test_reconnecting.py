@@ -157,15 +157,19 @@ async def test_the_server_that_was_left_is_not_the_next_one_and_is_left_once_for
         for _ in range(5):
             connection = await connect({"servers": [broker.url, second.url], "reconnect_time_wait": 0.05})
             try:
-                before = _port(connection)
-                assert [await connection.leave_server() for _ in range(3)] == [True, False, False]
-                await until(lambda: connection.reconnect_count == 1)
-                assert _port(connection) != before
-                assert await connection.leave_server() is False
+                await _leave(connection)
             finally:
                 await connection.close()
     finally:
         second.remove()
+
+
+async def _leave(connection: Connection) -> None:
+    before = _port(connection)
+    assert [await connection.leave_server() for _ in range(3)] == [True, False, False]
+    await until(lambda: connection.reconnect_count == 1)
+    assert _port(connection) != before
+    assert await connection.leave_server() is False
 
 
 async def test_a_silent_server_is_noticed_within_eight_seconds_unless_the_options_say_more(broker: Broker) -> None:
