@@ -46,8 +46,11 @@ class Cluster:
 
 
 @contextmanager
-def started_cluster(running: int = SIZE) -> Iterator[Cluster]:
-    """Three servers that know each other, of which so many run; wait for `is_ready` before the first stream."""
+def started_cluster(running: int = SIZE, store_limit: int | None = None) -> Iterator[Cluster]:
+    """Three servers that know each other, of which so many run; wait for `is_ready` before the first stream.
+
+    `store_limit`: bytes that each of them may store.
+    """
     ports = free_ports(SIZE)
     routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
     name = f"c{random.randrange(10**9)}"
@@ -55,7 +58,7 @@ def started_cluster(running: int = SIZE) -> Iterator[Cluster]:
     try:
         for number, port in enumerate(ports):
             own = f'cluster {{ name: {name}, listen: "127.0.0.1:{port}", routes: {routes} }}'
-            servers.append(Broker(f"server_name: {name}-{number}", own))
+            servers.append(Broker(f"server_name: {name}-{number}", own, 'http: "127.0.0.1:-1"', store_limit=store_limit))
         for server in servers[:running]:
             server.start()
         yield Cluster(name, servers)
