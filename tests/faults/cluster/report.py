@@ -25,6 +25,7 @@ HEADS = (
     "stuck",
     "single: never answered",
     "(not stored)",
+    "without an extension",
     "longest gap: answers",
     "usage",
     "election p50 / max",
@@ -32,10 +33,12 @@ HEADS = (
     "usage p50 / max",
     "after the end p50 / max",
 )
+COUNTS = ("sent", "lost", "double", "stuck", "unanswered", "unstored", "incomplete")
 LEGEND = """
 A request is counted with the fault that had begun last when it was sent. *Stuck*: asked again and again, and not answered 30 s
 after the end of the fault. *Single*: plain requests that are asked once; *never answered*: of those that the stream has stored; in
-brackets those that it has not, for it had no leader: only the client can ask these again. *Longest gap*: between two first answers, and
+brackets those that it has not, for it had no leader: only the client can ask these again. *Without an extension*: decided by its
+policy's rule for a missing extension, of which the stage has one process. *Longest gap*: between two first answers, and
 between two usage events in their stream. *Election*: from the start of the fault to the last new leader of a stream, bucket, durable or
 the cluster itself before the fault's end, by the servers' advisories; it is part of *well again*: from the start of the fault until every
 new request is answered within 1 s, and every usage event is stored 2 s after the answer. The kinds marked * count both from their
@@ -109,7 +112,7 @@ def _by_kind(reports: Sequence[ClusterReport]) -> str:
 
 
 def _cells(costs: Sequence[Cost]) -> list[str]:
-    counts = [len(costs), *(sum(getattr(cost, name) for cost in costs) for name in ("sent", "lost", "double", "stuck", "unanswered"))]
+    *counts, unstored, incomplete = [sum(getattr(cost, name) for cost in costs) for name in COUNTS]
     gaps = [max(cost.gap_answers_s for cost in costs), max(cost.gap_usage_s for cost in costs)]
     elections = [cost.election_s for cost in costs if cost.election_s is not None]
 
@@ -117,8 +120,9 @@ def _cells(costs: Sequence[Cost]) -> list[str]:
         return _pair([math.inf if (seconds := read(cost)) is None else seconds for cost in costs])
 
     return [
-        *(str(count) for count in counts),
-        f"({sum(cost.unstored for cost in costs)})",
+        *(str(count) for count in (len(costs), *counts)),
+        f"({unstored})",
+        str(incomplete),
         *(f"{gap:.2f}" for gap in gaps),
         _pair(elections),
         pair(lambda cost: cost.answers_well_s),
@@ -135,9 +139,11 @@ def _pair(values: Sequence[float]) -> str:
 
 def _sums(costs: Iterable[Cost]) -> str:
     every = list(costs)
-    sums = [sum(getattr(cost, name) for cost in every) for name in ("sent", "lost", "double", "stuck", "unanswered", "unstored")]
-    *counts, unstored = sums
-    return f"| all | {len(every)} | {' | '.join(str(one) for one in counts)} | ({unstored}) |{' |' * 6}"
+    sums = [
+        sum(getattr(cost, name) for cost in every) for name in ("sent", "lost", "double", "stuck", "unanswered", "unstored", "incomplete")
+    ]
+    *counts, unstored, incomplete = sums
+    return f"| all | {len(every)} | {' | '.join(str(one) for one in counts)} | ({unstored}) | {incomplete} |{' |' * 6}"
 
 
 def _ledger(reports: Sequence[ClusterReport]) -> str:
