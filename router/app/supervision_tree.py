@@ -86,8 +86,8 @@ class SupervisionTree:
 
     def _build_depth_gauge(self) -> DepthGauge:
         context = self._context
-        letters, dlq = context.metrics.dead_letters_stored, context.settings.dlq
-        return DepthGauge(context.jetstream, context.settings.streams.dlq.name, letters, context.metrics.subject, dlq.subject_pattern)
+        stream, letters, dlq = context.settings.streams.dlq.name, context.metrics.dead_letters_stored, context.settings.dlq
+        return DepthGauge(context.jetstream, stream, letters, context.metrics.subject, dlq.subject_pattern, infos=context.infos)
 
     def _consumer_branch(self, child: ConsumerChild) -> Supervisor:
         spec, reply = child.joined.spec, self._context.settings.reply
@@ -115,7 +115,14 @@ class SupervisionTree:
         stream, decide = DECIDE.read_stream(settings).name, settings.decide
         ahead = ReadAhead(JetStream(context.connections.workers, settings.nats.js_domain), stream)
         await Listener(
-            context.jetstream, stream, decide.taken_subject, self._answers, live=live, queue=decide.deliver_group, ahead=ahead
+            context.jetstream,
+            stream,
+            decide.taken_subject,
+            self._answers,
+            live=live,
+            queue=decide.deliver_group,
+            ahead=ahead,
+            infos=context.infos,
         ).run()
 
     def _check_listener(self) -> ReadinessCheck:
