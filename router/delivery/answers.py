@@ -30,7 +30,8 @@ from router.delivery.pub_acks import (
     tenant_of_publisher,
     wrong_stream,
 )
-from router.delivery.reply_correlator import ReplyCorrelator, RequestIdentity
+from router.delivery.reply_correlator import ReplyCorrelator
+from router.delivery.waiting_inboxes import RequestIdentity
 
 MSG_ID = "Nats-Msg-Id"
 TENANT = "tenant_id"

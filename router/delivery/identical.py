@@ -23,9 +23,7 @@ from math import inf
 from zlib import crc32
 
 from router.core.backoff import spread
-
-WaitingInbox = tuple[str, int, float, bytes]  # inbox, its number among all heard requests (0: none), when it was heard, empty
-Spot = int  # the key of requests with the same bytes
+from router.delivery.waiting_inboxes import CorrelationKey, WaitingInbox
 
 ANNOUNCE_EVERY_S = 5.0
 MIN_ANNOUNCING = 2  # instances that announced themselves lately: then all have heard another one, and the rest keep silent
@@ -45,12 +43,12 @@ class IdenticalRequests:
     def __init__(self, tell: Callable[[list[str]], None]) -> None:
         self._tell = tell
         self._second_look_s = SECOND_LOOK_S * (1 + random.random())  # noqa: S311 - so that instances do not look all at once
-        self._spots: OrderedDict[int, Spot] = OrderedDict()  # by checksum of the bytes: other instances know the checksum
-        self.repeated: set[Spot] = set()
-        self._watched: OrderedDict[Spot, tuple[int, bytes, float]] = OrderedDict()  # checksum, answer, when to look again
+        self._keys: OrderedDict[int, CorrelationKey] = OrderedDict()  # by checksum of the bytes: other instances know the checksum
+        self.repeated: set[CorrelationKey] = set()
+        self._watched: OrderedDict[CorrelationKey, tuple[int, bytes, float]] = OrderedDict()  # checksum, answer, when to look again
         self._watched_bytes = 0
         self._others_at: float | None = None  # when another instance was heard; None: this one has just started
-        self.first_ones: OrderedDict[Spot, WaitingInbox] = OrderedDict()  # answered while no other request had its bytes
+        self.first_ones: OrderedDict[CorrelationKey, WaitingInbox] = OrderedDict()  # answered while no other request had its bytes
         self._lines: list[str] = []
         self._announcing: set[str] = set()  # other instances that were heard since this one announced itself, or kept silent
         self._announced_at = -inf
@@ -69,7 +67,7 @@ class IdenticalRequests:
     def is_alone(self, now: float) -> bool:
         return self._others_at is not None and now - self._others_at >= ALONE_AFTER_SILENCE_S
 
-    def keep_first(self, key: Spot, one: WaitingInbox, now: float) -> None:
+    def keep_first(self, key: CorrelationKey, one: WaitingInbox, now: float) -> None:
         """Its inbox is answered; the other instances are told only if another request has the same bytes (`on_repeat`)."""
         if not self.is_alone(now):
             self.first_ones.pop(key, None)
@@ -77,19 +75,19 @@ class IdenticalRequests:
             if len(self.first_ones) > MAX_REPEATED:
                 self.first_ones.popitem(last=False)
 
-    def on_repeat(self, key: Spot, request: bytes, now: float) -> None:
+    def on_repeat(self, key: CorrelationKey, request: bytes, now: float) -> None:
         """Called for every request without an id."""
         if self.first_ones and (first := self.first_ones.pop(key, None)) is not None:
             self.tell_answered(self.note(key, request), first, now)
 
-    def note(self, key: Spot, data: bytes) -> int:
+    def note(self, key: CorrelationKey, data: bytes) -> int:
         """Several requests have these bytes; returns their checksum."""
         checksum = crc32(data)
-        if checksum not in self._spots:
-            self._spots[checksum] = key
+        if checksum not in self._keys:
+            self._keys[checksum] = key
             self.repeated.add(key)
-            if len(self._spots) > MAX_REPEATED:
-                self.repeated.discard(self._spots.popitem(last=False)[1])
+            if len(self._keys) > MAX_REPEATED:
+                self.repeated.discard(self._keys.popitem(last=False)[1])
         return checksum
 
     def learn(self, one: WaitingInbox, sequence: int) -> None:
@@ -119,7 +117,7 @@ class IdenticalRequests:
 
     def tell_answered(self, checksum: int, one: WaitingInbox, now: float) -> None:
         """Tell the other instances with the next `announce`, if the bytes are repeated."""
-        if self.shift is None or not one[1] or checksum not in self._spots or self.is_alone(now):
+        if self.shift is None or not one[1] or checksum not in self._keys or self.is_alone(now):
             return
         self._lines.append(f"{checksum} {one[1] + self.shift} {one[0]}")
         if len(self._lines) >= MAX_LINES:
@@ -146,13 +144,13 @@ class IdenticalRequests:
         self._tell(self._lines)
         self._lines, self._announced_at = [], now
 
-    def read(self, line: str) -> tuple[Spot, int, str] | None:
+    def read(self, line: str) -> tuple[CorrelationKey, int, str] | None:
         """Read another instance's line: the key of the bytes, the number of the request here, its inbox. None: it is unknown here."""
         checksum, _, rest = line.partition(" ")
         sequence, _, inbox = rest.partition(" ")
         if self.shift is None or len(line) > MAX_LINE_LENGTH or not inbox or not (_is_number(checksum) and _is_number(sequence)):
             return None
-        key = self._spots.get(int(checksum))
+        key = self._keys.get(int(checksum))
         return None if key is None else (key, int(sequence) - self.shift, inbox)
 
     @staticmethod
@@ -162,13 +160,13 @@ class IdenticalRequests:
         near = range(max(0, at - SEARCH_DISTANCE), min(len(inboxes), at + SEARCH_DISTANCE))
         return next((place for place in near if inboxes[place][0] == inbox), None)
 
-    def watch(self, key: Spot, checksum: int, answer: bytes, now: float) -> None:
+    def watch(self, key: CorrelationKey, checksum: int, answer: bytes, now: float) -> None:
         """Look again later for inboxes of these bytes that no instance answered."""
         if key not in self._watched:
             self._watched[key] = (checksum, answer, now + self._second_look_s)
             self._watched_bytes += len(answer)
 
-    def take_due(self, now: float) -> list[tuple[Spot, int, bytes]]:
+    def take_due(self, now: float) -> list[tuple[CorrelationKey, int, bytes]]:
         """The answers for which it is time to look again: key, checksum, answer."""
         due = []
         while self._watched and next(iter(self._watched.values()))[2] <= now:

@@ -34,8 +34,8 @@ from router.delivery.api import StoredMessage, nanos
 from router.delivery.consumer import Consumer
 from router.delivery.frame_parser import Headers, id_alone_in
 from router.delivery.overload import LiveRules, Overload
-from router.delivery.reply_correlator import RequestIdentity
 from router.delivery.subscription import Subscription
+from router.delivery.waiting_inboxes import RequestIdentity
 
 BUDGET_S = 0.002  # for handlers in one turn of the event loop
 SHORT_BUDGET_S = 0.0005  # while the socket is behind: reading requests comes before handling them

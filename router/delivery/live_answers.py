@@ -33,7 +33,7 @@ class LiveAnswers:
         self._own = self.instance.encode()
         self._young: dict[int, float] = {}  # checksums, and hashes of inbox and checksum -> wall seconds
         self._old: dict[int, float] = {}
-        self._turned_at = 0.0
+        self._generation_at = 0.0
         self._lines: list[str] = []
         self.is_on = False  # this instance answers live copies
         self.is_used = False  # an instance answers live copies, or did lately; a plain attribute, because each answer reads it
@@ -83,17 +83,17 @@ class LiveAnswers:
 
     def tick(self, now: float) -> None:
         """Called some fifty times a second."""
-        if now - self._turned_at >= KEEP_S:
-            self._turn(now)
+        if now - self._generation_at >= KEEP_S:
+            self._start_generation(now)
 
     def _add(self, inbox: str, checksum: int, now: float) -> None:
         if len(self._young) >= MAX_ANSWERS:
-            self._turn(self._turned_at)
+            self._start_generation(self._generation_at)
         self._young[hash((inbox, checksum))] = self._young[checksum] = now
         self.is_used = True
 
-    def _turn(self, now: float) -> None:
-        self._old, self._young, self._turned_at = self._young, {}, now
+    def _start_generation(self, now: float) -> None:
+        self._old, self._young, self._generation_at = self._young, {}, now
         self.is_used = self.is_on or bool(self._old)
 
     def _tell(self) -> None:

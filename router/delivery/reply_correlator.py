@@ -4,7 +4,8 @@ A stream stores the payload, not the requester's inbox. So a listener hears ever
 `add_request`; the decision calls `answer`. Either call may come first. They are matched by a 64-bit hash of (Nats-Msg-Id, tenant
 header, payload), without parsing (docs/contracts.md#matching).
 
-    request, then answer    an inbox is kept for `keep_s` to twice that; other instances answer most, so a full table refuses nothing
+    request, then answer    an inbox is kept for `keep_s` to twice that (`waiting_inboxes`); other instances answer most of them,
+                            so a full table refuses nothing
     answer, then request    the answer is kept for 250 ms, then it goes to the reply subject
     request again           with an id, within `span` of the answer: the stream drops it, so this answers it
 
@@ -15,7 +16,7 @@ if it asks for the same (`is_same`), else a conflict. Pure: the time is an argum
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from math import inf
 from zlib import crc32
@@ -24,26 +25,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.delivery.identical import IdenticalRequests
+from router.delivery.waiting_inboxes import NO_INBOX, CorrelationKey, RequestIdentity, WaitingInbox, WaitingInboxes
 
 Send = Callable[[str, bytes], None]  # inbox, data
-WaitingInbox = tuple[str, int, float, bytes]  # inbox, hash of the content, when it was heard, and the content if its id had another before
-NO_INBOX = ""  # of a request without an inbox
-CorrelationKey = int  # a hash of the Nats-Msg-Id, or of the whole request when it has none
 
 # Without an id, an inbox that another instance has answered looks like the one that this answer is for. If all inboxes were heard
 # longer ago than this, the right one may be yet to come: the answer goes to all of them, and waits for one more.
 INBOX_FRESH_S = 0.02
-MAX_KEPT_BYTES = 4 * 1024 * 1024  # of requests whose id came with other bytes before, in each of two generations
 MAX_KEPT_REQUEST_BYTES = 16 * 1024
 ANSWERED_FOR_S = 2.0  # for so long after an answer, further copies of a request without an id get none
-
-
-class RequestIdentity(Struct, frozen=True, gc=False):
-    """What the listener and the decision know of a request."""
-
-    msg_id: str | None
-    tenant: str | None
-    data: bytes
 
 
 class UnclaimedAnswer(Struct):
@@ -91,19 +81,15 @@ class ReplyCorrelator:
         self._wait_s = inbox_wait_s
         self._keep_s = keep_s
         self._capacity = capacity
-        self._young: dict[CorrelationKey, list[WaitingInbox]] = {}
-        self._old: dict[CorrelationKey, list[WaitingInbox]] = {}
-        self._turned_at = 0.0
+        self._inboxes = WaitingInboxes()
         self._waiting: dict[CorrelationKey, deque[UnclaimedAnswer]] = {}
-        self._answered: OrderedDict[CorrelationKey, Answered] = OrderedDict()  # with an id, oldest first
-        self._inboxes = 0  # in the young generation
-        self._kept_bytes = 0  # in the young generation
-        self._silent: OrderedDict[int, float] = OrderedDict()  # keys without id -> when answered, oldest first
+        self._answered: OrderedDict[CorrelationKey, Answered] = OrderedDict()  # requests with an id, oldest first
+        self._answered_without_id: OrderedDict[CorrelationKey, float] = OrderedDict()  # when each was answered, oldest first
 
     @property
     def pending(self) -> int:
         """Inboxes that this instance has not answered. Other instances answered most of them."""
-        return len(self._young) + len(self._old)
+        return len(self._inboxes)
 
     # -- once for each request, once for each answer -------------------------------------------------------
 
@@ -122,54 +108,55 @@ class ReplyCorrelator:
                     inbox, known.data if known.content_hash == content_hash else self._answer_of_other(known.request, request, known.data)
                 )
             return
-        if self._inboxes >= self._capacity:
-            self._turn(now)
-        self._inboxes += 1
-        inboxes = self._young.get(key)
+        table = self._inboxes
+        if table.count >= self._capacity:
+            table.start_generation(now)
+        table.count += 1
+        inboxes = table.younger.get(key)
         named = content_hash if msg_id is not None else number
         if inboxes is not None:
             is_other = msg_id is not None and inboxes[0][1] != content_hash
-            inboxes.append((inbox, named, now, self._keep_bytes(request) if is_other else b""))
+            inboxes.append((inbox, named, now, table.keep_bytes(request) if is_other else b""))
             if msg_id is None:
                 self.identical.note(key, request.data)
         else:
-            self._young[key] = [(inbox, named, now, b"")]
+            table.younger[key] = [(inbox, named, now, b"")]
 
     def add_plain_request(self, data: bytes, inbox: str, now: float, number: int) -> None:
         """`add_request` for a request without headers. If its bytes are unique, as most are, it costs one entry in a table."""
-        key = hash(data)
-        is_alone = key not in self._young and key not in self._waiting and key not in self.identical.first_ones
-        if is_alone and self._inboxes < self._capacity:
-            self._inboxes += 1
-            self._young[key] = [(inbox, number, now, b"")]
+        key, table = hash(data), self._inboxes
+        is_alone = key not in table.younger and key not in self._waiting and key not in self.identical.first_ones
+        if is_alone and table.count < self._capacity:
+            table.count += 1
+            table.younger[key] = [(inbox, number, now, b"")]
         else:
             self.add_request(RequestIdentity(None, None, data), inbox, now, number)
 
     def answer_plain(self, data: bytes, answer: bytes, now: float, sequence: int) -> bool:
         """`answer` for a request without headers, with unique bytes, that was heard here. False: nothing was done; call `answer`."""
-        key, identical = hash(data), self.identical
-        inboxes = self._young.get(key)
-        if inboxes is None or len(inboxes) > 1 or key in self._silent or key in identical.repeated or key in self._old:
+        key, identical, table = hash(data), self.identical, self._inboxes
+        inboxes = table.younger.get(key)
+        if inboxes is None or len(inboxes) > 1 or key in self._answered_without_id or key in identical.repeated or key in table.older:
             return False
         one = inboxes[0]
         if now - one[2] > INBOX_FRESH_S or identical.may_be_anothers(one, sequence, now, is_old=False):
             return False
-        del self._young[key]
-        self._inboxes -= 1
+        del table.younger[key]
+        table.count -= 1
         if sequence:
             identical.learn(one, sequence)
-        self._silent[key] = now
+        self._answered_without_id[key] = now
         self._send(one[0], answer)
         identical.keep_first(key, one, now)
         return True
 
     def note(self, request: RequestIdentity, now: float) -> None:
         """A request with an id, but without an inbox, was heard: the stream drops a later request with this id."""
-        key = hash(request.msg_id)
-        if key in self._waiting or self._inboxes >= self._capacity:
+        key, table = hash(request.msg_id), self._inboxes
+        if key in self._waiting or table.count >= self._capacity:
             return
-        self._inboxes += 1
-        self._young.setdefault(key, []).append((NO_INBOX, _hash_content(request), now, b""))
+        table.count += 1
+        table.younger.setdefault(key, []).append((NO_INBOX, _hash_content(request), now, b""))
 
     def answer(
         self, request: RequestIdentity, data: bytes, unclaimed: Callable[[], None], *, may_wait: bool, now: float, sequence: int = 0
@@ -185,13 +172,13 @@ class ReplyCorrelator:
             self._answered[key] = Answered(
                 request if len(request.data) <= MAX_KEPT_REQUEST_BYTES else _drop_data(request), content_hash, data, now
             )
-        inboxes = self._pop_requests(key)
+        inboxes = self._inboxes.pop(key)
         if not inboxes:
             is_claimed = False
         elif msg_id is None:
             is_claimed = self._answer_without_id(request, inboxes, data, sequence, may_wait=may_wait, now=now)
         elif may_wait and now - inboxes[-1][2] > self._span and self._is_copy_younger(inboxes[-1], now):
-            self._put_back(key, inboxes)
+            self._inboxes.put_back(key, inboxes)
             unclaimed = partial(self._answer_older, request, data, unclaimed)
             is_claimed = False
         elif len(inboxes) == 1 and inboxes[0][1] == content_hash:  # nearly always
@@ -202,8 +189,8 @@ class ReplyCorrelator:
         if is_claimed:
             return
         if may_wait:
-            self._spare(key, UnclaimedAnswer(request, content_hash, data, now + self._wait_s, unclaimed))
-        elif content_hash not in self._silent:
+            self._wait_for_request(key, UnclaimedAnswer(request, content_hash, data, now + self._wait_s, unclaimed))
+        elif content_hash not in self._answered_without_id:
             unclaimed()
 
     def answer_to_named_inbox(self, request: RequestIdentity, data: bytes, to: str, now: float) -> None:
@@ -217,7 +204,7 @@ class ReplyCorrelator:
         self._answered[key] = Answered(
             request if len(request.data) <= MAX_KEPT_REQUEST_BYTES else _drop_data(request), content_hash, data, now, to
         )
-        others = [one for one in self._pop_requests(key) if one[0] != to]
+        others = [one for one in self._inboxes.pop(key) if one[0] != to]
         if others:
             self._share([*others, (to, content_hash, now, b"")], content_hash, request, data, served=to)
 
@@ -231,20 +218,12 @@ class ReplyCorrelator:
         self.identical.announce(now)
         while self._answered and next(iter(self._answered.values())).at < now - self._span:
             self._answered.popitem(last=False)
-        while self._silent and next(iter(self._silent.values())) < now - ANSWERED_FOR_S:
-            self._silent.popitem(last=False)
-        if now - self._turned_at >= self._keep_s:
-            self._turn(now)
+        while self._answered_without_id and next(iter(self._answered_without_id.values())) < now - ANSWERED_FOR_S:
+            self._answered_without_id.popitem(last=False)
+        if now - self._inboxes.started_at >= self._keep_s:
+            self._inboxes.start_generation(now)
 
     # -- helpers ---------------------------------------------------------------------------------------------
-
-    def _pop_requests(self, key: CorrelationKey) -> list[WaitingInbox]:
-        inboxes = self._young.pop(key, None)
-        if inboxes is not None:
-            self._inboxes -= len(inboxes)
-        if self._old and (older := self._old.pop(key, None)) is not None:
-            inboxes = older + inboxes if inboxes is not None else older
-        return inboxes or []
 
     def _is_copy_younger(self, newest: WaitingInbox, now: float) -> bool:
         """Whether the stream stored the copy after the time of this inbox: another instance answered the inbox, and the copy's own comes.
@@ -255,7 +234,7 @@ class ReplyCorrelator:
 
     def _answer_older(self, request: RequestIdentity, data: bytes, unclaimed: Callable[[], None]) -> None:
         """No younger inbox came."""
-        inboxes = self._pop_requests(hash(request.msg_id))
+        inboxes = self._inboxes.pop(hash(request.msg_id))
         if not inboxes or not self._share(inboxes, _hash_content(request), request, data):
             unclaimed()
 
@@ -265,14 +244,7 @@ class ReplyCorrelator:
             return answer
         return self._conflict(stored.msg_id or "", other.data)
 
-    def _keep_bytes(self, request: RequestIdentity) -> bytes:
-        """Keep the bytes until their id is answered; empty when too many are kept already."""
-        if request.msg_id is None or self._kept_bytes + len(request.data) > MAX_KEPT_BYTES:
-            return b""
-        self._kept_bytes += len(request.data)
-        return request.data
-
-    def _spare(self, key: CorrelationKey, waiting: UnclaimedAnswer) -> None:
+    def _wait_for_request(self, key: CorrelationKey, waiting: UnclaimedAnswer) -> None:
         self._waiting.setdefault(key, deque()).append(waiting)
 
     def _share(
@@ -285,20 +257,15 @@ class ReplyCorrelator:
         """
         newest = max((at for _, hashed, at, _ in inboxes if hashed == content_hash), default=None)
         if newest is None:
-            self._keep(request.msg_id, inboxes)
+            self._inboxes.put_back(hash(request.msg_id), inboxes)
             return False
         is_claimed = False
         for inbox, hashed, at, other in inboxes:
             is_claimed = is_claimed or (hashed == content_hash and inbox != NO_INBOX)
             if abs(newest - at) <= self._span and inbox not in (served, NO_INBOX):
                 self._send(inbox, data if hashed == content_hash else self._answer_of_other(request, replace(request, data=other), data))
-        self._keep(request.msg_id, (one for one in inboxes if one[2] - newest > self._span))
+        self._inboxes.put_back(hash(request.msg_id), [one for one in inboxes if one[2] - newest > self._span])
         return is_claimed
-
-    def _keep(self, msg_id: str | None, inboxes: Iterable[WaitingInbox]) -> None:
-        if msg_id is not None and (left := list(inboxes)):
-            self._young[hash(msg_id)] = left
-            self._inboxes += len(left)
 
     def _claim(self, request: RequestIdentity, content_hash: int, inbox: str, now: float, number: int) -> None:
         key = content_hash if request.msg_id is None else hash(request.msg_id)
@@ -313,7 +280,7 @@ class ReplyCorrelator:
             self.identical.keep_first(key, (inbox, number, now, b""), now)
             if number and not self.identical.is_alone(now):  # the inbox may belong to another copy
                 self.identical.watch(key, crc32(request.data), data, now)
-        elif others := self._pop_requests(key):  # the same id with other bytes, heard before the first one's inbox
+        elif others := self._inboxes.pop(key):  # the same id with other bytes, heard before the first one's inbox
             self._share([*others, (inbox, content_hash, now, b"")], content_hash, request, data, served=inbox)
         if not waiting:
             del self._waiting[key]
@@ -325,7 +292,7 @@ class ReplyCorrelator:
     ) -> bool:
         """Answer the inbox of this copy if it can be told from those of identical requests, else all of them."""
         identical, key = self.identical, _hash_content(request)
-        is_like_no_other = len(inboxes) == 1 and key not in self._silent and key not in identical.repeated
+        is_like_no_other = len(inboxes) == 1 and key not in self._answered_without_id and key not in identical.repeated
         if is_like_no_other and sequence and now - inboxes[0][2] <= INBOX_FRESH_S:
             identical.learn(inboxes[0], sequence)
         self._mark_answered(key, now)
@@ -336,66 +303,56 @@ class ReplyCorrelator:
             if is_like_no_other:
                 identical.keep_first(key, inboxes[0], now)
             if may_wait and identical.may_be_anothers(inboxes[-1], sequence, now, is_old=now - inboxes[-1][2] > INBOX_FRESH_S):
-                self._spare(key, UnclaimedAnswer(request, key, data, now + self._wait_s, _ignore))
+                self._wait_for_request(key, UnclaimedAnswer(request, key, data, now + self._wait_s, _ignore))
             return True
         checksum = identical.note(key, request.data)
         identical.watch(key, checksum, data, now)
         at = identical.choose(inboxes, sequence)
         if at is not None:
             self._answer_inbox(checksum, inboxes.pop(at), data, now)
-        self._put_back(key, inboxes)
+        self._inboxes.put_back(key, inboxes)
         return at is not None
 
     def _answer_inbox(self, checksum: int, one: WaitingInbox, data: bytes, now: float) -> None:
         self._send(one[0], data)
         self.identical.tell_answered(checksum, one, now)
 
-    def _put_back(self, key: CorrelationKey, inboxes: list[WaitingInbox]) -> None:
-        if inboxes:
-            self._young[key] = inboxes
-            self._inboxes += len(inboxes)
-
     def _answer_left_over(self, now: float) -> None:
         """Answer inboxes that no instance answered in time, although identical requests were answered."""
         for key, checksum, data in self.identical.take_due(now):
-            inboxes = self._pop_requests(key)
+            inboxes = self._inboxes.pop(key)
             for one in inboxes:
                 if now - one[2] >= self._wait_s:
                     self._answer_inbox(checksum, one, data, now)
             left = [one for one in inboxes if now - one[2] < self._wait_s]
-            self._put_back(key, left)
+            self._inboxes.put_back(key, left)
             if left:
                 self.identical.watch(key, checksum, data, now)
 
     def forget(self, line: str) -> None:
         """Another instance answered this inbox."""
-        callback = self.identical.read(line)
-        if callback is None:
+        if (answered := self.identical.read(line)) is None:
             return
-        key, number, inbox = callback
-        inboxes = self._pop_requests(key)
+        key, number, inbox = answered
+        inboxes = self._inboxes.pop(key)
         at = self.identical.find(inboxes, number, inbox)
         if at is not None:
             del inboxes[at]
-        self._put_back(key, inboxes)
+        self._inboxes.put_back(key, inboxes)
 
     def _end_waits(self, now: float) -> None:
         for key in [key for key, waiting in self._waiting.items() if waiting[0].until <= now]:
             waiting = self._waiting[key]
             while waiting and waiting[0].until <= now:
                 ended = waiting.popleft()
-                if key not in self._silent:
+                if key not in self._answered_without_id:
                     ended.unclaimed()
             if not waiting:
                 del self._waiting[key]
 
     def _mark_answered(self, content_hash: int, now: float) -> None:
-        self._silent.pop(content_hash, None)
-        self._silent[content_hash] = now
-
-    def _turn(self, now: float) -> None:
-        self._old, self._young, self._turned_at, self._inboxes = self._young, {}, now, 0
-        self._kept_bytes = 0
+        self._answered_without_id.pop(content_hash, None)
+        self._answered_without_id[content_hash] = now
 
 
 def _drop_data(request: RequestIdentity) -> RequestIdentity:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from router.delivery.reply_correlator import ReplyCorrelator, RequestIdentity
+from router.delivery.reply_correlator import ReplyCorrelator
+from router.delivery.waiting_inboxes import RequestIdentity
 
 WINDOW = 0.1
 SPAN = 0.22  # the duplicate window and 120 ms
@@ -350,7 +351,7 @@ def test_what_was_answered_is_forgotten_after_the_span(meeting: Meeting) -> None
         meeting.answer(1.0, None, data=b"%d" % number, may_wait=False)
     meeting.tick(1.0 + SPAN + 0.01, 4.0)
     memory = meeting.rendezvous
-    assert (len(memory._answered), len(memory._silent), len(memory._waiting)) == (0, 0, 0)
+    assert (len(memory._answered), len(memory._answered_without_id), len(memory._waiting)) == (0, 0, 0)
 
 
 def test_many_inboxes_of_one_question_are_bounded_too() -> None:

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.delivery.identical import IdenticalRequests
-from router.delivery.reply_correlator import ReplyCorrelator, RequestIdentity
+from router.delivery.reply_correlator import ReplyCorrelator
+from router.delivery.waiting_inboxes import RequestIdentity
 
 WINDOW = 0.1
 

@@ -66,7 +66,7 @@ class BucketMirror:
         """Its line in /readyz."""
         if self._table is None:
             return ReadinessCheck(False, self._cause or "not listed yet")
-        if self._cause is not None or self._watcher is None or not self._watcher.is_complete:
+        if not self._is_followed:
             return ReadinessCheck(False, f"{self._cause or 'not watched'}; the last known state serves")
         return ReadinessCheck(True, f"{len(self._table)} entries")
 
@@ -80,6 +80,8 @@ class BucketMirror:
             while True:
                 if self._is_due():
                     await self._try()
+                elif self._is_followed:
+                    self._clear_cause()
                 await asyncio.sleep(MIRROR_TICK_S)
         finally:
             following, self._watcher = self._watcher, None
@@ -93,6 +95,7 @@ class BucketMirror:
 
     @property
     def _is_followed(self) -> bool:
+        """Whether every change arrives. A watcher whose server stood still for a while goes on by itself, without another listing."""
         return self._watcher is not None and self._watcher.is_complete
 
     async def _try(self) -> None:
@@ -103,6 +106,8 @@ class BucketMirror:
             self._looked_at = steady()
             self._retry.reset()
         except (RouterError, nats.errors.Error, OSError) as exc:
+            if self._is_followed:
+                return  # the listing only confirms what the watcher has
             if self._cause is None:
                 log.error(events.BUCKET_UNAVAILABLE, bucket=self._bucket, cause=str(exc), in_force="the last known state")
             self._cause = str(exc)
@@ -135,12 +140,16 @@ class BucketMirror:
         self._created = created
 
     def _install(self, table: dict[str, BucketEntry]) -> None:
-        if self._cause is not None:
-            log.info(events.BUCKET_AVAILABLE, bucket=self._bucket)
+        self._clear_cause()
         is_news = table != self._table
-        self._cause, self._table = None, table
+        self._table = table
         if is_news:
             self._notify()
+
+    def _clear_cause(self) -> None:
+        if self._cause is not None:
+            log.info(events.BUCKET_AVAILABLE, bucket=self._bucket)
+        self._cause = None
 
     def _on_entry(self, table: dict[str, BucketEntry], found: BucketEntry | DeletedKey) -> None:
         if isinstance(found, BucketEntry):
