@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from types import SimpleNamespace
 
 import pytest
 from nats.aio.client import Client
@@ -27,8 +28,8 @@ async def monitors(nats_url: str, prefix: str) -> AsyncIterator[list[TopologyMon
         found = []
         for number in range(MONITORS):
             connection = await stack.enter_async_context(connected(nats_url))
-            alerts = Alerts(f"n{number}", 1.0)
-            found.append(TopologyMonitor(JetStream(connection), declared, Metrics((), 10), alerts, lambda _: 0, mode="check"))
+            alerts, consumers = Alerts(f"n{number}", 1.0), SimpleNamespace(find_label=lambda spec: spec.durable, find_newest_ns=lambda _: 0)
+            found.append(TopologyMonitor(JetStream(connection), declared, Metrics((), 10), alerts, consumers, mode="check"))
             await stack.enter_async_context(found[-1].infos.listen())
         await create(found[0].jetstream, declared)
         yield found
