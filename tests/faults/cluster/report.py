@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from tests.faults.cluster.acks import Loss
 from tests.faults.cluster.recovery import Cost
 from tests.faults.ledger import Ledger, add_rows, as_table
 from tests.faults.recovery import quantile
@@ -59,6 +60,7 @@ class ClusterReport(Struct, frozen=True):
     from_end: list[str]  # kinds
     balance: Ledger
     deaths: dict[str, int]  # of processes that the run did not kill, by name
+    losses: list[Loss] = []
 
     @property
     def is_clean(self) -> bool:
@@ -78,7 +80,7 @@ def tables(reports: Sequence[ClusterReport]) -> str:
     """All runs as if they were one."""
     deaths = sum((Counter(report.deaths) for report in reports), Counter[str]())
     ended = ", ".join(f"{name} {times} times" for name, times in sorted(deaths.items()) if times) or "none"
-    return f"{_by_kind(reports)}\n{_ledger(reports)}\nProcesses that ended by themselves: {ended}.\n"
+    return f"{_by_kind(reports)}\n{_ledger(reports)}\nProcesses that ended by themselves: {ended}.\n{_losses(reports)}"
 
 
 def page(reports: Sequence[ClusterReport], control: Sequence[ClusterReport] = (), note: str = "") -> str:
@@ -153,6 +155,22 @@ def _ledger(reports: Sequence[ClusterReport]) -> str:
     return as_table(rows, times, sum(len(report.balance.different) for report in reports), refused)
 
 
+def _losses(reports: Sequence[ClusterReport]) -> str:
+    """What became of each message that is lost, as far as its publish acks tell."""
+    losses = [loss for report in reports for loss in report.losses]
+    lines = [f"- {one.name}, {one.stage}: published {_times(one.published_s)}; acknowledged {_promises(one)}" for one in losses]
+    return "\n".join(["\nLost (seconds after the request was sent; a negative sequence: as a duplicate):\n", *lines, ""]) if lines else ""
+
+
+def _promises(loss: Loss) -> str:
+    pairs = zip(loss.acked_s, loss.sequences, loss.holds, strict=True)
+    return ", ".join(f"{at:.3f} as sequence {sequence}, which holds {held}" for at, sequence, held in pairs) or "never"
+
+
+def _times(seconds: Sequence[float]) -> str:
+    return ", ".join(f"{at:.3f}" for at in seconds) or "never"
+
+
 def _control(reports: Sequence[ClusterReport]) -> str:
     verdicts = "\n".join(f"- `{report.machine['command']}`: {report.verdict}" for report in reports)
     return f"{verdicts}\n\n{tables(reports)}"
@@ -162,15 +180,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.cluster.report", description="Several runs (--json) as one page.")
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN.json")
     parser.add_argument("--control", type=Path, action="append", default=[], metavar="RUN.json")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="put all these runs together in this file")
     parser.add_argument("--note", default="", help="under which circumstances it was measured")
     options = parser.parse_args()
-    reports, control = ([_read(path) for path in paths] for paths in (options.runs, options.control))
+    reports, control = ([report for path in paths for report in _read(path)] for paths in (options.runs, options.control))
+    if options.json is not None:
+        options.json.write_bytes(msgspec.json.format(msgspec.json.encode([*reports, *control]), indent=1))
     print(page(reports, control, options.note), end="")
     return 0
 
 
-def _read(path: Path) -> ClusterReport:
-    return msgspec.json.decode(path.read_bytes(), type=ClusterReport)
+def _read(path: Path) -> list[ClusterReport]:
+    """One run, or those that `--json` has put together."""
+    reports: list[ClusterReport] | ClusterReport = msgspec.json.decode(path.read_bytes(), type=list[ClusterReport] | ClusterReport)
+    return reports if isinstance(reports, list) else [reports]
 
 
 if __name__ == "__main__":

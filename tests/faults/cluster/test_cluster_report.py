@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
+from tests.faults.cluster.acks import Loss
 from tests.faults.cluster.recovery import Cost
 from tests.faults.cluster.report import ClusterReport, page, tables
 from tests.faults.ledger import Ledger, Row
@@ -41,6 +43,13 @@ def test_a_page_tells_machine_commands_and_the_control() -> None:
     assert "- today: `python -m tests.faults --cluster 3`. Seed 7, 3 copies, 1 faults at 20 requests a second: clean." in text
     assert "Measured beside other work." in text
     assert "NOT CLEAN" in text.partition("## The control")[2]
+
+
+def test_a_loss_is_told_with_its_publish_acks() -> None:
+    lost = Loss("f-7", "metered", [0.1, 5.2], [5.3], [-12], ["f-8"])
+    assert "- f-7, metered: published 0.100, 5.200; acknowledged 5.300 as sequence -12, which holds f-8" in tables(
+        [replace(a_report(a_cost("paused"), lost=("f-7",)), losses=[lost])]
+    )
 
 
 def test_a_kept_report_is_read_again(tmp_path: Path) -> None:
