@@ -149,7 +149,7 @@ def _list_calls(settings: Settings) -> Iterator[ChannelSpec]:
 def _list_bus(settings: Settings) -> Iterator[ChannelSpec]:
     """The envelope bus, which programs use by the SDK."""
     prefix = settings.bus.stream_prefix
-    subjects = {
+    subjects: dict[str, tuple[str, Mapping[str, tuple[str, ...]]]] = {
         "busEvents": (f"{prefix}.events.{{domain}}", {"domain": (*DOMAINS.values(), OTHER)}),
         "busCommands": (f"{prefix}.commands.{{command}}", {"command": COMMAND_NAMES}),
         "busQueries": (f"{prefix}.queries.{{query}}", {"query": ()}),
