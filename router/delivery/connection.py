@@ -203,8 +203,8 @@ class Connection(Client):
             if headers is None and head is not None:
                 headers = (self._heads.pop(head, None) if self._heads else None) or parse_head(head)
             on_message(name, inbox, data, headers)
-        except (Exception, asyncio.CancelledError) as exc:
-            self.on_fault(exc)  # the reader must go on; callbacks handle their own errors before this
+        except (Exception, asyncio.CancelledError) as exc:  # a callback raised, and the reader must go on
+            self.on_fault(exc)  # callbacks handle their own errors before this
 
     def _call_listener(self, on_message: OnMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
         headers = None
@@ -220,7 +220,7 @@ class Connection(Client):
         try:
             if take(reply, data, head):
                 return
-        except (Exception, asyncio.CancelledError) as exc:
+        except (Exception, asyncio.CancelledError) as exc:  # as above
             self.on_fault(exc)
             return
         self._call_on_message(on_message, subject, reply, data, head)

@@ -155,7 +155,7 @@ class RecordingObserver:
     def on_unexpected_redelivery(self, message: Message) -> None:
         self.timeouts.append(message.sequence)
 
-    def on_dead_letter_refused(self, message: Message, cause: str) -> None:
+    def on_dead_letter_unstored(self, message: Message, cause: str) -> None:
         self.refused.append(cause)
 
     def on_flow(self, cause: str | None) -> None:

@@ -34,7 +34,7 @@ class Broker:
     def __enter__(self) -> Broker:
         try:
             self.jetstream = self.run(_connect(self._options))
-        except BaseException:
+        except BaseException:  # also Ctrl-C: the loop must not stay open
             self._loop.close()
             raise
         return self
