@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
+from router.cli.options import Monitors
 
 if TYPE_CHECKING:
     from router.operations.doctor import Finding
@@ -19,7 +18,7 @@ COLUMNS = ("", "check", "found", "what to do")
 @command()
 async def doctor(
     session: CommandSession,
-    monitor: Annotated[str | None, typer.Option(metavar="URL", help="The server's monitoring port, like http://127.0.0.1:8222.")] = None,
+    monitor: Monitors = None,
 ) -> int:
     """Look at the server, the streams and the consumers; say what is wrong and what to do, the worst first. Changes nothing.
 
@@ -38,7 +37,7 @@ async def doctor(
         letters=settings.streams.dlq.name,
         max_request=settings.max_payload_bytes,
         cleaned_stream=settings.streams.assignments.name if settings.assignment.removal_every_ms else "",
-        monitor=monitor,
+        monitors=monitor or settings.nats.monitor,
     )
     inbox = await examine_inbox(jetstream, settings) if facts.server.has_jetstream else []
     findings = sorted([*examine(facts), *inbox], key=lambda finding: WORST_FIRST.index(finding.verdict.value))

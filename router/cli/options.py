@@ -21,6 +21,14 @@ Dsn = Annotated[
     ),
 ]
 ContextName = Annotated[str | None, typer.Option("--context", help="The context. Default: mailbox.context.")]
+Monitors = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--monitor",
+        metavar="URL",
+        help="A server's monitoring port, like http://127.0.0.1:8222; may be given for each server. Default: nats.monitor.",
+    ),
+]
 Processes = Annotated[
     int | None, typer.Option("--processes", metavar="N", help="Processes on the same durables, under one parent. Default: 1, no parent.")
 ]

@@ -11,6 +11,7 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
+from router.cli.options import Monitors
 from router.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -21,11 +22,15 @@ Workers = Annotated[
     list[str] | None, typer.Option("--worker", metavar="DURABLE", help="Also a durable that workers share; may be given again.")
 ]
 
+Overcommit = Annotated[bool, typer.Option("--overcommit", help="Reserve more than there is room for, on your own account.")]
+
 AlwaysJson = Annotated[bool, typer.Option("--json", help="Changes nothing: it is JSON always.")]
 
 topology = typer.Typer(no_args_is_help=True, help="Streams and consumers: compared, created, exported.", rich_markup_mode="rich")
 
 DONE = {"missing": "made", "drifted": "brought back"}  # by the state before
+
+LESS = "Lower streams.*.max_bytes, set fewer replicas, or make room; --overcommit reserves more than there is"
 
 # Fields that the `nats` tool requires in a stream's file and the server sets by itself.
 _UNLIMITED = {"max_consumers": -1, "max_msgs": -1, "max_msg_size": -1}
@@ -48,15 +53,21 @@ async def plan(session: CommandSession, worker: Workers = None) -> int:
 
 @topology.command()
 @command()
-async def apply(session: CommandSession, worker: Workers = None) -> None:
-    """Create what is missing, and restore what has drifted. Nothing is ever deleted.
+async def apply(session: CommandSession, worker: Workers = None, monitor: Monitors = None, overcommit: Overcommit = False) -> int:
+    """Create what is missing, and restore what has drifted, copies too. Nothing is ever deleted.
 
+    The streams' max_bytes, each copy counted, must fit into the account's limit, and into the servers, which a cluster does not check
+    by itself: their monitoring ports show their room (--monitor, or nats.monitor). Without room nothing is changed.
     A worker creates its durable itself if it may; if it may not, name the durable here.
-    Exit status: 0 done, 1 the server refused, or does not answer.
+    Exit status: 0 done, 1 no room, or the server refused, or does not answer.
 
-    Example:  router topology apply    router topology apply --worker caf-worker
+    Example:  router topology apply --monitor http://n1:8222 --monitor http://n2:8222    router topology apply --worker caf-worker
     """
-    await _bring_about(session, _declare(session.settings, worker or ()), "all was as declared")
+    wanted = _declare(session.settings, worker or ())
+    if not overcommit and (shortage := await _find_shortage(session, wanted, monitor or session.settings.nats.monitor)) is not None:
+        return exit_codes.refuse(shortage)
+    await _bring_about(session, wanted, "all was as declared")
+    return exit_codes.OK
 
 
 @topology.command()
@@ -102,6 +113,26 @@ def export(
         _write(directory / f"stream-{body['name']}.json", body)
     for body in consumers:
         _write(directory / f"consumer-{body['stream_name']}-{body['config']['durable_name']}.json", body["config"])
+
+
+async def _find_shortage(session: CommandSession, wanted: Topology, monitors: Sequence[str]) -> str | None:
+    """Why nothing is changed. None: there is room, or what is there cannot be read, which is told."""
+    from router.operations.doctor import collect, describe_need, find_shortages
+
+    settings, jetstream = session.settings, await session.open_jetstream()
+    facts = await collect(
+        jetstream,
+        wanted,
+        letters=settings.streams.dlq.name,
+        max_request=settings.max_payload_bytes,
+        monitors=monitors,
+        asks_server=False,
+    )
+    if shortages := find_shortages(facts):
+        return f"no room, nothing was changed: {'; '.join(shortages)}. {LESS}"
+    if facts.server.is_clustered and not facts.server.storage:
+        exit_codes.complain(f"the servers' room was not looked at: {describe_need(facts)}. --monitor URL of each server shows it")
+    return None
 
 
 async def _bring_about(session: CommandSession, wanted: Topology, otherwise: str) -> None:

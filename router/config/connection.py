@@ -27,6 +27,7 @@ def _check_address(value: str) -> str:
 
 SCHEMES = ("nats", "tls", "ws", "wss")
 Addresses = Annotated[tuple[Annotated[str, AfterValidator(_check_address)], ...], BeforeValidator(split_list), Field(min_length=1)]
+MonitorUrls = Annotated[tuple[Annotated[str, Field(pattern=r"^https?://[^\s]+$")], ...], BeforeValidator(split_list)]
 Secret = Annotated[SecretStr | None, BeforeValidator(_require_text)]
 
 InboxPrefix = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$")]
@@ -48,6 +49,9 @@ class NatsConfig(Group):
     tls_hostname: Text = Field(default=None, description="name that the server's certificate must carry, when the URL has another")
     inbox_prefix: InboxPrefix = Field(
         default="_INBOX", description="our own inboxes begin with this; a server that knows roles gives each role its own"
+    )
+    monitor: MonitorUrls = Field(
+        default=(), description="monitoring ports of the servers, comma-separated http URLs: `doctor` and `topology apply` read their room"
     )
     js_domain: OptionalToken = Field(default=None, description="JetStream domain")
     connect_timeout_ms: Millis = Field(default=2_000, description="one attempt to connect gives up after this, milliseconds")

@@ -105,6 +105,7 @@ class LiveRequests(Generic[A]):
         self._queue: FairQueue[LiveRequest] = FairQueue(rules.places, rules.max_bytes, rules.weights)
         self._running: set[asyncio.Task[None]] = set()
         self._places = FairSlots(rules.at_once)  # for handlers that wait
+        self._full: set[str] = set()  # tenants without room; forgotten when an item is taken out of the queue, and at each look
         self._refused: dict[str, int] = {}  # by tenant, not reported yet
         self._newest_ns = 0
         self._handled = 0  # live copies; their stored copies are pending, but need only an ack
@@ -118,6 +119,7 @@ class LiveRequests(Generic[A]):
     def look(self) -> bool:
         """Whether to take live copies now. The listener calls it some fifty times a second."""
         self._tell_refused()
+        self._full.clear()
         consumer = self._consumer()
         if consumer is None or consumer.processor is None:
             return self.is_on
@@ -153,7 +155,7 @@ class LiveRequests(Generic[A]):
         elif not self._overload.refuses:
             self._leave(data, heads, inbox)
         else:
-            self._refuse_now(asker, inbox, data, key_of(data, heads), bool(heads.get(MSG_ID)))
+            self._refuse_now(asker, inbox.encode(), data, key_of(data, heads), bool(heads.get(MSG_ID)))
 
     def take_at_once(self, reply: bytes, data: bytes, head: bytes | None) -> bool:
         """The cheap part of `on_request`, for a flood: requests without an inbox, or above a share. It decodes as little as possible.
@@ -169,12 +171,12 @@ class LiveRequests(Generic[A]):
         if not self._overload.refuses or not self._is_allowed:
             return False
         asker = self._describe(data, NO_HEADERS)
-        if asker is None or self._has_room(asker.tenant_id, len(data)):
+        if asker is None or (asker.tenant_id not in self._full and self._has_room(asker.tenant_id, len(data))):
             return False
-        inbox = self._answers.inbox_of(reply)
-        if inbox is None:
+        self._full.add(asker.tenant_id)
+        if not self._answers.may_answer(reply):
             return False
-        self._refuse_now(asker, inbox, data, hash(data) if msg_id is None else hash((msg_id, None, data)), msg_id is not None)
+        self._refuse_now(asker, reply, data, hash(data) if msg_id is None else hash((msg_id, None, data)), msg_id is not None)
         return True
 
     # -- in, from the stream (`read_ahead`) ----------------------------------------------------------------------
@@ -211,7 +213,7 @@ class LiveRequests(Generic[A]):
         """Whether another handler of this tenant would keep the router from reading requests: a waiting handler has no budget."""
         return self._answers.is_behind and self._places.count(tenant) >= MAX_WAITING_WHILE_BEHIND
 
-    def _refuse_now(self, asker: A, inbox: str, data: bytes, key: int, has_id: bool) -> None:
+    def _refuse_now(self, asker: A, inbox: bytes, data: bytes, key: int, has_id: bool) -> None:
         # `live.note` is not called: the mark is enough, and two entries in a large dictionary would cost a third of this method.
         self._answers.send(inbox, self._refuse(asker, self._overload.retry_after_ms))
         self._marks.add_key(key, wall(), has_id)
@@ -234,6 +236,7 @@ class LiveRequests(Generic[A]):
 
     def _work(self) -> None:
         self._is_working = False
+        self._full.clear()
         until = self._now() + (SHORT_BUDGET_S if self._answers.is_behind else BUDGET_S)
         while (request := self._queue.take()) is not None:
             self._handle(request)
@@ -252,7 +255,7 @@ class LiveRequests(Generic[A]):
             return
         if self._is_too_much(request.tenant) and (asker := self._describe(request.data, request.headers)) is not None:
             key = key_of(request.data, request.headers)
-            self._refuse_now(asker, request.inbox, request.data, key, bool(request.headers.get(MSG_ID)))
+            self._refuse_now(asker, request.inbox.encode(), request.data, key, bool(request.headers.get(MSG_ID)))
             return
         try:
             outcome = consumer.subscription.handle(stored or self._message(request, consumer.subscription))

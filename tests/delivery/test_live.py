@@ -37,7 +37,9 @@ async def _wait_for_ever() -> Outcome:
 class Bench:
     """Live requests whose data is `tenant:rest`; what begins with `-` cannot be taken live."""
 
-    def __init__(self, handle: Callable[[Message], Outcome | Awaitable[Outcome]] = lambda _: YES, **rules: Any) -> None:
+    def __init__(
+        self, handle: Callable[[Message], Outcome | Awaitable[Outcome]] = lambda _: YES, own: tuple[str, ...] = (), **rules: Any
+    ) -> None:
         self.connection, self.publisher, self.marks = FakeConnection(), FakePublisher(), AnsweredRequests()
         self.heard: list[str] = []
         self.switches: list[bool] = []
@@ -52,7 +54,7 @@ class Bench:
             effect_publisher=self.publisher,
             subscription=subscription,
         )
-        self.answers = Answers(self.connection, ReplyRules(), conflict=lambda *_: b"", refusal=lambda *_: b"")  # type: ignore[arg-type]
+        self.answers = Answers(self.connection, ReplyRules(own=own), conflict=lambda *_: b"", refusal=lambda *_: b"")  # type: ignore[arg-type]
         self.answers.start_listening_from(0)
         self.live: LiveRequests[Asker] = LiveRequests(
             self.answers,
@@ -168,6 +170,16 @@ async def test_what_is_read_ahead_is_left_to_its_delivery_without_room_or_when_t
     bench.hear("other:4")
     await until(lambda: len(bench.heard) == 2)
     assert bench.heard == ["quiet:1", "other:4"]
+
+
+@pytest.mark.parametrize("own", ["_INBOX.own", "_INBOX.f.own"])
+async def test_no_refusal_goes_to_an_inbox_of_the_router_s_own_whatever_was_asked_before(own: str) -> None:
+    bench = Bench(places=2, own=(own,))
+    bench.live._overload.refuses = True
+    bench.hear("flood:1", "_INBOX.f.1")
+    for inbox in ("_INBOX.f.2", "_INBOX.g", f"{own}1"):
+        bench.live.take_at_once(inbox.encode(), b"flood:2", None)
+    assert [bool(bench.sent(inbox)) for inbox in ("_INBOX.f.2", "_INBOX.g", f"{own}1")] == [True, True, False]
 
 
 async def test_what_cannot_be_told_from_its_stored_copy_is_answered_by_that_copy() -> None:

@@ -1,5 +1,7 @@
 """`python -m tests.faults`: the circle under faults for some minutes, then the ledger. `make faults` runs it.
 
+With `--cluster 3` it is another command: `cluster/command`.
+
 Exit status: 0 nothing lost, double or unexpected; 1 something was; 130 Ctrl-C.
 """
 
@@ -16,6 +18,8 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from tests.faults import recovery
+from tests.faults.clients import Clients
+from tests.faults.cluster import command as cluster
 from tests.faults.gathered import gathered
 from tests.faults.injector import CALM_S, Happened, Plan, inject
 from tests.faults.kinds import KINDS, Kind
@@ -24,7 +28,7 @@ from tests.faults.life import INTERRUPTED, run_until_told
 from tests.faults.load import Load
 from tests.faults.quiet import ALL_QUIET_S, quiesce
 from tests.faults.report import Report, page
-from tests.faults.stage import REAL, Cast, on_stage
+from tests.faults.stage import REAL, Cast, Stage, on_stage
 
 HASTY = "tests.faults.hasty_router"
 BYTES_A_REQUEST = 8_000  # of all streams and buckets; the store's limit leaves room for twice as much
@@ -46,9 +50,9 @@ class Given(Struct, frozen=True):
 async def run(given: Given) -> Report:
     """Everything, from the first process to the ledger."""
     limit = int(64 * 1024 * 1024 + 2 * given.minutes * 60 * given.rate * BYTES_A_REQUEST)
-    async with on_stage(replace(given.cast, store_limit=limit)) as stage:
+    async with on_stage(replace(given.cast, store_limit=limit), Stage) as stage:
         client = await stage.client()
-        load = Load(client, stage.settings, rate=given.rate, seed=given.seed, policy=given.policy)
+        load = Load(Clients([client]), stage.settings, rate=given.rate, seed=given.seed, policy=given.policy)
         try:
             await load.begin()
             await asyncio.sleep(given.lead_s)
@@ -84,6 +88,8 @@ class _Progress:
 
 
 def main() -> int:
+    if any(argument.startswith("--cluster") for argument in sys.argv[1:]):
+        return cluster.main(sys.argv[1:])
     told = _arguments()
     kinds = tuple(kind for kind in KINDS if not told.only or kind.name in told.only)
     given = Given(told.minutes, told.seed, told.rate, kinds, Cast(router=HASTY if told.hasty else REAL))
@@ -108,6 +114,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=7, help="of the plan and the load: the same seed, the same faults in the same order")
     parser.add_argument("--rate", type=float, default=40.0, help="requests a second (default 40)")
     parser.add_argument("--only", action="append", choices=[kind.name for kind in KINDS], metavar="FAULT", help="of these kinds alone")
+    parser.add_argument("--cluster", metavar="3", help="three servers and their faults; --cluster 3 --help tells its options")
     parser.add_argument("--hasty", action="store_true", help="the control: routers that acknowledge before they store; must not be clean")
     parser.add_argument("--json", action="store_true", help="the whole report as JSON on standard output")
     parser.add_argument("--write", type=Path, metavar="FILE", help="keep the tables in this file")

@@ -6,7 +6,7 @@ import orjson
 from nats.aio.client import Client
 
 from tests.faults.ledger import Facts, Letter
-from tests.faults.load import POISONED, Load
+from tests.faults.load import POISONED, SINGLE, Load
 from tests.faults.stage import Stage
 from tests.faults.standing import Standing, standing
 
@@ -20,6 +20,7 @@ async def gathered(client: Client, stage: Stage, load: Load) -> Facts:
         await standing(client, stream.name) for stream in (streams.decide, streams.assignments, streams.results, streams.usage, streams.dlq)
     ]
     poisoned = {one.name for one in load.asked.values() if one.kind == POISONED}
+    singles = {one.name for one in load.asked.values() if one.kind == SINGLE}
     decide_letters = f"{stage.settings.decide.subject}.dlq"
     result_letters = f"{stage.settings.results.subject}.dlq"
     return Facts(
@@ -35,6 +36,7 @@ async def gathered(client: Client, stage: Stage, load: Load) -> Facts:
         metered=[str(orjson.loads(found.data)["assignment_id"]) for found in usage],
         letters=_written(dlq, decide_letters),
         result_letters=_written(dlq, result_letters),
+        stored_singles=frozenset(found.msg_id for found in decide if found.msg_id in singles),
     )
 
 

@@ -15,9 +15,9 @@ if __name__ == "__main__":
     from router.delivery.settle import Settler
     from router.delivery.settlement import PendingSettlement
 
-    def settle(self: Settler, case: PendingSettlement) -> None:
-        self._on_stored(case, ())
-        if effects := case.settlement.effects:
+    def settle(self: Settler, pending: PendingSettlement) -> None:
+        self._on_stored(pending, ())
+        if effects := pending.settlement.effects:
             asyncio.get_running_loop().call_later(LATER_S, self._publisher.publish, effects, lambda _: None)
 
     Settler.settle = settle  # type: ignore[method-assign]

@@ -1,6 +1,7 @@
 """Faults in a seeded order: every kind once a round, a calm between two; what came when is written down."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from random import Random
@@ -36,8 +37,9 @@ class Planned(Struct, frozen=True):
 class Plan:
     """An endless row of faults; the same seed gives the same."""
 
-    def __init__(self, seed: int, kinds: Sequence[Kind] = KINDS, calm_s: tuple[float, float] = CALM_S) -> None:
+    def __init__(self, seed: int, kinds: Sequence[Kind] = KINDS, calm_s: tuple[float, float] = CALM_S, patient: float = PATIENT) -> None:
         self.dice = Random(seed)
+        self._patient = patient
         self._kinds = kinds
         self._calm_s = calm_s
         self._round: list[Kind] = []
@@ -46,17 +48,23 @@ class Plan:
         if not self._round:
             self._round = self.dice.sample(self._kinds, len(self._kinds))
         kind = self._round.pop()
-        is_patient = self.dice.random() < PATIENT
+        is_patient = self.dice.random() < self._patient
         return Planned(kind, self.dice.uniform(*self._calm_s), self.dice.uniform(kind.least_s, kind.most_s), is_patient)
 
 
 async def inject(
-    stage: Stage, client: Client, plan: Plan, *, seconds: float, told: Callable[[Happened], None] = lambda _: None
+    stage: Stage,
+    client: Client,
+    plan: Plan,
+    *,
+    seconds: float = math.inf,
+    times: float = math.inf,
+    told: Callable[[Happened], None] = lambda _: None,
 ) -> list[Happened]:
-    """Faults for so long, one at a time. The last one is over when this returns, and nothing is mended but what it broke."""
+    """Faults for so long or so many, one at a time. The last one is over when this returns, and nothing is mended but what it broke."""
     happened: list[Happened] = []
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and len(happened) < times:
         planned = plan.next()
         if planned.is_patient:
             await stage.all_ready(MOST_PATIENT_S)

@@ -6,6 +6,7 @@
               -> results        exactly once; hopeless jobs are letters of the workers instead
     results   -> metered        exactly once
     poisoned  -> dead letters   each stored copy exactly once, with its body; nothing healthy
+    single    -> answered       at least once, if it is stored: a cluster without a leader stores none, and says nothing
 
 Nothing is looked up here: `gathered` brings the facts.
 """
@@ -17,7 +18,7 @@ from itertools import chain
 from msgspec import Struct
 
 from tests.faults.job import HEALTHY, HOPELESS
-from tests.faults.load import POISONED, Asked
+from tests.faults.load import POISONED, SINGLE, Asked
 
 
 class Letter(Struct, frozen=True):
@@ -41,6 +42,7 @@ class Facts(Struct, frozen=True):
     metered: list[str]
     letters: list[Letter]  # of requests
     result_letters: list[Letter]
+    stored_singles: frozenset[str] = frozenset()  # names
 
 
 class Row(Struct, frozen=True):
@@ -98,9 +100,17 @@ def as_table(rows: Iterable[Row], asked_times: int, different: int, refused: Map
     return "\n".join([*lines, "", told, ""])
 
 
+def add_rows(rows: Sequence[Row]) -> Row:
+    """The same row of several runs as one."""
+    first = rows[0]
+    lost, double, unexpected = (tuple(name for row in rows for name in getattr(row, what)) for what in ("lost", "double", "unexpected"))
+    return Row(first.name, sum(r.expected for r in rows), sum(r.found for r in rows), lost, double, unexpected, first.may_repeat)
+
+
 def balanced(facts: Facts) -> Ledger:
     """The books, closed."""
     asked = facts.asked.values()
+    repeated = [one for one in asked if one.kind != SINGLE]
     decided = [one for one in asked if one.is_decided]
     ids = {one.assignment_id: one.name for one in asked}
     healthy = {one.name for one in decided if one.kind == HEALTHY}
@@ -110,7 +120,7 @@ def balanced(facts: Facts) -> Ledger:
         return [ids.get(one, one) for one in found]
 
     rows = (
-        _row("answered", {one.name for one in asked}, [one.name for one in asked for _ in one.answers], may_repeat=True),
+        _row("answered", {one.name for one in repeated}, [one.name for one in repeated for _ in one.answers], may_repeat=True),
         _row("assigned", healthy | hopeless, facts.assigned),
         _row("executed", set(facts.assigned), names(facts.executed), may_repeat=True),
         _row("results", healthy, names(facts.results)),
@@ -118,6 +128,7 @@ def balanced(facts: Facts) -> Ledger:
         _row("metered", healthy, names(facts.metered)),
         _letters("letters of requests", facts.copies, {one.name: one.body for one in asked if one.kind == POISONED}, facts.letters),
         _letters("letters of results", None, facts.poisons, facts.result_letters),
+        *_singles(facts),
     )
     return Ledger(rows, tuple(_different(asked)), _refused(asked), sum(one.times for one in asked))
 
@@ -138,6 +149,14 @@ def _letters(name: str, copies: list[tuple[str, int]] | None, bodies: dict[str, 
     else:
         row = _row(name, {_place(*copy) for copy in copies}, [_place(letter.msg_id, letter.sequence) for letter in good])
     return Row(row.name, row.expected, row.found, _ids(row.lost), _ids(row.double), tuple(sorted((*_ids(row.unexpected), *bad))))
+
+
+def _singles(facts: Facts) -> Iterable[Row]:
+    """No row where none was asked."""
+    singles = [one for one in facts.asked.values() if one.kind == SINGLE]
+    if singles:
+        answered = [one.name for one in singles if one.name in facts.stored_singles for _ in one.answers]
+        yield _row("single plain requests", set(facts.stored_singles), answered, may_repeat=True)
 
 
 def _place(msg_id: str, sequence: int) -> str:

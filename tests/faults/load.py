@@ -4,27 +4,30 @@ Rule: docs/contracts.md#one-answer.
 
 Each has an inbox of its own, named in `Reply-To`, so that every answer is counted where it belongs: the second one too.
 Of the requests some cannot be read, some ask for a job that no worker can do; beside them results are told that are none.
+On a cluster some are single plain requests: they push nothing and are asked once only.
 """
 
 import asyncio
 import contextlib
 import sys
 import time
+from collections import Counter
 from random import Random
 from typing import Any
 
 import nats.errors
 import orjson
 from msgspec import Struct, field
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.config import Settings
 from router.contracts.assignment import assignment_id_of
 from router.contracts.usage import USAGE_SUBJECT as USAGE
+from tests.faults.clients import Clients
 from tests.faults.job import HEALTHY, HOPELESS
 
 POISONED = "poisoned"
+SINGLE = "single"  # a plain request that is asked once
 TENANTS = ("acme", "bolt", "corn")
 ASK_AGAIN_S = 2.0
 INBOX = "_INBOX.faults"
@@ -44,7 +47,7 @@ class Asked(Struct):
     """One request, from the client's side."""
 
     name: str
-    kind: str  # HEALTHY, HOPELESS, POISONED
+    kind: str  # HEALTHY, HOPELESS, POISONED, SINGLE
     tenant: str
     body: bytes
     sent_at: float
@@ -66,6 +69,7 @@ class Mix(Struct, frozen=True):
 
     poisoned: float = 0.01  # of requests, and so many results beside them
     hopeless: float = 0.005
+    single: float = 0.0
 
 
 class Load:
@@ -73,7 +77,7 @@ class Load:
 
     def __init__(
         self,
-        nc: Client,
+        clients: Clients,
         settings: Settings,
         *,
         rate: float,
@@ -84,7 +88,7 @@ class Load:
         patience_s: float = ASK_AGAIN_S,
     ) -> None:
         """`rate`: requests a second; `in_flight` instead: so many unanswered at once. `patience_s`: until one is asked again."""
-        self._nc = nc
+        self._clients = clients
         self._settings = settings
         self._rate = rate
         self._in_flight = in_flight
@@ -96,13 +100,13 @@ class Load:
         self.waiting: dict[str, Asked] = {}
         self.poisons: dict[str, bytes] = {}  # results by message id, once they are stored
         self.metered_at: list[float] = []
+        self._answers_by_connection: Counter[tuple[int, str]] = Counter()
         self._telling: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def begin(self) -> None:
-        await self._nc.subscribe(f"{INBOX}.*", cb=self._hear, pending_bytes_limit=-1)
-        await self._nc.subscribe(USAGE, cb=self._metered, pending_bytes_limit=-1)
-        await self._nc.flush()
+        await self._clients.subscribe(f"{INBOX}.*", self._hear)
+        await self._clients.subscribe(USAGE, self._metered)
         self._tasks = [asyncio.create_task(self._ask()), asyncio.create_task(self._ask_again())]
 
     def end_asking(self) -> None:
@@ -115,6 +119,11 @@ class Load:
     @property
     def is_quiet(self) -> bool:
         return not self.waiting and not self._telling
+
+    def is_well(self, within_s: float) -> bool:
+        """Whether no request waits longer than so for its answer."""
+        now = time.monotonic()
+        return all(now - one.sent_at <= within_s for one in self.waiting.values())
 
     async def close(self) -> None:
         for task in (*self._tasks, *self._telling):
@@ -138,18 +147,28 @@ class Load:
 
     def _next(self, number: int) -> Asked:
         draw, tenant = self._dice.random(), self._dice.choice(TENANTS)
-        kind = POISONED if draw < self._mix.poisoned else HOPELESS if draw < self._mix.poisoned + self._mix.hopeless else HEALTHY
-        now = time.monotonic()
+        kind, now = self._kind(draw), time.monotonic()
         return Asked(f"f-{number}", kind, tenant, self._body(number, kind, tenant), now, now)
+
+    def _kind(self, draw: float) -> str:
+        """By the shares of the mix; `draw` is from 0 to 1."""
+        for kind, share in ((POISONED, self._mix.poisoned), (HOPELESS, self._mix.hopeless), (SINGLE, self._mix.single)):
+            if draw < share:
+                return kind
+            draw -= share
+        return HEALTHY
 
     def _body(self, number: int, kind: str, tenant: str) -> bytes:
         if kind == POISONED:
             return self._dice.choice((b"not a request %d" % number, b'{"message":{"message_type":"chat","payload":%d}}' % number))
-        task = {"type": kind, "payload": f"  number {number} "}
-        return orjson.dumps({"tenant_id": tenant, "request_id": f"f-{number}", "task": task, "push_assignment": True, **self._policy})
+        task = {"type": HEALTHY if kind == SINGLE else kind, "payload": f"  number {number} "}
+        push = {} if kind == SINGLE else {"push_assignment": True}
+        return orjson.dumps({"tenant_id": tenant, "request_id": f"f-{number}", "task": task, **push, **self._policy})
 
     async def _send(self, asked: Asked) -> None:
-        self.asked[asked.name] = self.waiting[asked.name] = asked
+        self.asked[asked.name] = asked
+        if asked.kind != SINGLE:
+            self.waiting[asked.name] = asked
         await self._publish(asked)
 
     async def _ask_again(self) -> None:
@@ -164,7 +183,7 @@ class Load:
         inbox = f"{INBOX}.{asked.name}"
         with contextlib.suppress(nats.errors.Error):  # its buffer is full while the server is away: asked again
             headers = {"Nats-Msg-Id": asked.name, "Reply-To": inbox}
-            await self._nc.publish(self._settings.decide.subject, asked.body, reply=inbox, headers=headers)
+            await self._clients.current.publish(self._settings.decide.subject, asked.body, reply=inbox, headers=headers)
 
     # -- results that are none
 
@@ -183,9 +202,9 @@ class Load:
         task.add_done_callback(self._telling.discard)
 
     async def _stored(self, body: bytes, name: str) -> None:
-        js = self._nc.jetstream()
         while name not in self.poisons:
             with contextlib.suppress(nats.errors.Error):
+                js = self._clients.current.jetstream()
                 await js.publish(self._settings.results.subject, body, headers={"Nats-Msg-Id": name}, timeout=ASK_AGAIN_S)
                 self.poisons[name] = body
                 return
@@ -193,14 +212,24 @@ class Load:
 
     # -- hearing
 
-    async def _hear(self, message: Msg) -> None:
+    async def _hear(self, connection: int, message: Msg) -> None:
         name = message.subject.rpartition(".")[2]
-        asked = self.asked[name]
-        asked.answers.append(_heard(orjson.loads(message.data)))
+        asked, answer = self.asked[name], _heard(orjson.loads(message.data))
+        if self._is_copy(connection, asked, answer):
+            return
+        asked.answers.append(answer)
         if self.waiting.pop(name, None) is not None and asked.kind != POISONED:
             asked.body = b""  # the body is not sent again, and bodies of so many requests would fill the memory
 
-    async def _metered(self, _: Msg) -> None:
+    def _is_copy(self, connection: int, asked: Asked, answer: Heard) -> bool:
+        """Whether another connection brought this answer before: an answer comes once through each."""
+        if len(self._clients) == 1:
+            return False
+        self._answers_by_connection[connection, asked.name] += 1
+        is_counted = self._answers_by_connection[connection, asked.name] <= len(asked.answers)
+        return is_counted and answer.said == asked.answers[0].said
+
+    async def _metered(self, connection: int, _: Msg) -> None:
         self.metered_at.append(time.monotonic())
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tests.faults import recovery
 from tests.faults.injector import Happened
-from tests.faults.ledger import Ledger, Row, as_table
+from tests.faults.ledger import Ledger, add_rows, as_table
 
 
 class Report(Struct, frozen=True):
@@ -45,7 +45,7 @@ class Report(Struct, frozen=True):
 
 def tables(reports: Sequence[Report]) -> str:
     """All runs as if they were one."""
-    rows = [_added([report.balance.rows[place] for report in reports]) for place in range(len(reports[0].balance.rows))]
+    rows = [add_rows([report.balance.rows[place] for report in reports]) for place in range(len(reports[0].balance.rows))]
     refused = sum((Counter(report.balance.refused) for report in reports), Counter[str]())
     times, different = (sum(counts) for counts in zip(*((r.balance.asked_times, len(r.balance.different)) for r in reports), strict=True))
     ledger = as_table(rows, times, different, refused)
@@ -71,12 +71,6 @@ comes again to who asked again, or after a redelivery, and must say the same; wo
 What is lost is counted at each stage that it does not reach. Acknowledgements are waited for 3 s, shorter than the longest
 pause; attempts and all that is not named are the defaults.{f" {note}" if note else ""}
 {against}"""
-
-
-def _added(rows: Sequence[Row]) -> Row:
-    first = rows[0]
-    lost, double, unexpected = (tuple(name for row in rows for name in getattr(row, what)) for what in ("lost", "double", "unexpected"))
-    return Row(first.name, sum(r.expected for r in rows), sum(r.found for r in rows), lost, double, unexpected, first.may_repeat)
 
 
 def _lines(reports: Sequence[Report]) -> list[recovery.Line]:

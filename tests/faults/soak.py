@@ -21,6 +21,7 @@ from typing import Any
 from msgspec import to_builtins
 from nats.aio.client import Client
 
+from tests.faults.clients import Clients
 from tests.faults.gathered import gathered
 from tests.faults.ledger import Ledger, balanced
 from tests.faults.life import INTERRUPTED, run_until_told
@@ -49,7 +50,7 @@ async def soak(minutes: float, rate: float | None) -> tuple[list[Sample], dict[s
 
 @contextlib.asynccontextmanager
 async def _a_circle() -> AsyncIterator[tuple[Client, Stage]]:
-    async with on_stage(ALONE) as stage:
+    async with on_stage(ALONE, Stage) as stage:
         client = await stage.client()
         try:
             yield client, stage
@@ -60,7 +61,7 @@ async def _a_circle() -> AsyncIterator[tuple[Client, Stage]]:
 async def _soaked(
     client: Client, stage: Stage, minutes: float, rate: float, capacity: float | None
 ) -> tuple[list[Sample], dict[str, Any], Ledger]:
-    load = Load(client, stage.settings, rate=rate, seed=1, mix=HEALTHY_ALL, policy="plain", patience_s=PATIENCE_S)
+    load = Load(Clients([client]), stage.settings, rate=rate, seed=1, mix=HEALTHY_ALL, policy="plain", patience_s=PATIENCE_S)
     http = (await stage.routers[0].ready())["http"]
     samples: list[Sample] = []
     await load.begin()
@@ -96,7 +97,7 @@ def _quantile(values: list[float], share: float) -> float:
 async def _capacity() -> float:
     """Requests a second that come all the way to a usage event, with so many in flight: a short, rough look."""
     async with _a_circle() as (client, stage):
-        load = Load(client, stage.settings, rate=0.0, seed=0, mix=HEALTHY_ALL, policy="plain", in_flight=PROBE_IN_FLIGHT)
+        load = Load(Clients([client]), stage.settings, rate=0.0, seed=0, mix=HEALTHY_ALL, policy="plain", in_flight=PROBE_IN_FLIGHT)
         await load.begin()
         await asyncio.sleep(PROBE_S)
         await load.close()

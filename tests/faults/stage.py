@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 import nats
 from msgspec import Struct
@@ -27,6 +28,7 @@ HERE = Path(__file__).parent
 WRITE_DEADLINE_S = 2  # after this the server drops who does not read
 REVIVE_S = 0.2
 REAL = "tests.faults.clocked"
+AnyStage = TypeVar("AnyStage", bound="Stage")
 
 
 class Cast(Struct, frozen=True):
@@ -41,6 +43,8 @@ class Cast(Struct, frozen=True):
     router: str = REAL
     is_proxied: bool = True
     ack_wait_s: float = 3.0
+    processes: int = 1  # of the last router: more than one makes it a fleet
+    replicas: int = 1  # copies of every stream and bucket
     store_limit: int | None = None
 
 
@@ -50,11 +54,16 @@ class Stage:
     def __init__(self, cast: Cast, home: Path) -> None:
         self._cast = cast
         self._home = home
-        self.broker = Broker(f'write_deadline: "{WRITE_DEADLINE_S}s"', store_limit=cast.store_limit)
         self.routers: list[Child] = []
         self.workers: list[Child] = []
         self.extensions: list[Child] = []
         self.proxies: dict[str, Proxy] = {}
+        self.broker: Broker  # `start_servers` makes it
+
+    @property
+    def url(self) -> str:
+        """The server, past the proxies."""
+        return self.broker.url
 
     @property
     def children(self) -> list[Child]:
@@ -62,23 +71,20 @@ class Stage:
 
     @property
     def settings(self) -> Settings:
-        return load(None, _given(self.broker.url, self._cast), {}).settings
+        return load(None, _given(self.url, self._cast), {}).settings
 
     async def client(self) -> Client:
         """The clients' own way to the server: no proxy, back at once when it comes back, and no word of every failed try."""
-
-        async def unheard(_: Exception) -> None: ...
-
-        return await nats.connect(self.broker.url, reconnect_time_wait=0.05, max_reconnect_attempts=-1, error_cb=unheard)
+        return await connect(self.broker.url)
 
     def proxies_of(self, children: Iterable[Child]) -> list[Proxy]:
         return [self.proxies[child.name] for child in children]
 
     async def start(self) -> None:
         """Returns when all of them are ready."""
-        await asyncio.to_thread(self.broker.start)
+        await self.start_servers()
         cast = self._cast
-        self.routers = [await self._child(f"router-{n}", (cast.router, "serve"), "router.ready") for n in range(1, cast.routers + 1)]
+        self.routers = [await self._child(f"router-{n}", _serving(n, cast), "router.ready") for n in range(1, cast.routers + 1)]
         self.extensions = [
             await self._child(f"extension-{n}", (REAL, "extension", "serve", "tests.faults.job"), "extensions.ready")
             for n in range(1, cast.extensions + 1)
@@ -88,6 +94,20 @@ class Stage:
             child.spawn()  # who needs what another one makes waits for it
         for child in self.children:
             await child.ready()
+
+    async def start_servers(self) -> None:
+        self.broker = Broker(f'write_deadline: "{WRITE_DEADLINE_S}s"', store_limit=self._cast.store_limit)
+        await asyncio.to_thread(self.broker.start)
+
+    async def end_servers(self) -> None:
+        self.broker.remove()
+
+    async def url_of(self, name: str) -> str:
+        """How the process of this name reaches the server: by a proxy of its own."""
+        if not self._cast.is_proxied:
+            return self.url
+        self.proxies[name] = await Proxy(self.broker.port).start()
+        return self.proxies[name].url
 
     async def all_ready(self, most_s: float) -> bool:
         """Whether every process is ready, within so many seconds."""
@@ -107,25 +127,32 @@ class Stage:
                 if (words := child.revive()) is not None:
                     print(f"{child.name} ended by itself: {words}", file=sys.stderr, flush=True)
 
-    def end(self) -> None:
+    async def end(self) -> None:
         for child in self.children:
             child.kill()
-        self.broker.remove()
+        for proxy in self.proxies.values():
+            await proxy.close()
+        await self.end_servers()
 
     async def _child(self, name: str, command: tuple[str, ...], announces: str) -> Child:
-        url = self.broker.url
-        if self._cast.is_proxied:
-            self.proxies[name] = await Proxy(self.broker.port).start()
-            url = self.proxies[name].url
-        environ = {f"ROUTER_{key.upper().replace('.', '__')}": str(value) for key, value in _given(url, self._cast).items()}
+        settings = _given(await self.url_of(name), self._cast)
+        environ = {f"ROUTER_{key.upper().replace('.', '__')}": str(value) for key, value in settings.items()}
         return Child(name, command, announces, environ, self._home)
 
 
+async def connect(url: str, **options: str) -> Client:
+    """A connection of the suite itself: back at once when its server is, and no word of every failed try."""
+
+    async def unheard(_: Exception) -> None: ...
+
+    return await nats.connect(url, reconnect_time_wait=0.05, max_reconnect_attempts=-1, error_cb=unheard, **options)
+
+
 @contextlib.asynccontextmanager
-async def on_stage(cast: Cast) -> AsyncIterator[Stage]:
+async def on_stage(cast: Cast, kind: type[AnyStage]) -> AsyncIterator[AnyStage]:
     """All of it, gone in the end, whatever happens meanwhile."""
     home = Path(tempfile.mkdtemp(prefix="router-faults-"))
-    stage = Stage(cast, home)
+    stage = kind(cast, home)
     try:
         await stage.start()
         keeping = asyncio.create_task(stage.keep_alive())
@@ -134,9 +161,7 @@ async def on_stage(cast: Cast) -> AsyncIterator[Stage]:
         finally:
             keeping.cancel()
     finally:
-        stage.end()
-        for proxy in stage.proxies.values():
-            await proxy.close()
+        await stage.end()
         shutil.rmtree(home, ignore_errors=True)
 
 
@@ -146,6 +171,7 @@ def _given(url: str, cast: Cast) -> dict[str, object]:
     streams = ("decide", "results", "acks", "assignments", "usage", "dlq", "advisories")
     return {
         "nats.url": url,
+        "replicas": cast.replicas,
         "http.port": 0,
         "policies.dir": HERE / "policies",
         "extensions.dir": HERE / "extensions",
@@ -158,6 +184,11 @@ def _given(url: str, cast: Cast) -> dict[str, object]:
         "log.level": "warning",
         **{f"streams.{name}.max_bytes": -1 for name in streams},
     }
+
+
+def _serving(number: int, cast: Cast) -> tuple[str, ...]:
+    is_fleet = cast.processes > 1 and number == cast.routers
+    return (cast.router, "serve", *(("--processes", str(cast.processes)) if is_fleet else ()))
 
 
 def _working(number: int, cast: Cast) -> tuple[str, ...]:

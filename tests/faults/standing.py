@@ -16,6 +16,7 @@ class Standing(Struct, frozen=True):
     sequence: int
     msg_id: str
     data: bytes
+    stored_at: float  # by the server's wall clock
 
 
 async def standing(client: Client, stream: str) -> list[Standing]:
@@ -45,4 +46,5 @@ async def standing(client: Client, stream: str) -> list[Standing]:
 
 def _read(message: Msg) -> Standing:
     headers = message.headers or {}
-    return Standing(message.subject, message.metadata.sequence.stream, headers.get("Nats-Msg-Id", ""), message.data)
+    at = message.metadata.timestamp.timestamp()
+    return Standing(message.subject, message.metadata.sequence.stream, headers.get("Nats-Msg-Id", ""), message.data, at)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.faults.injector import Happened
 from tests.faults.job import HEALTHY, HOPELESS
 from tests.faults.ledger import Facts, Letter, Row, balanced
-from tests.faults.load import POISONED, Asked, Heard
+from tests.faults.load import POISONED, SINGLE, Asked, Heard
 from tests.faults.recovery import lines, recovered
 
 
@@ -115,3 +115,12 @@ def test_a_request_is_counted_where_its_fault_had_begun_last() -> None:
     by_kind = {line.kind: (line.sent, line.lost) for line in lines(happened, {"f-1": early, "f-2": late}, metered_at, ledger)}
     assert by_kind["store full"] == (1, 0)
     assert by_kind["server killed"][1] > 0, "f-2 was decided and never metered"
+
+
+def test_a_single_request_is_expected_to_be_answered_if_its_stream_has_it() -> None:
+    """A cluster without a leader stores nothing and says nothing; these are not lost."""
+    silent = {name: replace(asked(name, SINGLE), answers=[]) for name in ("f-4", "f-5")}
+    ledger = balanced(facts(asked={"f-1": GOOD, "f-2": HARD, "f-3": BAD, **silent}, stored_singles=frozenset({"f-4"})))
+    rows = {row.name: row for row in ledger.rows}
+    assert found(rows["single plain requests"]) == (("f-4",), (), ())
+    assert rows["answered"].is_clean

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,12 +17,15 @@ from router.app import declare_topology
 from router.config import Settings
 from router.delivery.api import JetStream
 from router.delivery.topology import apply
+from tests.support.cli import call_command_async
 from tests.support.cluster import Cluster, started_cluster, wait_for_cluster
 from tests.support.delivery import connected
 from tests.support.router_streams import read_assignments
 from tests.support.service import a_router, names_for, settings_for
 from tests.support.stories import a_request, ask
 from tests.support.waiting import until
+
+MIB = 1 << 20
 
 
 @pytest.fixture
@@ -80,6 +83,7 @@ async def test_a_router_that_starts_without_a_quorum_waits_for_one(prefix: str, 
         )
         try:
             await until(lambda: "broker.without_leader" in (tmp_path / "log").read_text(), within_s=60)
+            assert (await _doctor({"ROUTER_NATS__URL": cluster.servers[0].url}))["quorum"]["verdict"] == "fail"
             for server in cluster.servers[1:]:
                 server.start()
             assert router.stdout is not None
@@ -88,3 +92,33 @@ async def test_a_router_that_starts_without_a_quorum_waits_for_one(prefix: str, 
             with suppress(ProcessLookupError):
                 router.kill()
             await router.wait()
+
+
+async def test_copies_that_find_no_room_are_refused_with_figures_and_what_a_lost_server_would_stop_is_told() -> None:
+    """Servers of 10 MiB, a stream of 4, another of 4: there is room for a copy of each on every server, and for no third stream."""
+    sizes = {"ROUTER_STREAMS__DECIDE__MAX_BYTES": 4, "ROUTER_STREAMS__RESULTS__MAX_BYTES": 4}
+    sizes |= {f"ROUTER_STREAMS__{name}__MAX_BYTES": 0 for name in ("ACKS", "ASSIGNMENTS", "USAGE", "DLQ")}
+    with started_cluster(store_limit=10 * MIB) as cluster:
+        await wait_for_cluster(cluster)
+        monitors = ",".join(server.monitor_url for server in cluster.servers)
+        environ = {"ROUTER_NATS__URL": cluster.url, "ROUTER_NATS__MONITOR": monitors}
+        environ |= {name: str(mib * MIB or -1) for name, mib in sizes.items()}
+        assert (await call_command_async("topology", "apply", environ=environ)).status == 0
+        warned = await _doctor(environ)
+        assert any(check.startswith("if ") and "ROUTER_REPLICAS=3" in one["remedy"] for check, one in warned.items())
+
+        environ |= {"ROUTER_REPLICAS": "3", "ROUTER_STREAMS__USAGE__MAX_BYTES": str(4 * MIB)}
+        refused = await call_command_async("topology", "apply", environ=environ)
+        assert refused.status == 1
+        assert "holds 10 MiB, the streams there would reserve 12 MiB" in refused.err
+        assert "nothing was changed" in refused.err
+        assert (await _doctor(environ))["storage of the declared streams"]["verdict"] == "warn"
+        assert (await call_command_async("topology", "apply", "--overcommit", environ=environ)).status == 0
+        overcommitted = [one for check, one in (await _doctor(environ)).items() if check.startswith("storage of ")]
+        assert {one["verdict"] for one in overcommitted} == {"warn"}
+        assert "reserve 12 MiB of 10 MiB" in overcommitted[0]["found"]
+
+
+async def _doctor(environ: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The findings by their checks."""
+    return {one["check"]: one for one in (await call_command_async("doctor", "--json", environ=environ)).lines}

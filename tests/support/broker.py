@@ -42,6 +42,13 @@ class Broker:
         return self._port
 
     @property
+    def monitor_url(self) -> str:
+        """Of a server that was given a line `http`."""
+        (ports,) = self._home.glob("*.ports")
+        url: str = json.loads(ports.read_text())["monitoring"][0]
+        return url
+
+    @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
@@ -113,6 +120,14 @@ class Broker:
         """The store as it was: what a disk may hold after a power failure. The server must not run."""
         shutil.rmtree(self._home / "js")
         shutil.copytree(copy, self._home / "js")
+
+    def wipe(self) -> None:
+        """The store of a new disk: nothing. The server must not run."""
+        shutil.rmtree(self._home / "js")
+
+    def retire(self) -> None:
+        """Lame duck mode: it gives its leaders away, closes its clients one by one and ends. Returns when it has ended."""
+        self._end(signal.SIGUSR2)
 
     def damage(self, place: float) -> None:
         """Turn one bit of its first block, at this part of the file. The server must not run."""

@@ -46,16 +46,19 @@ class Cluster:
 
 
 @contextmanager
-def started_cluster(running: int = SIZE) -> Iterator[Cluster]:
-    """Three servers that know each other, of which so many run; wait for `is_ready` before the first stream."""
-    ports = _free_ports(SIZE)
+def started_cluster(running: int = SIZE, store_limit: int | None = None) -> Iterator[Cluster]:
+    """Three servers that know each other, of which so many run; wait for `is_ready` before the first stream.
+
+    `store_limit`: bytes that each of them may store.
+    """
+    ports = free_ports(SIZE)
     routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
     name = f"c{random.randrange(10**9)}"
     servers: list[Broker] = []
     try:
         for number, port in enumerate(ports):
             own = f'cluster {{ name: {name}, listen: "127.0.0.1:{port}", routes: {routes} }}'
-            servers.append(Broker(f"server_name: {name}-{number}", own))
+            servers.append(Broker(f"server_name: {name}-{number}", own, 'http: "127.0.0.1:-1"', store_limit=store_limit))
         for server in servers[:running]:
             server.start()
         yield Cluster(name, servers)
@@ -68,7 +71,7 @@ async def wait_for_cluster(cluster: Cluster) -> None:
     await until(cluster.is_ready, within_s=30, what="a leader of the cluster")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     probes = [socket.socket() for _ in range(count)]
     try:
         for probe in probes:

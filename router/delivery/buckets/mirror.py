@@ -59,7 +59,7 @@ class BucketMirror:
         """Its line in /readyz."""
         if self._table is None:
             return ReadinessCheck(False, self._cause or "not listed yet")
-        if self._cause is not None or self._watcher is None or not self._watcher.is_complete:
+        if not self._is_followed:
             return ReadinessCheck(False, f"{self._cause or 'not watched'}; the last known state serves")
         return ReadinessCheck(True, f"{len(self._table)} entries")
 
@@ -73,6 +73,8 @@ class BucketMirror:
             while True:
                 if self._is_due():
                     await self._try()
+                elif self._is_followed:
+                    self._clear_cause()
                 await asyncio.sleep(MIRROR_TICK_S)
         finally:
             following, self._watcher = self._watcher, None
@@ -82,14 +84,20 @@ class BucketMirror:
     def _is_due(self) -> bool:
         if not self._jetstream.connection.is_connected or steady() - self._tried_at < WATCH_RETRY_S:
             return False
-        is_followed = self._watcher is not None and self._watcher.is_complete
-        return not is_followed or steady() - self._listed_at >= self._again_s
+        return not self._is_followed or steady() - self._listed_at >= self._again_s
+
+    @property
+    def _is_followed(self) -> bool:
+        """Whether every change arrives. A watcher whose server stood still for a while goes on by itself, without another listing."""
+        return self._watcher is not None and self._watcher.is_complete
 
     async def _try(self) -> None:
         self._tried_at = steady()
         try:
             await self._list()
         except (RouterError, nats.errors.Error, OSError) as exc:
+            if self._is_followed:
+                return  # the listing only confirms what the watcher has
             if self._cause is None:
                 log.error(events.BUCKET_UNAVAILABLE, bucket=self._bucket, cause=str(exc), in_force="the last known state")
             self._cause = str(exc)
@@ -116,12 +124,16 @@ class BucketMirror:
         self._created = created
 
     def _install(self, table: dict[str, BucketEntry]) -> None:
-        if self._cause is not None:
-            log.info(events.BUCKET_AVAILABLE, bucket=self._bucket)
+        self._clear_cause()
         is_news = table != self._table
-        self._cause, self._table = None, table
+        self._table = table
         if is_news:
             self._notify()
+
+    def _clear_cause(self) -> None:
+        if self._cause is not None:
+            log.info(events.BUCKET_AVAILABLE, bucket=self._bucket)
+        self._cause = None
 
     def _on_entry(self, table: dict[str, BucketEntry], found: BucketEntry | DeletedKey) -> None:
         if isinstance(found, BucketEntry):

@@ -1,14 +1,40 @@
 """`router doctor`: is the broker fit for the router, and if not, what should the operator do?
 
 facts     streams, consumers and the server as plain values
-collect   reads them from the server: the only I/O of this room
+collect   reads them from JetStream; `monitor` reads what only a server itself tells
 checks    facts -> findings, pure; one function for each question
 backlog   checks of consumers      capacity   checks of streams' limits
+cluster   checks of servers        storage    checks of what the streams reserve together
 """
 
 from router.operations.doctor.checks import examine
 from router.operations.doctor.collect import collect
-from router.operations.doctor.facts import ConsumerFacts, Facts, ServerFacts, StreamFacts, SyncMode
+from router.operations.doctor.facts import (
+    ConsumerFacts,
+    Facts,
+    Follower,
+    RaftGroup,
+    ServerFacts,
+    ServerStorage,
+    StreamFacts,
+    SyncMode,
+)
 from router.operations.doctor.finding import Finding, Verdict
+from router.operations.doctor.storage import describe_need, find_shortages
 
-__all__ = ["ConsumerFacts", "Facts", "Finding", "ServerFacts", "StreamFacts", "SyncMode", "Verdict", "collect", "examine"]
+__all__ = [
+    "ConsumerFacts",
+    "Facts",
+    "Finding",
+    "Follower",
+    "RaftGroup",
+    "ServerFacts",
+    "ServerStorage",
+    "StreamFacts",
+    "SyncMode",
+    "Verdict",
+    "collect",
+    "describe_need",
+    "examine",
+    "find_shortages",
+]

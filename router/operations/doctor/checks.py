@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from router.delivery.topology import MISSING
 from router.operations.doctor.backlog import consumer_distance, consumer_lag
 from router.operations.doctor.capacity import hours_until_full
+from router.operations.doctor.cluster import followers, leaders, lost_server, quorum
 from router.operations.doctor.facts import Facts, StreamFacts
 from router.operations.doctor.finding import Finding, fail, ok, span, warn
+from router.operations.doctor.storage import storage
 
 _TURN_ON = "add `jetstream {}` to the server's configuration, or enable the account"
 OLDEST_SERVER = (2, 11, 0)
@@ -16,8 +18,8 @@ Check = Callable[[Facts], Iterator[Finding]]
 
 
 def examine(facts: Facts) -> list[Finding]:
-    """All findings; without JetStream only those of the first two checks."""
-    checks = CHECKS if facts.server.has_jetstream else CHECKS[:2]
+    """All findings; without JetStream, or without a quorum, only those of the first checks."""
+    checks = CHECKS if facts.server.has_jetstream and facts.server.has_quorum else FIRST
     return [finding for check in checks for finding in check(facts)]
 
 
@@ -90,9 +92,6 @@ def topology(facts: Facts) -> Iterator[Finding]:
 
 
 def replicas(facts: Facts) -> Iterator[Finding]:
-    for stream in facts.streams:
-        if stream.lagging:
-            yield fail(f"replicas {stream.spec.name}", f"behind or offline: {', '.join(stream.lagging)}", "repair these servers")
     single = [stream.spec.name for stream in facts.streams if stream.replicas == 1]
     if facts.server.is_clustered and single:
         yield warn("replicas", f"one copy only: {', '.join(single)}", "set ROUTER_REPLICAS=3, and run `router topology apply`")
@@ -132,14 +131,18 @@ def _window(stream: StreamFacts) -> float:
     return min(spec.duplicate_window, spec.max_age) if spec.max_age else spec.duplicate_window
 
 
+FIRST: tuple[Check, ...] = (server_version, jetstream_on, quorum)
 CHECKS: tuple[Check, ...] = (
-    server_version,
-    jetstream_on,
+    *FIRST,
     permissions,
     payload_limit,
     sync_mode,
     topology,
     replicas,
+    leaders,
+    followers,
+    lost_server,
+    storage,
     dedupe_windows,
     hours_until_full,
     consumer_lag,

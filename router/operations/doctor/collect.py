@@ -2,113 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Awaitable, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
-from urllib.parse import urlsplit
-from urllib.request import urlopen
+from typing import TypeVar
 
-import nats.errors
-import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from router.core.clock import wall
-from router.core.errors import BrokerRefused, BrokerUnavailable, Misconfigured, PermissionDenied, RouterError
+from router.core.errors import BrokerRefused, BrokerUnavailable, NoLeader, PermissionDenied
 from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.topology import NANOS_PER_S, ConsumerSpec, StreamSpec, Topology, compare
-from router.operations.doctor.facts import ConsumerFacts, Facts, ServerFacts, StreamFacts, SyncMode
+from router.operations.doctor.facts import ConsumerFacts, Facts, ServerFacts, StreamFacts
+from router.operations.doctor.monitor import find_sync_mode, read_group, read_servers, read_storage
 
 T = TypeVar("T")
 EARLIER_BUCKETS = ("ROUTER_STARTS",)  # of versions before this one
-_MONITOR_TIMEOUT_S = 2.0
+
+
+class _Unread(Struct):
+    """Why some streams and consumers could not be read."""
+
+    names: list[str] = []
+    denied: list[str] = []
+    without_leader: list[str] = []
 
 
 async def collect(
-    jetstream: JetStream, topology: Topology, *, letters: str, max_request: int, cleaned_stream: str = "", monitor: str | None = None
+    jetstream: JetStream,
+    topology: Topology,
+    *,
+    letters: str,
+    max_request: int,
+    cleaned_stream: str = "",
+    monitors: Sequence[str] = (),
+    asks_server: bool = True,
 ) -> Facts:
-    """All facts that `checks` need. `monitor`: the URL of the server's monitoring port, if it has one.
+    """All facts that `checks` need. `monitors`: the URLs of the servers' monitoring ports; without them the connected server is asked.
 
-    Raises BrokerUnavailable if the server stops answering. A server without JetStream, or a missing permission, is a finding, not
-    an error.
+    `asks_server` False: it is not, because a server logs a violation of an ordinary account that asks.
+
+    Raises BrokerUnavailable if the server stops answering. A server without JetStream, a cluster without a quorum, a stream without a
+    leader, or a missing permission, is a finding, not an error.
     """
-    server = await _server(jetstream, monitor)
-    if not server.has_jetstream:
+    server = await _server(jetstream, monitors, asks_server=asks_server)
+    if not (server.has_jetstream and server.has_quorum):
         return Facts(now=wall(), server=server, max_request=max_request)
-    denied = [server.why_not] if server.why_not else []
-    streams = [await _note_denied(_stream(jetstream, spec), denied) for spec in topology.streams]
-    consumers = [await _note_denied(_consumer(jetstream, spec), denied) for spec in topology.consumers]
+    unread = _Unread(denied=[server.why_not] if server.why_not else [])
+    streams = await asyncio.gather(*(_note_unread(_stream(jetstream, spec), spec.name, unread) for spec in topology.streams))
+    consumers = await asyncio.gather(*(_note_unread(_consumer(jetstream, spec), spec.durable, unread) for spec in topology.consumers))
+    readable = _leave_out(topology, unread)
     return Facts(
-        denied=tuple(denied),
+        denied=tuple(unread.denied),
+        declared=readable.streams,
+        without_leader=tuple(unread.without_leader),
         now=wall(),
         server=server,
         max_request=max_request,
         streams=tuple(stream for stream in streams if stream is not None),
         consumers=tuple(consumer for consumer in consumers if consumer is not None),
-        differences=tuple(await _note_denied(compare(jetstream, topology), []) or ()),
-        left_over=tuple([name for name in EARLIER_BUCKETS if await _note_denied(_is_left_over(jetstream, name, topology), [])]),
+        differences=tuple(await _note_unread(compare(jetstream, readable), "", _Unread()) or ()),
+        left_over=tuple([name for name in EARLIER_BUCKETS if await _note_unread(_is_left_over(jetstream, name, topology), "", _Unread())]),
         letters=letters,
         cleaned_stream=cleaned_stream,
     )
 
 
-async def _server(jetstream: JetStream, monitor: str | None) -> ServerFacts:
+async def _server(jetstream: JetStream, monitors: Sequence[str], *, asks_server: bool) -> ServerFacts:
     connection = jetstream.connection
     version = connection.connected_server_version
-    has_jetstream, why_not = await _has_jetstream(jetstream)
-    return ServerFacts(
+    servers = await read_servers(jetstream, monitors) if monitors or asks_server else []
+    facts = ServerFacts(
         version=(version.major, version.minor, version.patch),
-        has_jetstream=has_jetstream,
-        why_not=why_not,
+        has_jetstream=True,
         max_payload=connection.max_payload,
         is_clustered=bool(connection._server_info.get("cluster")),
-        sync=await _sync_mode(jetstream, monitor),
+        sync=find_sync_mode(servers),
+        storage=tuple(filter(None, map(read_storage, servers))),
     )
+    return await _ask_account(jetstream, facts)
 
 
-async def _has_jetstream(jetstream: JetStream) -> tuple[bool, str]:
-    """Also returns the server's refusal. A user without permission for the account may still read its streams."""
+async def _ask_account(jetstream: JetStream, facts: ServerFacts) -> ServerFacts:
+    """A user without permission for the account's figures may still read its streams."""
     try:
-        await jetstream.account()
+        account = await jetstream.account()
+    except NoLeader:
+        return replace(facts, has_quorum=False)
     except PermissionDenied as exc:
-        return True, str(exc)
+        return replace(facts, why_not=str(exc))
     except (BrokerUnavailable, BrokerRefused) as exc:
-        return False, str(exc)
-    return True, ""
+        return replace(facts, has_jetstream=False, why_not=str(exc))
+    return replace(facts, account_limit=account["limits"]["max_storage"], account_reserved=account.get("reserved_storage", 0))
 
 
-async def _note_denied(reading: Awaitable[T], denied: list[str]) -> T | None:
-    """The result; None if the server denies it, and the reason is added to `denied`."""
+async def _note_unread(reading: Awaitable[T], name: str, unread: _Unread) -> T | None:
+    """The result; None if the server denies it, or the stream has no leader: then `unread` says so."""
     try:
         return await reading
     except PermissionDenied as exc:
-        denied.append(str(exc))
-        return None
+        unread.denied.append(str(exc))
+    except NoLeader:
+        unread.without_leader.append(name)
+    unread.names.append(name)
+    return None
 
 
-async def _sync_mode(jetstream: JetStream, monitor: str | None) -> SyncMode:
-    """Only the monitoring port and the system account show it; an ordinary account gets 'no responders' at once."""
-    status = _from_monitor(monitor) if monitor else await _from_system_account(jetstream)
-    config = status.get("jetstream", {}).get("config", {})
-    interval = config.get("sync_interval")
-    return SyncMode(interval / NANOS_PER_S if interval is not None else None, bool(config.get("sync_always")))
-
-
-async def _from_system_account(jetstream: JetStream) -> Json:
-    server_id = jetstream.connection._server_info.get("server_id")
-    try:
-        answer = await jetstream.connection.request(f"$SYS.REQ.SERVER.{server_id}.VARZ", timeout=0.5)
-        return orjson.loads(answer.data).get("data", {})  # type: ignore[no-any-return]
-    except (RouterError, nats.errors.Error, OSError, ValueError):
-        return {}
-
-
-def _from_monitor(url: str) -> Json:
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise Misconfigured("monitor", f"{url!r} should be an http or https URL, like http://127.0.0.1:8222")
-    try:
-        with urlopen(f"{url.rstrip('/')}/varz", timeout=_MONITOR_TIMEOUT_S) as answer:  # noqa: S310 - the scheme was looked at
-            return orjson.loads(answer.read())  # type: ignore[no-any-return]
-    except (OSError, ValueError) as exc:
-        raise BrokerUnavailable(f"the monitoring port at {url} does not answer: {exc}") from exc
+def _leave_out(topology: Topology, unread: _Unread) -> Topology:
+    """The topology without what could not be read: an answer that does not come costs seconds."""
+    absent = set(unread.names)
+    streams = tuple(one for one in topology.streams if one.name not in absent)
+    return Topology(streams, tuple(one for one in topology.consumers if not {one.stream, one.durable} & absent))
 
 
 async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
@@ -126,7 +131,7 @@ async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
         duplicate_window=config.get("duplicate_window", 0) / NANOS_PER_S,
         discard=config.get("discard", "old"),
         replicas=config.get("num_replicas", 1),
-        lagging=tuple(_find_lagging(info.get("cluster") or {})),
+        group=read_group(info.get("cluster")),
         first_sequence=state["first_seq"],
         last_sequence=state["last_seq"],
         first_at=_seconds(state.get("first_ts")) if state["messages"] else None,
@@ -149,10 +154,6 @@ async def _newest_tenth(jetstream: JetStream, stream: str, state: Json) -> Store
     return await jetstream.get_next(stream, ">", begin)
 
 
-def _find_lagging(cluster: dict[str, Any]) -> list[str]:
-    return [peer["name"] for peer in cluster.get("replicas") or () if peer.get("offline") or not peer.get("current")]
-
-
 async def _consumer(jetstream: JetStream, spec: ConsumerSpec) -> ConsumerFacts | None:
     info = await jetstream.consumer(spec.stream, spec.durable)
     if info is None:
@@ -170,6 +171,7 @@ async def _consumer(jetstream: JetStream, spec: ConsumerSpec) -> ConsumerFacts |
         delivered_sequence=info["delivered"]["stream_seq"],
         oldest_sequence=oldest.sequence if oldest else None,
         oldest_at=_seconds(oldest.time) if oldest else None,
+        group=read_group(info.get("cluster")),
     )
 
 

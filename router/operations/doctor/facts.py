@@ -14,13 +14,52 @@ class SyncMode(Struct, frozen=True):
     is_always: bool = False
 
 
+class Follower(Struct, frozen=True):
+    """A server whose copy follows the leader's. `lag`: operations that it is behind."""
+
+    name: str
+    is_current: bool = True
+    is_offline: bool = False
+    lag: int = 0
+
+
+class RaftGroup(Struct, frozen=True):
+    """The servers that hold a stream, a consumer, or the list of all of them. `leader` is empty if there is none now."""
+
+    leader: str = ""
+    followers: tuple[Follower, ...] = ()
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.leader, *(one.name for one in self.followers))))
+
+    @property
+    def is_without_leader(self) -> bool:
+        return not self.leader
+
+
+class ServerStorage(Struct, frozen=True, kw_only=True):
+    """One server, as its monitoring port shows it: what its disk may hold, and what the streams there may grow to."""
+
+    name: str
+    limit: int  # max_file_store
+    reserved: int  # the sum of the streams' max_bytes, of all accounts
+    used: int = 0
+    cluster_size: int = 1
+    meta: RaftGroup | None = None  # as this server sees it; only the leader's list is exact
+
+
 class ServerFacts(Struct, frozen=True, kw_only=True):
     version: tuple[int, int, int]
     has_jetstream: bool
     why_not: str = ""  # the server's error when JetStream was asked for
+    has_quorum: bool = True  # False: JetStream runs, and its cluster has no leader
     max_payload: int
     is_clustered: bool = False
     sync: SyncMode = SyncMode()
+    storage: tuple[ServerStorage, ...] = ()  # of the servers whose monitoring port was read
+    account_limit: int = -1  # bytes that this account's streams may reserve, each copy counted; -1 = no limit
+    account_reserved: int = 0  # what they reserve, each stream counted once
 
 
 class StreamFacts(Struct, frozen=True, kw_only=True):
@@ -34,7 +73,7 @@ class StreamFacts(Struct, frozen=True, kw_only=True):
     duplicate_window: float = 0.0
     discard: str = "old"
     replicas: int = 1
-    lagging: tuple[str, ...] = ()  # peers that are offline or behind
+    group: RaftGroup | None = None  # None: its server is in no cluster
     first_sequence: int = 0
     last_sequence: int = 0
     first_at: float | None = None
@@ -54,6 +93,7 @@ class ConsumerFacts(Struct, frozen=True, kw_only=True):
     delivered_sequence: int | None = None  # the last delivered one
     oldest_sequence: int | None = None
     oldest_at: float | None = None
+    group: RaftGroup | None = None
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -62,9 +102,11 @@ class Facts(Struct, frozen=True, kw_only=True):
     now: float  # seconds since the epoch, for ages
     server: ServerFacts
     max_request: int  # the largest request that the router accepts
+    declared: tuple[StreamSpec, ...] = ()  # those that could be read, or do not exist
     streams: tuple[StreamFacts, ...] = ()
     consumers: tuple[ConsumerFacts, ...] = ()
     differences: tuple[Difference, ...] = ()
+    without_leader: tuple[str, ...] = ()  # streams and consumers that could not be read, because they have no leader now
     denied: tuple[str, ...] = ()  # the server's refusals of what this user may not read
     left_over: tuple[str, ...] = ()  # buckets of the earlier version, which nothing reads any more
     letters: str = ""  # the name of the dead letters' stream

@@ -144,6 +144,21 @@ async def test_a_server_that_hangs_is_told_and_found_again(mortal: Broker) -> No
         await mirror.shows({"a": b"2"}, within_s=4)
 
 
+async def test_a_watcher_that_goes_on_by_itself_makes_the_mirror_ready_again_without_another_listing(mortal: Broker) -> None:
+    """Its server stood still: a listing failed meanwhile, and the next one is far away."""
+    async with a_bucket(mortal.url, "B") as bucket, a_mirror(mortal.url, "B") as mirror:
+        await bucket.write("a", b"1")
+        await mirror.shows({"a": b"1"})
+        mortal.pause()
+        await until(lambda: "no answer" in mirror.watched.check.detail)
+        mirror.watched._tried_at = float("inf")  # no listing any more
+        mortal.unpause()
+        await until(lambda: mirror.watched.check.ok)
+        await bucket.write("a", b"2")
+        await mirror.shows({"a": b"2"})
+        await until(lambda: mirror.watched._cause is None)
+
+
 async def test_who_must_not_begin_without_is_told_when_there_is_nothing_to_list(nats_url: str) -> None:
     async with connected(nats_url) as connection:
         watched = BucketMirror(JetStream(connection), "NOT_THERE", lambda entries: None)

@@ -1,0 +1,12 @@
+"""The fault suite on a cluster of three servers: the same load and ledger, the faults of a cluster.
+
+python -m tests.faults --cluster 3 --rounds 3 --rate 100    (`make faults CLUSTER=3`); --help lists the rest
+
+    servers routes            three servers; each route passes a proxy
+    stage                     the processes of `tests.faults`, each with a way to each server
+    groups elections          who leads which stream, bucket, durable and the cluster; when a new leader came
+    leaders cuts storms       what each fault does: to one server, to the network around it, to many at once,
+    processes kinds           to a server and a process of ours; all kinds by name
+    run recovery report       one run; what each fault cost; the table
+    command                   its options
+"""

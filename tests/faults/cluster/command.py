@@ -1,0 +1,68 @@
+"""`python -m tests.faults --cluster 3`: the circle on three servers under their faults, then the ledger. `make faults CLUSTER=3` runs it.
+
+Exit status: 0 nothing lost, double, stuck or unanswered; 1 something was; 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from bench.machine import facts
+from tests.faults.cluster.kinds import KINDS
+from tests.faults.cluster.report import page
+from tests.faults.cluster.run import CAST, ClusterRun, run
+from tests.faults.cluster.servers import SIZE
+from tests.faults.kinds import Kind
+from tests.faults.life import INTERRUPTED, run_until_told
+
+
+def main(arguments: list[str]) -> int:
+    options = _parse(arguments)
+    if options.list:
+        print("\n".join(kind.name for kind in KINDS))
+        return 0
+    plan = ClusterRun(options.rounds, options.seed, options.rate, options.kinds or KINDS, replace(CAST, replicas=options.copies))
+    report = run_until_told(run(plan, facts(" ".join(("python -m tests.faults", *arguments)))))
+    if report is None:
+        return INTERRUPTED
+    if options.json is not None:
+        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(report)))
+    if options.write is not None:
+        options.write.write_text(page([report]))
+    print(report.text())
+    return 0 if report.is_clean else 1
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults --cluster 3",
+        description=__doc__.partition("\n")[0],
+        epilog="example:  python -m tests.faults --cluster 3 --rounds 1 --rate 20 --kinds 'leader of ROUTER_* killed'",
+    )
+    parser.add_argument("--cluster", type=int, choices=[SIZE], required=True, help="servers")
+    parser.add_argument("--rounds", type=int, default=3, help="every kind comes once a round (default 3)")
+    parser.add_argument("--seed", type=int, default=7, help="of the plan and the load")
+    parser.add_argument("--rate", type=float, default=100.0, help="requests a second (default 100)")
+    parser.add_argument("--kinds", action="extend", type=_match, metavar="PATTERN", help="of these kinds alone; may be given several times")
+    parser.add_argument("--copies", type=int, choices=[1, 3], default=3, help="of every stream; 1 is the control: a wiped server must lose")
+    parser.add_argument("--list", action="store_true", help="print the names of all kinds")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the whole report in this file")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="keep the tables in this file")
+    return parser.parse_args(arguments)
+
+
+def _match(pattern: str) -> list[Kind]:
+    kinds = [kind for kind in KINDS if fnmatch(kind.name, pattern)]
+    if not kinds:
+        raise argparse.ArgumentTypeError(f"no kind is called so: {pattern}; --list prints all of them")
+    return kinds
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,146 @@
+"""What each fault of a cluster cost, seen by a client: lost, double, stuck, unanswered, the longest gap, and how long until all was well.
+
+A request is counted with the fault that had begun last when it was sent. It is held up if its answer takes more than a second, or its
+usage event more than two seconds from the answer. All is well again when nothing is held up any more: at the answer of the last
+request that is, if one asking was enough, else when it was first sent, for after that the client waits for its own next try.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from tests.faults.cluster.elections import Election
+from tests.faults.injector import Happened
+from tests.faults.job import HEALTHY
+from tests.faults.ledger import Ledger
+from tests.faults.load import SINGLE, Asked
+from tests.faults.recovery import BEFORE_S
+
+ANSWERED_WITHIN_S = 1.0
+METERED_WITHIN_S = 2.0
+STUCK_AFTER_S = 30.0  # of the end of the fault
+
+
+class Wait(NamedTuple):
+    """A request waits for its answer or its usage event. `over`: when it is no longer held up."""
+
+    begin: float
+    end: float
+    over: float
+
+
+class Cost(Struct, frozen=True):
+    """Of one fault. Times are seconds."""
+
+    kind: str
+    held_s: float  # how long the fault was
+    sent: int
+    lost: int
+    double: int
+    stuck: int  # requests that were asked again and again, and not answered in time
+    unanswered: int  # of the requests that are asked once: stored, and never answered
+    unstored: int  # asked once: no leader stored them, so only the client can ask again
+    gap_answers_s: float
+    gap_usage_s: float
+    election_s: float | None  # until the last new leader; None if there was no election
+    answers_well_s: float | None  # None: never
+    usage_well_s: float | None
+    mended_s: float | None  # the same (answers and usage), counted from the end of the fault
+
+
+class Observed(Struct, frozen=True):
+    """What a run knows in its end."""
+
+    happened: Sequence[Happened]
+    asked: Mapping[str, Asked]
+    stored_singles: frozenset[str]
+    metered_at: Mapping[str, float]  # assignment id -> when its usage event was stored
+    elections: Sequence[Election]
+    ledger: Ledger
+    from_end: frozenset[str]  # kinds
+
+
+def measure(observed: Observed) -> list[Cost]:
+    """Of each fault, in their order."""
+    return [_measure_one(observed, Turn(observed.happened, number)) for number in range(len(observed.happened))]
+
+
+class Turn:
+    """The time of one fault, up to the next one."""
+
+    def __init__(self, happened: Sequence[Happened], number: int) -> None:
+        self.fault = happened[number]
+        self._begin = self.fault.began - BEFORE_S
+        self._end = happened[number + 1].began - BEFORE_S if number + 1 < len(happened) else math.inf
+
+    def has(self, at: float) -> bool:
+        return self._begin <= at < self._end
+
+
+def _measure_one(observed: Observed, turn: Turn) -> Cost:
+    fault = turn.fault
+    sent = [one for one in observed.asked.values() if turn.has(one.sent_at)]
+    repeated = [one for one in sent if one.kind != SINGLE]
+    answers = [_wait_for_answer(one) for one in repeated]
+    usage = [_wait_for_usage(one, observed.metered_at) for one in repeated if one.kind == HEALTHY and one.is_decided]
+    since = fault.ended if fault.kind in observed.from_end else fault.began
+    until = math.inf if fault.kind in observed.from_end else fault.ended
+    names = {one.name for one in sent}
+    return Cost(
+        kind=fault.kind,
+        held_s=fault.ended - fault.began,
+        sent=len(sent),
+        lost=sum(name in names for name in observed.ledger.lost),
+        double=sum(name in names for name in observed.ledger.double),
+        stuck=sum(wait.end - fault.ended > STUCK_AFTER_S for wait in answers),
+        **_singles(sent, observed.stored_singles),
+        gap_answers_s=_gap([wait.end for wait in answers], turn),
+        gap_usage_s=_gap(observed.metered_at.values(), turn),
+        election_s=_election(observed.elections, turn, since, until),
+        answers_well_s=_well(answers, ANSWERED_WITHIN_S, since, until),
+        usage_well_s=_well(usage, METERED_WITHIN_S, since, until),
+        mended_s=_later(_well(answers, ANSWERED_WITHIN_S, fault.ended), _well(usage, METERED_WITHIN_S, fault.ended)),
+    )
+
+
+def _wait_for_answer(one: Asked) -> Wait:
+    end = one.answers[0].at if one.answers else math.inf
+    return Wait(one.sent_at, end, end if one.times == 1 or not one.answers else one.sent_at)
+
+
+def _wait_for_usage(one: Asked, metered_at: Mapping[str, float]) -> Wait:
+    end = metered_at.get(one.assignment_id, math.inf)
+    return Wait(one.answers[0].at, end, end)
+
+
+def _well(waits: Iterable[Wait], within_s: float, since: float, until: float = math.inf) -> float | None:
+    """Seconds from `since` until no wait is too long, of those that began before `until`. None if one has no end."""
+    over = [wait.over for wait in waits if wait.end - wait.begin > within_s and wait.begin < until]
+    last = max([0.0, *(at - since for at in over)])
+    return last if last < math.inf else None
+
+
+def _later(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else max(one, other)
+
+
+def _gap(moments: Iterable[float], turn: Turn) -> float:
+    """The longest time between two of them, of which the first lies in the turn."""
+    ordered = sorted(at for at in moments if at < math.inf)
+    return max((later - at for at, later in pairwise(ordered) if turn.has(at)), default=0.0)
+
+
+def _election(elections: Sequence[Election], turn: Turn, since: float, until: float) -> float | None:
+    moments = [one.at for one in elections if since <= one.at < until and turn.has(one.at)]
+    return max(moments) - since if moments else None
+
+
+def _singles(sent: Sequence[Asked], stored: frozenset[str]) -> dict[str, int]:
+    without_answer = [one.name for one in sent if one.kind == SINGLE and not one.answers]
+    unstored = sum(name not in stored for name in without_answer)
+    return {"unanswered": len(without_answer) - unstored, "unstored": unstored}

@@ -1,0 +1,104 @@
+"""One run on a cluster: the processes, the load, the faults, the ledger, and what each fault cost."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import orjson
+from msgspec import Struct
+
+from tests.faults.cluster.kinds import FROM_END, KINDS
+from tests.faults.cluster.recovery import Observed, measure
+from tests.faults.cluster.report import ClusterReport
+from tests.faults.cluster.stage import ClusterStage
+from tests.faults.gathered import gathered
+from tests.faults.injector import CALM_S, Happened, Plan, inject
+from tests.faults.kinds import Kind
+from tests.faults.ledger import Facts, balanced
+from tests.faults.load import Load, Mix
+from tests.faults.quiet import ALL_QUIET_S, quiesce
+from tests.faults.stage import Cast, on_stage
+from tests.faults.standing import standing
+
+CAST = Cast(processes=2, replicas=3)
+MIX = Mix(single=0.2)
+LONGEST_RECOVERY_S = 60.0
+ALWAYS = 1.0  # every fault waits until the last one is over: two broken servers of three are another kind
+
+
+class ClusterRun(Struct, frozen=True):
+    """What a run is to be."""
+
+    rounds: int = 3
+    seed: int = 7
+    rate: float = 100.0
+    kinds: tuple[Kind, ...] = KINDS
+    cast: Cast = CAST
+    policy: str | None = None  # the default one calls extensions
+    calm_s: tuple[float, float] = CALM_S
+
+    @property
+    def faults(self) -> int:
+        return self.rounds * len(self.kinds)
+
+
+async def run(plan: ClusterRun, machine: dict[str, str]) -> ClusterReport:
+    """From the first process to the ledger."""
+    async with on_stage(plan.cast, ClusterStage) as stage:
+        load = Load(stage.clients, stage.settings, rate=plan.rate, seed=plan.seed, mix=MIX, policy=plan.policy)
+        try:
+            await load.begin()
+            stage.load = load
+            happened = await _inject(stage, load, plan)
+            is_quiet = await _come_to_rest(stage, load)
+            observed = await _observe(stage, load, happened)
+        finally:
+            await load.close()
+    deaths = {child.name: child.deaths for child in stage.children}
+    costs = measure(observed)
+    return ClusterReport(machine, plan.seed, plan.rate, plan.cast.replicas, is_quiet, costs, sorted(FROM_END), observed.ledger, deaths)
+
+
+async def _inject(stage: ClusterStage, load: Load, plan: ClusterRun) -> list[Happened]:
+    faults = Plan(plan.seed, plan.kinds, plan.calm_s, ALWAYS)
+    progress = _Progress(load, plan.faults)
+    happened = await inject(stage, stage.clients.current, faults, times=plan.faults, told=progress)
+    await stage.all_ready(LONGEST_RECOVERY_S)
+    return happened
+
+
+async def _come_to_rest(stage: ClusterStage, load: Load) -> bool:
+    load.end_asking()
+    print("all faults are over; waiting for the last requests", file=sys.stderr, flush=True)
+    return await quiesce(stage, stage.clients.current, load, within_s=ALL_QUIET_S)
+
+
+async def _observe(stage: ClusterStage, load: Load, happened: list[Happened]) -> Observed:
+    facts: Facts = await gathered(stage.clients.current, stage, load)
+    metered_at = await _read_metered(stage)
+    return Observed(happened, load.asked, facts.stored_singles, metered_at, stage.elections.each, balanced(facts), FROM_END)
+
+
+async def _read_metered(stage: ClusterStage) -> dict[str, float]:
+    """When each usage event was stored, by the suite's steady clock: servers and suite share one wall clock."""
+    steady = time.monotonic() - time.time()
+    stored = await standing(stage.clients.current, stage.settings.streams.usage.name)
+    return {str(orjson.loads(event.data)["assignment_id"]): event.stored_at + steady for event in stored}
+
+
+class _Progress:
+    """A line for each fault."""
+
+    def __init__(self, load: Load, faults: int) -> None:
+        self._load = load
+        self._faults = faults
+        self._done = 0
+        self._began = time.monotonic()
+
+    def __call__(self, fault: Happened) -> None:
+        self._done += 1
+        load, clock = self._load, time.monotonic() - self._began
+        counts = f"asked {len(load.asked)}, waiting {len(load.waiting)}"
+        lasted = f"{fault.kind} for {fault.ended - fault.began:.1f} s"
+        print(f"[{clock:4.0f} s, {self._done}/{self._faults}] {lasted:60} {counts}", file=sys.stderr, flush=True)

@@ -1,0 +1,87 @@
+"""The stage of `tests.faults` with a cluster instead of one server, and a way through a proxy from each process to each server.
+
+client ──────────────────────────┬─ a connection to each server
+router-1 (one process) ─ proxies ┤
+router-2 (a fleet) ───── proxies ┼── faults-0 ── routes, each through a proxy ── faults-1, faults-2
+worker-1, worker-2 ───── proxies ┤
+extension ────────────── proxies ┘
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from tests.faults.clients import Clients
+from tests.faults.cluster.elections import Elections
+from tests.faults.cluster.groups import Group, are_current, find_leader
+from tests.faults.cluster.servers import Servers
+from tests.faults.load import Load
+from tests.faults.proxy import Proxy
+from tests.faults.stage import Stage, connect
+from tests.support.waiting import until
+
+LOOK_EVERY_S = 0.25
+WELL_WITHIN_S = 1.0  # a request that waits longer says that the last fault is not over
+FORM_WITHIN_S = 60.0
+
+
+class ClusterStage(Stage):
+    """`load`: set once there is one."""
+
+    servers: Servers
+    clients: Clients
+    elections: Elections
+    load: Load | None = None
+
+    @property
+    def url(self) -> str:
+        return self.servers.url
+
+    async def start_servers(self) -> None:
+        """Returns when the cluster has a leader that both others follow."""
+        self.servers, self.clients, self.elections = Servers(), Clients([]), Elections()
+        await self.servers.start()
+        self.clients = Clients([await connect(broker.url) for broker in self.servers.brokers], self._is_healthy)
+        await self.elections.watch(self.servers.system)
+        await until(self.servers.is_meta_current, within_s=FORM_WITHIN_S, what="a leader of the cluster")
+
+    async def end_servers(self) -> None:
+        await self.clients.close()
+        await self.servers.remove()
+
+    async def url_of(self, name: str) -> str:
+        if not self._cast.is_proxied:
+            return self.url
+        ways = [await Proxy(broker.port).start() for broker in self.servers.brokers]
+        self.proxies |= {f"{name} to {number}": way for number, way in enumerate(ways)}
+        return ",".join(way.url for way in ways)
+
+    def ways_to(self, server: int) -> list[Proxy]:
+        """Of every process of ours to this server."""
+        return [proxy for name, proxy in self.proxies.items() if name.endswith(f" to {server}")]
+
+    async def find_leader(self, group: Group) -> int:
+        return await find_leader(lambda: self.clients.current, self.servers, group)
+
+    async def all_ready(self, most_s: float) -> bool:
+        """Whether every process is ready, every copy current and no request waits, within so many seconds. Then no server is broken."""
+        return await self._wait(self._is_well, most_s)
+
+    async def copies_current(self, most_s: float) -> bool:
+        """Whether every copy follows its leader, within so many seconds. Then no server is broken."""
+        return await self._wait(lambda: are_current(self.clients.current, self.servers), most_s)
+
+    async def _wait(self, is_over: Callable[[], Awaitable[bool]], most_s: float) -> bool:
+        deadline = asyncio.get_running_loop().time() + most_s
+        while not (is_well := await is_over()):
+            if asyncio.get_running_loop().time() > deadline:
+                break
+            await asyncio.sleep(LOOK_EVERY_S)
+        self.servers.broken.clear()
+        return is_well
+
+    async def _is_well(self) -> bool:
+        is_answered = self.load is None or self.load.is_well(WELL_WITHIN_S)
+        return is_answered and await super().all_ready(0.0) and await are_current(self.clients.current, self.servers)
+
+    def _is_healthy(self, server: int) -> bool:
+        return server not in self.servers.broken
