@@ -13,7 +13,6 @@ from router.delivery.answered_requests import AnsweredRequests
 from router.delivery.api import JetStream
 from router.delivery.buckets.batched_reader import BatchedKvReader
 from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.buckets.write_once import WriteOnceKv
 from router.delivery.connection import Connection
 from router.delivery.shares import ShareRules, TenantShares
 from router.operations.observability import Metrics, ReadinessCheck
@@ -70,7 +69,7 @@ class AppContext:
         self.replays = IdempotencyCache(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
         bucket = settings.buckets.assignments_known.name
         self.assignments = AssignmentCache(BatchedKvReader(jetstream, bucket).find)
-        self.assignment_store = AssignmentStore(WriteOnceKv(jetstream, bucket), self.assignments)
+        self.assignment_store = AssignmentStore(jetstream, bucket, self.assignments)
         self.assignment_shares = TenantShares(
             jetstream, ShareRules(stream=settings.streams.assignments.name, share=settings.assignment.tenant_share)
         )

@@ -13,7 +13,6 @@ another process publishes the same. No decision reads an ack: it is for operator
 from __future__ import annotations
 
 import msgspec
-import orjson
 from msgspec import Struct
 
 from router.contracts.ack import ExecAssignmentAck
@@ -28,7 +27,7 @@ from router.core.errors import Poison
 RECORD_VERSION = "1"
 
 
-class AssignmentRecord(Struct, frozen=True):
+class AssignmentRecord(Struct, frozen=True, omit_defaults=True):
     """One stored record. `assignment` holds the bytes that were published first, so that a repetition publishes the same bytes."""
 
     version: str
@@ -42,19 +41,17 @@ class AssignmentRecord(Struct, frozen=True):
         return read_assignment(bytes(self.assignment))
 
 
-def record_bytes(
+def build_record(
     assignment_id: str, request: RouteRequest, decision: Decision, *, subject: str, traceparent: str | None, content: str | None
-) -> bytes:
+) -> AssignmentRecord:
     """Build the record of a new decision."""
-    record: dict[str, object] = {
-        "version": RECORD_VERSION,
-        "subject": subject,
-        "headers": assignment_headers(request, traceparent),
-        "assignment": orjson.Fragment(assignment_bytes(assignment_id, request, decision)),
-    }
-    if content is not None:
-        record["content"] = content
-    return orjson.dumps(record)
+    assignment = msgspec.Raw(assignment_bytes(assignment_id, request, decision))
+    return AssignmentRecord(RECORD_VERSION, subject, assignment_headers(request, traceparent), assignment, content)
+
+
+def record_bytes(record: AssignmentRecord) -> bytes:
+    """Encode a record for the bucket; `read_record` parses it."""
+    return _encode(record)
 
 
 def read_record(data: bytes) -> AssignmentRecord:

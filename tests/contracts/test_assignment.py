@@ -12,6 +12,7 @@ from router.contracts.assignment_record import (
     AssignmentAck,
     assignment_ack_bytes,
     assignment_ack_key,
+    build_record,
     read_assignment_ack,
     read_record,
     record_bytes,
@@ -84,7 +85,7 @@ def test_an_assignment_reads_back() -> None:
 
 
 def test_a_record_keeps_every_byte_of_its_assignment() -> None:
-    stored = record_bytes(ASSIGNED, REQUEST, DECISION, subject="caf.x", traceparent=TRACEPARENT, content="ab")
+    stored = record_bytes(build_record(ASSIGNED, REQUEST, DECISION, subject="caf.x", traceparent=TRACEPARENT, content="ab"))
     record = read_record(stored)
     assert bytes(record.assignment) == assignment_bytes(ASSIGNED, REQUEST, DECISION)
     assert (record.subject, record.content, record.headers["traceparent"]) == ("caf.x", "ab", TRACEPARENT)
