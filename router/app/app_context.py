@@ -5,6 +5,7 @@ They are created once and survive restarts of supervised children, so that a res
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection
 
 from router.app.connections import Connections
@@ -65,7 +66,7 @@ class AppContext:
         self.providers = ProviderTracker(Averages(), self.breakers.providers)
         self.recorder = build_recorder(settings)
         self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # readiness checks of other parts than consumers; each part adds its own
-        self.live_marks = AnsweredRequests() if has_live_copies(settings) else None
+        self.live_marks = _build_live_marks(settings)
         self.replays = IdempotencyCache(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
         bucket = settings.buckets.assignments_known.name
         self.assignments = AssignmentCache(BatchedKvReader(jetstream, bucket).find)
@@ -84,6 +85,13 @@ class AppContext:
         self.checks["policies"] = lambda: self.live_policies.check
         self.checks["extensions"] = lambda: self.live_extensions.check
 
+    def select_partition(self, settings: Settings) -> AppContext:
+        """The same objects for another partition: all are shared but the settings and the marks of answered live copies."""
+        other = copy.copy(self)
+        other.settings = settings
+        other.live_marks = _build_live_marks(settings)
+        return other
+
     def _forget_other_extensions(self, extension_ids: Collection[str]) -> None:
         self.health.keep(extension_ids)
         self.breakers.extensions.keep(extension_ids)
@@ -91,3 +99,7 @@ class AppContext:
     @property
     def connection(self) -> Connection:
         return self.jetstream.connection
+
+
+def _build_live_marks(settings: Settings) -> AnsweredRequests | None:
+    return AnsweredRequests() if has_live_copies(settings) else None

@@ -116,7 +116,7 @@ class RouterService:
             self._topology,
             self.metrics,
             self._alerts,
-            self._consumers.find_newest_ns,
+            self._consumers,
             mode=self.settings.topology,
         )
 
@@ -138,7 +138,7 @@ class RouterService:
             "broker": self._connected,
             "topology": ReadinessCheck(not drift, "; ".join(str(one) for one in drift) or "as declared"),
             **{name: check() for name, check in (self._context.checks if self._context is not None else {}).items()},
-            **{child.durable: child.check for child in self._consumers.children},
+            **{child.label: child.check for child in self._consumers.children},
         }
 
     async def _announce(self, on_ready: Callable[[Ready], None]) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from router.contracts.alert import CRITICAL, Alert
 from router.core.errors import BrokerRefused, Misconfigured, RouterError
 from router.delivery import topology
 from router.delivery.api import JetStream, Json
-from router.delivery.topology import Difference, Topology
+from router.delivery.topology import ConsumerSpec, Difference, Topology
 from router.operations.observability import LogRateLimit, Metrics, events, logs
 from router.services.alerts import Alerts
 from router.services.unread_drops import UnreadDrops
@@ -27,11 +28,21 @@ TOPOLOGY_EVERY_S = 5.0
 COMPARE_EVERY = 6  # measurements between two comparisons of the topology
 
 
+class MeasuredConsumers(Protocol):
+    """What this process knows of its durables."""
+
+    def find_label(self, spec: ConsumerSpec) -> str:
+        """Its name in metrics."""
+
+    def find_newest_ns(self, spec: ConsumerSpec) -> int:
+        """Stream time (ns) of the message that it settled last; 0: none yet."""
+
+
 class TopologyMonitor:
-    """Measures the durables and remembers what drifted. `newest` returns the stream time (ns) of the message a durable settled last."""
+    """Measures the durables and remembers what drifted."""
 
     def __init__(
-        self, jetstream: JetStream, declared: Topology, metrics: Metrics, alerts: Alerts, newest: Callable[[str], int], *, mode: str
+        self, jetstream: JetStream, declared: Topology, metrics: Metrics, alerts: Alerts, consumers: MeasuredConsumers, *, mode: str
     ) -> None:
         self.jetstream = jetstream
         self.drift: Sequence[Difference] = ()
@@ -39,11 +50,11 @@ class TopologyMonitor:
         self._metrics = metrics
         self._alerts = alerts
         self._unread = UnreadDrops()
-        self._newest = newest
+        self._consumers = consumers
         self._mode = mode  # create | check | off
         self._deleted_lines = LogRateLimit(every_s=10.0)
         for consumer in declared.consumers:
-            metrics.unread_dropped[consumer.durable,] += 0  # a series that begins with its first event has no increase to show
+            metrics.unread_dropped[consumers.find_label(consumer),] += 0  # from 0 on, so that its first event is an increase
 
     async def ensure(self) -> None:
         """Create or compare what is declared. Raises Misconfigured when the server refuses it."""
@@ -77,7 +88,7 @@ class TopologyMonitor:
         while True:
             try:
                 for consumer in self._declared.consumers:
-                    await self._measure_consumer(consumer.stream, consumer.durable)
+                    await self._measure_consumer(consumer)
                 for stream in self._declared.streams:
                     await self._measure_stream(stream.name)
                 if self._mode != "off" and (self.drift or count % COMPARE_EVERY == COMPARE_EVERY - 1):
@@ -96,24 +107,25 @@ class TopologyMonitor:
         if (limit := info["config"].get("max_bytes", -1)) > 0:
             self._metrics.stream_limit.set(limit, stream, info["config"].get("discard", "old"))
 
-    async def _measure_consumer(self, stream: str, durable: str) -> None:
-        stream_info = await self.jetstream.stream(stream)
-        info = await self.jetstream.consumer(stream, durable)
+    async def _measure_consumer(self, spec: ConsumerSpec) -> None:
+        stream_info = await self.jetstream.stream(spec.stream)
+        info = await self.jetstream.consumer(spec.stream, spec.durable)
         if info is None or stream_info is None:
             return
-        if dropped := self._unread.look(durable, stream_info, info):
-            self._report_dropped(stream, durable, dropped)
+        label = self._consumers.find_label(spec)
+        if dropped := self._unread.look(label, stream_info, info):
+            self._report_dropped(spec.stream, label, dropped)
         pending = info["num_pending"]
-        newest = self._newest(durable)
-        self._metrics.pending.set(pending, durable)
-        self._metrics.redelivered.set(info["num_redelivered"], durable)
-        self._metrics.lag_seconds.set(max(0.0, time.time() - newest / 1e9) if pending and newest else 0.0, durable)
+        newest = self._consumers.find_newest_ns(spec)
+        self._metrics.pending.set(pending, label)
+        self._metrics.redelivered.set(info["num_redelivered"], label)
+        self._metrics.lag_seconds.set(max(0.0, time.time() - newest / 1e9) if pending and newest else 0.0, label)
 
-    def _report_dropped(self, stream: str, durable: str, count: int) -> None:
-        self._metrics.unread_dropped[durable,] += count
-        log.error(events.UNREAD_DROPPED, stream=stream, consumer=durable, count=count)
-        facts = {"stream": stream, "consumer": durable, "count": count}
+    def _report_dropped(self, stream: str, label: str, count: int) -> None:
+        self._metrics.unread_dropped[label,] += count
+        log.error(events.UNREAD_DROPPED, stream=stream, consumer=label, count=count)
+        facts = {"stream": stream, "consumer": label, "count": count}
         text = "A stream was full or its messages too old: some were dropped before they were read"
         self._alerts.raise_alert(
-            Alert(severity=CRITICAL, component="router.topology", cause=f"unread_dropped:{durable}", message=text, metadata=facts)
+            Alert(severity=CRITICAL, component="router.topology", cause=f"unread_dropped:{label}", message=text, metadata=facts)
         )
