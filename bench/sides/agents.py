@@ -20,7 +20,7 @@ from router.core.message import Message
 from router.core.outcome import Done, PublishAck
 from router.delivery import topology
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.delivery.topology import Topology
 from router.runtime.agent import AgentRuntime
 from router.runtime.batch import BatchProcessor

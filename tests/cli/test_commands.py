@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, CommandResult, call_command, clean_environment, router, serve_router, table_words
 from tests.support.commands import every_command, examples_in, find_wrong_commands

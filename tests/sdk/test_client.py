@@ -11,7 +11,8 @@ import pytest
 
 from router import Client
 from router.core.errors import BrokerRefused, BrokerUnavailable, RouterError, Unanswered
-from router.delivery.connection import Connection, connect
+from router.delivery.connection import Connection
+from router.delivery.first_connection import connect
 from tests.support.service import Running, a_router, settings_for
 
 ASKED: dict[str, Any] = {"tenant_id": "acme", "message_type": "chat", "payload": "hello"}

@@ -16,8 +16,9 @@ from router.core.outcome import Done, Fault, Handler, PublishAck
 from router.delivery.acked_publisher import NotPublished, PublishAcks, PublishCallback
 from router.delivery.api import JetStream
 from router.delivery.attempts import AttemptRecord
-from router.delivery.connection import Connection, connect
+from router.delivery.connection import Connection
 from router.delivery.denials import Denials
+from router.delivery.first_connection import connect
 from router.delivery.frame_parser import Headers
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.processor import MessageProcessor

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from router.core.errors import Misconfigured
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.lake.source.offset import StreamState, parse_facts
 from router.lake.source.options import SourceOptions
 
