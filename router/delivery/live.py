@@ -40,6 +40,7 @@ from router.delivery.waiting_inboxes import RequestIdentity
 BUDGET_S = 0.002  # for handlers in one turn of the event loop
 SHORT_BUDGET_S = 0.0005  # while the socket is behind: reading requests comes before handling them
 ANSWERED, OVERLOADED, LEFT = OUTCOMES = ("answered", "overloaded", "left")  # the last: to the stored copy
+SHARED_TIME_S = 0.01  # refusals within it are kept with one time, which is one object
 MAX_WAITING_WHILE_BEHIND = 16  # waiting handlers of one tenant, while the socket is behind
 MAX_COUNTED_TENANTS = 1024  # tenants whose refusals are reported together
 
@@ -107,6 +108,7 @@ class LiveRequests(Generic[A]):
         self._places = FairSlots(rules.at_once)  # for handlers that wait
         self._full: set[str] = set()  # tenants without room; forgotten when an item is taken out of the queue, and at each look
         self._refused: dict[str, int] = {}  # by tenant, not reported yet
+        self._refused_at = 0.0  # wall seconds
         self._newest_ns = 0
         self._handled = 0  # live copies; their stored copies are pending, but need only an ack
         self._is_working = False
@@ -216,7 +218,10 @@ class LiveRequests(Generic[A]):
     def _refuse_now(self, asker: A, inbox: bytes, data: bytes, key: int, has_id: bool) -> None:
         # `live.note` is not called: the mark is enough, and two entries in a large dictionary would cost a third of this method.
         self._answers.send(inbox, self._refuse(asker, self._overload.retry_after_ms))
-        self._marks.add_key(key, wall(), has_id)
+        now = wall()
+        if now - self._refused_at > SHARED_TIME_S:
+            self._refused_at = now
+        self._marks.add_key(key, self._refused_at, has_id)
         refused, tenant = self._refused, asker.tenant_id
         refused[tenant] = refused.get(tenant, 0) + 1
         if len(refused) > MAX_COUNTED_TENANTS:

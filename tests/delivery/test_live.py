@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message, Reply
@@ -342,6 +343,20 @@ async def test_what_a_flood_is_made_of_is_refused_without_being_decoded(
     message_id = "m-1" if head is not None else None
     headers = {"Nats-Msg-Id": message_id} if message_id is not None else {}
     assert bench.marks.take(Message("work", data, headers, "S", "c", 1, time_ns(), 1, "")) is is_taken
+
+
+async def test_identical_requests_without_an_id_are_counted_through_the_oldest_being_forgotten() -> None:
+    marks = AnsweredRequests(most=4)
+    stored = Message("work", b"same", {}, "S", "c", 1, time_ns(), 1, "")
+    for _ in range(3):
+        marks.add(b"same", {}, time())
+    marks.add(b"other", {}, time())
+    marks.add(b"third", {}, time())
+    marks.add(b"same", {}, time())
+    assert [marks.take(stored) for _ in range(5)] == [True] * 4 + [False]
+    for number in range(5):
+        marks.add(b"%d" % number, {}, time())
+    assert not marks.take(replace(stored, data=b"0"))
 
 
 async def test_a_request_without_an_inbox_is_its_stored_copy_s() -> None:
