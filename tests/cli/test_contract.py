@@ -5,11 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import yaml
 
+from router.cli.contract.field_report import report_fields
+from router.cli.contract.readers import build_readers
+from router.config import Settings
 from router.contracts.headers import RULES
 from router.contracts.shapes import MessageShape, build_shapes
+from tests.contracts.agreement.generate import generate
 from tests.support.cli import CommandResult, call_command
 from tests.support.requests import a_protobuf
 
@@ -138,6 +143,23 @@ def test_what_is_no_contract_is_wrong_use(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text("{}")
     for name in ("a.json", "b.json"):
         assert call_command("contract", "diff", str(tmp_path / name), str(tmp_path / name)).status == 2
+
+
+def test_a_message_into_the_system_is_read_up_to_the_decide_stream() -> None:
+    ended = check({"message_id": "m-1", "tenant_id": "acme", "payload": None, "type": 5}, "--as", "ingress")
+    assert ended.status == 1
+    assert {name for name, verdict in verdicts(ended).items() if verdict == "refused"} == {"message_type", "payload"}
+
+
+@pytest.mark.parametrize("shape", build_shapes().values(), ids=build_shapes())
+def test_whatever_is_given_each_line_has_a_verdict_and_the_reader_decides(shape: MessageShape) -> None:
+    reader = build_readers(Settings(), build_shapes())[shape.name]
+    messages = [orjson.dumps(message) for message in generate(shape, 100, seed=7)]
+    for data in (*messages, b"", b"[]", b"\xff", b'{"kind":"x","data":5}', b'{"message":5,"task":[]}'):
+        report = report_fields(shape, reader, data, {})
+        assert report.is_readable is (reader(data, {}).fault is None)
+        assert report.is_readable is all(line.verdict != "refused" for line in report.lines)
+        assert len({line.field for line in report.lines}) == len(report.lines)
 
 
 def edit(file: Path, change: Callable[[Any], object]) -> None:
