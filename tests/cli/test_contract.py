@@ -1,6 +1,7 @@
 """`router contract`: schemas as files, and a message checked field by field; no server is asked."""
 
 import json
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import yaml
 from router.cli.contract.field_report import report_fields
 from router.cli.contract.readers import build_readers
 from router.config import Settings
+from router.contracts import protos
 from router.contracts.headers import RULES
 from router.contracts.shapes import MessageShape, build_shapes
 from tests.contracts.agreement.generate import generate
@@ -110,6 +112,17 @@ def test_the_headers_are_a_table() -> None:
 def test_the_proto_files_are_beside_the_schemas(tmp_path: Path) -> None:
     call_command("contract", "schemas", str(tmp_path))
     assert "message RouteRequest" in (tmp_path / "proto" / "beamline" / "flow" / "v1" / "flow.proto").read_text()
+
+
+def test_an_installed_package_has_the_proto_files_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protos, "PACKAGE", tmp_path / "router")
+    assert list(protos.list_protos()) == []
+    file = tmp_path / "router" / "proto" / "beamline" / "x.proto"
+    file.parent.mkdir(parents=True)
+    file.write_text("message X {}")
+    assert list(protos.list_protos()) == [("beamline/x.proto", "message X {}")]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]["proto/beamline"] == "router/proto/beamline"
 
 
 def test_a_removed_field_breaks_and_a_new_optional_one_does_not(tmp_path: Path) -> None:
