@@ -87,7 +87,7 @@ async def test_a_router_that_starts_without_a_quorum_waits_for_one(prefix: str, 
             for server in cluster.servers[1:]:
                 server.start()
             assert router.stdout is not None
-            assert b"router.ready" in await router.stdout.readline()
+            assert b"router.ready" in await router.stdout.readline(), (tmp_path / "log").read_text()
         finally:
             with suppress(ProcessLookupError):
                 router.kill()
