@@ -91,7 +91,14 @@ class DecideBranch:
         decide = settings.decide
         ahead = ReadAhead(JetStream(context.connections.workers, settings.nats.js_domain), self._child.stream)
         await Listener(
-            context.jetstream, self._child.stream, decide.taken_subject, self._answers, live=live, queue=decide.deliver_group, ahead=ahead
+            context.jetstream,
+            self._child.stream,
+            decide.taken_subject,
+            self._answers,
+            live=live,
+            queue=decide.deliver_group,
+            ahead=ahead,
+            infos=context.infos,
         ).run()
 
     def _check_listener(self) -> ReadinessCheck:

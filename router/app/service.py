@@ -121,7 +121,9 @@ class RouterService:
         )
 
     def _build_context(self, monitor: TopologyMonitor, connections: Connections | None = None) -> AppContext:
-        self._context = AppContext(self.settings, self.metrics, self._alerts, self.policy_table, monitor.jetstream, connections=connections)
+        self._context = AppContext(
+            self.settings, self.metrics, self._alerts, self.policy_table, monitor.jetstream, connections=connections, infos=monitor.infos
+        )
         return self._context
 
     def _tree(self, context: AppContext, monitor: TopologyMonitor) -> Supervisor:

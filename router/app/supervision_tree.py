@@ -95,8 +95,8 @@ class SupervisionTree:
 
     def _build_depth_gauge(self) -> DepthGauge:
         context = self._context
-        letters, dlq = context.metrics.dead_letters_stored, context.settings.dlq
-        return DepthGauge(context.jetstream, context.settings.streams.dlq.name, letters, context.metrics.subject, dlq.subject_pattern)
+        stream, letters, dlq = context.settings.streams.dlq.name, context.metrics.dead_letters_stored, context.settings.dlq
+        return DepthGauge(context.jetstream, stream, letters, context.metrics.subject, dlq.subject_pattern, infos=context.infos)
 
     def _build_partition_monitor(self) -> PartitionMonitor:
         context = self._context

@@ -4,6 +4,8 @@ ensure          at the start: create, compare or trust, as the setting `topology
 create_again    a consumer was deleted: create it, unless an operator does
 compare_again   a consumer found its durable, which may have been missing
 run             a child of the tree: every 5 s values for the gauges, every 30 s a comparison for readiness
+
+Of several instances one asks the server, and all hear the answer (`delivery.shared_info`).
 """
 
 from __future__ import annotations
@@ -11,12 +13,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 from router.contracts.alert import CRITICAL, Alert
+from router.core.backoff import spread
 from router.core.errors import BrokerRefused, Misconfigured, RouterError
 from router.delivery import topology
 from router.delivery.api import JetStream, Json
+from router.delivery.shared_info import RecentInfo, SharedInfo
 from router.delivery.topology import ConsumerSpec, Difference, Topology
 from router.operations.observability import LogRateLimit, Metrics, events, logs
 from router.services.alerts import Alerts
@@ -26,6 +32,8 @@ log = logs.logger(__name__)
 
 TOPOLOGY_EVERY_S = 5.0
 COMPARE_EVERY = 6  # measurements between two comparisons of the topology
+MAX_AGE_S = 3.5  # of an answer that counts as this round's; less than the shortest time between two rounds of one instance
+MAX_AGE_IN_DRIFT_S = 1.0
 
 
 class MeasuredConsumers(Protocol):
@@ -45,6 +53,7 @@ class TopologyMonitor:
         self, jetstream: JetStream, declared: Topology, metrics: Metrics, alerts: Alerts, consumers: MeasuredConsumers, *, mode: str
     ) -> None:
         self.jetstream = jetstream
+        self.infos = SharedInfo(jetstream)
         self.drift: Sequence[Difference] = ()
         self._declared = declared
         self._metrics = metrics
@@ -85,22 +94,29 @@ class TopologyMonitor:
 
     async def run(self) -> None:
         count = 0
-        while True:
-            try:
-                for consumer in self._declared.consumers:
-                    await self._measure_consumer(consumer)
-                for stream in self._declared.streams:
-                    await self._measure_stream(stream.name)
-                if self._mode != "off" and (self.drift or count % COMPARE_EVERY == COMPARE_EVERY - 1):
-                    self._report_drift(await topology.compare(self.jetstream, self._declared))
-            except RouterError:
-                pass  # the broker is unavailable: its own readiness check shows that
-            count += 1
-            await asyncio.sleep(TOPOLOGY_EVERY_S)
+        async with self.infos.listen():
+            while True:
+                with suppress(RouterError):  # the broker is unavailable: its own readiness check shows that
+                    await self.measure()
+                    if self._mode != "off" and (self.drift or count % COMPARE_EVERY == COMPARE_EVERY - 1):
+                        await self._compare()
+                count += 1
+                await asyncio.sleep(spread(TOPOLOGY_EVERY_S))
+
+    async def measure(self) -> None:
+        """One round of values for the gauges. Raises BrokerUnavailable, BrokerRefused."""
+        for consumer in self._declared.consumers:
+            await self._measure_consumer(consumer)
+        for stream in self._declared.streams:
+            await self._measure_stream(stream.name)
+
+    async def _compare(self) -> None:
+        infos = RecentInfo(self.infos, MAX_AGE_IN_DRIFT_S if self.drift else MAX_AGE_S)
+        self._report_drift(await topology.compare(infos, self._declared))
 
     async def _measure_stream(self, stream: str) -> None:
         """Measure how full a stream is: a full one with `discard = new` refuses messages, and the consumer that publishes them pauses."""
-        info = await self.jetstream.stream(stream)
+        info = await self.infos.stream(stream, MAX_AGE_S)
         if info is None:
             return
         self._metrics.stream_bytes.set(info["state"]["bytes"], stream)
@@ -108,18 +124,23 @@ class TopologyMonitor:
             self._metrics.stream_limit.set(limit, stream, info["config"].get("discard", "old"))
 
     async def _measure_consumer(self, spec: ConsumerSpec) -> None:
-        stream_info = await self.jetstream.stream(spec.stream)
-        info = await self.jetstream.consumer(spec.stream, spec.durable)
-        if info is None or stream_info is None:
+        both = await self.infos.read(f"LAG.{spec.stream}.{spec.durable}", MAX_AGE_S, partial(self._ask_both, spec))
+        if both is None:
             return
-        label = self._consumers.find_label(spec)
-        if dropped := self._unread.look(label, stream_info, info):
+        info, label = both["consumer"], self._consumers.find_label(spec)
+        if dropped := self._unread.look(label, both["stream"], info):
             self._report_dropped(spec.stream, label, dropped)
         pending = info["num_pending"]
         newest = self._consumers.find_newest_ns(spec)
         self._metrics.pending.set(pending, label)
         self._metrics.redelivered.set(info["num_redelivered"], label)
         self._metrics.lag_seconds.set(max(0.0, time.time() - newest / 1e9) if pending and newest else 0.0, label)
+
+    async def _ask_both(self, spec: ConsumerSpec) -> Json | None:
+        """The infos of a consumer and of its stream, in the order that `UnreadDrops` needs."""
+        stream_info = await self.infos.stream(spec.stream)
+        info = await self.jetstream.consumer(spec.stream, spec.durable)
+        return {"stream": stream_info, "consumer": info} if info is not None and stream_info is not None else None
 
     def _report_dropped(self, stream: str, label: str, count: int) -> None:
         self._metrics.unread_dropped[label,] += count
