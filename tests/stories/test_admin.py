@@ -32,6 +32,9 @@ async def test_every_service_is_found_by_the_service_protocol(nc: Client, nats_u
     assert {f"beamline.router.v1.admin.{name}" for name in TABLE} | {GET_DECISION} <= set(subjects)
     assert {subjects[GET_DECISION]["queue_group"]} == {"router-decide-group"}
     assert all(end["metadata"]["request"] and end["metadata"]["response"] for end in info["endpoints"])
+    schemas = [json.loads(end["metadata"][f"{side}_schema"]) for end in info["endpoints"] for side in ("request", "response")]
+    assert all(schema.get("properties") is not None or schema["oneOf"] for schema in schemas)
+    assert len(json.dumps(info)) < 65_536
     assert (pinged["name"], info["version"].count(".")) == ("router-admin", 2)
 
 
