@@ -17,6 +17,7 @@ from msgspec import Struct
 from router.app.app_context import AppContext
 from router.app.connect import connect_by
 from router.app.connections import ConnectionOpener, Connections
+from router.app.contract_document import ContractPages
 from router.app.declared_topology import declare_topology
 from router.app.garbage_collection import calm_collector, collections
 from router.app.joined_subscription import JoinedSubscription
@@ -116,16 +117,19 @@ class RouterService:
             self._topology,
             self.metrics,
             self._alerts,
-            self._consumers.find_newest_ns,
+            self._consumers,
             mode=self.settings.topology,
         )
 
     def _build_context(self, monitor: TopologyMonitor, connections: Connections | None = None) -> AppContext:
-        self._context = AppContext(self.settings, self.metrics, self._alerts, self.policy_table, monitor.jetstream, connections=connections)
+        self._context = AppContext(
+            self.settings, self.metrics, self._alerts, self.policy_table, monitor.jetstream, connections=connections, infos=monitor.infos
+        )
         return self._context
 
     def _tree(self, context: AppContext, monitor: TopologyMonitor) -> Supervisor:
-        operators = HttpServer(self.settings.http.host, self.settings.http.port, self.metrics.registry, self.readiness)
+        pages = ContractPages(self.settings)
+        operators = HttpServer(self.settings.http.host, self.settings.http.port, self.metrics.registry, self.readiness, pages.read)
         http = Child("http", lambda: operators.run(self._on_bound))
         return SupervisionTree(context, monitor, self._consumers).tree(http if self._has_http else None)
 
@@ -138,7 +142,7 @@ class RouterService:
             "broker": self._connected,
             "topology": ReadinessCheck(not drift, "; ".join(str(one) for one in drift) or "as declared"),
             **{name: check() for name, check in (self._context.checks if self._context is not None else {}).items()},
-            **{child.durable: child.check for child in self._consumers.children},
+            **{child.label: child.check for child in self._consumers.children},
         }
 
     async def _announce(self, on_ready: Callable[[Ready], None]) -> None:

@@ -181,7 +181,7 @@ class Answers:
         """Another instance answered identical requests, or announced itself."""
         instance, *lines = data.decode("utf-8", "replace").split("\n")[: MAX_LINES + 1]
         if instance != self.live.instance:
-            self._correlator.identical.meet_other(self._now())
+            self._correlator.identical.meet_other(instance, self._now())
             for line in lines:
                 self._correlator.forget(line)
 
@@ -253,6 +253,11 @@ class Answers:
             return
         self._request, self._stored_ns = data, NOT_STORED
         self._correlator.add_request(RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox, self._now())
+
+    @property
+    def has_waiting_inboxes(self) -> bool:
+        """Whether an inbox that was heard has no answer from this instance. Other instances may have answered it."""
+        return self._correlator.pending > 0
 
     @property
     def is_behind(self) -> bool:

@@ -18,7 +18,7 @@ from router.app.mailbox import RelayService
 from router.config import load
 from router.delivery import topology
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.delivery.topology import Topology
 from router.operations.deadletters.replay import RUN
 from router.sdk.agent import Agent
@@ -60,6 +60,15 @@ async def router_series(url: str, home: Path) -> Series:
         seen = ("router_dlq_total", "router_redelivery_total", "router_results_total", "router_acks_total", "router_dlq_depth")
         wanted = (*seen, "router_circuit_breaker_transitions_total", "router_stream_limit_bytes")
         return await _once_told(http, *wanted)
+
+
+async def partition_series(url: str, home: Path) -> Series:
+    """A router's that has one partition and stands by for another."""
+    names = {"decide.partition": "0", "decide.standby": "1", "policies.dir": home / "policies"}
+    service = RouterService(load(None, {"nats.url": url, "http.port": 0, **names}, {}).settings)
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    async with _at_work(service.run(lambda told: ready.set_result(told.http))):
+        return await _once_told(await ready, "router_partition_attended")
 
 
 async def mailbox_series(url: str, dsn: str) -> Series:
