@@ -21,6 +21,7 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
+from router.core.ack_subject import parse_ack_subject
 from router.core.clock import wall
 from router.core.errors import BrokerUnavailable
 from router.core.fair_queue import FairQueue
@@ -30,15 +31,16 @@ from router.core.outcome import Dead, Done, Outcome
 from router.delivery.acked_publisher import NotPublished, PublishAcks
 from router.delivery.answered_requests import AnsweredRequests, key_of
 from router.delivery.answers import CLOCK_SLACK_S, MSG_ID, TENANT, Answers
-from router.delivery.api import StoredMessage, nanos
 from router.delivery.consumer import Consumer
-from router.delivery.frame_parser import Headers, id_alone_in
+from router.delivery.frame_parser import Headers, id_alone_in, parse_head
 from router.delivery.overload import LiveRules, Overload
+from router.delivery.stream_reader import RawMessage
 from router.delivery.subscription import Subscription
 from router.delivery.waiting_inboxes import RequestIdentity
 
 BUDGET_S = 0.002  # for handlers in one turn of the event loop
 SHORT_BUDGET_S = 0.0005  # while the socket is behind: reading requests comes before handling them
+TENANT_BYTES = TENANT.encode()
 ANSWERED, OVERLOADED, LEFT = OUTCOMES = ("answered", "overloaded", "left")  # the last: to the stored copy
 SHARED_TIME_S = 0.01  # refusals within it are kept with one time, which is one object
 MAX_WAITING_WHILE_BEHIND = 16  # waiting handlers of one tenant, while the socket is behind
@@ -188,19 +190,25 @@ class LiveRequests(Generic[A]):
         consumer = self._consumer()
         return 0 if consumer is None or consumer.processor is None else consumer.processor.newest_sequence + 1
 
-    def read_tenant(self, stored: StoredMessage) -> str | None:
-        asker = self._describe(stored.data, stored.headers) if self._is_allowed else None
+    @property
+    def has_waiting_inboxes(self) -> bool:
+        return self._answers.has_waiting_inboxes
+
+    def read_tenant(self, data: bytes, head: bytes | None) -> str | None:
+        headers = NO_HEADERS if head is None or TENANT_BYTES not in head else parse_head(head) or NO_HEADERS
+        asker = self._describe(data, headers) if self._is_allowed else None
         return None if asker is None else asker.tenant_id
 
-    def take_stored(self, stored: StoredMessage, tenant: str) -> bool:
+    def take_stored(self, stored: RawMessage, tenant: str) -> bool:
         """Queue the request as it will be delivered. Its inbox is known to `answers`, or named in it."""
-        consumer, data = self._consumer(), stored.data
+        consumer, (subject, token, data, head) = self._consumer(), stored
         if consumer is None or not self._has_room(tenant, len(data)):
             return False
-        names = consumer.subscription
-        subject, time_ns = names.subject or stored.subject, nanos(stored.time)
-        message = Message(subject, data, stored.headers, names.stream, names.durable, stored.sequence, time_ns, 1, "")
-        self._queue.put(tenant, LiveRequest(subject, data, stored.headers, "", tenant, message.stored_at, message), len(data))
+        place, names = parse_ack_subject(token.decode()), consumer.subscription
+        headers = (parse_head(head) if head is not None else None) or NO_HEADERS
+        name = names.subject or subject.decode("utf-8", "replace")
+        message = Message(name, data, headers, names.stream, names.durable, place.sequence, place.stored_ns, 1, "")
+        self._queue.put(tenant, LiveRequest(name, data, headers, "", tenant, message.stored_at, message), len(data))
         self._work_soon()
         return True
 
