@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from statistics import median_low
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +16,6 @@ from msgspec import Struct
 from tests.faults.cluster.acks import Loss
 from tests.faults.cluster.recovery import Cost
 from tests.faults.ledger import Ledger, add_rows, as_table
-from tests.faults.recovery import quantile
 
 HEADS = (
     "fault",
@@ -34,6 +34,7 @@ HEADS = (
     "usage p50 / max",
     "after the end p50 / max",
 )
+MOST_LOSSES = 10  # of which the page tells more
 COUNTS = ("sent", "lost", "double", "stuck", "unanswered", "unstored", "incomplete")
 LEGEND = """
 A request is counted with the fault that had begun last when it was sent. *Stuck*: asked again and again, and not answered 30 s
@@ -136,7 +137,7 @@ def _cells(costs: Sequence[Cost]) -> list[str]:
 def _pair(values: Sequence[float]) -> str:
     if not values:
         return "–"
-    return " / ".join("never" if value == math.inf else f"{value:.2f}" for value in (quantile(values, 0.5), max(values)))
+    return " / ".join("never" if value == math.inf else f"{value:.2f}" for value in (median_low(values), max(values)))
 
 
 def _sums(costs: Iterable[Cost]) -> str:
@@ -158,7 +159,10 @@ def _ledger(reports: Sequence[ClusterReport]) -> str:
 def _losses(reports: Sequence[ClusterReport]) -> str:
     """What became of each message that is lost, as far as its publish acks tell."""
     losses = [loss for report in reports for loss in report.losses]
-    lines = [f"- {one.name}, {one.stage}: published {_times(one.published_s)}; acknowledged {_promises(one)}" for one in losses]
+    lines = [
+        f"- {one.name}, {one.stage}: published {_times(one.published_s)}; acknowledged {_promises(one)}" for one in losses[:MOST_LOSSES]
+    ]
+    lines += [f"- and {len(losses) - MOST_LOSSES} more"] if len(losses) > MOST_LOSSES else []
     return "\n".join(["\nLost (seconds after the request was sent; a negative sequence: as a duplicate):\n", *lines, ""]) if lines else ""
 
 
