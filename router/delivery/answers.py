@@ -181,7 +181,7 @@ class Answers:
         """Another instance answered identical requests, or announced itself."""
         instance, *lines = data.decode("utf-8", "replace").split("\n")[: MAX_LINES + 1]
         if instance != self.live.instance:
-            self._correlator.identical.meet_other(self._now())
+            self._correlator.identical.meet_other(instance, self._now())
             for line in lines:
                 self._correlator.forget(line)
 

@@ -4,6 +4,7 @@
                -> drain, in this order: pull no more; NAK the messages whose handler has not started; let handlers finish
                   until the soft deadline; cancel them until the hard one; flush
 
+A pull request that no frame answers is lost if it raced with a deletion of the durable, so the consumer looks after two seconds.
 After two missed heartbeats the consumer asks the server whether the durable exists, and pulls anew. It asks too when it has had no
 reason to pull for a while (it is paused, or all slots are taken): silence proves nothing then. While nothing answers for the durable it
 is not ready, and after some seconds it goes to another server, which also helps if the reader has stopped. `create` makes a durable that
@@ -28,6 +29,7 @@ from router.delivery.known_effects import KnownEffects
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.processor import MessageProcessor
 from router.delivery.pull import Puller
+from router.delivery.retry_timer import RetryTimer
 from router.delivery.settle import Answer
 from router.delivery.subscription import Subscription
 from router.delivery.topology import Create, OnFound, ignore_durable, restore
@@ -35,7 +37,7 @@ from router.delivery.topology import Create, OnFound, ignore_durable, restore
 CONSUMER_TICK_S = 0.25
 NOT_PULLING_CHECK_S = 5.0  # without an open pull request nothing else tells that the durable is out of reach
 LEAVE_AFTER_S = 7.0  # without a sign of the durable; the election of a leader takes up to that
-ASK_PAUSES_S = (0.5, 1.0)  # between two questions that got no answer
+RETRY_FIRST_S, RETRY_MOST_S = 0.5, 1.0
 CHECK_AFTER_SILENCE_S = 2.0  # then the consumer checks that its durable is the same: a pull request is lost if it raced with a deletion
 
 
@@ -109,8 +111,8 @@ class Consumer:
         self._reconnects = self._connection.reconnect_count  # when the open pull requests were made
         self._checked_at = 0.0
         self._seen_at = 0.0  # when the server last told that the durable is there
-        self._failures = 0  # questions without an answer, in a row
-        self._cause: str | None = None  # of the last one
+        self._cause: str | None = None  # why that cannot be told
+        self._retry = RetryTimer(RETRY_FIRST_S, RETRY_MOST_S)  # bounds the requests to a server that does not answer them
         self.pause_switch = PauseSwitch(self._on_pause_changed)
         self.processor: MessageProcessor | None = None
         self.puller: Puller | None = None
@@ -213,9 +215,11 @@ class Consumer:
         most = 2.5 * self.subscription.options.heartbeat if puller.outstanding else NOT_PULLING_CHECK_S
         if self._is_doubtful or silence > most:
             await self._ask_anew(puller, now)
-        elif puller.outstanding and silence > CHECK_AFTER_SILENCE_S and now - self._checked_at > CHECK_AFTER_SILENCE_S:
+        elif puller.outstanding and puller.is_doubtful and min(silence, now - self._checked_at) > CHECK_AFTER_SILENCE_S:
             await self._ask_anew(puller, now, only_if_lost=True)
         else:
+            if not puller.is_doubtful:
+                self._retry.reset()
             puller.refill()
 
     @property
@@ -224,9 +228,9 @@ class Consumer:
 
     async def _ask_anew(self, puller: Puller, now: float, *, only_if_lost: bool = False) -> None:
         reconnects = self._connection.reconnect_count
-        pause = ASK_PAUSES_S[min(self._failures, len(ASK_PAUSES_S) - 1)]
-        if reconnects == self._reconnects and now - self._checked_at < pause:
-            return  # this bounds the requests to the server
+        if reconnects == self._reconnects and not self._retry.is_due:
+            return
+        self._retry.delay()
         self._checked_at = now
         was_doubtful, before = self._is_doubtful, self._identity
         try:
@@ -236,7 +240,7 @@ class Consumer:
         except RouterError as exc:
             await self._on_no_answer(puller, exc)
             return
-        self._failures, self._cause = 0, None
+        self._cause = None
         if self._identity is None or (only_if_lost and self._identity == before and await self._is_waited_for()):
             return
         self._seen_at = asyncio.get_running_loop().time()
@@ -248,7 +252,6 @@ class Consumer:
 
     async def _on_no_answer(self, puller: Puller, exc: RouterError) -> None:
         self._identity, self._cause = None, str(exc)
-        self._failures += 1
         silence = asyncio.get_running_loop().time() - max(puller.state.heard_at, self._seen_at)
         if isinstance(exc, QuorumLost) or (isinstance(exc, NoLeader) and silence > LEAVE_AFTER_S):
             await self._connection.leave_server()

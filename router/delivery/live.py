@@ -308,8 +308,8 @@ class LiveRequests(Generic[A]):
             if isinstance(stored, NotPublished):
                 return False
             publish_acks = stored
-        if done.commit is not None:
-            await done.commit(publish_acks)
+        if done.commit is not None and (committing := done.commit(publish_acks)) is not None:
+            await committing
         return True
 
     def _conclude(self, request: LiveRequest, outcome: Outcome) -> None:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-FOLLOWER_SILENCE_NS = 4_000_000_000  # followers answer their leader every second
+from router.core.errors import NoLeader, QuorumLost
+
+FOLLOWER_SILENCE_NS = 3_000_000_000  # followers answer their leader every second
 
 
-def find_lost_quorum(name: str, info: dict[str, Any]) -> str | None:
-    """Why `name` can store nothing. None: it can, or it has one copy."""
+def require_quorum(name: str, info: dict[str, Any]) -> None:
+    """Raises NoLeader or QuorumLost if `name` can store nothing. A stream with one copy has neither leader nor followers in its info."""
     cluster = info.get("cluster") or {}
     followers = cluster.get("replicas") or ()
     if not followers:
-        return None
+        return
     if not cluster.get("leader"):
-        return f"{name} has no leader: the cluster lost its quorum, or elects one"
+        raise NoLeader(f"{name} has no leader: the cluster lost its quorum, or elects one")
     copies = 1 + len(followers)
     answering = 1 + sum(one["active"] < FOLLOWER_SILENCE_NS and not one.get("offline", False) for one in followers)
-    if 2 * answering > copies:
-        return None
-    return f"{name} lost its quorum: {answering} of its {copies} servers answer each other"
+    if 2 * answering <= copies:
+        raise QuorumLost(f"{name} lost its quorum: {answering} of its {copies} servers answer each other")

@@ -7,14 +7,14 @@ Only declared fields are compared, so a server's defaults are never drift. `comp
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
-from router.core.errors import BrokerRefused, QuorumLost
+from router.core.errors import BrokerRefused
 from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream, Json
-from router.delivery.quorum import find_lost_quorum
+from router.delivery.quorum import require_quorum
 
 NANOS_PER_S = 1_000_000_000
 MISSING = "missing"
@@ -147,14 +147,22 @@ class Difference(Struct, frozen=True):
         return f"{self.kind} {self.name}: {fields}"
 
 
-async def compare(jetstream: JetStream, topology: Topology) -> list[Difference]:
+class InfoReader(Protocol):
+    """`JetStream`, or what reads infos that are a little older (`shared_info.RecentInfo`)."""
+
+    async def stream(self, name: str) -> Json | None: ...
+
+    async def consumer(self, stream: str, durable: str) -> Json | None: ...
+
+
+async def compare(infos: InfoReader, topology: Topology) -> list[Difference]:
     """Compare the server with the declaration; raises BrokerUnavailable."""
     found: list[Difference] = []
     for stream in topology.streams:
-        info = await jetstream.stream(stream.name)
+        info = await infos.stream(stream.name)
         found += _difference("stream", stream.name, stream.to_json(), info)
     for consumer in topology.consumers:
-        info = await jetstream.consumer(consumer.stream, consumer.durable)
+        info = await infos.consumer(consumer.stream, consumer.durable)
         found += _difference("consumer", f"{consumer.stream}/{consumer.durable}", consumer.to_json(), info)
     return found
 
@@ -193,8 +201,7 @@ async def restore(
         info = await jetstream.consumer(stream, durable)  # another process may have made it first
     if info is None:
         return None
-    if (cause := find_lost_quorum(f"consumer {durable}", info)) is not None:
-        raise QuorumLost(cause)
+    require_quorum(f"consumer {durable}", info)
     await on_found(info)
     return str(info["created"])
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from router.delivery.quorum import find_lost_quorum
+from router.core.errors import NoLeader, QuorumLost
+from router.delivery.quorum import require_quorum
 
 SECOND = 1_000_000_000
 
@@ -24,19 +25,23 @@ def an_info(leader: str, *active_s: float, offline: bool = False) -> dict[str, o
     ids=["no cluster", "one copy", "all answer", "one of three is away", "two of five are away"],
 )
 def test_a_majority_that_answers_is_a_quorum(info: dict[str, object]) -> None:
-    assert find_lost_quorum("stream S", info) is None
+    require_quorum("stream S", info)
 
 
 @pytest.mark.parametrize(
     ("info", "cause"),
     [
-        (an_info("", 0.3, 0.3, 0.3), "stream S has no leader"),
         (an_info("a", 5, 5), "stream S lost its quorum: 1 of its 3 servers answer each other"),
         (an_info("a", 0.3, 5, 5, 5), "2 of its 5 servers"),
         (an_info("a", 0.3, 0.3, offline=True), "1 of its 3 servers"),
     ],
 )
-def test_a_leader_that_is_missing_or_alone_is_no_quorum(info: dict[str, object], cause: str) -> None:
-    found = find_lost_quorum("stream S", info)
-    assert found is not None
-    assert found.startswith(cause) or cause in found
+def test_a_leader_that_is_alone_has_lost_its_quorum(info: dict[str, object], cause: str) -> None:
+    with pytest.raises(QuorumLost, match=cause):
+        require_quorum("stream S", info)
+
+
+def test_a_stream_that_any_member_tells_of_may_have_no_leader() -> None:
+    with pytest.raises(NoLeader, match="stream S has no leader") as without:
+        require_quorum("stream S", an_info("", 0.3, 0.3, 0.3))
+    assert not isinstance(without.value, QuorumLost)

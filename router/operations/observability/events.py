@@ -29,7 +29,8 @@ PARENT_DIED: Final = "parent.died"  # the process drains and ends
 BROKER_DISCONNECTED: Final = "broker.disconnected"
 BROKER_RECONNECTED: Final = "broker.reconnected"
 BROKER_ERROR: Final = "broker.error"
-BROKER_WITHOUT_LEADER: Final = "broker.without_leader"  # the process waits until JetStream answers
+BROKER_WITHOUT_LEADER: Final = "broker.without_leader"  # JetStream does not answer, or a stream or consumer can store nothing
+BROKER_WITH_LEADER: Final = "broker.with_leader"
 PERMISSION_DENIED: Final = "broker.permission_denied"  # the server does not let this user publish to, or subscribe to, the subject
 LOGIN_UNPROTECTED: Final = "broker.login_unprotected"  # a password, token or key is sent to another host without TLS
 
@@ -76,6 +77,11 @@ EXTENSION_TOLERATED: Final = "extension.tolerated"  # it failed or rejected, and
 EXTENSION_REGISTERED: Final = "extension.registered"
 EXTENSION_UNREGISTERED: Final = "extension.unregistered"
 
+LEASE_UNAVAILABLE: Final = "partition.lease_unavailable"  # the lease of a partition cannot be read or renewed
+PARTITION_TAKEN_OVER: Final = "partition.taken_over"  # none of its own routers renewed its lease
+PARTITION_HANDED_BACK: Final = "partition.handed_back"
+PARTITION_UNATTENDED: Final = "partition.unattended"  # no router takes its requests
+PARTITION_ATTENDED: Final = "partition.attended"  # again
 BREAKER_CHANGED: Final = "breaker.changed"
 BREAKER_UNREADABLE: Final = "breaker.unreadable"
 RESULT_FORGED: Final = "result.forged"
