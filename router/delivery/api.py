@@ -77,14 +77,14 @@ class JetStream:
         except nats.errors.NoRespondersError as exc:
             raise await self._explain_no_responders(subject) from exc
         except TimeoutError as exc:
-            raise NoLeader(f"no answer on {subject} within {self._timeout_s:g} s") from exc
+            raise NoLeader(f"no answer on {subject} within {self._timeout_s:g} s: {_NO_LEADER}") from exc
         except (nats.errors.Error, OSError) as exc:
             raise BrokerUnavailable(f"no answer on {subject}: {type(exc).__name__}") from exc
         if error := answer.get("error"):
             if error.get("err_code") in _OFF:
                 raise NoJetStream(f"JetStream is not enabled for this account: {_TURN_ON}")
             if error.get("err_code") in _WITHOUT_LEADER:
-                raise NoLeader(f"no answer on {subject}: {error.get('description', '')}")
+                raise NoLeader(f"no answer on {subject}: {_NO_LEADER} ({error.get('description', '')})")
             raise BrokerRefused(error.get("err_code", 0), error.get("description", ""), error.get("code", 0))
         return answer  # type: ignore[no-any-return]
 
@@ -178,6 +178,7 @@ class JetStream:
                 one.cancel()
 
 
+_NO_LEADER = "the cluster has no leader for it, or no quorum"
 _MAKE_ONE = "`router topology apply` makes the router's, an agent makes its own when it starts"
 _TURN_ON = "add `jetstream {}` to the server's configuration, and `jetstream: enabled` to the account"
 
