@@ -255,6 +255,11 @@ class Answers:
         self._correlator.add_request(RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox, self._now())
 
     @property
+    def has_waiting_inboxes(self) -> bool:
+        """Whether an inbox that was heard has no answer from this instance. Other instances may have answered it."""
+        return self._correlator.pending > 0
+
+    @property
     def is_behind(self) -> bool:
         """Whether more requests wait in the socket than a read takes."""
         return self._connection.is_behind

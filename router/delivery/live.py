@@ -21,6 +21,7 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
+from router.core.ack_subject import parse_ack_subject
 from router.core.clock import wall
 from router.core.errors import BrokerUnavailable
 from router.core.fair_queue import FairQueue
@@ -30,16 +31,18 @@ from router.core.outcome import Dead, Done, Outcome
 from router.delivery.acked_publisher import NotPublished, PublishAcks
 from router.delivery.answered_requests import AnsweredRequests, key_of
 from router.delivery.answers import CLOCK_SLACK_S, MSG_ID, TENANT, Answers
-from router.delivery.api import StoredMessage, nanos
 from router.delivery.consumer import Consumer
-from router.delivery.frame_parser import Headers, id_alone_in
+from router.delivery.frame_parser import Headers, id_alone_in, parse_head
 from router.delivery.overload import LiveRules, Overload
+from router.delivery.stream_reader import RawMessage
 from router.delivery.subscription import Subscription
 from router.delivery.waiting_inboxes import RequestIdentity
 
 BUDGET_S = 0.002  # for handlers in one turn of the event loop
 SHORT_BUDGET_S = 0.0005  # while the socket is behind: reading requests comes before handling them
+TENANT_BYTES = TENANT.encode()
 ANSWERED, OVERLOADED, LEFT = OUTCOMES = ("answered", "overloaded", "left")  # the last: to the stored copy
+SHARED_TIME_S = 0.01  # refusals within it are kept with one time, which is one object
 MAX_WAITING_WHILE_BEHIND = 16  # waiting handlers of one tenant, while the socket is behind
 MAX_COUNTED_TENANTS = 1024  # tenants whose refusals are reported together
 
@@ -107,6 +110,7 @@ class LiveRequests(Generic[A]):
         self._places = FairSlots(rules.at_once)  # for handlers that wait
         self._full: set[str] = set()  # tenants without room; forgotten when an item is taken out of the queue, and at each look
         self._refused: dict[str, int] = {}  # by tenant, not reported yet
+        self._refused_at = 0.0  # wall seconds
         self._newest_ns = 0
         self._handled = 0  # live copies; their stored copies are pending, but need only an ack
         self._is_working = False
@@ -186,19 +190,25 @@ class LiveRequests(Generic[A]):
         consumer = self._consumer()
         return 0 if consumer is None or consumer.processor is None else consumer.processor.newest_sequence + 1
 
-    def read_tenant(self, stored: StoredMessage) -> str | None:
-        asker = self._describe(stored.data, stored.headers) if self._is_allowed else None
+    @property
+    def has_waiting_inboxes(self) -> bool:
+        return self._answers.has_waiting_inboxes
+
+    def read_tenant(self, data: bytes, head: bytes | None) -> str | None:
+        headers = NO_HEADERS if head is None or TENANT_BYTES not in head else parse_head(head) or NO_HEADERS
+        asker = self._describe(data, headers) if self._is_allowed else None
         return None if asker is None else asker.tenant_id
 
-    def take_stored(self, stored: StoredMessage, tenant: str) -> bool:
+    def take_stored(self, stored: RawMessage, tenant: str) -> bool:
         """Queue the request as it will be delivered. Its inbox is known to `answers`, or named in it."""
-        consumer, data = self._consumer(), stored.data
+        consumer, (subject, token, data, head) = self._consumer(), stored
         if consumer is None or not self._has_room(tenant, len(data)):
             return False
-        names = consumer.subscription
-        subject, time_ns = names.subject or stored.subject, nanos(stored.time)
-        message = Message(subject, data, stored.headers, names.stream, names.durable, stored.sequence, time_ns, 1, "")
-        self._queue.put(tenant, LiveRequest(subject, data, stored.headers, "", tenant, message.stored_at, message), len(data))
+        place, names = parse_ack_subject(token.decode()), consumer.subscription
+        headers = (parse_head(head) if head is not None else None) or NO_HEADERS
+        name = names.subject or subject.decode("utf-8", "replace")
+        message = Message(name, data, headers, names.stream, names.durable, place.sequence, place.stored_ns, 1, "")
+        self._queue.put(tenant, LiveRequest(name, data, headers, "", tenant, message.stored_at, message), len(data))
         self._work_soon()
         return True
 
@@ -216,7 +226,10 @@ class LiveRequests(Generic[A]):
     def _refuse_now(self, asker: A, inbox: bytes, data: bytes, key: int, has_id: bool) -> None:
         # `live.note` is not called: the mark is enough, and two entries in a large dictionary would cost a third of this method.
         self._answers.send(inbox, self._refuse(asker, self._overload.retry_after_ms))
-        self._marks.add_key(key, wall(), has_id)
+        now = wall()
+        if now - self._refused_at > SHARED_TIME_S:
+            self._refused_at = now
+        self._marks.add_key(key, self._refused_at, has_id)
         refused, tenant = self._refused, asker.tenant_id
         refused[tenant] = refused.get(tenant, 0) + 1
         if len(refused) > MAX_COUNTED_TENANTS:

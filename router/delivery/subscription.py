@@ -52,8 +52,8 @@ class Observer(Protocol):
     def on_unexpected_redelivery(self, message: Message) -> None:
         """The server redelivered a message that this process did not NAK: its ack wait expired, or another process died."""
 
-    def on_dead_letter_refused(self, message: Message, cause: str) -> None:
-        """A dead letter could not be stored: the subscription pauses, or, if only that stream is full, this message waits."""
+    def on_dead_letter_unstored(self, message: Message, cause: str) -> None:
+        """The message's dead letter has no publish ack: the message waits if the stream is full, else the subscription pauses."""
 
     def on_flow(self, cause: str | None) -> None:
         """The subscription paused for a cause, or (None) resumed."""
@@ -75,7 +75,7 @@ class NullObserver:
 
     def on_unexpected_redelivery(self, message: Message) -> None: ...
 
-    def on_dead_letter_refused(self, message: Message, cause: str) -> None: ...
+    def on_dead_letter_unstored(self, message: Message, cause: str) -> None: ...
 
     def on_flow(self, cause: str | None) -> None: ...
 
@@ -93,7 +93,7 @@ class StoredCopies(Protocol):
     """Which stored copies need only an ack (`AnsweredRequests`)."""
 
     @property
-    def counts(self) -> Sized: ...
+    def by_hash(self) -> Sized: ...
 
     def take(self, message: Message) -> bool: ...
 
