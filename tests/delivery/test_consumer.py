@@ -10,8 +10,8 @@ from router.core.message import Effect, Message
 from router.core.outcome import Done, Handler, Outcome
 from router.delivery import consumer as consumers
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
 from router.delivery.consumer import Consumer, Deadlines, Health
+from router.delivery.first_connection import connect
 from router.delivery.topology import create
 from tests.support.broker import Broker
 from tests.support.delivery import RecordingObserver, WorkStreams, a_subscription, some_work_streams
