@@ -118,7 +118,8 @@ class MessageProcessor:
         self._newest = token
         if message.deliveries > 1 or (message.sequence, message.stored_ns) in self._by_position:
             return self._take_again(message)
-        if self._marks is not None and self._marks.by_hash and self._marks.take(message):
+        marks = self._marks
+        if marks is not None and (marks.by_hash or message.sequence in marks.by_sequence) and marks.take(message):
             self.settler.settle_plain(message, ANSWERED_LIVE, token)
             return True
         if self._pause_switch.is_open and not self._is_draining:

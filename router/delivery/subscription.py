@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Container, Sequence, Sized
 from typing import Protocol
 
 from msgspec import Struct
@@ -94,6 +94,9 @@ class StoredCopies(Protocol):
 
     @property
     def by_hash(self) -> Sized: ...
+
+    @property
+    def by_sequence(self) -> Container[int]: ...
 
     def take(self, message: Message) -> bool: ...
 
