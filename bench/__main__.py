@@ -30,6 +30,7 @@ from bench.run import Run
 
 QUESTIONS = (
     "decide_backlog",
+    "decide_push",
     "decide_live",
     "decide_load",
     "workers",

@@ -21,6 +21,11 @@ def body(number: int, users: int = USERS, payload: str = TEXT) -> bytes:
     return (_BODY % (number, number, payload, number % users)).encode()
 
 
+def pushed(body: bytes) -> bytes:
+    """The same request, with an assignment for a worker."""
+    return b'{"push_assignment":true,' + body[1:]
+
+
 def poisoned(number: int) -> bytes:
     """The same request without its text: it can never be decided."""
     return body(number).replace(b'"payload":', b'"pay_load":')

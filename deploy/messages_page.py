@@ -24,10 +24,13 @@ writes JSON Schema 2020-12, one file a message; `router contract check FILE` say
 A message that its schema takes is taken by its reader, and a message that its schema refuses is refused, but for these:
 
 * A whole number is written without a decimal point: JSON Schema takes `1.0` for an integer, a reader of integers refuses it.
-* A payload is at most 1 MiB (`max_payload_bytes`), nested at most 64 deep (`max_depth`); of two equal keys the last one counts.
+* A payload is at most 1 MiB (`max_payload_bytes`), nested at most 64 deep (`max_depth`), metadata and parameters at most 64 KiB, an
+  integer at most 64 bits; of two equal keys the last one counts.
 * A result's `timestamp` lies near the time at which its stream stored it (`results.max_timestamp_age_ms`,
   `results.max_timestamp_ahead_ms`).
+* A reader of times knows more forms of ISO 8601 than the one in UTC that the schemas take.
 * A header goes before the field of its name (`tenant_id`, `trace_id`, `version`, `Nats-Msg-Id`): the field is then not looked at.
+* A provider's answer names no other provider in `provider_id`.
 * Whether a tenant is served, a policy exists and an assignment is known is no matter of shape.
 * Python's `re` lets `$` match before a line break at the end of a text; ECMA-262, which JSON Schema names, does not.
 """

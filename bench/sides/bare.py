@@ -27,13 +27,14 @@ Answer = Callable[[Msg, bytes], Awaitable[None]]
 
 
 class PullLoop:
-    """One durable pulled and answered. `answer` sends what was built."""
+    """One durable pulled and answered. `answer` sends what was built; with `is_settled_later` it sees to `settle` too."""
 
-    def __init__(self, client: Client, stream: str, durable: str, answer: Answer) -> None:
+    def __init__(self, client: Client, stream: str, durable: str, answer: Answer, *, is_settled_later: bool = False) -> None:
         self._client = client
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
         self._inbox = client.new_inbox()
         self._answer = answer
+        self._is_settled_later = is_settled_later
         self._outstanding = 0
         self.done = 0
 
@@ -53,6 +54,10 @@ class PullLoop:
             return
         asked = orjson.loads(msg.data)
         await self._answer(msg, orjson.dumps(answer_fields(asked["request_id"], msg.headers["trace_id"])))
+        if not self._is_settled_later:
+            await self.settle(msg)
+
+    async def settle(self, msg: Msg) -> None:
         await self._client.publish(msg.reply)
         self.done += 1
         self._outstanding -= 1

@@ -19,12 +19,15 @@ HELD = 16 * 1024 * 1024  # bytes on their way at once
 Body = Callable[[int], bytes]
 
 
-async def fill(ready: Ready, *, url: str, count: int, first: int = 0, users: int = requests.USERS, payload: int = 0) -> Measured:
-    """Store requests `first` … count - 1, with a payload of so many bytes (0: the usual text)."""
+async def fill(
+    ready: Ready, *, url: str, count: int, first: int = 0, users: int = requests.USERS, payload: int = 0, is_pushed: bool = False
+) -> Measured:
+    """Store requests `first` … count - 1, with a payload of so many bytes (0: the usual text), pushed to a worker or not."""
     config, text = settings(url), requests.text_of(payload) if payload else requests.TEXT
 
     def body(number: int) -> bytes:
-        return requests.body(number, users, text)
+        plain = requests.body(number, users, text)
+        return requests.pushed(plain) if is_pushed else plain
 
     return await _filled(url, config.streams.decide.name, config.decide.subject, body, range(first, count))
 

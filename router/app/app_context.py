@@ -5,6 +5,7 @@ They are created once and survive restarts of supervised children, so that a res
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection
 
 from router.app.connections import Connections
@@ -13,8 +14,8 @@ from router.delivery.answered_requests import AnsweredRequests
 from router.delivery.api import JetStream
 from router.delivery.buckets.batched_reader import BatchedKvReader
 from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.buckets.write_once import WriteOnceKv
 from router.delivery.connection import Connection
+from router.delivery.shared_info import SharedInfo
 from router.delivery.shares import ShareRules, TenantShares
 from router.operations.observability import Metrics, ReadinessCheck
 from router.routing.decide import IdempotencyCache
@@ -51,7 +52,9 @@ class AppContext:
         jetstream: JetStream,
         *,
         connections: Connections | None = None,
+        infos: SharedInfo | None = None,
     ) -> None:
+        infos = self.infos = infos if infos is not None else SharedInfo(jetstream)
         self.connections = connections or Connections.from_one(jetstream.connection)
         self.settings = settings
         self.metrics = metrics
@@ -59,31 +62,40 @@ class AppContext:
         self.policies = policies
         self.jetstream = jetstream
         self.policy_store = PolicyStore(DocumentBucket(jetstream, settings.buckets.policies.name))
-        self.live_policies = LivePolicies(jetstream, settings.buckets.policies.name, policies)
+        self.live_policies = LivePolicies(jetstream, settings.buckets.policies.name, policies, infos)
         self.violations = Violations(metrics, alerts)
-        shared = SharedBreakers(jetstream, settings.buckets.breakers.name, settings.node_id)
+        shared = SharedBreakers(jetstream, settings.buckets.breakers.name, settings.node_id, infos=infos)
         self.breakers = Breakers(metrics, alerts, shared, policies.get_all, rules=breaker_rules(settings.extension_breaker))
         self.providers = ProviderTracker(Averages(), self.breakers.providers)
         self.recorder = build_recorder(settings)
         self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # readiness checks of other parts than consumers; each part adds its own
-        self.live_marks = AnsweredRequests() if has_live_copies(settings) else None
+        self.live_marks = _build_live_marks(settings)
         self.replays = IdempotencyCache(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
         bucket = settings.buckets.assignments_known.name
         self.assignments = AssignmentCache(BatchedKvReader(jetstream, bucket).find)
-        self.assignment_store = AssignmentStore(WriteOnceKv(jetstream, bucket), self.assignments)
+        self.assignment_store = AssignmentStore(jetstream, bucket, self.assignments)
         self.assignment_shares = TenantShares(
-            jetstream, ShareRules(stream=settings.streams.assignments.name, share=settings.assignment.tenant_share)
+            jetstream, ShareRules(stream=settings.streams.assignments.name, share=settings.assignment.tenant_share), infos=infos
         )
-        self.dead_letter_shares = TenantShares(jetstream, ShareRules(stream=settings.streams.dlq.name, share=settings.dlq.tenant_share))
-        self.finished = build_finished_removal(settings, jetstream, metrics)
+        self.dead_letter_shares = TenantShares(
+            jetstream, ShareRules(stream=settings.streams.dlq.name, share=settings.dlq.tenant_share), infos=infos
+        )
+        self.finished = build_finished_removal(settings, jetstream, metrics, infos)
         self.registry, self.health = ExtensionRegistry(), HealthTracker()
         self.invoker = build_extension_invoker(jetstream.connection, self.breakers, self.health, metrics)
         self.extensions = build_pipeline_runner(settings, self.registry, self.invoker, metrics)
         self.live_extensions = LiveExtensions(
-            jetstream, settings.buckets.extensions.name, self.registry, self._forget_other_extensions, settings.extensions.dir
+            jetstream, settings.buckets.extensions.name, self.registry, self._forget_other_extensions, settings.extensions.dir, infos=infos
         )
         self.checks["policies"] = lambda: self.live_policies.check
         self.checks["extensions"] = lambda: self.live_extensions.check
+
+    def select_partition(self, settings: Settings) -> AppContext:
+        """The same objects for another partition: all are shared but the settings and the marks of answered live copies."""
+        other = copy.copy(self)
+        other.settings = settings
+        other.live_marks = _build_live_marks(settings)
+        return other
 
     def _forget_other_extensions(self, extension_ids: Collection[str]) -> None:
         self.health.keep(extension_ids)
@@ -92,3 +104,7 @@ class AppContext:
     @property
     def connection(self) -> Connection:
         return self.jetstream.connection
+
+
+def _build_live_marks(settings: Settings) -> AnsweredRequests | None:
+    return AnsweredRequests() if has_live_copies(settings) else None

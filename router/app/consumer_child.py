@@ -47,13 +47,18 @@ class DrainDeadline:
 
 
 class ConsumerChild:
-    """A durable with its observer and consumer. Each start creates a new consumer; the observer keeps its counts."""
+    """A durable with its observer and consumer. Each start creates a new consumer; the observer keeps its counts.
 
-    def __init__(self, joined: JoinedSubscription, settings: Settings, metrics: Metrics, alerts: Alerts) -> None:
+    `label`: its name in metrics, logs and /readyz. Each partition's durable has the same name, in a stream of its own.
+    """
+
+    def __init__(self, joined: JoinedSubscription, settings: Settings, metrics: Metrics, alerts: Alerts, label: str = "") -> None:
         self.joined = joined
+        self.settings = settings
+        self.stream = joined.spec.read_stream(settings).name
         self.durable = joined.spec.read_section(settings).durable
-        self.observer = ConsumerMetrics(metrics, alerts, self.durable, settings, answers=joined.spec.is_answered)
-        self._stream = joined.spec.read_stream(settings).name
+        self.label = label or self.durable
+        self.observer = ConsumerMetrics(metrics, alerts, self.label, settings, answers=joined.spec.is_answered)
         self._consumer: Consumer | None = None
 
     @property
@@ -69,6 +74,12 @@ class ConsumerChild:
         health = self._consumer.health
         return ReadinessCheck(health.is_ready, health.detail)
 
+    @property
+    def is_taking(self) -> bool:
+        """Whether its messages come to this process; also while they wait for the broker, which another process would meet as well."""
+        health = self._consumer.health if self._consumer is not None else None
+        return health is not None and health.is_there and (health.is_pulling or health.paused_for is not None)
+
     async def run(self, context: AppContext, monitor: TopologyMonitor, drain_deadline: DrainDeadline, answer: Answer) -> None:
         """Run the consumer until cancelled, then drain it."""
         drain_deadline.reset()
@@ -78,7 +89,7 @@ class ConsumerChild:
             context.jetstream,
             attempts_bucket=context.settings.buckets.attempts.name,
             answer=answer,
-            create=partial(monitor.create_again, self._stream, self.durable),
+            create=partial(monitor.create_again, self.stream, self.durable),
             on_found=monitor.compare_again,
             deadlines=drain_deadline,
         )
@@ -86,8 +97,8 @@ class ConsumerChild:
         await consumer.run()
 
     def _register_gauges(self, consumer: Consumer, metrics: Metrics) -> None:
-        metrics.in_flight.set_function(lambda: len(consumer.processor.in_flight) if consumer.processor is not None else 0, self.durable)
-        metrics.consumer_paused.set_function(lambda: int(consumer.pause_switch.cause is not None), self.durable)
+        metrics.in_flight.set_function(lambda: len(consumer.processor.in_flight) if consumer.processor is not None else 0, self.label)
+        metrics.consumer_paused.set_function(lambda: int(consumer.pause_switch.cause is not None), self.label)
         metrics.storage_waiting.set_function(
-            lambda: len(consumer.processor.settler.refused) if consumer.processor is not None else 0, self.durable
+            lambda: len(consumer.processor.settler.refused) if consumer.processor is not None else 0, self.label
         )

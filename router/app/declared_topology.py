@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from router.config import SUBSCRIPTIONS, BucketConfig, ConsumerConfig, Settings, StreamConfig, SubscriptionSpec
+from router.config import DECIDE, SUBSCRIPTIONS, BucketConfig, ConsumerConfig, Settings, StreamConfig, SubscriptionSpec, list_standby
 from router.contracts import usage
 from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS, dead_letter_subject
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
@@ -14,10 +14,11 @@ Specs = Sequence[SubscriptionSpec[ConsumerConfig]]
 
 def declare_topology(settings: Settings, specs: Specs = SUBSCRIPTIONS) -> Topology:
     """Every stream, bucket and consumer that this router needs."""
-    enabled = [spec for spec in specs if spec.read_section(settings).is_enabled]
-    messages = (_message_stream(spec, settings) for spec in enabled)
-    streams = (*messages, *_effect_streams(settings, specs), *_buckets(settings))
-    return Topology(streams=streams, consumers=tuple(_consumer(spec, settings) for spec in enabled))
+    enabled = [(spec, settings) for spec in specs if spec.read_section(settings).is_enabled]
+    standby = [(spec, other) for spec in specs if spec.name == DECIDE.name for other in list_standby(settings)]
+    messages = (_message_stream(*one) for one in enabled)
+    streams = (*messages, *_effect_streams(settings, specs), *_buckets(settings), *(_message_stream(*one) for one in standby))
+    return Topology(streams=streams, consumers=tuple(_consumer(*one) for one in (*enabled, *standby)))
 
 
 def _message_stream(spec: SubscriptionSpec[ConsumerConfig], settings: Settings) -> StreamSpec:
@@ -39,6 +40,8 @@ def _buckets(settings: Settings) -> Iterator[StreamSpec]:
     """The key-value buckets that all instances share."""
     buckets = settings.buckets
     yield from map(_bucket, (buckets.attempts, buckets.assignments_known, buckets.policies, buckets.extensions, buckets.breakers))
+    if settings.decide.partition is not None:
+        yield _bucket(buckets.partitions)
 
 
 def _dead_letter_subjects(settings: Settings, specs: Specs) -> tuple[str, ...]:

@@ -116,12 +116,14 @@ class RouterService:
             self._topology,
             self.metrics,
             self._alerts,
-            self._consumers.find_newest_ns,
+            self._consumers,
             mode=self.settings.topology,
         )
 
     def _build_context(self, monitor: TopologyMonitor, connections: Connections | None = None) -> AppContext:
-        self._context = AppContext(self.settings, self.metrics, self._alerts, self.policy_table, monitor.jetstream, connections=connections)
+        self._context = AppContext(
+            self.settings, self.metrics, self._alerts, self.policy_table, monitor.jetstream, connections=connections, infos=monitor.infos
+        )
         return self._context
 
     def _tree(self, context: AppContext, monitor: TopologyMonitor) -> Supervisor:
@@ -138,7 +140,7 @@ class RouterService:
             "broker": self._connected,
             "topology": ReadinessCheck(not drift, "; ".join(str(one) for one in drift) or "as declared"),
             **{name: check() for name, check in (self._context.checks if self._context is not None else {}).items()},
-            **{child.durable: child.check for child in self._consumers.children},
+            **{child.label: child.check for child in self._consumers.children},
         }
 
     async def _announce(self, on_ready: Callable[[Ready], None]) -> None:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from router.app.admin import build_admin_server
 from router.app.app_context import AppContext
 from router.app.consumer_child import ConsumerChild, DrainDeadline
-from router.app.decide_subscription import build_answers, build_decide_rules
+from router.app.decide_branch import DecideBranch
 from router.app.joined_subscription import JoinedSubscription
 from router.app.request_servers import build_ingress_server, build_provider_server
-from router.config import DECIDE, Settings
+from router.config import DECIDE, Settings, list_standby
 from router.core.message import Message, Reply
-from router.delivery.answers import Answers
-from router.delivery.api import JetStream
-from router.delivery.listen import Listener
-from router.delivery.read_ahead import ReadAhead
-from router.delivery.settle import Answer
+from router.delivery.topology import ConsumerSpec
 from router.operations.deadletters.depth import DepthGauge
-from router.operations.observability import Metrics, ReadinessCheck
+from router.operations.observability import Metrics
 from router.operations.supervision import Child, Helper, Intensity, Strategy, Supervisor, helper_states
 from router.services.alerts import Alerts
-from router.services.live_requests import build_live_requests
+from router.services.partition_monitor import PartitionMonitor
 from router.services.topology_monitor import TopologyMonitor
 from router.services.workers import Workers
 
@@ -34,15 +29,31 @@ def _drop_answer(_: Message, __: Reply) -> None:
 
 
 class ConsumerChildren:
-    """The consumers of this process: one for each subscription that the settings enable."""
+    """The consumers of this process: one for each subscription that the settings enable, and for each partition that it stands by for."""
 
     def __init__(self, settings: Settings, metrics: Metrics, alerts: Alerts, joined: Sequence[JoinedSubscription]) -> None:
-        enabled = (one for one in joined if one.spec.read_section(settings).is_enabled)
+        enabled = [one for one in joined if one.spec.read_section(settings).is_enabled]
         self.children = tuple(ConsumerChild(one, settings, metrics, alerts) for one in enabled)
+        self.standby = tuple(
+            ConsumerChild(one, other, metrics, alerts, f"{other.decide.durable}-p{other.decide.partition}")
+            for one in enabled
+            if one.spec.name == DECIDE.name
+            for other in list_standby(settings)
+        )
 
-    def find_newest_ns(self, durable: str) -> int:
+    def find_label(self, spec: ConsumerSpec) -> str:
+        """A durable's name in metrics."""
+        child = self._find(spec)
+        return child.label if child is not None else spec.durable
+
+    def find_newest_ns(self, spec: ConsumerSpec) -> int:
         """Stream time (ns) of the message that a durable settled last."""
-        return next((child.observer.newest_ns for child in self.children if child.durable == durable), 0)
+        child = self._find(spec)
+        return child.observer.newest_ns if child is not None else 0
+
+    def _find(self, spec: ConsumerSpec) -> ConsumerChild | None:
+        children = (*self.children, *self.standby)
+        return next((one for one in children if (one.stream, one.durable) == (spec.stream, spec.durable)), None)
 
 
 class SupervisionTree:
@@ -55,11 +66,6 @@ class SupervisionTree:
         self._workers = Workers(context.metrics, context.alerts, serves=context.policies.has_tenant)
         self._drain_deadline = DrainDeadline(context.settings.drain)
 
-    @cached_property
-    def _answers(self) -> Answers:
-        """Created once: a restarted child must still know which inbox waits for which answer."""
-        return build_answers(self._context.settings, self._context.connection, self._context.metrics)
-
     def tree(self, http: Child | None) -> Supervisor:
         """The tree, in the order of starts; it stops in reverse. Without `http` a parent serves the pages."""
         children: list[Child | Supervisor] = [http] if http is not None else []
@@ -70,12 +76,15 @@ class SupervisionTree:
             helpers.append(Helper("finished_assignments", self._context.finished.run))
         helpers.append(Helper("assignment_shares", self._context.assignment_shares.run))
         helpers.append(Helper("dead_letter_shares", self._context.dead_letter_shares.run))
+        if self._context.settings.decide.partition is not None:
+            helpers.append(Helper("partitions", self._build_partition_monitor().run))
         self._context.metrics.helper_failing.set_function(lambda: helper_states(helpers))
         children += [helper.child for helper in helpers]
         if self._context.settings.admin.enabled:
             children.append(Child("admin", build_admin_server(self._context).run))
         children.append(self._breaker_branch())
         children += map(self._consumer_branch, self._consumers.children)
+        children += map(self._standby_branch, self._consumers.standby)
         children.append(self._worker_listeners())
         if self._context.settings.providers.enabled:
             children.append(Child("providers", build_provider_server(self._context).run, shutdown_s=10.0))
@@ -86,42 +95,24 @@ class SupervisionTree:
 
     def _build_depth_gauge(self) -> DepthGauge:
         context = self._context
-        letters, dlq = context.metrics.dead_letters_stored, context.settings.dlq
-        return DepthGauge(context.jetstream, context.settings.streams.dlq.name, letters, context.metrics.subject, dlq.subject_pattern)
+        stream, letters, dlq = context.settings.streams.dlq.name, context.metrics.dead_letters_stored, context.settings.dlq
+        return DepthGauge(context.jetstream, stream, letters, context.metrics.subject, dlq.subject_pattern, infos=context.infos)
+
+    def _build_partition_monitor(self) -> PartitionMonitor:
+        context = self._context
+        return PartitionMonitor(context.settings, context.jetstream, context.metrics, context.alerts)
 
     def _consumer_branch(self, child: ConsumerChild) -> Supervisor:
-        spec, reply = child.joined.spec, self._context.settings.reply
-        consumer = self._consumer(child, self._answer if spec.is_answered else _drop_answer)
-        if not (spec.is_answered and reply.listener and reply.confirm == "decision"):
-            return self._family(spec.name, consumer)
-        listener = Child("listener", lambda: self._run_listener(child))
-        return Supervisor(spec.name, (listener, consumer), Strategy.REST_FOR_ONE, OFTEN)
+        if child.joined.spec.is_answered:
+            branch = DecideBranch(self._context, self._monitor, child, self._drain_deadline)
+            return Supervisor(child.joined.spec.name, branch.list_children(), Strategy.REST_FOR_ONE, OFTEN)
+        return self._family(child.joined.spec.name, self._consumer(child))
 
-    def _answer(self, message: Message, reply: Reply) -> None:
-        self._answers.answer(message, reply)  # created at the first answer: `router tree` draws the tree without an event loop
-
-    async def _run_listener(self, child: ConsumerChild) -> None:
-        context, settings = self._context, self._context.settings
-        context.checks["listener"] = self._check_listener
-        live = build_live_requests(
-            settings,
-            metrics=context.metrics,
-            alerts=context.alerts,
-            marks=context.live_marks,
-            answers=self._answers,
-            consumer=lambda: child.consumer,
-            limits=build_decide_rules(settings).limits,
-        )
-        stream, decide = DECIDE.read_stream(settings).name, settings.decide
-        ahead = ReadAhead(JetStream(context.connections.workers, settings.nats.js_domain), stream)
-        await Listener(
-            context.jetstream, stream, decide.taken_subject, self._answers, live=live, queue=decide.deliver_group, ahead=ahead
-        ).run()
-
-    def _check_listener(self) -> ReadinessCheck:
-        """Before the listener hears every inbox, the answer to a request may go to the reply subject alone."""
-        is_listening = self._answers.is_listening
-        return ReadinessCheck(is_listening, "hears every request" if is_listening else "does not hear every request yet")
+    def _standby_branch(self, child: ConsumerChild) -> Supervisor:
+        context = self._context.select_partition(child.settings)
+        branch = DecideBranch(context, self._monitor, child, self._drain_deadline)
+        name = f"{child.joined.spec.name}-p{child.settings.decide.partition}"
+        return Supervisor(name, branch.list_standby_children(), Strategy.REST_FOR_ONE, OFTEN)
 
     def _worker_listeners(self) -> Supervisor:
         workers, connection = self._workers, self._context.connections.workers
@@ -135,9 +126,9 @@ class SupervisionTree:
         shared = self._context.breakers.shared
         return self._family("breakers", Child("follow", shared.follow), Child("write", shared.write))
 
-    def _consumer(self, child: ConsumerChild, answer: Answer = _drop_answer) -> Child:
+    def _consumer(self, child: ConsumerChild) -> Child:
         stop_s = self._context.settings.drain.hard_deadline_ms / 1000 + 2
-        return Child("consumer", lambda: child.run(self._context, self._monitor, self._drain_deadline, answer), shutdown_s=stop_s)
+        return Child("consumer", lambda: child.run(self._context, self._monitor, self._drain_deadline, _drop_answer), shutdown_s=stop_s)
 
     def _family(self, name: str, *children: Child) -> Supervisor:
         return Supervisor(name, children, Strategy.ONE_FOR_ONE, OFTEN)

@@ -28,7 +28,7 @@ async def doctor(
     """
     from router.app import declare_topology
     from router.app.inbox_rules import examine_inbox
-    from router.operations.doctor import Verdict, collect, examine
+    from router.operations.doctor import PartitionedSubject, Verdict, collect, examine
 
     settings, jetstream = session.settings, await session.open_jetstream()
     facts = await collect(
@@ -38,6 +38,13 @@ async def doctor(
         max_request=settings.max_payload_bytes,
         cleaned_stream=settings.streams.assignments.name if settings.assignment.removal_every_ms else "",
         monitors=monitor or settings.nats.monitor,
+        partitioned=PartitionedSubject(
+            subject=settings.decide.subject,
+            stream=settings.streams.decide.name,
+            durable=settings.decide.durable,
+            bucket=settings.buckets.partitions.name,
+            lease=settings.decide.lease_ms / 1000,
+        ),
     )
     inbox = await examine_inbox(jetstream, settings) if facts.server.has_jetstream else []
     findings = sorted([*examine(facts), *inbox], key=lambda finding: WORST_FIRST.index(finding.verdict.value))

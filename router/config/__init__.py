@@ -5,6 +5,7 @@
     names           which spellings mean which setting: ours and the specifications'
     sources         file, environment, command line -> (name, value, where it was given)
     load            layers laid over one another, checked, or refused with the key's name
+    partitions      the settings for each partition that an instance stands by for
     rules           what two settings must be to each other
     describe        every setting as a row, secrets hidden
 
@@ -19,6 +20,7 @@ from router.config.connection import NatsConfig
 from router.config.consumers import ConsumerConfig, DecideConfig, OptionalConsumerConfig
 from router.config.describe import Row, describe
 from router.config.load import Loaded, load
+from router.config.partitions import list_standby
 from router.config.request_servers import AdminConfig, IngressConfig
 from router.config.service import AssignmentConfig, DeadLetterConfig, DrainConfig, HttpConfig, LogConfig, MetricsConfig, ReplyConfig
 from router.config.settings import Settings
@@ -53,5 +55,6 @@ __all__ = [
     "StreamsConfig",
     "SubscriptionSpec",
     "describe",
+    "list_standby",
     "load",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from router.config.group import Count, Group, Millis, Name, OptionalMillis, OptionalToken, Schedule, Subject
+from router.config.group import Count, Group, Millis, Name, OptionalMillis, OptionalToken, Schedule, Subject, Tokens
 from router.config.stream import DAY_MS, StreamConfig
 
 
@@ -54,6 +54,7 @@ class DecideConfig(ConsumerConfig):
 
     The server maps the stored copy and the live copy of a request to the same partition, so the listener of an instance receives only
     the requests of that partition. Clients do not see partitions: dead letters, the allow list and the reply subject use `subject`.
+    An instance that stands by for a partition hears its requests as well, and takes them while no router renews the partition's lease.
     """
 
     subject: Subject = Field(default="beamline.router.v1.decide", description="the subject that decide requests are sent to")
@@ -63,6 +64,12 @@ class DecideConfig(ConsumerConfig):
     )
     partition: OptionalToken = Field(
         default=None, description="take only {decide.subject}.p.{partition}, from a stream of its own; empty = the whole subject"
+    )
+    standby: Tokens = Field(
+        default=(), description="other partitions, comma-separated: it takes them while none of their own routers renews the lease"
+    )
+    lease_ms: Millis = Field(
+        default=3_000, description="a partition whose routers renew no lease for so long is taken over, milliseconds; renewed at a third"
     )
     max_age_ms: OptionalMillis = Field(
         default=None, description="a request that waited longer is answered expired, milliseconds; empty = off"

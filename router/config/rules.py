@@ -21,6 +21,8 @@ FIXED_SUBJECTS = (
 )
 FIXED_PREFIXES = ("beamline.router.v1.admin.", "beamline.router.v1.internal.", "beamline.ext.", "beamline.provider.", "beamline.alert.")
 
+MIN_LEASE_MS = 300  # a shorter lease ends at each pause of a process
+
 
 def check(settings: Settings) -> None:
     """Raises Misconfigured for the first rule that is broken."""
@@ -34,6 +36,7 @@ def check(settings: Settings) -> None:
         )
     _check_login(settings)
     _check_subjects(settings)
+    _check_partitions(settings)
     _check_replies(settings)
     _check_shared(settings)
     _check_letters(settings)
@@ -75,6 +78,14 @@ def _check_login(settings: Settings) -> None:
     _require(len(chosen) <= 1, f"nats.{chosen[-1] if chosen else ''}", f"one way to log in is legal, not {' and '.join(chosen)}")
     _require((nats.user is None) == (nats.password is None), "nats.user", "must be given together with nats.password")
     _require((nats.tls_cert is None) == (nats.tls_key is None), "nats.tls_cert", "must be given together with nats.tls_key")
+
+
+def _check_partitions(settings: Settings) -> None:
+    decide = settings.decide
+    _require(not decide.standby or decide.partition is not None, "decide.standby", "goes with decide.partition: give this router its own")
+    _require(decide.partition not in decide.standby, "decide.standby", f"must not hold {decide.partition}: that is decide.partition")
+    _require(len(set(decide.standby)) == len(decide.standby), "decide.standby", "must not name a partition twice")
+    _require(decide.lease_ms >= MIN_LEASE_MS, "decide.lease_ms", f"must be at least {MIN_LEASE_MS}")
 
 
 def _check_subjects(settings: Settings) -> None:

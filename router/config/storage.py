@@ -41,3 +41,4 @@ class BucketsConfig(Group):
     assignments_known: BucketConfig = BucketConfig(name="ROUTER_ASSIGNMENTS_KNOWN", ttl_ms=DAY_MS)
     attempts: BucketConfig = BucketConfig(name="ROUTER_ATTEMPTS", ttl_ms=60 * MINUTE_MS)
     breakers: BucketConfig = BucketConfig(name="ROUTER_BREAKERS", ttl_ms=DAY_MS)  # far above any opening's time
+    partitions: BucketConfig = BucketConfig(name="ROUTER_PARTITIONS", ttl_ms=DAY_MS)  # made where decide.partition is set

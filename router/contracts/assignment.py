@@ -84,6 +84,20 @@ def assignment_headers(request: RouteRequest, traceparent: str | None) -> dict[s
     return headers
 
 
+def build_assignment(assignment_id: str, request: RouteRequest, decision: Decision) -> Assignment:
+    """What `read_assignment` returns of the bytes that `assignment_bytes` makes of these."""
+    return Assignment(
+        assignment_id=assignment_id,
+        request_id=request.answer_id,
+        tenant_id=request.tenant_id,
+        provider_id=decision.provider_id,
+        job_type=request.message_type,
+        deadline_ms=deadline_ms(decision.expected_latency_ms),
+        decision=decision,
+        trace_id=request.trace_id,
+    )
+
+
 def read_assignment(data: bytes) -> Assignment:
     """An assignment that a router wrote. Raises Poison when these bytes are none."""
     try:

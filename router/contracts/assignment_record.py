@@ -14,7 +14,6 @@ an acknowledgement decides nothing, people look at it.
 from __future__ import annotations
 
 import msgspec
-import orjson
 from msgspec import Struct
 
 from router.contracts.ack import ExecAssignmentAck
@@ -29,7 +28,7 @@ from router.core.errors import Poison
 RECORD_VERSION = "1"
 
 
-class AssignmentRecord(Struct, frozen=True):
+class AssignmentRecord(Struct, frozen=True, omit_defaults=True):
     """One stored record. `assignment` is kept as the bytes that it was, so that it is published again as it was."""
 
     version: str
@@ -43,19 +42,17 @@ class AssignmentRecord(Struct, frozen=True):
         return read_assignment(bytes(self.assignment))
 
 
-def record_bytes(
+def build_record(
     assignment_id: str, request: RouteRequest, decision: Decision, *, subject: str, traceparent: str | None, content: str | None
-) -> bytes:
+) -> AssignmentRecord:
     """The record of a decision just made."""
-    record: dict[str, object] = {
-        "version": RECORD_VERSION,
-        "subject": subject,
-        "headers": assignment_headers(request, traceparent),
-        "assignment": orjson.Fragment(assignment_bytes(assignment_id, request, decision)),
-    }
-    if content is not None:
-        record["content"] = content
-    return orjson.dumps(record)
+    assignment = msgspec.Raw(assignment_bytes(assignment_id, request, decision))
+    return AssignmentRecord(RECORD_VERSION, subject, assignment_headers(request, traceparent), assignment, content)
+
+
+def record_bytes(record: AssignmentRecord) -> bytes:
+    """What is stored of a record. `read_record` reads it back."""
+    return _encode(record)
 
 
 def read_record(data: bytes) -> AssignmentRecord:

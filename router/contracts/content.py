@@ -6,8 +6,6 @@ so it is for requests of one identity whose bytes differ: an ordinary one never 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import orjson
 
 from router.contracts.codec import text_of
@@ -35,17 +33,19 @@ def canonical(data: bytes) -> bytes:
     try:
         # JSON that was read before needs none of the checks of depth again.
         body = orjson.loads(data) if data[:1] == b"{" else read_body(data, NO_HEADERS, len(data))
-        return orjson.dumps(_drop_trace_fields(body), default=_to_plain, option=orjson.OPT_SORT_KEYS)
+        _drop_trace_fields(body)
+        return orjson.dumps(body, default=_to_plain, option=orjson.OPT_SORT_KEYS)
     except (Malformed, TypeError, orjson.JSONDecodeError):  # too deep, or an integer above 64 bits: read, and never written
         return data
 
 
-def _drop_trace_fields(part: Mapping[str, object]) -> dict[str, object]:
-    kept = {name: value for name, value in part.items() if name not in TRACE_FIELDS}
+def _drop_trace_fields(part: dict[str, object]) -> None:
+    """In place: what was just read belongs to this call alone."""
+    for name in TRACE_FIELDS:
+        part.pop(name, None)
     for name in _TRACED:
-        if isinstance(inner := kept.get(name), dict):
-            kept[name] = _drop_trace_fields(inner)
-    return kept
+        if isinstance(inner := part.get(name), dict):
+            _drop_trace_fields(inner)
 
 
 def _to_plain(value: object) -> object:

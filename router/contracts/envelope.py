@@ -39,16 +39,17 @@ Actor = Annotated[str, Meta(min_length=1, max_length=256, description="text of 1
 Link = Annotated[Annotated[str, Meta(max_length=256)] | None, Meta(description="text of at most 256 characters, or null")]
 Kind = Annotated[Literal["HUMAN", "AGENT", "SYSTEM"], Meta(description="HUMAN, AGENT or SYSTEM")]
 _LEAP = "(?:0[48]|[2468][048]|[13579][26])"
-_YEAR = "(?!0000)[0-9]{4}"
+_YEAR = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
 _DATE = (  # the whole calendar, so that the schema says what the reader does
     f"(?:{_YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
     f"|(?:[0-9][0-9]{_LEAP}|{_LEAP}00)-02-29)"
 )
 _TIME = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+UTC_PATTERN = rf"{_DATE}T{_TIME}(\.[0-9]{{1,9}})?(Z|\+00:00)"
 Moment = Annotated[
     str,
     Meta(
-        pattern=rf"^{_DATE}T{_TIME}(\.[0-9]{{1,9}})?(Z|\+00:00)$(?!\n)",
+        pattern=rf"^{UTC_PATTERN}$(?!\n)",
         description="an ISO 8601 date and time in UTC, like 2024-01-15T14:30:00Z",
         extra_json_schema={"format": "date-time"},
     ),

@@ -148,7 +148,7 @@ def read_request(data: bytes) -> ExtensionRequest:
     )
 
 
-class _ProcessorAnswerWire(Struct, gc=False):
+class ProcessorAnswerWire(Struct, gc=False):
     payload: ExtensionMessage
     metadata: dict[str, Any] | None = None
 
@@ -158,7 +158,7 @@ class _Parts(Struct):
     metadata: Raw = Raw(b"{}")
 
 
-class _ValidatorAnswerWire(Struct, gc=False):
+class ValidatorAnswerWire(Struct, gc=False):
     status: str | None = None
     valid: bool | None = None
     reason: str | None = None
@@ -173,9 +173,9 @@ class _RequestWire(Struct):
     config: dict[str, Any] | None = None
 
 
-_CHANGED = msgspec.json.Decoder(_ProcessorAnswerWire)
+_CHANGED = msgspec.json.Decoder(ProcessorAnswerWire)
 _PARTS = msgspec.json.Decoder(_Parts)
-_JUDGED = msgspec.json.Decoder(_ValidatorAnswerWire)
+_JUDGED = msgspec.json.Decoder(ValidatorAnswerWire)
 _REQUEST = msgspec.json.Decoder(_RequestWire)
 
 

@@ -98,7 +98,7 @@ def text_or_bytes(text: str | None, payload_encoding: str | None) -> str | bytes
     return text if payload_encoding is None else value_of(bytes_of(text, payload_encoding))
 
 
-class _ResponseWire(Struct):
+class ProviderResponseWire(Struct):
     """A response as JSON has it."""
 
     request_id: str
@@ -116,4 +116,4 @@ class _ResponseWire(Struct):
         return ProviderResponse(**{name: getattr(self, name) for name in ProviderResponse.__struct_fields__})
 
 
-_decode = msgspec.json.Decoder(_ResponseWire).decode
+_decode = msgspec.json.Decoder(ProviderResponseWire).decode

@@ -103,7 +103,7 @@ class _Usage(Struct):
     completion_tokens: int | None = None
 
 
-class _ProviderAnswerWire(Struct):
+class ProviderAnswerWire(Struct):
     output: Any  # any JSON value
     provider_id: str | None = None
     usage: _Usage | None = None
@@ -116,4 +116,4 @@ def _tokens(usage: _Usage | None) -> dict[str, str]:
     return {name: str(value) for name, value in found.items() if value is not None}
 
 
-_decode = msgspec.json.Decoder(_ProviderAnswerWire).decode
+_decode = msgspec.json.Decoder(ProviderAnswerWire).decode

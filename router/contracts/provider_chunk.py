@@ -80,7 +80,7 @@ def strings(metadata: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-class _ChunkWire(Struct):
+class ChunkWire(Struct):
     done: bool
     request_id: str = ""
     data: str = ""
@@ -88,4 +88,4 @@ class _ChunkWire(Struct):
     metadata: dict[str, Any] = {}
 
 
-_decode = msgspec.json.Decoder(_ChunkWire).decode
+_decode = msgspec.json.Decoder(ChunkWire).decode

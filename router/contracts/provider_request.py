@@ -54,7 +54,7 @@ def read_request(
     data: bytes, headers: Mapping[str, str], max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH
 ) -> ProviderRequest:
     """The invocation in these bytes. Raises Malformed, which names the field."""
-    body = read_body(data, _REQUEST, max_bytes, max_depth)
+    body = read_body(data, PROVIDER_REQUEST, max_bytes, max_depth)
     version = headers.get("version") or body.get("version")
     if version is not None and not is_supported_version(version):
         raise Malformed(VERSION_UNSUPPORTED, 'Unsupported version: this subject speaks "1"', STAGE_VERSION, "version")
@@ -134,4 +134,4 @@ def _from_protobuf(data: bytes) -> dict[str, Any]:
     }
 
 
-_REQUEST = MessageType("provider_request", ("provider_id", "tenant_id"), _from_protobuf)
+PROVIDER_REQUEST = MessageType("provider_request", ("provider_id", "tenant_id"), _from_protobuf)

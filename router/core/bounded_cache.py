@@ -104,15 +104,24 @@ class BoundedCache(Generic[K, V]):
         self._heavy += (after > self._share) - (before > self._share)
 
     def _make_room(self, now: float) -> None:
+        entries, of_owner, share = self._entries, self._of_owner, self._share
         for _ in range(MAX_REMOVED_PER_CALL):
             if self._weight <= self._limit:
                 return
-            key = next(iter(self._entries))
-            entry = self._entries[key]
-            if self._heavy and entry.until > now and self._of_owner[entry.owner] <= self._share:
-                self._entries.move_to_end(key)  # another owner is above its share
+            key, entry = entries.popitem(last=False)
+            held = of_owner[entry.owner]
+            if self._heavy and held <= share and entry.until > now:
+                entries[key] = entry  # the most recently used now: another owner is above its share
+                continue
+            self._weight -= entry.weight  # `_evict` in place: this is called once a message
+            left = held - entry.weight
+            if left:
+                of_owner[entry.owner] = left
             else:
-                self._evict(key)
+                del of_owner[entry.owner]
+            self._heavy -= left <= share < held
+            if self._on_evicted is not None:
+                self._on_evicted(key)
         while self._weight > self._limit + self._limit // _SLACK:
             self._evict(next(iter(self._entries)))
 

@@ -47,7 +47,8 @@ class PublishAck(Struct, frozen=True, gc=False):
     is_duplicate: bool
 
 
-Commit = Callable[[Sequence[PublishAck]], Awaitable[None]]  # the handler's own store: after the publish acks, before the ack
+# The handler's own store: after the publish acks, before the ack. One that stores in memory alone is done when it returns None.
+Commit = Callable[[Sequence[PublishAck]], Awaitable[None] | None]
 
 
 class Done(Struct, frozen=True, gc=False):

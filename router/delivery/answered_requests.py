@@ -9,28 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import Struct
-
 from router.core.message import Message
 from router.delivery.answers import MSG_ID, TENANT
 
 SAME_REQUEST_WITHIN_S = 2.0  # between hearing the live copy and the stored time, on two machines' clocks
-MAX_MARKS = 300_000  # answered requests whose stored copy has not come yet; some 40 MB
-
-
-class AnsweredCopies(Struct, gc=False):
-    """`heard_at`: the newest live copy, wall seconds."""
-
-    count: int
-    heard_at: float
+MAX_MARKS = 300_000  # answered requests whose stored copy has not come yet; some 30 MB
 
 
 class AnsweredRequests:
     """Of one subject on one instance."""
 
     def __init__(self, most: int = MAX_MARKS) -> None:
-        self.counts: dict[int, AnsweredCopies] = {}  # read by the processor: empty is the common case
-        self._old: dict[int, AnsweredCopies] = {}
+        self.by_hash: dict[
+            int, float
+        ] = {}  # when the newest live copy was heard, wall seconds; the processor reads it, nearly always empty
+        self._old: dict[int, float] = {}
+        self._more: dict[int, int] = {}  # of identical requests without an id: how many beyond the first
+        self._old_more: dict[int, int] = {}
         self._most = most // 2  # in a generation
 
     def add(self, data: bytes, headers: Mapping[str, str], heard_at: float) -> None:
@@ -38,29 +33,32 @@ class AnsweredRequests:
 
     def add_key(self, key: int, heard_at: float, has_id: bool) -> None:
         """A stream stores one copy of an id, but every request without an id."""
-        if len(self.counts) >= self._most:
-            self.counts, self._old = {}, self.counts
-        mark = None if has_id else self.counts.get(key)
-        if mark is None:
-            self.counts[key] = AnsweredCopies(1, heard_at)
-        else:
-            mark.count, mark.heard_at = mark.count + 1, heard_at
+        if len(self.by_hash) >= self._most:
+            self.by_hash, self._old = {}, self.by_hash
+            self._more, self._old_more = {}, self._more
+        if not has_id and key in self.by_hash:
+            self._more[key] = self._more.get(key, 0) + 1
+        self.by_hash[key] = heard_at
 
     def take(self, message: Message) -> bool:
         """Whether this stored copy was answered; it is counted off."""
         key = key_of(message.data, message.headers)
-        marks = self._old if key in self._old else self.counts
-        mark = marks.get(key)
-        if mark is None:
+        marks, more = (self._old, self._old_more) if key in self._old else (self.by_hash, self._more)
+        heard_at = marks.get(key)
+        if heard_at is None:
             return False
-        mark.count -= 1
-        if not mark.count:
+        left = more.pop(key, 0) if more else 0
+        if left == 0:
             del marks[key]
-        return abs(message.stored_at - mark.heard_at) <= SAME_REQUEST_WITHIN_S
+        elif left > 1:
+            more[key] = left - 1
+        return abs(message.stored_at - heard_at) <= SAME_REQUEST_WITHIN_S
 
     def clear(self) -> None:
-        self.counts.clear()
+        self.by_hash.clear()
         self._old.clear()
+        self._more.clear()
+        self._old_more.clear()
 
 
 def key_of(data: bytes, headers: Mapping[str, str]) -> int:

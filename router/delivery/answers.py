@@ -46,6 +46,7 @@ NO_SEQUENCE = 2**62  # no sequence is above it
 NOT_STORED = 2**63  # stored time, ns, of a live copy: no answer is later
 CLOCK_SLACK_S = 1.0  # a stored copy has the server's time, an answer this process's
 MAX_HEADER_BYTES = 65_535  # JetStream's limit; a `no_ack` stream refuses more without an answer
+MAX_STEMS, MAX_STEM_LENGTH = 1024, 256  # of clients whose requests are refused; an inbox is shorter
 MANY_HEADER_LETTERS = MAX_HEADER_BYTES // 8  # with fewer letters in its values a header block is not too large, so it is not measured
 
 
@@ -94,6 +95,7 @@ class Answers:
         )
         self._listens_from: int | None = None  # sequences above this one were stored while the listener was subscribed
         self._now = asyncio.get_running_loop().time
+        self._stems: set[bytes] = set()  # inboxes without their last token, from `may_answer`
         self.refused = 0  # reply addresses outside the prefixes
         self.heard = 0
 
@@ -179,7 +181,7 @@ class Answers:
         """Another instance answered identical requests, or announced itself."""
         instance, *lines = data.decode("utf-8", "replace").split("\n")[: MAX_LINES + 1]
         if instance != self.live.instance:
-            self._correlator.identical.meet_other(self._now())
+            self._correlator.identical.meet_other(instance, self._now())
             for line in lines:
                 self._correlator.forget(line)
 
@@ -253,20 +255,32 @@ class Answers:
         self._correlator.add_request(RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox, self._now())
 
     @property
+    def has_waiting_inboxes(self) -> bool:
+        """Whether an inbox that was heard has no answer from this instance. Other instances may have answered it."""
+        return self._correlator.pending > 0
+
+    @property
     def is_behind(self) -> bool:
         """Whether more requests wait in the socket than a read takes."""
         return self._connection.is_behind
 
-    def inbox_of(self, reply: bytes) -> str | None:
-        """`asker_of` for a request with no header but an id, undecoded; None: call `asker_of`."""
-        try:
-            inbox = reply.decode("ascii")
-        except UnicodeDecodeError:
-            return None
-        if not self._may_reach(inbox):
-            return None
+    def may_answer(self, reply: bytes) -> bool:
+        """`asker_of` for a request with no header but an id, undecoded. False: call `asker_of`."""
+        stem, _, token = reply.rpartition(b".")
+        if not (stem in self._stems and token.isalnum() and len(reply) <= MAX_STEM_LENGTH):
+            if not (reply.isascii() and self._may_reach(reply.decode("ascii"))):
+                return False
+            self._keep_stem(stem)
         self.heard += 1
-        return inbox
+        return True
+
+    def _keep_stem(self, stem: bytes) -> None:
+        """Inboxes of one client differ in their last token alone: it need not be checked each time, where no rule reaches into it."""
+        rules, start = self._rules, stem.decode("ascii") + "."
+        if start.startswith(rules.prefixes) and not any(own.startswith(start) for own in rules.own):
+            if len(self._stems) >= MAX_STEMS:
+                self._stems.clear()
+            self._stems.add(stem)
 
     def pass_over(self, msg_id: str | None, data: bytes) -> None:
         """`asker_of` for a request without an inbox, with no header but an id."""
@@ -274,9 +288,9 @@ class Answers:
         if msg_id is not None:
             self._correlator.note(RequestIdentity(msg_id, None, data), self._now())
 
-    def send(self, inbox: str, data: bytes) -> None:
-        """Send to an inbox from `asker_of`, where the caller prevents a second answer."""
-        self._connection.publish_nowait(inbox, data)
+    def send(self, inbox: bytes, data: bytes) -> None:
+        """Send to an inbox from `asker_of` or `may_answer`, where the caller prevents a second answer."""
+        self._connection.publish_raw(inbox, data)
 
     def answer_live(self, inbox: str, request: bytes, data: bytes) -> None:
         """Send to an inbox from `asker_of`; the stored copy then sends no second answer."""

@@ -30,6 +30,7 @@ from router.core.ids import random_tokens
 from router.core.masking import hide_login
 from router.delivery import denials, tls
 from router.delivery.frame_parser import FrameParser, Headers, parse_head
+from router.delivery.reconnecting import PING_EVERY_S, ReconnectingClient
 from router.delivery.socket import LAST_CLOSE_S, DirectTransport
 
 OnMessage = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
@@ -54,7 +55,7 @@ class _InboxNames(NUID):
         return bytearray(f"{self.stem}{next(self._tokens)}".encode())
 
 
-class Connection(Client):
+class Connection(ReconnectingClient):
     """A nats-py client whose headers never raise; `subscribe_direct` and `publish_nowait` are the fast way in and out."""
 
     def __init__(self) -> None:
@@ -157,6 +158,14 @@ class Connection(Client):
         if not self._will_write:
             self._write_soon()
 
+    def publish_raw(self, subject: bytes, data: bytes) -> None:
+        """`publish_nowait` without reply and headers, in one piece: for answers to a flood."""
+        frame = b"PUB %b  %d\r\n%b\r\n" % (subject, len(data), data)
+        self._pending.append(frame)
+        self._pending_data_size += len(frame)
+        if not self._will_write:
+            self._write_soon()
+
     def _dispatch_chunk(self, data: bytes) -> bytes:
         """Handle a chunk from the socket while nats-py's reader waits; returns the bytes that are not for direct subscriptions."""
         if not self.is_connected:
@@ -255,19 +264,21 @@ class Connection(Client):
     async def flush(self, *args: Any, **kwargs: Any) -> None:
         await preserve_cancellation(super().flush(*args, **kwargs))
 
-    # nats-py calls both while it looks for a server. If they lost a cancellation, it would go on looking for ever after a close.
+    # -- overridden: while it looks for a server -------------------------------------------------------------------------
+
+    def on_reconnect_error(self, exc: Exception) -> None:
+        self.on_fault(exc)
+
     async def _connect_to_server(self, s: Any) -> None:
         if self._transport is None and s.uri.scheme in ("nats", "tls"):
             self._transport = DirectTransport(self._dispatch_chunk)
-        await preserve_cancellation(super()._connect_to_server(s))
+        await super()._connect_to_server(s)
 
     async def _process_connect_init(self) -> None:
         self._ps.reset()  # an error within a chunk leaves the rest of it in the parser
         self.denials.forget()
-        if self._reading_task is not None:
-            self._reading_task.cancel()  # of an earlier attempt that failed late: it would read this connection's bytes
         try:
-            await preserve_cancellation(super()._process_connect_init())
+            await super()._process_connect_init()
         except nats.errors.Error as exc:  # nats-py has no type for a refused login
             if denials.is_login_refused(str(exc)):
                 raise denials.LoginNotTaken(str(exc)) from exc
@@ -376,7 +387,7 @@ async def connect(
         if on_back is not None:
             await on_back()
 
-    settings = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.25, "ping_interval": 15, **options}
+    settings = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.25, "ping_interval": PING_EVERY_S, **options}
     try:
         async with asyncio.timeout(timeout_s):
             await connection.connect(**settings, error_cb=remember, disconnected_cb=on_lost, reconnected_cb=on_reconnected)

@@ -4,6 +4,7 @@
                -> drain, in this order: pull no more; NAK the messages whose handler has not started; let handlers finish
                   until the soft deadline; cancel them until the hard one; flush
 
+A pull request that no frame answers is lost if it raced with a deletion of the durable, so the consumer looks after two seconds.
 After two missed heartbeats the consumer asks the server whether the durable exists, and pulls anew. After four it reconnects, which
 also helps if the reader has stopped. `create` makes a durable that was deleted; without it, or if it cannot, the consumer waits for one.
 """
@@ -26,11 +27,13 @@ from router.delivery.known_effects import KnownEffects
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.processor import MessageProcessor
 from router.delivery.pull import Puller
+from router.delivery.retry_timer import RetryTimer
 from router.delivery.settle import Answer
 from router.delivery.subscription import Subscription
 from router.delivery.topology import Create, OnFound, ignore_durable, restore
 
 CONSUMER_TICK_S = 0.25
+RETRY_FIRST_S, RETRY_MOST_S = 0.5, 2.0
 CHECK_AFTER_SILENCE_S = 2.0  # then the consumer checks that its durable is the same: a pull request is lost if it raced with a deletion
 
 
@@ -100,6 +103,7 @@ class Consumer:
         self._is_troubled = False
         self._reconnects = self._connection.reconnect_count  # when the open pull requests were made
         self._checked_at = 0.0
+        self._retry = RetryTimer(RETRY_FIRST_S, RETRY_MOST_S)  # bounds the requests to a server that does not answer them
         self.pause_switch = PauseSwitch(self._on_pause_changed)
         self.processor: MessageProcessor | None = None
         self.puller: Puller | None = None
@@ -202,9 +206,11 @@ class Consumer:
             await self._connection.force_reconnect()
         elif self._is_doubtful or silence > 2.5 * self.subscription.options.heartbeat:
             await self._ask_anew(puller, now)
-        elif silence > CHECK_AFTER_SILENCE_S and now - self._checked_at > CHECK_AFTER_SILENCE_S:
+        elif puller.is_doubtful and silence > CHECK_AFTER_SILENCE_S and now - self._checked_at > CHECK_AFTER_SILENCE_S:
             await self._ask_anew(puller, now, only_if_lost=True)
         else:
+            if not puller.is_doubtful:
+                self._retry.reset()
             puller.refill()
 
     @property
@@ -213,8 +219,9 @@ class Consumer:
 
     async def _ask_anew(self, puller: Puller, now: float, *, only_if_lost: bool = False) -> None:
         reconnects = self._connection.reconnect_count
-        if reconnects == self._reconnects and now - self._checked_at < 2 * CONSUMER_TICK_S:
-            return  # this bounds the requests to the server
+        if reconnects == self._reconnects and not self._retry.is_due:
+            return
+        self._retry.delay()
         self._checked_at = now
         before = self._identity
         try:

@@ -6,6 +6,9 @@
     by the floor    one purge for each subject, up to the ack floor of all its durables; a subject without a durable keeps everything
     one by one      above a floor that one unsettled message holds down: the messages whose ids were named (`finish`)
 
+Of several instances one does each run, and the others hear what it found (`shared_info`): they note the last sequence too, because any
+of them may do the next run. An instance whose named messages are held down removes those itself.
+
 No message waits for it. If a process dies or a purge gets no answer, the next run of any instance finds the same messages: purges
 and removals may be repeated.
 """
@@ -18,10 +21,12 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from router.core.backoff import spread
 from router.core.clock import Clock, steady
 from router.core.errors import RouterError
 from router.core.ids import subject_matcher
 from router.delivery.api import JetStream, Json
+from router.delivery.shared_info import SharedInfo
 from router.delivery.stream_reader import open_reader
 
 TIGHT_FROM = 0.5
@@ -30,6 +35,7 @@ MAX_READ = 20_000  # headers read in one run
 READ_BATCH = 1_000
 MAX_CONCURRENT_REMOVALS = 100
 MAX_CONSUMER_PAGES = 64  # of the stream's list of consumers
+MAX_AGE = 0.7  # of a run that counts as this instance's, as a part of the interval
 SETTLES = ("explicit", "all")
 
 
@@ -61,8 +67,11 @@ class FinishedRemoval:
         on_removed: Callable[[int], None] = lambda _: None,
         on_failure: Callable[[RouterError], None] = lambda _: None,
         clock: Clock = steady,
+        *,
+        infos: SharedInfo | None = None,
     ) -> None:
         self._jetstream = jetstream
+        self._infos = infos if infos is not None else SharedInfo(jetstream)
         self._rules = rules
         self._on_removed = on_removed
         self._on_failure = on_failure
@@ -70,6 +79,8 @@ class FinishedRemoval:
         self._notes: deque[tuple[float, int]] = deque()  # (when, the last sequence then), oldest first
         self._named: OrderedDict[str, None] = OrderedDict()  # oldest first
         self._read_to = 0
+        self._runs = 0
+        self._is_held = False  # in the last run one unsettled message held others down
 
     def finish(self, message_id: str) -> None:
         """The message with this id may be removed, also if its durable has not settled it."""
@@ -81,22 +92,40 @@ class FinishedRemoval:
         """A supervised child. While the broker is unavailable, nothing is removed."""
         while True:
             try:
-                await self.look()
+                await self.take_turn()
             except RouterError as exc:
                 self._on_failure(exc)
-            await asyncio.sleep(self._rules.every)
+            await asyncio.sleep(spread(self._rules.every))
+
+    async def take_turn(self) -> None:
+        """`look`, unless another instance did just now. Raises as `look` does."""
+        runs = self._runs
+        run = await self._infos.read(f"FINISHED.{self._rules.stream}", MAX_AGE * self._rules.every, self._look_and_tell)
+        if self._runs != runs or run is None:
+            return
+        self._note(self._clock(), run["last_seq"])
+        if run["is_held"] and self._named:
+            await self.look()
+
+    async def _look_and_tell(self) -> Json | None:
+        await self.look()
+        return {"last_seq": self._notes[-1][1], "is_held": self._is_held} if self._notes else None
 
     async def look(self) -> int:
         """Remove finished messages; returns how many. Raises BrokerUnavailable, BrokerRefused."""
-        info = await self._jetstream.stream(self._rules.stream)
+        self._runs += 1
+        info = await self._infos.stream(self._rules.stream)
         if info is None:
+            self._notes.clear()
             return 0
-        state = self._state(info)
+        state, self._is_held = self._state(info), False
+        if not info["state"]["messages"]:
+            return 0
         consumers = await self._consumers()
         floors = {subject: _floor(subject, consumers, state) for subject in self._rules.subjects}
         removed = sum([await self._purge(subject, min(floor, state.up_to), state) for subject, floor in floors.items()])
-        is_held = min(floors.values()) < state.up_to and state.first <= state.up_to
-        if is_held and self._named:
+        self._is_held = min(floors.values()) < state.up_to and state.first <= state.up_to
+        if self._is_held and self._named:
             removed += await self._remove_named(state)
         self._on_removed(removed)
         return removed
@@ -105,11 +134,16 @@ class FinishedRemoval:
         state, limit = info["state"], info["config"].get("max_bytes", -1)
         is_tight = 0 < limit * TIGHT_FROM <= state["bytes"]
         now, last = self._clock(), state["last_seq"]
+        old = self._note(now, last)
+        return State(state["first_seq"], last, last - 1 if is_tight else min(old, last - 1), is_tight)
+
+    def _note(self, now: float, last: int) -> int:
+        """Note the stream's last sequence; returns the one that is old enough."""
         if self._notes and last < self._notes[-1][1]:
             self._notes.clear()  # the stream was re-created
         old = self._find_last_before(now - self._rules.keep)
         self._notes.append((now, last))
-        return State(state["first_seq"], last, last - 1 if is_tight else min(old, last - 1), is_tight)
+        return old
 
     def _find_last_before(self, until: float) -> int:
         """The stream's last sequence at that time; 0: none was noted by then."""

@@ -19,11 +19,14 @@ import random
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable
+from math import inf
 from zlib import crc32
 
+from router.core.backoff import spread
 from router.delivery.waiting_inboxes import CorrelationKey, WaitingInbox
 
 ANNOUNCE_EVERY_S = 5.0
+MIN_ANNOUNCING = 2  # instances that announced themselves lately: then all have heard another one, and the rest keep silent
 ALONE_AFTER_START_S = 1.0  # without another instance since the start, this one is the only one
 ALONE_AFTER_SILENCE_S = 15.0  # without a message for so long, another instance is gone
 SECOND_LOOK_S = 0.25  # an inbox that is still unanswered is answered after one to two times this
@@ -47,15 +50,19 @@ class IdenticalRequests:
         self._others_at: float | None = None  # when another instance was heard; None: this one has just started
         self.first_ones: OrderedDict[CorrelationKey, WaitingInbox] = OrderedDict()  # answered while no other request had its bytes
         self._lines: list[str] = []
-        self._announced_at = -ANNOUNCE_EVERY_S
+        self._announcing: set[str] = set()  # other instances that were heard since this one announced itself, or kept silent
+        self._announced_at = -inf
+        self._pause = spread(ANNOUNCE_EVERY_S)
         self._learned: int | None = None
         self.shift: int | None = None  # a request's sequence in the stream minus its number among the heard requests
 
-    def meet_other(self, now: float) -> None:
+    def meet_other(self, instance: str, now: float) -> None:
         """Another instance sent something. If it is the first, this one announces itself at once."""
         if self.is_alone(now):
-            self._announced_at = -ANNOUNCE_EVERY_S
+            self._announced_at = -inf
         self._others_at = now
+        if len(self._announcing) < MIN_ANNOUNCING:
+            self._announcing.add(instance)
 
     def is_alone(self, now: float) -> bool:
         return self._others_at is not None and now - self._others_at >= ALONE_AFTER_SILENCE_S
@@ -120,7 +127,17 @@ class IdenticalRequests:
         """Called some fifty times a second: sends the answered inboxes, and now and then a sign of life."""
         if self._others_at is None:
             self._others_at = now - ALONE_AFTER_SILENCE_S + ALONE_AFTER_START_S
-        if self._lines or now - self._announced_at >= ANNOUNCE_EVERY_S:
+        if self._lines:
+            self._flush(now)
+        elif now - self._announced_at >= self._pause:
+            self._announce(now)
+
+    def _announce(self, now: float) -> None:
+        """Of many idle instances two announce themselves: a sign of life of each would be heard by each other one."""
+        is_needed = len(self._announcing) < MIN_ANNOUNCING or self._announced_at == -inf
+        self._announcing.clear()
+        self._announced_at, self._pause = now, spread(ANNOUNCE_EVERY_S)
+        if is_needed:
             self._flush(now)
 
     def _flush(self, now: float) -> None:

@@ -14,9 +14,13 @@ from router.delivery.api import JetStream
 from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.live import LiveRequests
 from router.delivery.read_ahead import ReadAhead
+from router.delivery.retry_timer import RetryTimer
+from router.delivery.shared_info import SharedInfo
 
 LISTENER_TICK_S = 0.02
 LEARN_TICKS = 250  # ticks between two checks that the stream was not re-created
+MAX_AGE_S = 3.5  # of the stream's info in such a check
+RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
 NOTHING_YET = 2**63  # no sequence is above it: no inbox is expected
 
 
@@ -33,8 +37,11 @@ class Listener:
         live: LiveRequests[Any] | None = None,
         queue: str = "",
         ahead: ReadAhead | None = None,
+        infos: SharedInfo | None = None,
     ) -> None:
         self._jetstream = jetstream
+        self._infos = infos if infos is not None else SharedInfo(jetstream)
+        self._retry = RetryTimer(RETRY_FIRST_S, RETRY_MOST_S)
         self._stream = stream
         self._subject = subject
         self._answers = answers
@@ -74,7 +81,7 @@ class Listener:
             if not connection.is_connected:
                 self._answers.start_listening_from(NOTHING_YET)
                 self._created = ""
-            elif not self._created or ticks % LEARN_TICKS == 0:
+            elif ticks % LEARN_TICKS == 0 or (not self._created and self._retry.is_due):
                 tasks.start_once("learn", self._learn)
             self._answers.tick()
             if self._live is not None and self._live.look() != self._is_live:
@@ -97,13 +104,24 @@ class Listener:
             await self._ahead.read(live)
 
     async def _learn(self) -> None:
+        self._retry.delay()
         try:
+            if self._created and await self._is_same(MAX_AGE_S):
+                self._retry.reset()
+                return
             await self._jetstream.connection.flush()  # the server knows our subscription when it answers this
-            info = await self._jetstream.stream(self._stream)
+            info = await self._infos.stream(self._stream)
         except (RouterError, nats.errors.Error, OSError):
             return
-        if info is None or info["created"] == self._created:
+        if info is None:
+            return
+        self._retry.reset()
+        if info["created"] == self._created:
             return
         # A stream that was made again while we listened counts from 1, and we heard all of it.
         self._answers.start_listening_from(0 if self._created else info["state"]["last_seq"])
         self._created = info["created"]
+
+    async def _is_same(self, max_age: float) -> bool:
+        info = await self._infos.stream(self._stream, max_age)
+        return info is not None and info["created"] == self._created

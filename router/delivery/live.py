@@ -21,6 +21,7 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
+from router.core.ack_subject import parse_ack_subject
 from router.core.clock import wall
 from router.core.errors import BrokerUnavailable
 from router.core.fair_queue import FairQueue
@@ -30,16 +31,18 @@ from router.core.outcome import Dead, Done, Outcome
 from router.delivery.acked_publisher import NotPublished, PublishAcks
 from router.delivery.answered_requests import AnsweredRequests, key_of
 from router.delivery.answers import CLOCK_SLACK_S, MSG_ID, TENANT, Answers
-from router.delivery.api import StoredMessage, nanos
 from router.delivery.consumer import Consumer
-from router.delivery.frame_parser import Headers, id_alone_in
+from router.delivery.frame_parser import Headers, id_alone_in, parse_head
 from router.delivery.overload import LiveRules, Overload
+from router.delivery.stream_reader import RawMessage
 from router.delivery.subscription import Subscription
 from router.delivery.waiting_inboxes import RequestIdentity
 
 BUDGET_S = 0.002  # for handlers in one turn of the event loop
 SHORT_BUDGET_S = 0.0005  # while the socket is behind: reading requests comes before handling them
+TENANT_BYTES = TENANT.encode()
 ANSWERED, OVERLOADED, LEFT = OUTCOMES = ("answered", "overloaded", "left")  # the last: to the stored copy
+SHARED_TIME_S = 0.01  # refusals within it are kept with one time, which is one object
 MAX_WAITING_WHILE_BEHIND = 16  # waiting handlers of one tenant, while the socket is behind
 MAX_COUNTED_TENANTS = 1024  # tenants whose refusals are reported together
 
@@ -105,7 +108,9 @@ class LiveRequests(Generic[A]):
         self._queue: FairQueue[LiveRequest] = FairQueue(rules.places, rules.max_bytes, rules.weights)
         self._running: set[asyncio.Task[None]] = set()
         self._places = FairSlots(rules.at_once)  # for handlers that wait
+        self._full: set[str] = set()  # tenants without room; forgotten when an item is taken out of the queue, and at each look
         self._refused: dict[str, int] = {}  # by tenant, not reported yet
+        self._refused_at = 0.0  # wall seconds
         self._newest_ns = 0
         self._handled = 0  # live copies; their stored copies are pending, but need only an ack
         self._is_working = False
@@ -118,6 +123,7 @@ class LiveRequests(Generic[A]):
     def look(self) -> bool:
         """Whether to take live copies now. The listener calls it some fifty times a second."""
         self._tell_refused()
+        self._full.clear()
         consumer = self._consumer()
         if consumer is None or consumer.processor is None:
             return self.is_on
@@ -153,7 +159,7 @@ class LiveRequests(Generic[A]):
         elif not self._overload.refuses:
             self._leave(data, heads, inbox)
         else:
-            self._refuse_now(asker, inbox, data, key_of(data, heads), bool(heads.get(MSG_ID)))
+            self._refuse_now(asker, inbox.encode(), data, key_of(data, heads), bool(heads.get(MSG_ID)))
 
     def take_at_once(self, reply: bytes, data: bytes, head: bytes | None) -> bool:
         """The cheap part of `on_request`, for a flood: requests without an inbox, or above a share. It decodes as little as possible.
@@ -169,12 +175,12 @@ class LiveRequests(Generic[A]):
         if not self._overload.refuses or not self._is_allowed:
             return False
         asker = self._describe(data, NO_HEADERS)
-        if asker is None or self._has_room(asker.tenant_id, len(data)):
+        if asker is None or (asker.tenant_id not in self._full and self._has_room(asker.tenant_id, len(data))):
             return False
-        inbox = self._answers.inbox_of(reply)
-        if inbox is None:
+        self._full.add(asker.tenant_id)
+        if not self._answers.may_answer(reply):
             return False
-        self._refuse_now(asker, inbox, data, hash(data) if msg_id is None else hash((msg_id, None, data)), msg_id is not None)
+        self._refuse_now(asker, reply, data, hash(data) if msg_id is None else hash((msg_id, None, data)), msg_id is not None)
         return True
 
     # -- in, from the stream (`read_ahead`) ----------------------------------------------------------------------
@@ -184,19 +190,25 @@ class LiveRequests(Generic[A]):
         consumer = self._consumer()
         return 0 if consumer is None or consumer.processor is None else consumer.processor.newest_sequence + 1
 
-    def read_tenant(self, stored: StoredMessage) -> str | None:
-        asker = self._describe(stored.data, stored.headers) if self._is_allowed else None
+    @property
+    def has_waiting_inboxes(self) -> bool:
+        return self._answers.has_waiting_inboxes
+
+    def read_tenant(self, data: bytes, head: bytes | None) -> str | None:
+        headers = NO_HEADERS if head is None or TENANT_BYTES not in head else parse_head(head) or NO_HEADERS
+        asker = self._describe(data, headers) if self._is_allowed else None
         return None if asker is None else asker.tenant_id
 
-    def take_stored(self, stored: StoredMessage, tenant: str) -> bool:
+    def take_stored(self, stored: RawMessage, tenant: str) -> bool:
         """Queue the request as it will be delivered. Its inbox is known to `answers`, or named in it."""
-        consumer, data = self._consumer(), stored.data
+        consumer, (subject, token, data, head) = self._consumer(), stored
         if consumer is None or not self._has_room(tenant, len(data)):
             return False
-        names = consumer.subscription
-        subject, time_ns = names.subject or stored.subject, nanos(stored.time)
-        message = Message(subject, data, stored.headers, names.stream, names.durable, stored.sequence, time_ns, 1, "")
-        self._queue.put(tenant, LiveRequest(subject, data, stored.headers, "", tenant, message.stored_at, message), len(data))
+        place, names = parse_ack_subject(token.decode()), consumer.subscription
+        headers = (parse_head(head) if head is not None else None) or NO_HEADERS
+        name = names.subject or subject.decode("utf-8", "replace")
+        message = Message(name, data, headers, names.stream, names.durable, place.sequence, place.stored_ns, 1, "")
+        self._queue.put(tenant, LiveRequest(name, data, headers, "", tenant, message.stored_at, message), len(data))
         self._work_soon()
         return True
 
@@ -211,10 +223,13 @@ class LiveRequests(Generic[A]):
         """Whether another handler of this tenant would keep the router from reading requests: a waiting handler has no budget."""
         return self._answers.is_behind and self._places.count(tenant) >= MAX_WAITING_WHILE_BEHIND
 
-    def _refuse_now(self, asker: A, inbox: str, data: bytes, key: int, has_id: bool) -> None:
+    def _refuse_now(self, asker: A, inbox: bytes, data: bytes, key: int, has_id: bool) -> None:
         # `live.note` is not called: the mark is enough, and two entries in a large dictionary would cost a third of this method.
         self._answers.send(inbox, self._refuse(asker, self._overload.retry_after_ms))
-        self._marks.add_key(key, wall(), has_id)
+        now = wall()
+        if now - self._refused_at > SHARED_TIME_S:
+            self._refused_at = now
+        self._marks.add_key(key, self._refused_at, has_id)
         refused, tenant = self._refused, asker.tenant_id
         refused[tenant] = refused.get(tenant, 0) + 1
         if len(refused) > MAX_COUNTED_TENANTS:
@@ -234,6 +249,7 @@ class LiveRequests(Generic[A]):
 
     def _work(self) -> None:
         self._is_working = False
+        self._full.clear()
         until = self._now() + (SHORT_BUDGET_S if self._answers.is_behind else BUDGET_S)
         while (request := self._queue.take()) is not None:
             self._handle(request)
@@ -252,7 +268,7 @@ class LiveRequests(Generic[A]):
             return
         if self._is_too_much(request.tenant) and (asker := self._describe(request.data, request.headers)) is not None:
             key = key_of(request.data, request.headers)
-            self._refuse_now(asker, request.inbox, request.data, key, bool(request.headers.get(MSG_ID)))
+            self._refuse_now(asker, request.inbox.encode(), request.data, key, bool(request.headers.get(MSG_ID)))
             return
         try:
             outcome = consumer.subscription.handle(stored or self._message(request, consumer.subscription))
@@ -305,8 +321,8 @@ class LiveRequests(Generic[A]):
             if isinstance(stored, NotPublished):
                 return False
             publish_acks = stored
-        if done.commit is not None:
-            await done.commit(publish_acks)
+        if done.commit is not None and (committing := done.commit(publish_acks)) is not None:
+            await committing
         return True
 
     def _conclude(self, request: LiveRequest, outcome: Outcome) -> None:

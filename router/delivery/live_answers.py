@@ -17,7 +17,7 @@ from zlib import crc32
 
 from router.core.clock import Clock, wall
 
-MAX_ANSWERS = 200_000  # entries in each of two generations, two for a request: some 40 MB together
+MAX_ANSWERS = 100_000  # entries in each of two generations, two for a request: some 25 MB together
 KEEP_S = 10.0
 MAX_LINES = 2_000  # of one message
 MAX_LINE_LENGTH = 512  # an inbox is shorter

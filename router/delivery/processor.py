@@ -121,7 +121,7 @@ class MessageProcessor:
         self._newest = token
         if message.deliveries > 1 or (message.sequence, message.stored_ns) in self._by_position:
             return self._take_again(message)
-        if self._marks is not None and self._marks.counts and self._marks.take(message):
+        if self._marks is not None and self._marks.by_hash and self._marks.take(message):
             self.settler.settle_plain(message, ANSWERED_LIVE, token)
             return True
         if self._pause_switch.is_open and not self._is_draining:

@@ -28,6 +28,7 @@ OnDelivery = Callable[[str, str, bytes, Headers | None], bool]  # False: an unex
 
 
 SPREAD_BYTES = 64 * 1024  # the random part of a request's limit
+FRESH_S = 1.0  # a frame that is no older proves that the durable was there when a request was made
 OF_BYTES = frozenset({"Message Size Exceeds MaxBytes", "Batch Completed"})  # 409s at the end of a request
 
 
@@ -36,6 +37,7 @@ class PullState(Struct):
 
     requests: int = 0
     heard_at: float = 0.0  # steady seconds of the last frame of any kind
+    doubted_at: float = 0.0  # of the last request that no fresh frame came before: it is lost if it raced with the durable's deletion
     resets: int = 0
 
 
@@ -89,6 +91,11 @@ class Puller:
         self.is_pulling = True
         self.refill()
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the open request may be lost: the server has sent nothing since. While it is idle it sends heartbeats."""
+        return self.state.heard_at <= self.state.doubted_at
+
     async def close(self) -> None:
         """Cancel the open requests. Messages that the server had sent by then are delivered before this returns."""
         self.is_pulling = False
@@ -98,7 +105,7 @@ class Puller:
         """After missed heartbeats or a reconnect: forget the open requests and start again with a window of 1."""
         self._generation += 1
         self.state.resets += 1
-        self.state.heard_at = self._now()
+        self.state.heard_at = self.state.doubted_at = self._now()
         self.outstanding = 0
         self.window, self._low, self._is_growing, self._is_too_large = 1, 0, False, False
         self.refill()
@@ -128,6 +135,8 @@ class Puller:
         self.outstanding += batch
         self._low = self.window // 2
         self.state.requests += 1
+        if (now := self._now()) - self.state.heard_at > FRESH_S:
+            self.state.doubted_at = now
         self._connection.publish_nowait(self._next_subject, self._request(batch), f"{self._inbox}.{self._generation}")
 
     def _request(self, batch: int) -> bytes:

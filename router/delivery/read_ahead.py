@@ -5,8 +5,9 @@ ahead of its durable, by a consumer without acks, and the first requests of each
 
     the durable's place ──────────── read ahead ────────────> the end of the stream ── live copies from here on
 
-The consumer has a fixed name, so of several instances one reads. A request that is not found here, or whose instance ends, is
-handled when its stored copy is delivered. `jetstream` has a connection of its own, because the main one may be behind.
+Reading costs a tenth of handling. So only the newest requests are read, and few of them where no requester is known to wait. The
+consumer has a fixed name, so of several instances one reads. A request that is not found here, or whose instance ends, is handled
+when its stored copy is delivered. `jetstream` has a connection of its own, because the main one may be behind.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from collections import Counter
 from typing import Protocol
 
 from router.core.errors import RouterError
-from router.delivery.api import JetStream, StoredMessage
-from router.delivery.stream_reader import StreamReader, open_reader
+from router.delivery.api import JetStream
+from router.delivery.stream_reader import RawMessage, RawReader
 
 READ_AHEAD = "router-read-ahead"  # the consumer's name
 READ_BATCH = 200  # messages at once, so that live copies do not wait behind more
 MAX_READ = 100_000  # the newest ones: the requesters of the others have given up
+MAX_READ_UNHEARD = 4_000  # while no inbox waits: the requests may be a backlog of which no requester waits any more
 MAX_OF_TENANT = 256  # requests of one tenant that are taken ahead
 STORING_S = 0.1  # a request that was sent before the live copies began is stored by then
 
@@ -36,10 +38,14 @@ class StoredTaker(Protocol):
     def next_sequence(self) -> int:
         """The sequence after the delivery that came last."""
 
-    def read_tenant(self, stored: StoredMessage) -> str | None:
+    @property
+    def has_waiting_inboxes(self) -> bool:
+        """Whether requesters wait that were heard."""
+
+    def read_tenant(self, data: bytes, head: bytes | None) -> str | None:
         """The tenant of a request; None: only its delivery can be handled."""
 
-    def take_stored(self, stored: StoredMessage, tenant: str) -> bool:
+    def take_stored(self, stored: RawMessage, tenant: str) -> bool:
         """Queue a request. False: it is left to its delivery."""
 
 
@@ -52,28 +58,35 @@ class ReadAhead:
 
     async def read(self, taker: StoredTaker) -> None:
         """Offer the requests that are stored now."""
+        if taker.has_waiting_inboxes:
+            await asyncio.sleep(STORING_S)
         taker.is_reading_ahead = True
         try:
-            await asyncio.sleep(STORING_S)
-            await self._offer_all(taker)
+            await self._offer_newest(taker, MAX_READ if taker.has_waiting_inboxes else MAX_READ_UNHEARD)
         except RouterError:
             pass  # another instance reads, or none can: the stored copies are delivered in any case
+        except Exception as exc:  # no request may stop the listener
+            self._jetstream.connection.on_fault(exc)
         finally:
             taker.is_reading_ahead = False
 
-    async def _offer_all(self, taker: StoredTaker) -> None:
+    async def _offer_newest(self, taker: StoredTaker, most: int) -> None:
         info = await self._jetstream.stream(self._stream)
-        if info is not None:
-            start = max(taker.next_sequence, info["state"]["last_seq"] - MAX_READ)
-            async with open_reader(self._jetstream, self._stream, start, name=READ_AHEAD) as reader:
-                await _offer(reader, taker)
+        if info is None:
+            return
+        reader = RawReader(self._jetstream, self._stream, max(taker.next_sequence, info["state"]["last_seq"] - most + 1), name=READ_AHEAD)
+        try:
+            await reader.open()
+            await _offer(reader, taker)
+        finally:
+            await reader.close()
 
 
-async def _offer(reader: StreamReader, taker: StoredTaker) -> None:
+async def _offer(reader: RawReader, taker: StoredTaker) -> None:
     left, taken = reader.total, Counter[str]()
     while taker.is_on and left > 0 and (found := await reader.read(min(READ_BATCH, left))):
         left -= len(found)
         for stored in found:
-            tenant = taker.read_tenant(stored)
+            tenant = taker.read_tenant(stored[2], stored[3])
             if tenant is not None and taken[tenant] < MAX_OF_TENANT:
                 taken[tenant] += taker.take_stored(stored, tenant)

@@ -10,7 +10,7 @@ conclude ──> a first delivery failed: its attempt is counted before anything
 from __future__ import annotations
 
 from asyncio import sleep
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from router.core.crashpoints import crashpoint, crashpoint_sent
 from router.core.message import Message, Reply
@@ -140,16 +140,30 @@ class Settler:
         if pending.settlement.commit is None:
             self._finish(pending)
         else:
-            self._in_flight.enter(pending.message, MessageState.COMMITTING)
-            self._background_tasks.start_uncancelled(self._commit(pending, pending.settlement.commit, publish_acks))
+            self._begin_commit(pending, pending.settlement.commit, publish_acks)
 
-    async def _commit(self, pending: PendingSettlement, commit: Commit, publish_acks: PublishAcks) -> None:
+    def _begin_commit(self, pending: PendingSettlement, commit: Commit, publish_acks: PublishAcks) -> None:
         try:
-            await commit(publish_acks)
+            committing = commit(publish_acks)
+        except Exception as exc:  # as in `_commit`
+            self._on_commit_failed(pending, exc)
+            return
+        if committing is None:
+            self._finish(pending)
+        else:
+            self._in_flight.enter(pending.message, MessageState.COMMITTING)
+            self._background_tasks.start_uncancelled(self._commit(pending, committing))
+
+    async def _commit(self, pending: PendingSettlement, committing: Awaitable[None]) -> None:
+        try:
+            await committing
         except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
-            self.conclude(pending.message, outcome_of_error(self._subscription, pending.message, exc))
+            self._on_commit_failed(pending, exc)
         else:
             self._finish(pending)
+
+    def _on_commit_failed(self, pending: PendingSettlement, exc: Exception) -> None:
+        self.conclude(pending.message, outcome_of_error(self._subscription, pending.message, exc))
 
     def _finish(self, pending: PendingSettlement) -> None:
         message, outcome, settlement = pending.message, pending.outcome, pending.settlement

@@ -15,14 +15,17 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from router.core.backoff import spread
 from router.core.clock import Clock, steady
 from router.core.errors import RouterError
 from router.delivery.api import JetStream, Json, StoredMessage
+from router.delivery.shared_info import SharedInfo
 from router.delivery.stream_reader import open_reader
 
 COUNTED_FROM = 0.5
 NEARLY_FULL_FROM = 0.9
 SHARES_EVERY_S = 5.0
+MAX_AGE_S = 3.5  # of the stream's info in a run
 RECOUNT_EVERY_S = 60.0
 MAX_READ = 50_000  # headers in one run
 READ_BATCH = 1_000
@@ -41,8 +44,9 @@ class ShareRules(Struct, frozen=True, kw_only=True):
 class TenantShares:
     """For one stream. Below half, `is_over` and `add` cost the reading of an attribute."""
 
-    def __init__(self, jetstream: JetStream, rules: ShareRules, clock: Clock = steady) -> None:
+    def __init__(self, jetstream: JetStream, rules: ShareRules, clock: Clock = steady, *, infos: SharedInfo | None = None) -> None:
         self._jetstream = jetstream
+        self._infos = infos if infos is not None else SharedInfo(jetstream)
         self._rules = rules
         self._clock = clock
         self._counted: Counter[str] = Counter()  # bytes in the stream, by tenant
@@ -69,12 +73,12 @@ class TenantShares:
         """A supervised child. While the broker is unavailable, the last count is used."""
         while True:
             with suppress(RouterError):
-                await self.look()
-            await asyncio.sleep(SHARES_EVERY_S)
+                await self.look(MAX_AGE_S)
+            await asyncio.sleep(spread(SHARES_EVERY_S))
 
-    async def look(self) -> None:
+    async def look(self, max_age: float = 0.0) -> None:
         """Raises BrokerUnavailable, BrokerRefused."""
-        info = await self._jetstream.stream(self._rules.stream)
+        info = await self._infos.stream(self._rules.stream, max_age)
         limit = info["config"].get("max_bytes", -1) if info is not None else -1
         if info is None or limit <= 0 or self._rules.share >= 1 or info["state"]["bytes"] < COUNTED_FROM * limit:
             self._forget()

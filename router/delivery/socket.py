@@ -32,8 +32,10 @@ class DirectProtocol(asyncio.StreamReaderProtocol):
         super().__init__(self.reader)
         self.held = 0
         self.hear: Hear | None = None
+        self.has_heard = False  # since `take_progress` looked
 
     def data_received(self, data: bytes) -> None:
+        self.has_heard = True
         if self.hear is not None:
             data = self.hear(data)
             if not data:
@@ -58,6 +60,8 @@ class DirectTransport(TcpTransport):
         return True  # nats-py replaces a falsy transport with its own
 
     async def connect(self, uri: ParseResult, buffer_size: int, connect_timeout: float) -> None:
+        if self._io_writer is not None:
+            self._io_writer.transport.abort()  # of an attempt that failed late: the server would go on sending to it
         protocol = DirectProtocol(buffer_size)
         async with asyncio.timeout(connect_timeout):
             transport, _ = await asyncio.get_running_loop().create_connection(lambda: protocol, uri.hostname or "", uri.port or 0)
@@ -74,6 +78,8 @@ class DirectTransport(TcpTransport):
     def _stand_on(self, protocol: DirectProtocol, transport: Any) -> None:
         self._protocol, self._io_reader = protocol, protocol.reader
         self._io_writer = asyncio.StreamWriter(transport, protocol, protocol.reader, asyncio.get_running_loop())
+        self._written = self._taken = 0
+        self._was_full = False
 
     async def read(self, buffer_size: int) -> bytes:
         """nats-py's reader calls it when it has parsed everything it read before. If the stream is empty, the shortcut opens."""
@@ -101,7 +107,17 @@ class DirectTransport(TcpTransport):
         """Raises ConnectionResetError on a closing transport, which would drop the bytes: they stay pending for the next connection."""
         if self._io_writer.transport.is_closing():
             raise ConnectionResetError("the connection is closing")
-        self._io_writer.write(b"".join(payload))  # `writelines` of Python 3.12 does not pause the writer when the socket is full
+        data = b"".join(payload)
+        self._written += len(data)
+        self._io_writer.write(data)  # `writelines` of Python 3.12 does not pause the writer when the socket is full
+
+    def take_progress(self) -> bool:
+        """Whether anything came since the last call, or the socket took bytes though it had been full: then the server takes them."""
+        protocol, left = self._protocol, self._io_writer.transport.get_write_buffer_size()
+        before, self._taken = self._taken, self._written - left
+        is_progress = protocol.has_heard or (self._was_full and self._taken > before)
+        protocol.has_heard, self._was_full = False, left > 0
+        return is_progress
 
     @property
     def is_idle(self) -> bool:

@@ -14,13 +14,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from secrets import randbelow, token_hex
+from typing import Generic, TypeVar
 
 import orjson
 
 from router.core.ack_subject import parse_ack_subject
 from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream, Json, StoredMessage
-from router.delivery.frame_parser import Headers
+from router.delivery.frame_parser import Headers, parse_head
 from router.delivery.pull import SPREAD_BYTES
 
 READ_TIMEOUT_S = 5.0
@@ -30,7 +31,11 @@ MAX_BATCH_BYTES = 8 * 1024 * 1024  # far below the server's `max_pending`, at wh
 ENDED = ("", "404", "408")  # all came; there are no more; no more came in time
 
 
-class StreamReader:
+T = TypeVar("T")
+RawMessage = tuple[bytes, bytes, bytes, bytes | None]  # subject, ack subject, data, header block
+
+
+class BatchReader(Generic[T]):
     """`headers_only`: without payloads; `subject`: only messages on it; `name`: a fixed one, so that one process reads at a time."""
 
     def __init__(
@@ -61,7 +66,7 @@ class StreamReader:
         self._inbox = connection.new_inbox() + "."
         self._asked = 0  # requests so far; it tells frames of an earlier request apart
         self._missing = 0
-        self._found: list[StoredMessage] = []
+        self._found: list[T] = []
         self._ended = asyncio.Event()
         self._status = ""
         self._sid = 0
@@ -70,14 +75,18 @@ class StreamReader:
 
     async def open(self) -> None:
         """Raises BrokerRefused when the stream cannot be read."""
-        self._sid = await self._connection.subscribe_direct(self._inbox + "*", self._on_message)
+        self._sid = await self._subscribe(self._inbox + "*")
         answer = await self._jetstream.ask(
             f"CONSUMER.CREATE.{self._stream}.{self._name}", {"stream_name": self._stream, "config": self._config, "action": "create"}
         )
         self._is_missing = False
         self.total = int(answer["num_pending"])
 
-    async def read(self, most: int, wait_s: float = 0.0) -> list[StoredMessage]:
+    async def _subscribe(self, subject: str) -> int:
+        """Call `_add` for each message and `_end` for each other frame."""
+        raise NotImplementedError
+
+    async def read(self, most: int, wait_s: float = 0.0) -> list[T]:
         """At most `most` messages, in order; empty when there are no more, or none came within `wait_s`."""
         self._found, self._missing, self._status = [], most, ""
         self._ended.clear()
@@ -101,17 +110,43 @@ class StreamReader:
         if not self._is_missing:
             self._connection.publish_nowait(f"{self._jetstream.prefix}.CONSUMER.DELETE.{self._stream}.{self._name}")
 
-    def _on_message(self, subject: str, token: str, data: bytes, headers: Headers | None) -> None:
-        if subject.startswith(self._inbox):
-            if subject == f"{self._inbox}{self._asked}":
-                self._status = (headers or {}).get("Status", "")
-                self._ended.set()
-            return
-        place = parse_ack_subject(token)
-        self._found.append(StoredMessage(subject, place.sequence, data, headers or {}, _time(place.stored_ns)))
+    def _add(self, found: T) -> None:
+        self._found.append(found)
         self._missing -= 1
         if not self._missing:
             self._ended.set()
+
+    def _end(self, subject: str, headers: Headers | None) -> None:
+        if subject == f"{self._inbox}{self._asked}":
+            self._status = (headers or {}).get("Status", "")
+            self._ended.set()
+
+
+class StreamReader(BatchReader[StoredMessage]):
+    """Reads messages."""
+
+    async def _subscribe(self, subject: str) -> int:
+        return await self._connection.subscribe_direct(subject, self._on_message)
+
+    def _on_message(self, subject: str, token: str, data: bytes, headers: Headers | None) -> None:
+        if subject.startswith(self._inbox):
+            self._end(subject, headers)
+            return
+        place = parse_ack_subject(token)
+        self._add(StoredMessage(subject, place.sequence, data, headers or {}, _time(place.stored_ns)))
+
+
+class RawReader(BatchReader[RawMessage]):
+    """Reads messages undecoded, at a third of the cost, for a caller that looks at few of them closely."""
+
+    async def _subscribe(self, subject: str) -> int:
+        return await self._connection.subscribe_raw(subject, self._on_message)
+
+    def _on_message(self, subject: bytes, token: bytes, data: bytes, head: bytes | None) -> None:
+        if token:
+            self._add((subject, token, data, head))
+        else:
+            self._end(subject.decode("utf-8", "replace"), parse_head(head) if head is not None else None)
 
 
 @asynccontextmanager
@@ -122,10 +157,9 @@ async def open_reader(
     *,
     subject: str | None = None,
     headers_only: bool = False,
-    name: str | None = None,
 ) -> AsyncIterator[StreamReader]:
     """An open StreamReader, closed in the end."""
-    reader = StreamReader(jetstream, stream, start, subject=subject, headers_only=headers_only, name=name)
+    reader = StreamReader(jetstream, stream, start, subject=subject, headers_only=headers_only)
     try:
         await reader.open()
         yield reader

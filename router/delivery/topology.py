@@ -7,7 +7,7 @@ Only declared fields are compared, so a server's defaults are never drift. `comp
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -146,14 +146,22 @@ class Difference(Struct, frozen=True):
         return f"{self.kind} {self.name}: {fields}"
 
 
-async def compare(jetstream: JetStream, topology: Topology) -> list[Difference]:
+class InfoReader(Protocol):
+    """`JetStream`, or what reads infos that are a little older (`shared_info.RecentInfo`)."""
+
+    async def stream(self, name: str) -> Json | None: ...
+
+    async def consumer(self, stream: str, durable: str) -> Json | None: ...
+
+
+async def compare(infos: InfoReader, topology: Topology) -> list[Difference]:
     """Compare the server with the declaration; raises BrokerUnavailable."""
     found: list[Difference] = []
     for stream in topology.streams:
-        info = await jetstream.stream(stream.name)
+        info = await infos.stream(stream.name)
         found += _difference("stream", stream.name, stream.to_json(), info)
     for consumer in topology.consumers:
-        info = await jetstream.consumer(consumer.stream, consumer.durable)
+        info = await infos.consumer(consumer.stream, consumer.durable)
         found += _difference("consumer", f"{consumer.stream}/{consumer.durable}", consumer.to_json(), info)
     return found
 

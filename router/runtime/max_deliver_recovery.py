@@ -74,8 +74,8 @@ class AgentMaxDeliverRecovery:
 
     def _remove_after(self, message: Message, commit: Commit | None) -> Commit:
         async def run(publish_acks: Sequence[PublishAck]) -> None:
-            if commit is not None:
-                await commit(publish_acks)
+            if commit is not None and (committing := commit(publish_acks)) is not None:
+                await committing
             if self._is_work_queue:
                 with contextlib.suppress(BrokerRefused):  # it was settled meanwhile
                     await self._jetstream.ask(f"STREAM.MSG.DELETE.{self._subscription.stream}", {"seq": message.sequence, "no_erase": True})

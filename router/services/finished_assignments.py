@@ -6,12 +6,13 @@ from router.config import Settings
 from router.core.errors import RouterError
 from router.delivery.api import JetStream
 from router.delivery.finished import FinishedRemoval, RemovalRules
+from router.delivery.shared_info import SharedInfo
 from router.operations.observability import LogRateLimit, Metrics, events, logs
 
 log = logs.logger(__name__)
 
 
-def build_finished_removal(settings: Settings, jetstream: JetStream, metrics: Metrics) -> FinishedRemoval:
+def build_finished_removal(settings: Settings, jetstream: JetStream, metrics: Metrics, infos: SharedInfo | None = None) -> FinishedRemoval:
     """The removal, run by a child every `settings.assignment.removal_every_ms`; records stay in the bucket."""
     seldom = LogRateLimit(every_s=60.0)
 
@@ -22,7 +23,7 @@ def build_finished_removal(settings: Settings, jetstream: JetStream, metrics: Me
         if seldom.allow("kept"):
             log.warning(events.ASSIGNMENTS_KEPT, stream=settings.streams.assignments.name, cause=str(exc))
 
-    return FinishedRemoval(jetstream, _rules(settings), count, tell)
+    return FinishedRemoval(jetstream, _rules(settings), count, tell, infos=infos)
 
 
 def _rules(settings: Settings) -> RemovalRules:

@@ -5,26 +5,33 @@ from __future__ import annotations
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import ack_bytes, ack_key, read_record
+from router.core.deferred import Deferred
 from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream
+from router.delivery.buckets.record_creator import RecordCreator
 from router.delivery.buckets.write_once import WriteOnceKv
+from router.routing.decide import NewAssignment
 from router.routing.reports import AssignmentCache
 
 
 class AssignmentStore:
     """`decide.AssignmentBucket` over the bucket; a new assignment goes into the cache, so that its result needs no lookup."""
 
-    def __init__(self, records: WriteOnceKv, known: AssignmentCache) -> None:
+    def __init__(self, jetstream: JetStream, bucket: str, known: AssignmentCache) -> None:
+        records = WriteOnceKv(jetstream, bucket)
         self._records = records
+        self._creator = RecordCreator(jetstream, records)
         self._known = known
 
     async def find(self, key: str) -> bytes | None:
         return await self._records.find(key)
 
-    async def create(self, key: str, record: bytes) -> bytes:
-        standing = await self._records.create(key, record)
-        self._known.keep(read_record(standing).read_assignment())
-        return standing
+    def create(self, key: str, new: NewAssignment) -> Deferred[bytes]:
+        return self._creator.create(key, new.data).map(lambda stored: self._keep(stored, new))
+
+    def _keep(self, stored: bytes, new: NewAssignment) -> bytes:
+        self._known.keep(new.known if stored == new.data else read_record(stored).read_assignment())
+        return stored
 
 
 class AckStore:

@@ -12,6 +12,7 @@ from router.core.errors import BrokerUnavailable, RouterError
 from router.delivery.api import JetStream
 from router.delivery.buckets.entries import BucketEntry
 from router.delivery.buckets.live_bucket import LiveBucket
+from router.delivery.shared_info import SharedInfo
 from router.operations.observability import events, logs
 from router.routing.extensions import ExtensionEntry, ExtensionRegistry
 from router.routing.extensions.parse import read_document
@@ -32,8 +33,10 @@ class LiveExtensions(LiveBucket[ExtensionEntry]):
         registry: ExtensionRegistry,
         on_install: Callable[[Collection[str]], None],
         seed: Path | None = None,
+        *,
+        infos: SharedInfo | None = None,
     ) -> None:
-        super().__init__(jetstream, bucket, events.EXTENSION_BROKEN)
+        super().__init__(jetstream, bucket, events.EXTENSION_BROKEN, infos)
         self.registry = registry
         self._on_install = on_install
         self._seed = seed

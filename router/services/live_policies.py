@@ -12,6 +12,7 @@ from router.delivery.api import JetStream
 from router.delivery.buckets.entries import BucketEntry
 from router.delivery.buckets.live_bucket import LiveBucket
 from router.delivery.buckets.versioned_store import RECORD_BYTES
+from router.delivery.shared_info import SharedInfo
 from router.operations.observability import events, logs
 from router.routing.policy import Policy, PolicyTable, parse_policy
 from router.routing.policy.parse import MAX_POLICY_BYTES, check_size
@@ -24,8 +25,8 @@ log = logs.logger(__name__)
 class LivePolicies(LiveBucket[Policy]):
     """Keeps a PolicyTable equal to a bucket."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, table: PolicyTable) -> None:
-        super().__init__(jetstream, bucket, events.POLICY_BROKEN)
+    def __init__(self, jetstream: JetStream, bucket: str, table: PolicyTable, infos: SharedInfo | None = None) -> None:
+        super().__init__(jetstream, bucket, events.POLICY_BROKEN, infos)
         self._table = table
 
     async def load(self, root: Path | None = None) -> None:

@@ -21,6 +21,7 @@ from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
 from router.delivery.buckets.entries import BucketEntry
 from router.delivery.buckets.mirror import BucketMirror
+from router.delivery.shared_info import SharedInfo
 from router.operations.observability import LogRateLimit, events, logs
 from router.routing.breakers import CLOSED, HALF_OPEN, OPEN, BreakerTransition
 from router.routing.policy import RemoteTransition
@@ -35,9 +36,18 @@ News = Mapping[tuple[str, str], RemoteTransition]  # by (tenant, provider)
 class SharedBreakers:
     """`now` is the steady clock of the breakers: times in the bucket are converted to time spans when written and when read."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, node_id: str, *, now: Clock = steady, wall_clock: Clock = wall) -> None:
+    def __init__(
+        self,
+        jetstream: JetStream,
+        bucket: str,
+        node_id: str,
+        *,
+        now: Clock = steady,
+        wall_clock: Clock = wall,
+        infos: SharedInfo | None = None,
+    ) -> None:
         self._documents = DocumentBucket(jetstream, bucket)
-        self._mirror = BucketMirror(jetstream, bucket, self.on_change)
+        self._mirror = BucketMirror(jetstream, bucket, self.on_change, infos=infos)
         self._node_id = node_id
         self._life = uuid.uuid4().hex
         self._now = now

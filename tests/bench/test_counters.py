@@ -20,6 +20,8 @@ COUNT = 1_000
 ANSWERS, ACKS, USAGE = "beamline.router.v1.decide.reply", "$JS.ACK.", "beamline.usage.v1.metered"
 PULLS, LOOKUPS = "$JS.API.CONSUMER.MSG.NEXT.", "$JS.API.DIRECT.GET."
 KINDS = (ANSWERS, ACKS, USAGE, PULLS, LOOKUPS)
+RECORDS, ASSIGNMENTS = "$KV.ROUTER_ASSIGNMENTS_KNOWN.", "caf.exec.assign.v1"
+PUSHED = (*KINDS, RECORDS, ASSIGNMENTS)
 AT_START = 80  # questions of a start, whatever comes then
 
 
@@ -39,6 +41,20 @@ async def test_a_decision_is_one_answer_and_one_acknowledgement() -> None:
     assert 90 <= size[ACKS] / COUNT <= 95  # its subject tells how many are left
     assert published[PULLS] <= COUNT / 5  # twelve where nothing else runs; a pause of the loop or of the server adds some
     assert tap.writes <= COUNT / 2  # what is said within a turn of the loop is one write
+
+
+async def test_a_pushed_request_is_one_record_one_assignment_one_answer_and_one_acknowledgement() -> None:
+    async with a_broker() as url:
+        await store.fill(unheard, url=url, count=COUNT, is_pushed=True)
+        with open_socket_tap() as tap:
+            async with a_router(url, lambda _: None) as service:
+                await until(lambda: settled(service)() >= COUNT)
+    published, size = tap.published(PUSHED), tap.bytes(PUSHED)
+    assert (published[RECORDS], published[ASSIGNMENTS], published[ANSWERS], published[ACKS]) == (COUNT, COUNT, COUNT, COUNT)
+    assert published.total() - sum(published[kind] for kind in PUSHED) <= AT_START
+    assert 1050 <= size[RECORDS] / COUNT <= 1070  # an inbox of the connection's own is in it
+    assert 865 <= size[ASSIGNMENTS] / COUNT <= 880
+    assert tap.writes <= COUNT / 2
 
 
 async def test_a_result_is_one_usage_event_and_one_acknowledgement_and_shares_its_lookup() -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment, assignment_bytes, assignment_headers, assignment_id_of, deadline_ms, read_assignment
-from router.contracts.assignment_record import AckState, ack_bytes, ack_key, read_ack_state, read_record, record_bytes
+from router.contracts.assignment_record import AckState, ack_bytes, ack_key, build_record, read_ack_state, read_record, record_bytes
 from router.contracts.request import RouteRequest
 from router.core import ids
 from router.core.errors import Poison
@@ -77,7 +77,7 @@ def test_an_assignment_reads_back() -> None:
 
 
 def test_a_record_keeps_every_byte_of_its_assignment() -> None:
-    stored = record_bytes(ASSIGNED, REQUEST, DECISION, subject="caf.x", traceparent=TRACEPARENT, content="ab")
+    stored = record_bytes(build_record(ASSIGNED, REQUEST, DECISION, subject="caf.x", traceparent=TRACEPARENT, content="ab"))
     record = read_record(stored)
     assert bytes(record.assignment) == assignment_bytes(ASSIGNED, REQUEST, DECISION)
     assert (record.subject, record.content, record.headers["traceparent"]) == ("caf.x", "ab", TRACEPARENT)

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
 from router.delivery.answered_requests import AnsweredRequests
 from router.delivery.answers import LIVE_ASKERS, Answers, ReplyRules
-from router.delivery.api import StoredMessage
 from router.delivery.backlog import BacklogEstimate
 from router.delivery.live import MAX_WAITING_WHILE_BEHIND, LiveRequests
 from router.delivery.overload import LiveRules
-from tests.support.delivery import FakeConnection, FakePublisher
+from tests.support.delivery import STORED_NS, FakeConnection, FakePublisher
 from tests.support.waiting import until
 
 YES = Done(reply=Reply(b"yes"))
@@ -37,7 +37,9 @@ async def _wait_for_ever() -> Outcome:
 class Bench:
     """Live requests whose data is `tenant:rest`; what begins with `-` cannot be taken live."""
 
-    def __init__(self, handle: Callable[[Message], Outcome | Awaitable[Outcome]] = lambda _: YES, **rules: Any) -> None:
+    def __init__(
+        self, handle: Callable[[Message], Outcome | Awaitable[Outcome]] = lambda _: YES, own: tuple[str, ...] = (), **rules: Any
+    ) -> None:
         self.connection, self.publisher, self.marks = FakeConnection(), FakePublisher(), AnsweredRequests()
         self.heard: list[str] = []
         self.switches: list[bool] = []
@@ -52,7 +54,7 @@ class Bench:
             effect_publisher=self.publisher,
             subscription=subscription,
         )
-        self.answers = Answers(self.connection, ReplyRules(), conflict=lambda *_: b"", refusal=lambda *_: b"")  # type: ignore[arg-type]
+        self.answers = Answers(self.connection, ReplyRules(own=own), conflict=lambda *_: b"", refusal=lambda *_: b"")  # type: ignore[arg-type]
         self.answers.start_listening_from(0)
         self.live: LiveRequests[Asker] = LiveRequests(
             self.answers,
@@ -83,8 +85,10 @@ class Bench:
         self.live.on_request("work", inbox, data.encode(), headers or None)
 
     def take_stored(self, data: str, sequence: int) -> bool:
-        stored = StoredMessage("work", sequence, data.encode(), {"Reply-To": "_INBOX.s.1"}, "2026-01-01T00:00:00Z")
-        tenant = self.live.read_tenant(stored)
+        token = f"$JS.ACK.S.ahead.1.{sequence}.1.{STORED_NS}.0".encode()
+        head = b"NATS/1.0\r\nReply-To: _INBOX.s.1\r\n\r\n"
+        stored = b"work", token, data.encode(), head
+        tenant = self.live.read_tenant(data.encode(), head)
         return tenant is not None and self.live.take_stored(stored, tenant)
 
     def sent(self, inbox: str = "_INBOX.a.1") -> list[bytes]:
@@ -153,8 +157,7 @@ async def test_what_is_read_ahead_takes_its_turn_is_answered_where_it_asks_and_i
     assert bench.heard == ["flood:1", "quiet:1", "flood:2"]
     assert bench.sent("_INBOX.s.1") == [b"yes"]
     headers = {"Reply-To": "_INBOX.s.1"}
-    stored_ns = 1_767_225_600 * 10**9
-    assert bench.marks.take(Message("work", b"quiet:1", headers, "S", "c", 7, stored_ns, 1, ""))
+    assert bench.marks.take(Message("work", b"quiet:1", headers, "S", "c", 7, STORED_NS, 1, ""))
 
 
 async def test_what_is_read_ahead_is_left_to_its_delivery_without_room_or_when_that_came_first() -> None:
@@ -168,6 +171,16 @@ async def test_what_is_read_ahead_is_left_to_its_delivery_without_room_or_when_t
     bench.hear("other:4")
     await until(lambda: len(bench.heard) == 2)
     assert bench.heard == ["quiet:1", "other:4"]
+
+
+@pytest.mark.parametrize("own", ["_INBOX.own", "_INBOX.f.own"])
+async def test_no_refusal_goes_to_an_inbox_of_the_router_s_own_whatever_was_asked_before(own: str) -> None:
+    bench = Bench(places=2, own=(own,))
+    bench.live._overload.refuses = True
+    bench.hear("flood:1", "_INBOX.f.1")
+    for inbox in ("_INBOX.f.2", "_INBOX.g", f"{own}1"):
+        bench.live.take_at_once(inbox.encode(), b"flood:2", None)
+    assert [bool(bench.sent(inbox)) for inbox in ("_INBOX.f.2", "_INBOX.g", f"{own}1")] == [True, True, False]
 
 
 async def test_what_cannot_be_told_from_its_stored_copy_is_answered_by_that_copy() -> None:
@@ -330,6 +343,20 @@ async def test_what_a_flood_is_made_of_is_refused_without_being_decoded(
     message_id = "m-1" if head is not None else None
     headers = {"Nats-Msg-Id": message_id} if message_id is not None else {}
     assert bench.marks.take(Message("work", data, headers, "S", "c", 1, time_ns(), 1, "")) is is_taken
+
+
+async def test_identical_requests_without_an_id_are_counted_through_the_oldest_being_forgotten() -> None:
+    marks = AnsweredRequests(most=4)
+    stored = Message("work", b"same", {}, "S", "c", 1, time_ns(), 1, "")
+    for _ in range(3):
+        marks.add(b"same", {}, time())
+    marks.add(b"other", {}, time())
+    marks.add(b"third", {}, time())
+    marks.add(b"same", {}, time())
+    assert [marks.take(stored) for _ in range(5)] == [True] * 4 + [False]
+    for number in range(5):
+        marks.add(b"%d" % number, {}, time())
+    assert not marks.take(replace(stored, data=b"0"))
 
 
 async def test_a_request_without_an_inbox_is_its_stored_copy_s() -> None:

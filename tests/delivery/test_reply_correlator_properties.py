@@ -140,7 +140,7 @@ class Fleet:
         def tell(lines: list[str]) -> None:
             for place, other in enumerate(getattr(self, "instances", ())):
                 if place != at:
-                    other.identical.meet_other(self.now)
+                    other.identical.meet_other(str(at), self.now)
                     for line in lines:
                         other.forget(line)
 

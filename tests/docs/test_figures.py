@@ -44,6 +44,8 @@ def test_the_page_for_operators_names_every_metric_and_no_other() -> None:
 @pytest.mark.parametrize("page", find_pages(DOCS), ids=relative_name)
 def test_a_setting_or_a_metric_that_a_page_names_exists(page: Path) -> None:
     text = page.read_text()
+    if page.name == "messages.md":
+        text = re.sub(r"^\| .*", "", text, flags=re.MULTILINE)  # a row names a field of a message
     groups = "|".join(sorted(GROUPS))
     named = set(re.findall(rf"`((?:{groups})\.[a-z_]+(?:\.[a-z_]+)*)(?: = [^`]*)?`", text))
     assert named - SETTINGS - EVENTS == set()

@@ -189,7 +189,7 @@ class Load:
 
     def _poison(self, number: int) -> bytes:
         choices = [b"not a result %d" % number, orjson.dumps({"assignment_id": f"a-{number}", "cost": 1})]
-        done = [asked for asked in list(self.asked.values())[-200:-100] if asked.is_decided]
+        done = [asked for asked in list(self.asked.values())[-200:-100] if asked.is_decided and asked.kind != SINGLE]
         if done:  # forged: it names an assignment of another tenant
             known = self._dice.choice(done)
             told = {"status": "success", "provider_id": "openai", "job": {"type": "chat"}, "latency_ms": 1, "cost": 1}

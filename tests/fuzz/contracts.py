@@ -20,7 +20,7 @@ from router.app.subscriptions import build_acks_handler, build_results_handler
 from router.config import Settings
 from router.contracts import ack, result
 from router.contracts.assignment import assignment_id_of
-from router.contracts.assignment_record import record_bytes
+from router.contracts.assignment_record import build_record, record_bytes
 from router.contracts.dead_letter import build_dead_letter
 from router.contracts.decision import Decision
 from router.contracts.extract import extract_ids
@@ -37,6 +37,7 @@ from router.core.outcome import Dead, Done
 from router.delivery.api import JetStream
 from router.lake.tables.body import read_event
 from router.operations.observability import Metrics, render
+from router.routing.decide import NewAssignment
 from router.routing.decide.replies import reply_to
 from router.routing.extensions import ExtensionRegistry, Invoker, PipelineRunner, parse_entry
 from router.routing.policy import Policy, PolicyError, PolicyTable, evaluate, load_policy, session_of
@@ -117,8 +118,10 @@ class NoBook:
     async def find(self, _: str) -> bytes | None:
         return None
 
-    async def create(self, _: str, record: bytes) -> bytes:
-        return record
+    def create(self, _: str, new: NewAssignment) -> Deferred[bytes]:
+        created: Deferred[bytes] = Deferred()
+        created.resolve(new.data)
+        return created
 
 
 class Caller:
@@ -258,7 +261,9 @@ def _policies() -> tuple[Serve, Callable[[], None]]:
             for wants in (False, True) if isinstance(answer, Decision) else (False,):
                 reply_to(replace(request, wants_protobuf=wants), answer)
             if isinstance(answer, Decision):
-                orjson.loads(record_bytes(ASSIGNED, request, answer, subject="caf.exec.assign.v1", traceparent=None, content=None))
+                orjson.loads(
+                    record_bytes(build_record(ASSIGNED, request, answer, subject="caf.exec.assign.v1", traceparent=None, content=None))
+                )
         return False
 
     return serve, lambda: None

@@ -12,7 +12,7 @@ from router.operations.admin import ServiceError
 from router.operations.admin.request_fields import RequestFields
 from router.operations.admin.service import Answer
 from router.routing.decide import IdempotencyCache
-from router.routing.decide.assign import record_of
+from router.routing.decide.assign import assignment_id, build_new_assignment
 from router.routing.decide.read import read
 from router.services.decision_services import FIND_DECISION, DecisionQuery, DecisionServices
 from tests.support.requests import a_body, a_message
@@ -99,7 +99,7 @@ def a_record(tenant: str = "acme", **fields: object) -> bytes:
     message = a_message({**a_body(tenant_id=tenant), **fields})
     request = read(message).asked
     assert isinstance(request, RouteRequest)
-    return record_of(request, message, DECISION, "caf.exec.assign.v1")
+    return build_new_assignment(assignment_id(request), request, message, DECISION, "caf.exec.assign.v1").data
 
 
 def decided(records: dict[str, bytes]) -> DecisionServices:

@@ -6,7 +6,7 @@ from router.routing.breakers import BreakerRules, BreakerTransition, CallPermit,
 from router.routing.policy import Policy, PolicyTable, ProviderBreakers
 from tests.support.policy import a_policy, a_provider
 
-LEASE_S = 5.0
+PERMIT_S = 5.0
 WALL_S = 1_700_000_000.0  # the wall clock when the steady one says 0
 
 
@@ -50,7 +50,7 @@ class TimedBreaker:
         return self.breaker.snapshot.state
 
     def enter(self) -> CallPermit:
-        permit = self.breaker.acquire(LEASE_S)
+        permit = self.breaker.acquire(PERMIT_S)
         assert permit is not None
         return permit
 

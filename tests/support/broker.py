@@ -1,6 +1,7 @@
 """A real nats-server: started in milliseconds, killed and restarted on the same store and port."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -101,9 +102,10 @@ class Broker:
         return (self._home / "server.log").read_text(errors="replace").count(text)
 
     def pause(self) -> None:
-        """SIGSTOP: connected, and silent."""
+        """SIGSTOP: connected, and silent. Returns when it stands still, which takes a moment on a busy machine."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def unpause(self) -> None:
         assert self._process is not None

@@ -51,6 +51,9 @@ class FakeConnection:
     def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
         self.posts.append(PublishedFrame(subject, data, reply, head))
 
+    def publish_raw(self, subject: bytes, data: bytes) -> None:
+        self.publish_nowait(subject.decode(), data)
+
     def posted(self, subject: str) -> list[bytes]:
         return [post.data for post in self.posts if post.subject == subject]
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from router.delivery.topology import ConsumerSpec, StreamSpec
-from router.operations.doctor import ConsumerFacts, Facts, Finding, ServerFacts, StreamFacts, SyncMode, examine
+from router.operations.doctor import ConsumerFacts, Facts, Finding, PartitionFacts, ServerFacts, StreamFacts, SyncMode, examine
 
 NOW = 1_000_000.0
 MIB = 1 << 20
@@ -20,6 +20,10 @@ def a_stream(name: str = "S", **facts: Any) -> StreamFacts:
 
 def a_consumer(**facts: Any) -> ConsumerFacts:
     return ConsumerFacts(**{"spec": ConsumerSpec(stream="S", durable="c"), "waiting_pulls": 1, **facts})
+
+
+def a_partition(**facts: Any) -> PartitionFacts:
+    return PartitionFacts(**{"name": "1", "waiting_pulls": 1, "holder": "node-b", "lease_age": 1.0, "standby_age": 10.0, **facts})
 
 
 def some_facts(**facts: Any) -> Facts:

@@ -8,7 +8,7 @@ from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 
 from router.config import Settings
-from router.contracts.assignment_record import record_bytes
+from router.contracts.assignment_record import build_record, record_bytes
 from router.contracts.decision import Decision
 from router.contracts.usage import USAGE_SUBJECT
 from router.core import ids
@@ -38,7 +38,9 @@ async def store_assignment(nc: Client, settings: Settings, name: object, provide
     """Make an assignment known, as a router does that pushes one; the ids that its result names."""
     request = a_route_request(f"r-{name}", tenant)
     decision = Decision(provider, "weighted", 50, 800, 0.01, {"policy_id": "default", "policy_version": "1"})
-    record = record_bytes(f"a-{name}", request, decision, subject=settings.assignment.subjects[0], traceparent=None, content=None)
+    record = record_bytes(
+        build_record(f"a-{name}", request, decision, subject=settings.assignment.subjects[0], traceparent=None, content=None)
+    )
     await nc.jetstream().publish(f"$KV.{settings.buckets.assignments_known.name}.{ids.key(f'a-{name}')}", record)
     return {"assignment_id": f"a-{name}", "request_id": f"r-{name}", "tenant_id": tenant}
 

@@ -62,6 +62,15 @@ async def router_series(url: str, home: Path) -> Series:
         return await _once_told(http, *wanted)
 
 
+async def partition_series(url: str, home: Path) -> Series:
+    """A router's that has one partition and stands by for another."""
+    names = {"decide.partition": "0", "decide.standby": "1", "policies.dir": home / "policies"}
+    service = RouterService(load(None, {"nats.url": url, "http.port": 0, **names}, {}).settings)
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    async with _at_work(service.run(lambda told: ready.set_result(told.http))):
+        return await _once_told(await ready, "router_partition_attended")
+
+
 async def mailbox_series(url: str, dsn: str) -> Series:
     """A relay's and an inbox's together, after a few events of each."""
     names = {"nats.url": url, "http.port": 0, "mailbox.dsn": dsn, "mailbox.events.max_bytes": -1, "inbox.ack_wait_ms": 1000}

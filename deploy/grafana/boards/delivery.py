@@ -1,6 +1,6 @@
 """Two rows of the overview: how messages move, and what became of those that failed."""
 
-from parts import BAD_FROM_ONE, WARN_FROM_ONE, Row, now, panel, rate
+from parts import BAD_FROM_ONE, GOOD_FROM_ONE, WARN_FROM_ONE, Row, now, panel, rate
 
 DELIVERY = Row(
     "Delivery",
@@ -60,6 +60,26 @@ DELIVERY = Row(
             (now("router_consumer_paused", "max", "consumer"), "{{consumer}}"),
             kind="states",
             steps=BAD_FROM_ONE,
+        ),
+        panel(
+            "Partitions: waiting requests",
+            "Stored in a partition's stream and not yet delivered.",
+            "short",
+            (now("router_partition_pending", "max", "partition"), "{{partition}}"),
+        ),
+        panel(
+            "Partitions: routers",
+            "Routers that take a partition's requests or stand by for it. Below two, the partition stops with its router.",
+            "short",
+            (now("router_partition_routers", "sum", "partition, state"), "{{partition}} {{state}}"),
+        ),
+        panel(
+            "Partitions attended",
+            "A line at 0 is a partition whose lease no router renews: its requests wait.",
+            "short",
+            (now("router_partition_attended", "min", "partition"), "{{partition}}"),
+            kind="states",
+            steps=GOOD_FROM_ONE,
         ),
         panel(
             "Waiting for room",

@@ -36,7 +36,8 @@ def check(
     from router.cli.contract.readers import build_readers
     from router.contracts.shapes import build_shapes
 
-    shapes, readers = build_shapes(read_limits(session.settings)), build_readers(session.settings)
+    shapes = build_shapes(read_limits(session.settings))
+    readers = build_readers(session.settings, shapes)
     data = read_bytes(file, "FILE")
     name = as_ or guess_name(data)
     if name not in readers:

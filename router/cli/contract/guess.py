@@ -9,10 +9,23 @@ MARKS: tuple[tuple[str, frozenset[str]], ...] = (
     ("answer", frozenset({"ok"})),
     ("assignment", frozenset({"executor", "job"})),
     ("usage", frozenset({"event_type"})),
+    ("alert", frozenset({"alert_id"})),
+    ("dead-letter", frozenset({"original_payload_hash"})),
+    ("envelope", frozenset({"schema_version", "actor_kind"})),
+    ("heartbeat", frozenset({"worker_id"})),
+    ("provider-response", frozenset({"request_id", "status", "body"})),
+    ("ingress-ack", frozenset({"status", "timestamp_ms"})),
     ("result", frozenset({"status", "latency_ms"})),
     ("ack", frozenset({"assignment_id", "status"})),
+    ("extension-request", frozenset({"trace_id", "payload", "metadata", "config"})),
+    ("provider-call", frozenset({"prompt", "parameters", "context"})),
+    ("provider-request", frozenset({"provider_id", "tenant_id"})),
+    ("provider-answer", frozenset({"output"})),
+    ("chunk", frozenset({"done"})),
+    ("extension-verdict", frozenset({"valid"})),
 )
-KINDS = {"exec_result": "result", "exec_assignment_ack": "ack"}  # of envelopes
+KINDS = {"exec_result": "result", "exec_assignment_ack": "ack", "provider_request": "provider-request"}  # of envelopes
+VERDICTS = ("ok", "reject")
 DEFAULT = "decide"
 
 
@@ -24,7 +37,9 @@ def guess_name(data: bytes) -> str:
         return DEFAULT
     if not isinstance(message, dict):
         return DEFAULT
-    kind = message.get("kind")
-    if isinstance(kind, str) and kind in KINDS:
-        return KINDS[kind]
+    kind, inner = message.get("kind"), message.get("data")
+    if isinstance(kind, str) and isinstance(inner, dict):
+        return KINDS.get(kind) or ("heartbeat" if "worker_id" in inner else DEFAULT)
+    if message.get("status") in VERDICTS and "assignment_id" not in message:
+        return "extension-verdict"
     return next((name for name, marks in MARKS if marks <= message.keys()), DEFAULT)

@@ -14,11 +14,22 @@ from msgspec import Struct
 
 from router.app.subscriptions import worker_limits
 from router.config import Settings
+from router.contracts import extension, provider_request
 from router.contracts.ack import read_ack
+from router.contracts.codec import read_object
+from router.contracts.envelope import read_envelope
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.headers import Violation
+from router.contracts.heartbeat import read_heartbeat
+from router.contracts.ingress import read_body_of, read_ingress
+from router.contracts.malformed import Malformed, missing_field
+from router.contracts.provider import read_response
+from router.contracts.provider_call import read_answer as read_provider_answer
+from router.contracts.provider_chunk import read_chunk
 from router.contracts.request import NO_HINTS
 from router.contracts.result import read_result
+from router.contracts.shapes import MessageShape
+from router.contracts.shapes.fields import list_required
 from router.contracts.worker import WorkerMessageLimits
 from router.core.clock import now_ms
 from router.core.errors import RouterError
@@ -41,8 +52,13 @@ class ReaderVerdict(Struct, frozen=True):
 Reader = Callable[[bytes, Mapping[str, str]], ReaderVerdict]
 
 
-def build_readers(settings: Settings) -> Mapping[str, Reader]:
-    """The readers of a router with these settings."""
+def build_readers(settings: Settings, shapes: Mapping[str, MessageShape]) -> Mapping[str, Reader]:
+    """The reader of each shape, with these settings."""
+    known = {**_build_subscription_readers(settings), **_build_raising_readers(settings)}
+    return {name: known.get(name) or _build_declared_reader(shape) for name, shape in shapes.items()}
+
+
+def _build_subscription_readers(settings: Settings) -> Mapping[str, Reader]:
     limits = RequestLimits(
         max_payload_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
@@ -54,10 +70,28 @@ def build_readers(settings: Settings) -> Mapping[str, Reader]:
         "decide": lambda data, headers: _read_decide(_build_message(data, headers), limits),
         "result": _build_worker_reader(read_result, worker_limits(settings)),
         "ack": _build_worker_reader(read_ack, worker_limits(settings)),
-        "assignment": _build_raising_reader(read_exec_assignment),
-        "answer": _build_raising_reader(read_answer),
+        "heartbeat": _read_heartbeat,
         "usage": lambda data, _: _read_usage(data),
     }
+
+
+def _build_raising_readers(settings: Settings) -> Mapping[str, Reader]:
+    bounds = (settings.max_payload_bytes, settings.max_depth)
+    limits = worker_limits(settings)
+    readers: dict[str, Callable[[bytes, Mapping[str, str]], object]] = {
+        "assignment": lambda data, _: read_exec_assignment(data),
+        "answer": lambda data, _: read_answer(data),
+        "extension-request": lambda data, _: extension.read_request(data),
+        "extension-message": lambda data, _: extension.read_processor_answer(data),
+        "extension-verdict": lambda data, _: extension.read_validator_answer(data),
+        "provider-request": lambda data, headers: provider_request.read_request(data, headers, *bounds),
+        "provider-response": lambda data, _: read_response(data),
+        "chunk": lambda data, _: read_chunk(data),
+        "provider-answer": lambda data, _: read_provider_answer(data, _find_provider(data)),
+        "ingress": lambda data, headers: read_ingress(read_body_of(data, limits), headers),
+        "envelope": lambda data, _: read_envelope(data),
+    }
+    return {name: _build_raising_reader(read) for name, read in readers.items()}
 
 
 def _read_decide(message: Message, limits: RequestLimits) -> ReaderVerdict:
@@ -75,10 +109,15 @@ def _build_worker_reader(read: Callable[[Message, WorkerMessageLimits], Any], li
     return read_verdict
 
 
-def _build_raising_reader(read: Callable[[bytes], object]) -> Reader:
-    def read_verdict(data: bytes, _: Mapping[str, str]) -> ReaderVerdict:
+def _read_heartbeat(data: bytes, headers: Mapping[str, str]) -> ReaderVerdict:
+    read = read_heartbeat(data, now_ms(), headers)
+    return ReaderVerdict(read if isinstance(read, Fault) else None)
+
+
+def _build_raising_reader(read: Callable[[bytes, Mapping[str, str]], object]) -> Reader:
+    def read_verdict(data: bytes, headers: Mapping[str, str]) -> ReaderVerdict:
         try:
-            read(data)
+            read(data, headers)
         except RouterError as exc:
             return ReaderVerdict(Fault(exc.code, str(exc), getattr(exc, "field", None)))
         return ReaderVerdict(None)
@@ -92,6 +131,29 @@ def _read_usage(data: bytes) -> ReaderVerdict:
         return ReaderVerdict(None)
     reason, _, name = find_reason(data, stored_ms, ANY_BOUNDS).partition(":")
     return ReaderVerdict(Fault(reason, f"The lake keeps it apart as {reason}", name or None))
+
+
+def _build_declared_reader(shape: MessageShape) -> Reader:
+    """Only the fields that the schema requires."""
+
+    def read_verdict(data: bytes, _: Mapping[str, str]) -> ReaderVerdict:
+        try:
+            message = read_object(data)
+        except Malformed as refused:
+            return ReaderVerdict(refused.as_fault())
+        name = next((name for name in list_required(shape.body) if name not in message), None)
+        return ReaderVerdict(None if name is None else missing_field(name, name).as_fault())
+
+    return read_verdict
+
+
+def _find_provider(data: bytes) -> str:
+    """An answer names its own provider, or none."""
+    try:
+        named = read_object(data).get("provider_id")
+    except Malformed:
+        return ""
+    return named if isinstance(named, str) else ""
 
 
 def _build_message(data: bytes, headers: Mapping[str, str]) -> Message:

@@ -4,9 +4,15 @@
     precedence        several places of one field, the first of which counts
     message_shape     a message's name, schema and examples
     decide, answer    a request and its answer
-    worker            results, acknowledgements
     assignment        work for a worker
+    worker            acknowledgements, results, heartbeats; `enveloped`: bare or in an envelope
     usage             what an outcome cost
+    operators         alerts, dead letters
+    extension         requests to extensions and their answers
+    provider          providers, invoked through the router and called by it
+    ingress           messages that become requests
+    envelope          events and commands of the bus
+    fields            the fields that a schema names, for pages and for commands
 
 Tests read generated messages with the schema and with the reader and compare what both say (tests/contracts/shapes).
 """
@@ -18,19 +24,31 @@ from collections.abc import Callable, Mapping
 from router.contracts.shapes.answer import build_answer
 from router.contracts.shapes.assignment import build_assignment
 from router.contracts.shapes.decide import build_decide
+from router.contracts.shapes.envelope import build_envelope_shape
+from router.contracts.shapes.extension import build_extension_message, build_extension_request, build_extension_verdict
+from router.contracts.shapes.ingress import build_ingress, build_ingress_ack
 from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, ShapeLimits
+from router.contracts.shapes.operators import build_alert, build_dead_letter_shape
+from router.contracts.shapes.provider import (
+    build_chunk,
+    build_provider_answer,
+    build_provider_call,
+    build_provider_request,
+    build_provider_response,
+)
 from router.contracts.shapes.usage import build_usage
-from router.contracts.shapes.worker import build_ack, build_result
+from router.contracts.shapes.worker import build_ack, build_heartbeat, build_result
 
 __all__ = ["RECEIVED", "SENT", "MessageShape", "ShapeLimits", "build_shapes"]
 
 BUILDERS: tuple[Callable[[ShapeLimits], MessageShape], ...] = (
-    build_decide,
-    build_answer,
-    build_assignment,
-    build_ack,
-    build_result,
-    build_usage,
+    *(build_decide, build_answer),
+    *(build_assignment, build_ack, build_result, build_heartbeat),
+    *(build_usage, build_alert, build_dead_letter_shape),
+    *(build_extension_request, build_extension_message, build_extension_verdict),
+    *(build_provider_request, build_provider_response, build_chunk, build_provider_call, build_provider_answer),
+    *(build_ingress, build_ingress_ack),
+    build_envelope_shape,
 )
 
 

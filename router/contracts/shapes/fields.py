@@ -32,8 +32,13 @@ def find_unknown(message: Mapping[str, Any], known: Mapping[str, Schema], inside
         place = f"{inside}{name}"
         if place not in known:
             yield place
-        elif isinstance(value, dict) and any(one.startswith(f"{place}.") for one in known):
+        elif isinstance(value, dict) and _has_named_fields(place, known):
             yield from find_unknown(value, known, f"{place}.")
+
+
+def _has_named_fields(place: str, known: Mapping[str, Schema]) -> bool:
+    """Fields of its own, and no others: an object with `additionalProperties` takes any."""
+    return "additionalProperties" not in known[place] and any(one.startswith(f"{place}.") for one in known)
 
 
 def _walk(schema: Schema, inside: str) -> Iterator[tuple[str, Schema]]:

@@ -11,6 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
+from router.contracts.envelope import UTC_PATTERN
 from router.contracts.field_readers import MAX_INT64, OPAQUE, SCOPED
 from router.contracts.headers import SUPPORTED_VERSIONS
 from router.core import ids
@@ -64,6 +68,11 @@ PARTS: Mapping[str, Schema] = {
 }
 
 
+_ROUNDED: Schema = {"type": "number", "minimum": 0, "maximum": MAX_INT64}
+UTC_TIME: Schema = {"type": "string", "pattern": f"^{UTC_PATTERN}$", "description": "ISO 8601 in UTC, like 2024-01-15T14:30:00Z"}
+MOMENT: Schema = {"anyOf": [_ROUNDED, UTC_TIME, {"type": "null"}]}  # a reader knows more forms of ISO 8601
+
+
 def refer(name: str) -> Schema:
     """A reference to one of PARTS."""
     return {"$ref": _REFERENCE + name}
@@ -77,6 +86,23 @@ def add_description(schema: Schema, text: str) -> Schema:
 def build_object(properties: Mapping[str, Schema], required: Sequence[str] = (), **more: Any) -> dict[str, Any]:
     """An object with these fields; fields that are not known are ignored, as everywhere."""
     return {"type": "object", **({"required": list(required)} if required else {}), "properties": dict(properties), **more}
+
+
+def build_from_type(wire: type[Struct]) -> dict[str, Any]:
+    """The schema of a type that a reader decodes, its parts in place; `Any` is any JSON value."""
+    made = msgspec.json.schema(wire, schema_hook=lambda _: {})
+    return _inline(made, made["$defs"])  # type: ignore[no-any-return]  # an object stays one
+
+
+def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_inline(one, definitions) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        return _inline(definitions[reference.removeprefix(_REFERENCE)], definitions)
+    return {name: _inline(value, definitions) for name, value in schema.items() if name not in ("$defs", "title", "default")}
 
 
 def list_parts(schema: object) -> list[str]:

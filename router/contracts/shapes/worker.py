@@ -6,17 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from router.contracts.ack import ACK_STATUSES, EXEC_ASSIGNMENT_ACK
+from router.contracts.heartbeat import HEARTBEAT_STATUSES, MAX_INTERVAL_MS
 from router.contracts.result import MAX_LATENCY_MS, RESULT, RESULT_STATUSES
+from router.contracts.shapes.enveloped import build_worker_message, build_worker_message_of_any_kind
 from router.contracts.shapes.message_shape import RECEIVED, MessageShape, ShapeLimits
-from router.contracts.shapes.parts import Schema, add_description, build_object, refer
-from router.contracts.shapes.precedence import NULL, Path, constrain, find_first, is_anywhere_present, is_present
+from router.contracts.shapes.parts import MOMENT, Schema, add_description, build_object, refer
+from router.contracts.shapes.precedence import constrain, is_anywhere_present, is_present
 
-_SHARED = {"tenant_id": "scoped_id", "trace_id": "id", "msg_id": "id"}
-_VERSIONS = ("version", "schema_version")
 _ANY_TEXT: Schema = {"type": ["string", "null"]}
 
 
@@ -47,36 +46,6 @@ def build_ack(_: ShapeLimits) -> MessageShape:
     )
 
 
-def build_worker_message(kind: str, fields: Schema) -> dict[str, Any]:
-    """A worker's message with these fields: bare, or in the envelope of this kind."""
-    return {"type": "object", "oneOf": [_build_bare(kind, fields), _build_envelope(kind, fields)]}
-
-
-def _build_bare(kind: str, fields: Schema) -> dict[str, Any]:
-    shared = {name: refer(f"optional_{part}") for name, part in _SHARED.items()}
-    properties = {**_list_version_fields(), **shared, **fields["properties"], "kind": {"not": {"const": kind}}}
-    rules = [_build_version(()), *fields.get("allOf", ())]
-    return {**fields, "title": "bare", "properties": properties, "allOf": rules}
-
-
-def _build_envelope(kind: str, fields: Schema) -> dict[str, Any]:
-    inner = {**fields, "properties": {**_list_version_fields(), **fields["properties"]}}
-    shared = {name: {"description": f"as in `data`, before which this one goes: {name}"} for name in _SHARED}
-    properties = {"kind": {"const": kind}, **_list_version_fields(), **shared, "data": inner}
-    rules = [_build_version(("data",)), *(find_first(((name,), ("data", name)), refer(part)) for name, part in _SHARED.items())]
-    return build_object(properties, ("kind", "data"), title="enveloped", allOf=rules)
-
-
-def _list_version_fields() -> Mapping[str, Schema]:
-    return {"version": {"description": 'the version of the contract: "1"'}}
-
-
-def _build_version(inside: Sequence[str]) -> Schema:
-    places: list[Path] = [(name,) for name in _VERSIONS]
-    places += [(part, name) for part in inside for name in _VERSIONS]
-    return find_first(places, refer("version"), absent=NULL)
-
-
 def _build_result_fields(limits: ShapeLimits) -> Schema:
     properties: dict[str, Schema] = {
         "assignment_id": refer("optional_id"),
@@ -97,6 +66,10 @@ def _build_result_fields(limits: ShapeLimits) -> Schema:
         ),
         "error_code": {"type": ["string", "number", "null"], "description": "a number reads as its text"},
         "error_message": _ANY_TEXT,
+        **{name: {"description": "of a workflow; for other readers"} for name in ("run_id", "flow_id", "step_id")},
+        "payload": {"description": "the output, any JSON value; for other readers"},
+        "payload_encoding": {"description": '"base64" where the payload is bytes in base64'},
+        "metadata": {"description": "for other readers"},
     }
     has_id = is_anywhere_present((("assignment_id",), ("request_id",)))
     job_type = {"if": is_present(("job", "type")), "else": constrain(("job_type",), refer("optional_type"))}
@@ -112,6 +85,32 @@ def _build_ack_fields() -> Schema:
         "message": add_description(_ANY_TEXT, "words for operators"),
     }
     return build_object(properties, ("assignment_id", "status"))
+
+
+def build_heartbeat(_: ShapeLimits) -> MessageShape:
+    fields: dict[str, Schema] = {
+        "worker_id": refer("id"),
+        "status": {"enum": sorted(HEARTBEAT_STATUSES)},
+        "timestamp": add_description(MOMENT, "the worker's clock: milliseconds since the epoch, or ISO 8601 in UTC"),
+        "load": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
+        "capacity": add_description(refer("rounded"), "assignments at once"),
+        # Half a millisecond is rounded up to 1.
+        "interval_ms": {
+            "type": ["number", "null"],
+            "minimum": 0.5,
+            "exclusiveMaximum": MAX_INTERVAL_MS + 0.5,
+            "description": f"the next heartbeat comes within this, milliseconds, 1..{MAX_INTERVAL_MS}",
+        },
+    }
+    return MessageShape(
+        name="heartbeat",
+        title="Heartbeat",
+        text="A worker's sign of life. After three intervals without one the worker counts as silent.",
+        direction=RECEIVED,
+        body=build_worker_message_of_any_kind(build_object(fields, ("worker_id", "status"))),
+        page="docs/contracts.md#heartbeats",
+        examples=HEARTBEAT_EXAMPLES,
+    )
 
 
 _ASSIGNMENT_ID = "0a4f0b52-3df5-5a1c-9d1e-2b8f3a3f6f10"
@@ -145,4 +144,8 @@ ACK_EXAMPLES: tuple[Any, ...] = (
         "kind": "exec_assignment_ack",
         "data": {"assignment_id": _ASSIGNMENT_ID, "status": "error", "message": "not an image"},
     },
+)
+HEARTBEAT_EXAMPLES: tuple[Any, ...] = (
+    {"worker_id": "w-1", "timestamp": 1_700_000_000_000, "status": "busy", "load": 0.75, "capacity": 4, "interval_ms": 5000},
+    {"version": "1", "kind": "worker_heartbeat", "data": {"worker_id": "w-1", "timestamp": "2024-01-15T14:30:00Z", "status": "stopped"}},
 )

@@ -77,8 +77,12 @@ class DocumentBucket:
             raise Conflict(f"{key} exists already", newest.revision)
         return newest.revision if newest is not None else 0
 
+    def has_room_for(self, value: bytes) -> bool:
+        """Whether the connection takes a value of this size."""
+        return len(value) <= self._jetstream.connection.max_payload - _HEAD_BYTES
+
     async def _write(self, key: str, value: bytes, headers: dict[str, str], last: int) -> int:
-        if len(value) > self._jetstream.connection.max_payload - _HEAD_BYTES:
+        if not self.has_room_for(value):
             raise Poison("the document is larger than the connection allows")
         try:
             answer = await self._jetstream.publish(

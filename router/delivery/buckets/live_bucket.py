@@ -23,6 +23,7 @@ from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
 from router.delivery.buckets.entries import BucketEntry, DeletedKey
 from router.delivery.buckets.mirror import BucketMirror
+from router.delivery.shared_info import SharedInfo
 from router.operations.observability import ReadinessCheck, logs
 
 log = logs.logger(__name__)
@@ -45,9 +46,9 @@ class DocumentState(Struct, Generic[T], frozen=True):
 class LiveBucket(ABC, Generic[T]):
     """A subclass reads an entry and installs the values. `unreadable`: the event of the log line for an entry that cannot be read."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, unreadable: str) -> None:
+    def __init__(self, jetstream: JetStream, bucket: str, unreadable: str, infos: SharedInfo | None = None) -> None:
         self.documents = DocumentBucket(jetstream, bucket)
-        self._mirror = BucketMirror(jetstream, bucket, self.on_change)
+        self._mirror = BucketMirror(jetstream, bucket, self.on_change, infos=infos)
         self._unreadable = unreadable
         self._states: dict[str, DocumentState[T]] = {}
         self._large: dict[str, BucketEntry] = {}  # to be read in the thread

@@ -1,7 +1,8 @@
 """A mirror of one bucket in this process: every instance has the same one within moments of a change.
 
     run ── list and follow ──> changed(all entries)      after the first listing, and after every change
-      ^                  └ not sound any more, or a minute old: again from the start, into a new table
+      ^                  └ not complete any more: again from the start, into a new table
+      |                  └ a minute old, and the bucket was written meanwhile: likewise
       └ the bucket is away: the last known entries go on serving, and readiness says so
 
 Knows nothing of what the entries mean. nats-py's own watcher is not used: it hears nothing for 12-18 s after a server's kill,
@@ -21,14 +22,16 @@ from router.core.clock import steady
 from router.core.errors import RouterError
 from router.delivery.api import JetStream
 from router.delivery.buckets.entries import BucketEntry, DeletedKey
-from router.delivery.buckets.watcher import KvWatcher
+from router.delivery.buckets.watcher import BucketState, KvWatcher, read_state
+from router.delivery.retry_timer import RetryTimer
+from router.delivery.shared_info import SharedInfo
 from router.operations.observability import ReadinessCheck, events, logs
 
 log = logs.logger(__name__)
 
 MIRROR_TICK_S = 0.05
-REREAD_EVERY_S = 60.0  # whatever was missed without a trace is missed no longer than this
-WATCH_RETRY_S = 0.25
+REREAD_EVERY_S = 60.0  # what was missed without a trace is missed no longer than this, if the bucket's state shows a change
+RETRY_FIRST_S, RETRY_MOST_S = 0.25, 3.0
 
 OnChange = Callable[[Mapping[str, BucketEntry]], None]
 
@@ -36,16 +39,20 @@ OnChange = Callable[[Mapping[str, BucketEntry]], None]
 class BucketMirror:
     """A mirror of one bucket. `on_change` is called on the event loop with all entries, and must not raise."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, on_change: OnChange, *, again_s: float = REREAD_EVERY_S) -> None:
+    def __init__(
+        self, jetstream: JetStream, bucket: str, on_change: OnChange, *, again_s: float = REREAD_EVERY_S, infos: SharedInfo | None = None
+    ) -> None:
         self._jetstream = jetstream
+        self._infos = infos if infos is not None else SharedInfo(jetstream)
         self._bucket = bucket
         self._on_change = on_change
         self._again_s = again_s
         self._table: dict[str, BucketEntry] | None = None  # None: never listed
         self._watcher: KvWatcher | None = None
-        self._listed_at = 0.0
-        self._tried_at = float("-inf")
+        self._looked_at = 0.0
+        self._retry = RetryTimer(RETRY_FIRST_S, RETRY_MOST_S)
         self._created = ""  # which bucket it is, by the time it was made
+        self._state: BucketState | None = None  # of the bucket, when the last listing began
         self._cause: str | None = None  # why it is away
         self._is_notifying = False
 
@@ -82,9 +89,9 @@ class BucketMirror:
                 await following.close()
 
     def _is_due(self) -> bool:
-        if not self._jetstream.connection.is_connected or steady() - self._tried_at < WATCH_RETRY_S:
+        if not self._jetstream.connection.is_connected or not self._retry.is_due:
             return False
-        return not self._is_followed or steady() - self._listed_at >= self._again_s
+        return not self._is_followed or steady() - self._looked_at >= self._again_s
 
     @property
     def _is_followed(self) -> bool:
@@ -92,15 +99,23 @@ class BucketMirror:
         return self._watcher is not None and self._watcher.is_complete
 
     async def _try(self) -> None:
-        self._tried_at = steady()
+        self._retry.delay()
         try:
-            await self._list()
+            if not self._is_followed or await self._has_changed():
+                await self._list()
+            self._looked_at = steady()
+            self._retry.reset()
         except (RouterError, nats.errors.Error, OSError) as exc:
             if self._is_followed:
                 return  # the listing only confirms what the watcher has
             if self._cause is None:
                 log.error(events.BUCKET_UNAVAILABLE, bucket=self._bucket, cause=str(exc), in_force="the last known state")
             self._cause = str(exc)
+
+    async def _has_changed(self) -> bool:
+        """Whether the bucket was written, or entries were removed, since the last listing began."""
+        info = await self._infos.stream(f"KV_{self._bucket}", self._again_s / 2)
+        return info is None or read_state(info) != self._state
 
     async def _list(self) -> None:
         """A new table beside the old one, which serves until the new one is whole."""
@@ -112,7 +127,8 @@ class BucketMirror:
             await following.close()
             raise
         before, self._watcher = self._watcher, following
-        self._listed_at = steady()
+        self._looked_at = steady()
+        self._state = following.state
         self._identify(following.created)
         self._install(table)
         if before is not None:

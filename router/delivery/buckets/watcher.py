@@ -21,12 +21,20 @@ from router.delivery.buckets.entries import BucketEntry, DeletedKey, read_entry
 from router.delivery.buckets.unavailable import missing_bucket, unavailable_bucket
 from router.delivery.frame_parser import Headers
 
-HEARTBEAT_S = 0.5
-SILENCE_LIMIT_S = 1.25  # two heartbeats and a half: its consumer is gone, or its server hangs
+HEARTBEAT_S = 1.0  # of fifty idle instances with three buckets each, heartbeats are the largest part of what they cost the server
+SILENCE_LIMIT_S = 2.5  # two heartbeats and a half: its consumer is gone, or its server hangs
 _FORGOTTEN_S = 10  # then the server removes a consumer that was not closed, for its process died
 _FLOW_CONTROL = "$JS.FC."  # nothing else is answered: an address in a message is input
 
 _NUMBERS = count(1)
+
+BucketState = tuple[object, ...]
+
+
+def read_state(info: Json) -> BucketState:
+    """What changes with each write to a bucket, and with each removal of entries."""
+    state = info["state"]
+    return info["created"], state["messages"], state["bytes"], state["first_seq"], state["last_seq"]
 
 
 class KvWatcher:
@@ -55,9 +63,11 @@ class KvWatcher:
         self._sid: int | None = None
         self._last = 0  # the consumer's sequence: without a gap
         self._has_gap = False
+        self._is_made = False  # the server has its consumer
         self._last_message_at = steady()
         self._listed = asyncio.Event()
         self.created = ""  # which bucket it is, by the time it was made
+        self.state: BucketState = ()  # just before the listing began
 
     @property
     def is_complete(self) -> bool:
@@ -72,6 +82,7 @@ class KvWatcher:
                 self._sid = await self._connection.subscribe_direct(self._inbox, self._on_message)
                 self.created = await self._identify()
                 info = await self._create()
+                self._is_made = True
         except TimeoutError:
             raise BrokerUnavailable(f"bucket {self._bucket}: no answer") from None
         if not info["num_pending"] and not info["delivered"]["consumer_seq"]:
@@ -82,7 +93,7 @@ class KvWatcher:
     async def close(self) -> None:
         if self._sid is not None:
             sid, self._sid = self._sid, None
-            if self._connection.is_connected:
+            if self._connection.is_connected and self._is_made:
                 self._connection.publish_nowait(f"{self._jetstream.prefix}.CONSUMER.DELETE.{self._stream}.{self._name}", reply=self._inbox)
             await self._connection.unsubscribe(sid, at_once=True)  # do not wait for a server that may be gone
 
@@ -98,6 +109,7 @@ class KvWatcher:
         info = await self._jetstream.stream(self._stream)
         if info is None:
             raise missing_bucket(self._bucket)
+        self.state = read_state(info)
         return str(info["created"])
 
     async def _create(self) -> Json:

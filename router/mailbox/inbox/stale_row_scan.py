@@ -116,5 +116,6 @@ class StaleRowScan:
         publish_acks = await acked_publisher.publish_and_wait(done.effects)
         if isinstance(publish_acks, NotPublished):
             raise BrokerUnavailable(f"a dead letter cannot be stored: {publish_acks.cause}")
-        await done.commit(publish_acks)
+        if (committing := done.commit(publish_acks)) is not None:
+            await committing
         return True

@@ -18,14 +18,17 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from router.contracts.dead_letter import DEFAULT_SUBJECT_PATTERN
+from router.core.backoff import spread
 from router.core.errors import RouterError
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED
 from router.delivery.api import JetStream, StoredMessage
+from router.delivery.shared_info import SharedInfo
 from router.delivery.stream_reader import open_reader
 from router.operations.deadletters.parse import UNREADABLE, WORKERS_SUBJECTS
 from router.operations.observability.instruments import Gauge
 
 DEPTH_EVERY_S = 10.0
+MAX_AGE_S = 7.0  # of the stream's info in a look
 MAX_READ = 20_000  # heads a look
 READ_BATCH = 1_000
 
@@ -43,9 +46,12 @@ class DepthGauge:
         gauge: Gauge,
         labels: Mapping[str, str],
         subject_pattern: str = DEFAULT_SUBJECT_PATTERN,
+        *,
+        infos: SharedInfo | None = None,
     ) -> None:
         self.counts: Mapping[SubjectAndReason, int] = {}
         self._jetstream = jetstream
+        self._infos = infos if infos is not None else SharedInfo(jetstream)
         self._stream = stream
         self._gauge = gauge
         self._labels = labels
@@ -58,12 +64,12 @@ class DepthGauge:
         """Count every ten seconds until cancelled; while the broker is away, the gauge keeps the last count."""
         while True:
             with suppress(RouterError):  # the broker is away: its own check says so
-                await self.look()
-            await asyncio.sleep(DEPTH_EVERY_S)
+                await self.look(MAX_AGE_S)
+            await asyncio.sleep(spread(DEPTH_EVERY_S))
 
-    async def look(self) -> None:
+    async def look(self, max_age: float = 0.0) -> None:
         """Count new dead letters, and set the gauge. Raises BrokerUnavailable, BrokerRefused."""
-        info = await self._jetstream.stream(self._stream) or {"created": "", "state": {"last_seq": 0, "messages": 0}}
+        info = await self._infos.stream(self._stream, max_age) or {"created": "", "state": {"last_seq": 0, "messages": 0}}
         if info["created"] != self._since:
             self._since = info["created"]
             self._begin_anew()

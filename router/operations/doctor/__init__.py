@@ -5,14 +5,17 @@ collect   reads them from JetStream; `monitor` reads what only a server itself t
 checks    facts -> findings, pure; one function for each question
 backlog   checks of consumers      capacity   checks of streams' limits
 cluster   checks of servers        storage    checks of what the streams reserve together
+partitions   checks of the decide subject's partitions
 """
 
 from router.operations.doctor.checks import examine
 from router.operations.doctor.collect import collect
+from router.operations.doctor.collect_partitions import PartitionedSubject
 from router.operations.doctor.facts import (
     ConsumerFacts,
     Facts,
     Follower,
+    PartitionFacts,
     RaftGroup,
     ServerFacts,
     ServerStorage,
@@ -27,6 +30,8 @@ __all__ = [
     "Facts",
     "Finding",
     "Follower",
+    "PartitionFacts",
+    "PartitionedSubject",
     "RaftGroup",
     "ServerFacts",
     "ServerStorage",

@@ -10,6 +10,7 @@ from router.operations.doctor.capacity import hours_until_full
 from router.operations.doctor.cluster import followers, leaders, lost_server, quorum
 from router.operations.doctor.facts import Facts, StreamFacts
 from router.operations.doctor.finding import Finding, fail, ok, span, warn
+from router.operations.doctor.partitions import partitions
 from router.operations.doctor.storage import storage
 
 _TURN_ON = "add `jetstream {}` to the server's configuration, or enable the account"
@@ -147,6 +148,7 @@ CHECKS: tuple[Check, ...] = (
     hours_until_full,
     consumer_lag,
     consumer_distance,
+    partitions,
     dead_letters,
     earlier_buckets,
 )

@@ -14,6 +14,7 @@ from router.core.clock import wall
 from router.core.errors import BrokerRefused, BrokerUnavailable, NoLeader, PermissionDenied
 from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.topology import NANOS_PER_S, ConsumerSpec, StreamSpec, Topology, compare
+from router.operations.doctor.collect_partitions import PartitionedSubject, list_partition_facts
 from router.operations.doctor.facts import ConsumerFacts, Facts, ServerFacts, StreamFacts
 from router.operations.doctor.monitor import find_sync_mode, read_group, read_servers, read_storage
 
@@ -38,6 +39,7 @@ async def collect(
     cleaned_stream: str = "",
     monitors: Sequence[str] = (),
     asks_server: bool = True,
+    partitioned: PartitionedSubject | None = None,
 ) -> Facts:
     """All facts that `checks` need. `monitors`: the URLs of the servers' monitoring ports; without them the connected server is asked.
 
@@ -62,6 +64,8 @@ async def collect(
         max_request=max_request,
         streams=tuple(stream for stream in streams if stream is not None),
         consumers=tuple(consumer for consumer in consumers if consumer is not None),
+        partitions=tuple(await _note_unread(list_partition_facts(jetstream, partitioned), "", _Unread()) or ()) if partitioned else (),
+        lease=partitioned.lease if partitioned else 0.0,
         differences=tuple(await _note_unread(compare(jetstream, readable), "", _Unread()) or ()),
         left_over=tuple([name for name in EARLIER_BUCKETS if await _note_unread(_is_left_over(jetstream, name, topology), "", _Unread())]),
         letters=letters,

@@ -96,6 +96,18 @@ class ConsumerFacts(Struct, frozen=True, kw_only=True):
     group: RaftGroup | None = None
 
 
+class PartitionFacts(Struct, frozen=True, kw_only=True):
+    """A partition of the decide subject whose stream is on the server. Ages are by the server's clock alone; None: no record."""
+
+    name: str
+    pending: int = 0
+    waiting_pulls: int = 0
+    holder: str = ""  # the node that wrote the lease last
+    is_owned: bool = True  # the partition is the holder's own; else a standby has taken it over
+    lease_age: float | None = None
+    standby_age: float | None = None  # since a standby said last that it is there
+
+
 class Facts(Struct, frozen=True, kw_only=True):
     """All facts. A stream or consumer that does not exist is only in `differences`."""
 
@@ -108,6 +120,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...] = ()
     without_leader: tuple[str, ...] = ()  # streams and consumers that could not be read, because they have no leader now
     denied: tuple[str, ...] = ()  # the server's refusals of what this user may not read
+    partitions: tuple[PartitionFacts, ...] = ()
+    lease: float = 3.0  # a partition's lease lasts so long
     left_over: tuple[str, ...] = ()  # buckets of the earlier version, which nothing reads any more
     letters: str = ""  # the name of the dead letters' stream
     cleaned_stream: str = ""  # the name of the stream whose finished messages are removed

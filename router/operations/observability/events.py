@@ -78,6 +78,11 @@ EXTENSION_TOLERATED: Final = "extension.tolerated"  # it failed or rejected, and
 EXTENSION_REGISTERED: Final = "extension.registered"
 EXTENSION_UNREGISTERED: Final = "extension.unregistered"
 
+LEASE_UNAVAILABLE: Final = "partition.lease_unavailable"  # the lease of a partition cannot be read or renewed
+PARTITION_TAKEN_OVER: Final = "partition.taken_over"  # none of its own routers renewed its lease
+PARTITION_HANDED_BACK: Final = "partition.handed_back"
+PARTITION_UNATTENDED: Final = "partition.unattended"  # no router takes its requests
+PARTITION_ATTENDED: Final = "partition.attended"  # again
 BREAKER_CHANGED: Final = "breaker.changed"
 BREAKER_UNREADABLE: Final = "breaker.unreadable"
 RESULT_FORGED: Final = "result.forged"

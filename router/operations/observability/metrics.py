@@ -44,6 +44,7 @@ class Metrics:
         self.extension = BoundedLabels(label_limit)
         self.subject = BoundedLabels(label_limit)
         self.event_type = BoundedLabels(label_limit)
+        self.partition = BoundedLabels(label_limit)
         self.registry = MetricRegistry()
         self._declare_decisions()
         self._declare_delivery()
@@ -105,6 +106,12 @@ class Metrics:
         self.storage_waiting = Gauge("router_storage_waiting", waiting, "consumer", aggregation=Aggregation.SUM)
         refused = "Effects that a full stream refused, by what happened to the message"
         self.storage_refused = LabelledCounter("router_storage_refused_total", refused, "consumer", "what")
+        here = "1 while this router takes the partition's requests, or stands by for it"
+        self.partition_routers = Gauge("router_partition_routers", here, "partition", "state", aggregation=Aggregation.SUM)
+        waits = "Requests in the partition's stream not yet delivered"
+        self.partition_pending = Gauge("router_partition_pending", waits, "partition")
+        attended = "1 while a router renews the partition's lease; 0: no router takes its requests, which wait in its stream"
+        self.partition_attended = Gauge("router_partition_attended", attended, "partition", aggregation=Aggregation.MIN)
         self.replayed = Counter("router_dlq_replayed_total", "Messages replayed from the dead letters that were settled here")
         self.unread_dropped = LabelledCounter(
             "router_unread_dropped_total", "Messages that their stream dropped before they were read", "consumer"

@@ -1,5 +1,6 @@
 """Decide requests: five forms read as one, replayed or decided by policy, answered, pushed. Delivery sends, stores and acks."""
 
+from router.routing.decide.assign import NewAssignment
 from router.routing.decide.handler import DecideHandler, DecideMeter, DecideRules
 from router.routing.decide.idempotency_cache import CacheResult, IdempotencyCache
 from router.routing.decide.push import AssignmentBucket, AssignmentPusher, PushRules
@@ -15,6 +16,7 @@ __all__ = [
     "DecideRules",
     "DecisionRecorder",
     "IdempotencyCache",
+    "NewAssignment",
     "PushRules",
     "RequestLimits",
     "RequestReading",

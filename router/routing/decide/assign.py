@@ -5,12 +5,22 @@ Both are pure. The assignment is built from the record alone, so it is the same 
 
 from __future__ import annotations
 
-from router.contracts.assignment import assignment_id_of
-from router.contracts.assignment_record import AssignmentRecord, content_of, record_bytes
+from msgspec import Struct
+
+from router.contracts.assignment import Assignment, assignment_id_of, build_assignment
+from router.contracts.assignment_record import AssignmentRecord, build_record, content_of, record_bytes
 from router.contracts.decision import Decision
 from router.contracts.headers import traceparent_in
 from router.contracts.request import RouteRequest
 from router.core.message import Effect, Message
+
+
+class NewAssignment(Struct, frozen=True):
+    """The assignment of a decision just made: `data` is its record for the bucket, `known` what its results are compared with."""
+
+    record: AssignmentRecord
+    data: bytes
+    known: Assignment
 
 
 def assignment_id(request: RouteRequest) -> str:
@@ -18,16 +28,17 @@ def assignment_id(request: RouteRequest) -> str:
     return assignment_id_of(request.tenant_id, request.request_key)
 
 
-def record_of(request: RouteRequest, message: Message, decision: Decision, default_subject: str) -> bytes:
-    """The record of a decision; the reader has checked the request's own subject against the allow list."""
-    return record_bytes(
-        assignment_id(request),
+def build_new_assignment(of: str, request: RouteRequest, message: Message, decision: Decision, default_subject: str) -> NewAssignment:
+    """The assignment with the id `of`; the reader has checked the request's own subject against the allow list."""
+    record = build_record(
+        of,
         request,
         decision,
         subject=request.assignment_subject or default_subject,
         traceparent=traceparent_in(message.headers),
         content=content_of(request, message.data),
     )
+    return NewAssignment(record, record_bytes(record), build_assignment(of, request, decision))
 
 
 def build_effect(record: AssignmentRecord, of: str, tenant: str) -> Effect:

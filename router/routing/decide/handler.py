@@ -32,11 +32,12 @@ from router.contracts.headers import Violation, traceparent_in
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
 from router.contracts.request import RouteRequest
 from router.core.clock import Clock, steady, wall
+from router.core.deferred import Deferred
 from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, PublishAck
 from router.routing.decide.idempotency_cache import CacheResult, IdempotencyCache
 from router.routing.decide.previous import PREVIOUS_REQUEST, find_previous
-from router.routing.decide.push import REQUEST_ID_TAKEN, SWITCHED_OFF, AssignmentPusher, PushedAssignment
+from router.routing.decide.push import REQUEST_ID_TAKEN, SWITCHED_OFF, AssignmentPusher, Pushed, PushedAssignment, RunPipeline
 from router.routing.decide.read import RequestLimits, read
 from router.routing.decide.recorder import Evaluator
 from router.routing.decide.replies import refuse_request, reply_to, reply_without_assignment
@@ -219,30 +220,32 @@ class DecideHandler:
         refusal = push.find_refusal(request)
         if refusal is not None:
             return self._answer(request, refusal, started)
-        return self._push_assignment(push, request, message, started, previous)
+        pushed = push.push(request, message, lambda: self._decide_for_push(request, message, started, previous))
+        if isinstance(pushed, Deferred):
+            return pushed.map(lambda result: self._conclude_push(request, message, started, result))
+        return self._await_push(pushed, request, message, started)
 
-    async def _push_assignment(
-        self, push: AssignmentPusher, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
-    ) -> Outcome:
-        """The stored assignment is the decision: it is created first, then published as an effect of this message.
+    def _decide_for_push(
+        self, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
+    ) -> Decision | Refusal | RunPipeline:
+        decided = self._decide(request, message, started, previous)
+        if not isinstance(decided, Policy):
+            return decided
+        return lambda: self._run_pipeline(decided, request, message, started, previous)
 
-        Raises BrokerUnavailable while it cannot be stored: the consumer waits, and no decision is sent that may not be kept.
-        """
+    async def _await_push(self, pushing: Awaitable[Pushed], request: RouteRequest, message: Message, started: float) -> Outcome:
+        return self._conclude_push(request, message, started, await pushing)
 
-        def decide() -> Decision | Refusal | Awaitable[PipelineResult]:
-            decided = self._decide(request, message, started, previous)
-            return self._run_pipeline(decided, request, message, started, previous) if isinstance(decided, Policy) else decided
-
-        pushed = await push(request, message, decide)
+    def _conclude_push(self, request: RouteRequest, message: Message, started: float, pushed: Pushed) -> Outcome:
+        """The stored assignment is the decision: it is stored already, and published as an effect of this message."""
         if not isinstance(pushed, PushedAssignment):
             return self._answer(request, pushed, started)
         if pushed.is_replay:
             self._meter.on_replay()
-
         seconds = self._now() - started
 
-        async def remember(_: Sequence[PublishAck]) -> None:
-            # Not before its assignment is stored: until then the answer may still be that there is no room for it.
+        def remember(_: Sequence[PublishAck]) -> None:
+            # Not before its assignment is published: until then the answer may still be that there is no room for it.
             self._cache.remember(request, message.data, pushed.decision, pushed.content)
             self._meter.on_decision(request, pushed.decision, seconds)
 

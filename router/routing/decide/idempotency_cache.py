@@ -55,10 +55,13 @@ class IdempotencyCache:
         self._ttl_s = ttl_s
         self._clock = clock
         self._known: BoundedCache[str, CachedDecision] = BoundedCache(limit)
+        self._request: RouteRequest | None = None  # looked up last: nearly always the next to be remembered
+        self._request_key = ""
 
     def recall(self, request: RouteRequest, data: bytes) -> Decision | CacheResult:
         """The decision of the same request, NEW, or CONFLICT."""
-        known = self._known.get(f"{request.tenant_id}\0{request.request_key}", self._clock())
+        self._request, self._request_key = request, f"{request.tenant_id}\0{request.request_key}"
+        known = self._known.get(self._request_key, self._clock())
         if known is None:
             return CacheResult.NEW
         return known.decision if _is_same(known.content, data) else CacheResult.CONFLICT
@@ -76,7 +79,7 @@ class IdempotencyCache:
         now = self._clock()
         if EXECUTED_EXTENSIONS in decision.metadata:  # of no plan: its metadata may hold what extensions added
             weight += weight_of(decision.metadata)
-        key = f"{request.tenant_id}\0{request.request_key}"  # `_key` in place
+        key = self._request_key if request is self._request else _key(request.tenant_id, request.request_key)
         self._known.put(key, known, now + self._ttl_s, now, owner=request.tenant_id, weight=weight)
 
     async def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> CachedDecision | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import Any
 
+import msgspec.json
 import orjson
 from msgspec import Struct
 
@@ -24,6 +25,19 @@ MAX_ORIGIN_BYTES = 65_536  # bytes that are read for this alone; a larger reques
 NONE: Set[str] = frozenset()
 
 
+class _Ids(Struct, gc=False):
+    tenant_id: str | None = None
+    request_id: str | None = None
+    trace_id: str | None = None
+
+
+class _Body(_Ids, gc=False):
+    message: _Ids | None = None
+
+
+_decode = msgspec.json.Decoder(_Body).decode
+
+
 class RequestOrigin(Struct, frozen=True, gc=False):
     """The tenant of a request, and the ids that its answer bears."""
 
@@ -40,13 +54,29 @@ def read_origin(data: bytes, headers: Mapping[str, str], limits: RequestLimits, 
     """
     if len(data) > MAX_ORIGIN_BYTES:
         return None
-    try:
-        asker = _read(data, headers, limits)
-    except Malformed:
-        return None
+    asker = _read_plain(data, headers)
+    if asker is None:
+        try:
+            asker = _read(data, headers, limits)
+        except Malformed:
+            return None
     if served and asker is not None and asker.tenant_id not in served:
         return RequestOrigin(NOT_SERVED, asker.answer_id, asker.trace_id)
     return asker
+
+
+def _read_plain(data: bytes, headers: Mapping[str, str]) -> RequestOrigin | None:
+    """`_read` for a JSON request with a good request id: a flood comes this way, at a third of the cost. None: call `_read`."""
+    try:
+        body = _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    inner = body.message or body
+    answer_id, trace_id = body.request_id or inner.request_id, body.trace_id or inner.trace_id
+    tenant_id = (tenant_in(headers) if headers else None) or body.tenant_id or inner.tenant_id
+    if answer_id is None or tenant_id is None or not fields.is_scoped(tenant_id) or not is_opaque(answer_id):
+        return None
+    return RequestOrigin(tenant_id, answer_id, trace_id if trace_id is not None and is_opaque(trace_id) else None)
 
 
 def _read(data: bytes, headers: Mapping[str, str], limits: RequestLimits) -> RequestOrigin | None:
@@ -93,6 +123,8 @@ _HEAD = _REFUSAL.partition(b'"},"context":{')[0]  # once: this is said to a floo
 
 def build_overload_reply(asker: RequestOrigin, retry_after_ms: int) -> bytes:
     """The answer to a request above its tenant's share."""
+    if asker.trace_id is None and asker.answer_id is not None and '"' not in asker.answer_id and "\\" not in asker.answer_id:
+        return b'%b","details":{"retry_after_ms":%d}},"context":{"request_id":"%b"}}' % (_HEAD, retry_after_ms, asker.answer_id.encode())
     context: dict[str, str] = {}
     if asker.answer_id is not None:
         context["request_id"] = asker.answer_id

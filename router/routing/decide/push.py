@@ -22,9 +22,10 @@ from router.contracts.assignment_record import read_record
 from router.contracts.decision import INVALID_REQUEST, OVERLOADED, Decision, Refusal, SkippedAssignment
 from router.contracts.request import RouteRequest
 from router.core import ids
-from router.core.errors import StorageFull
+from router.core.deferred import Deferred
+from router.core.errors import Poison, StorageFull
 from router.core.message import Effect, Message
-from router.routing.decide.assign import assignment_id, build_effect, is_same_request, record_of
+from router.routing.decide.assign import NewAssignment, assignment_id, build_effect, build_new_assignment, is_same_request
 from router.routing.decide.single_flight import SingleFlight
 from router.routing.extensions import PipelineResult
 
@@ -43,7 +44,8 @@ OVER_SHARE = Refusal(
     {"cause": "tenant_share", "retry_after_ms": 10_000},
 )
 
-Decide = Callable[[], Decision | Refusal | Awaitable[PipelineResult]]  # awaited where extensions are asked first
+RunPipeline = Callable[[], Refusal | Awaitable[PipelineResult]]
+Decide = Callable[[], Decision | Refusal | RunPipeline]  # the answer; or what asks the extensions for it
 
 
 class AssignmentBucket(Protocol):
@@ -54,8 +56,8 @@ class AssignmentBucket(Protocol):
 
     async def find(self, key: str) -> bytes | None: ...
 
-    async def create(self, key: str, record: bytes) -> bytes:
-        """What stands under the key once this returns: the record, or the one that was there before. StorageFull: it is full."""
+    def create(self, key: str, new: NewAssignment) -> Deferred[bytes]:
+        """What stands under the key once it is there: the new record, or the one that was there before. StorageFull: it is full."""
 
 
 class AssignmentShares(Protocol):
@@ -84,12 +86,15 @@ class PushRules(Struct, frozen=True, kw_only=True):
 
 
 class PushedAssignment(Struct, frozen=True):
-    """A decision with its assignment. `is_again`: the request was decided before. `content`: the digest of what was asked."""
+    """A decision with its assignment. `is_replay`: the request was decided before. `content`: the digest of what was asked."""
 
     decision: Decision
     effect: Effect
     is_replay: bool
     content: str | None = None
+
+
+Pushed = PushedAssignment | Refusal
 
 
 class AssignmentPusher:
@@ -113,23 +118,67 @@ class AssignmentPusher:
         """Why this request may not be pushed now; None: it may."""
         return OVER_SHARE if self._shares.is_over(request.tenant_id) else None
 
-    async def __call__(self, request: RouteRequest, message: Message, decide: Decide) -> PushedAssignment | Refusal:
-        key = ids.key(assignment_id(request))
+    def push(self, request: RouteRequest, message: Message, decide: Decide) -> Deferred[Pushed] | Awaitable[Pushed]:
+        """Decide and store. A Deferred, which costs no task, where no extension is asked and no duplicate is under way."""
+        of = assignment_id(request)
+        if not self._in_progress.try_acquire(ids.key(of)):
+            return self._push_in_turn(of, request, message, decide)
+        try:
+            decided = decide()
+            if isinstance(decided, Decision):
+                return self._create(build_new_assignment(of, request, message, decided, self._rules.subject), request, message)
+        except BaseException:
+            self._in_progress.release(ids.key(of))
+            raise
+        self._in_progress.release(ids.key(of))
+        return self._push_in_turn(of, request, message, decide)
+
+    async def _push_in_turn(self, of: str, request: RouteRequest, message: Message, decide: Decide) -> Pushed:
+        """After a duplicate that is under way, which decides for both; with the extensions' answers; a refusal, unless it was decided."""
+        key = ids.key(of)
         if (stored := await self._in_progress.acquire(key)) is not None:
-            return _build_pushed_assignment(stored, request, message)
+            return _read_pushed(stored, request, message)
         try:
             decided, as_assigned = await _decide(decide, request)
-            if isinstance(decided, Refusal):
+            if isinstance(decided, Decision):
+                creating = self._create(build_new_assignment(of, as_assigned, message, decided, self._rules.subject), request, message)
+            else:
                 stored = await self._bucket.find(key)
-                return decided if stored is None else _build_pushed_assignment(stored, request, message)
-            ours = record_of(as_assigned, message, decided, self._rules.subject)
-            stored = await self._bucket.create(key, ours)
-            self._shares.add(request.tenant_id, len(stored))
-            return _build_pushed_assignment(stored, request, message, decided if stored == ours else None)
-        except StorageFull:
+        except BaseException:
+            self._in_progress.release(key)
+            raise
+        if isinstance(decided, Decision):
+            return await creating
+        self._in_progress.release(key, stored)
+        return decided if stored is None else _read_pushed(stored, request, message)
+
+    def _create(self, new: NewAssignment, request: RouteRequest, message: Message) -> Deferred[Pushed]:
+        """Store the record. The key is released when the bucket has answered, whatever has become of the message meanwhile."""
+        key = ids.key(new.known.assignment_id)
+        pushed: Deferred[Pushed] = Deferred()
+
+        def on_created(result: bytes | BaseException) -> None:
+            self._in_progress.release(key, result if isinstance(result, bytes) else None)
+            pushed.resolve(self._conclude(new, request, message, result))
+
+        self._bucket.create(key, new).add_callback(on_created)
+        return pushed
+
+    def _conclude(
+        self, new: NewAssignment, request: RouteRequest, message: Message, result: bytes | BaseException
+    ) -> Pushed | BaseException:
+        if isinstance(result, StorageFull):
             return STREAM_FULL
-        finally:
-            self._in_progress.release(key, stored)
+        if isinstance(result, BaseException):
+            return result
+        self._shares.add(request.tenant_id, len(result))
+        if result == new.data:
+            effect = build_effect(new.record, new.known.assignment_id, request.tenant_id)
+            return PushedAssignment(new.known.decision, effect, False, new.record.content)
+        try:
+            return _read_pushed(result, request, message)
+        except Poison as exc:
+            return exc
 
 
 async def _decide(decide: Decide, request: RouteRequest) -> tuple[Decision | Refusal, RouteRequest]:
@@ -137,16 +186,17 @@ async def _decide(decide: Decide, request: RouteRequest) -> tuple[Decision | Ref
     decided = decide()
     if isinstance(decided, Decision | Refusal):
         return decided, request
-    piped = await decided
+    running = decided()
+    if isinstance(running, Refusal):
+        return running, request
+    piped = await running
     return piped.answer, piped.request
 
 
-def _build_pushed_assignment(
-    stored: bytes, request: RouteRequest, message: Message, ours: Decision | None = None
-) -> PushedAssignment | Refusal:
-    """The assignment in a record; `ours` is its decision, where this very request made it."""
+def _read_pushed(stored: bytes, request: RouteRequest, message: Message) -> Pushed:
+    """The assignment in a record that an earlier one of these requests stored."""
     record = read_record(stored)
-    if ours is None and not is_same_request(record, request, message):
+    if not is_same_request(record, request, message):
         return REQUEST_ID_TAKEN
     effect = build_effect(record, assignment_id(request), request.tenant_id)
-    return PushedAssignment(ours or record.read_assignment().decision, effect, ours is None, record.content)
+    return PushedAssignment(record.read_assignment().decision, effect, True, record.content)

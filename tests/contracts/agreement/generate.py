@@ -36,7 +36,7 @@ VALUES: tuple[Any, ...] = (
     *("success", "error", "timeout", "cancelled", "accepted", "rejected", "idle", "busy", "ok", "reject", "nats", "exec_result"),
     *("exec_assignment_ack", "caf.exec.assign.v1", "caf.exec.other", "2024-01-15T14:30:00Z", "2024-02-30T14:30:00Z", "yesterday"),
     *(True, False, 0, 1, -1, 2, 0.5, 1.5, -0.5, 1e-9, 60_000, 1_000_000_000, 1_000_000_001, 2_592_000_000, 2_592_000_001),
-    *(2**53, 2**63 - 1, 2**63, -(2**63), 2.5e20, [], {}, [1], {"type": "chat"}, {"a": {"b": [None]}}),
+    *(2**53, 2**63 - 1, 2**63, -(2**63), [], {}, [1], {"type": "chat"}, {"a": {"b": [None]}}),
 )
 EXTRA_NAMES = ("schema_version", "kind", "data", "unknown")
 MAX_CHANGES = 4

@@ -15,12 +15,17 @@ from router.config import Settings
 from router.contracts.shapes import RECEIVED, SENT, MessageShape, ShapeLimits, build_shapes
 from router.contracts.shapes.fields import list_fields
 from tests.contracts.agreement.compare import find_disagreements, validator_of
-from tests.contracts.agreement.readers import is_readable
+from tests.contracts.agreement.readers import READERS, is_readable
 from tests.contracts.agreement.written import WRITERS
 from tests.support import requests, workers
 
 SHAPES = build_shapes()
 MESSAGES = 2_000
+
+
+def test_every_message_is_compared() -> None:
+    assert set(READERS) == set(named(RECEIVED))
+    assert set(named(SENT)) <= set(WRITERS)
 
 
 def named(direction: str) -> list[str]:
@@ -34,9 +39,9 @@ def test_the_schema_takes_what_the_reader_takes_and_nothing_else(name: str) -> N
     assert min(counts[True], counts[False]) > MESSAGES / 5, "the messages must be of both kinds"
 
 
-@pytest.mark.parametrize("name", named(SENT))
+@pytest.mark.parametrize("name", WRITERS)
 def test_every_message_that_the_router_writes_is_valid_and_its_reader_takes_it(name: str) -> None:
-    chance, validator, read = random.Random(1), validator_of(SHAPES[name]), build_readers(Settings())[name]
+    chance, validator, read = random.Random(1), validator_of(SHAPES[name]), build_readers(Settings(), SHAPES)[name]
     for _ in range(MESSAGES):
         data = WRITERS[name](chance)
         validator.validate(orjson.loads(data))
@@ -56,7 +61,7 @@ def test_a_message_that_lacks_a_required_field_is_invalid(name: str) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_the_examples_are_valid_and_read(shape: MessageShape) -> None:
-    validator, read = validator_of(shape), build_readers(Settings())[shape.name]
+    validator, read = validator_of(shape), build_readers(Settings(), SHAPES)[shape.name]
     for example in shape.examples:
         validator.validate(example)
         assert read(orjson.dumps(example), {}).fault is None

@@ -6,7 +6,7 @@ import pytest
 
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import assignment_id_of
-from router.contracts.assignment_record import ack_bytes, ack_key, record_bytes
+from router.contracts.assignment_record import ack_bytes, ack_key, build_record, record_bytes
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
 from router.core.ids import key
@@ -28,7 +28,7 @@ class Book:
     async def push(self, name: str, tenant: str = "acme") -> str:
         request = RouteRequest(tenant_id=tenant, message_type="chat", request_key=name, answer_id=name)
         assignment_id = assignment_id_of(tenant, name)
-        record = record_bytes(assignment_id, request, DECISION, subject="caf.exec.assign.v1", traceparent=None, content=None)
+        record = record_bytes(build_record(assignment_id, request, DECISION, subject="caf.exec.assign.v1", traceparent=None, content=None))
         await self.put(key(assignment_id), record)
         return assignment_id
 

@@ -55,12 +55,12 @@ async def find_leader(client: Callable[[], Client], servers: Servers, group: Gro
     raise RuntimeError(f"{group.name} has no leader for {FIND_WITHIN_S:g} s")
 
 
-async def are_current(client: Client, servers: Servers) -> bool:
-    """Whether every group has a leader and every copy follows it."""
-    if not await servers.is_meta_current():
-        return False
-    infos = await asyncio.gather(*(_read(client, group) for group in list_groups() if group.stream != META))
-    return all(is_current(info) for info in infos)
+async def list_behind(client: Client, servers: Servers) -> list[str]:
+    """The names of the groups without a leader, or with a copy that does not follow it."""
+    groups = [group for group in list_groups() if group.stream != META]
+    infos = await asyncio.gather(*(_read(client, group) for group in groups))
+    behind = [group.name for group, info in zip(groups, infos, strict=True) if not is_current(info)]
+    return behind if await servers.is_meta_current() else [META, *behind]
 
 
 async def step_down(client: Client, servers: Servers, group: Group) -> None:

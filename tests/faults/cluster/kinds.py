@@ -43,6 +43,7 @@ FOLLOWERS = Section(
         _lasting("follower killed", killed(follower_of(REQUESTS))),
         _lasting("follower paused", paused(follower_of(REQUESTS))),
         _lasting("follower comes back with an empty disk", wiped(follower_of(USAGE))),
+        _lasting("leader comes back with an empty disk", wiped(leader_of(USAGE))),
     )
 )
 NETWORK = Section(

@@ -23,7 +23,7 @@ from tests.faults.recovery import BEFORE_S
 
 ANSWERED_WITHIN_S = 1.0
 METERED_WITHIN_S = 2.0
-STUCK_AFTER_S = 30.0  # of the end of the fault
+STUCK_AFTER_S = 30.0  # after the end of the fault
 
 
 class Wait(NamedTuple):
@@ -97,7 +97,7 @@ def _measure_one(observed: Observed, turn: Turn) -> Cost:
         sent=len(sent),
         lost=sum(name in names for name in observed.ledger.lost),
         double=sum(name in names for name in observed.ledger.double),
-        stuck=sum(wait.end - fault.ended > STUCK_AFTER_S for wait in answers),
+        stuck=sum(wait.end - max(fault.ended, wait.begin) > STUCK_AFTER_S for wait in answers),
         **_singles(sent, observed.stored_singles),
         gap_answers_s=_gap([wait.end for wait in answers], turn),
         gap_usage_s=_gap(observed.metered_at.values(), turn),

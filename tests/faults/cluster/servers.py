@@ -47,7 +47,8 @@ class Servers:
 
     @property
     def healthy(self) -> list[int]:
-        return [number for number in range(SIZE) if number not in self.broken]
+        """Without a fault; all of them if a fault has touched all."""
+        return [number for number in range(SIZE) if number not in self.broken] or list(range(SIZE))
 
     @property
     def system(self) -> list[Client]:

@@ -8,11 +8,12 @@ extension ────────────── proxies ┘
 """
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 
 from tests.faults.clients import Clients
 from tests.faults.cluster.elections import Elections
-from tests.faults.cluster.groups import Group, are_current, find_leader
+from tests.faults.cluster.groups import Group, find_leader, list_behind
 from tests.faults.cluster.servers import Servers
 from tests.faults.load import Load
 from tests.faults.proxy import Proxy
@@ -64,24 +65,29 @@ class ClusterStage(Stage):
 
     async def all_ready(self, most_s: float) -> bool:
         """Whether every process is ready, every copy current and no request waits, within so many seconds. Then no server is broken."""
-        return await self._wait(self._is_well, most_s)
+        return await self._wait(self._list_unready, most_s)
 
     async def copies_current(self, most_s: float) -> bool:
         """Whether every copy follows its leader, within so many seconds. Then no server is broken."""
-        return await self._wait(lambda: are_current(self.clients.current, self.servers), most_s)
+        return await self._wait(self._list_behind, most_s)
 
-    async def _wait(self, is_over: Callable[[], Awaitable[bool]], most_s: float) -> bool:
+    async def _wait(self, list_causes: Callable[[], Awaitable[list[str]]], most_s: float) -> bool:
         deadline = asyncio.get_running_loop().time() + most_s
-        while not (is_well := await is_over()):
+        while causes := await list_causes():
             if asyncio.get_running_loop().time() > deadline:
+                print(f"not well {most_s:g} s after a fault: {', '.join(causes)}", file=sys.stderr, flush=True)
                 break
             await asyncio.sleep(LOOK_EVERY_S)
         self.servers.broken.clear()
-        return is_well
+        return not causes
 
-    async def _is_well(self) -> bool:
-        is_answered = self.load is None or self.load.is_well(WELL_WITHIN_S)
-        return is_answered and await super().all_ready(0.0) and await are_current(self.clients.current, self.servers)
+    async def _list_unready(self) -> list[str]:
+        waiting = [] if self.load is None or self.load.is_well(WELL_WITHIN_S) else ["requests wait for an answer"]
+        starting = [child.name for child in self.children if not child.is_ready]
+        return [*waiting, *starting, *await self._list_behind()]
+
+    async def _list_behind(self) -> list[str]:
+        return await list_behind(self.clients.current, self.servers)
 
     def _is_healthy(self, server: int) -> bool:
         return server not in self.servers.broken

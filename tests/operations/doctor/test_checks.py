@@ -1,10 +1,12 @@
 """What the doctor says of which facts."""
 
+from typing import Any
+
 import pytest
 
 from router.delivery.topology import DRIFTED, MISSING, Difference
 from router.operations.doctor import Follower, RaftGroup, SyncMode, Verdict, examine
-from tests.support.doctor import MIB, NOW, a_consumer, a_server, a_stream, find_finding, some_facts
+from tests.support.doctor import MIB, NOW, a_consumer, a_partition, a_server, a_stream, find_finding, some_facts
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -155,3 +157,22 @@ def test_messages_that_were_dropped_before_they_were_read_fail() -> None:
 def test_dead_letters_are_a_warning() -> None:
     assert find_finding("dead letters", streams=(a_stream("DLQ", messages=2),)).verdict is Verdict.WARN
     assert find_finding("dead letters", streams=(a_stream("DLQ"),)).verdict is Verdict.OK
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict", "found"),
+    [
+        ({}, Verdict.OK, "node-b takes its requests"),
+        ({"lease_age": 60.0, "pending": 7, "waiting_pulls": 0}, Verdict.FAIL, "7 wait; node-b renewed its lease 1 min ago"),
+        ({"lease_age": None, "holder": "", "waiting_pulls": 0}, Verdict.FAIL, "no router takes its requests, 0 wait"),
+        ({"is_owned": False}, Verdict.WARN, "node-b has taken it over"),
+        ({"standby_age": None}, Verdict.WARN, "none stands by"),
+        ({"standby_age": 60.0}, Verdict.WARN, "none stands by"),
+        ({"standby_age": None, "waiting_pulls": 2}, Verdict.OK, "another router can take over"),
+    ],
+)
+def test_a_partition_needs_a_router_and_another_that_can_take_it(facts: dict[str, Any], verdict: Verdict, found: str) -> None:
+    finding = find_finding("partition 1", partitions=(a_partition(**facts),))
+    assert finding.verdict is verdict
+    assert found in finding.found
+    assert ("=1" in finding.remedy) is (verdict is not Verdict.OK)

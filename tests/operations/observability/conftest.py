@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from router.operations.deadletters import depth
+from router.services import partition_monitor
 from tests.support.broker import Broker
 from tests.support.postgres import Postgres
-from tests.support.scraping import Series, agent_series, mailbox_series, router_series
+from tests.support.scraping import Series, agent_series, mailbox_series, partition_series, router_series
 
 
 @pytest.fixture(scope="session")
@@ -19,11 +20,13 @@ def live(tmp_path_factory: pytest.TempPathFactory, postgres_of: Callable[[int], 
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(depth, "DEPTH_EVERY_S", 0.05)
+            patch.setattr(partition_monitor, "PARTITIONS_EVERY_S", 0.05)
             yield asyncio.run(_everything(broker.url, postgres_of(18), tmp_path_factory.mktemp("live")))
     finally:
         broker.remove()
 
 
 async def _everything(url: str, postgres: Postgres, home: Path) -> Series:
-    pages = [await router_series(url, home), await mailbox_series(url, await postgres.database()), await agent_series(url, home)]
+    routers = [await router_series(url, home), await partition_series(url, home)]
+    pages = [*routers, await mailbox_series(url, await postgres.database()), await agent_series(url, home)]
     return {name: [labels for page in pages for labels in page.get(name, [])] for page in pages for name in page}

@@ -65,6 +65,9 @@ REFERENCE = {
 
 # What the reference does not name, and operators of the circle want.
 BESIDE = {
+    "router_partition_routers": ("partition", "state"),
+    "router_partition_pending": ("partition",),
+    "router_partition_attended": ("partition",),
     "router_asyncio_tasks": (),
     "router_gc_collections_total": ("generation",),
     "router_acks_uncorrelated_total": (),

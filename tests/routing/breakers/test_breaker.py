@@ -3,7 +3,7 @@
 import pytest
 
 from router.routing.breakers import HALF_OPEN, OPEN, BreakerRules
-from tests.support.breakers import LEASE_S, TimedBreaker
+from tests.support.breakers import PERMIT_S, TimedBreaker
 
 
 def test_failures_in_a_row_open_it() -> None:
@@ -56,7 +56,7 @@ def test_while_open_no_call_is_let_through_and_the_opening_has_a_date() -> None:
     a = TimedBreaker(timeout_s=60).opened()
     opened_at_ms = a.clock.today_ms
     a.pass_time(59.9)
-    assert a.breaker.acquire(LEASE_S) is None
+    assert a.breaker.acquire(PERMIT_S) is None
     assert (a.breaker.snapshot.opened_at_ms, a.breaker.block_end()) == (opened_at_ms, 60)
 
 
@@ -70,18 +70,18 @@ def test_after_its_time_an_opening_is_half_open_before_a_call() -> None:
 
 def test_so_many_probes_at_once_and_no_more() -> None:
     a = TimedBreaker(half_open_max_calls=3).probing()
-    leases = [a.breaker.acquire(LEASE_S) for _ in range(100)]
-    assert sum(permit is not None for permit in leases) == 3
-    a.breaker.release(leases[0])  # type: ignore[arg-type]
-    assert a.breaker.acquire(LEASE_S) is not None
+    permits = [a.breaker.acquire(PERMIT_S) for _ in range(100)]
+    assert sum(permit is not None for permit in permits) == 3
+    a.breaker.release(permits[0])  # type: ignore[arg-type]
+    assert a.breaker.acquire(PERMIT_S) is not None
 
 
 def test_a_probe_that_is_never_heard_of_frees_its_place_by_itself() -> None:
     a = TimedBreaker(half_open_max_calls=1).probing()
     lost = a.enter()
-    assert a.breaker.block_end() == a.clock.at + LEASE_S
-    a.pass_time(LEASE_S)
-    assert a.breaker.acquire(LEASE_S) is not None
+    assert a.breaker.block_end() == a.clock.at + PERMIT_S
+    a.pass_time(PERMIT_S)
+    assert a.breaker.acquire(PERMIT_S) is not None
     a.breaker.record_failure(lost)
     assert a.state == "half_open"
 

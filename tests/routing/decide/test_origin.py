@@ -3,10 +3,12 @@
 import orjson
 import pytest
 
+from router.routing.decide import origin
 from router.routing.decide.origin import NOT_SERVED, RequestOrigin, build_overload_reply, read_origin
 from router.routing.decide.read import RequestLimits
 
 SERVED = frozenset({"acme"})
+IDS = ("tenant_id", "request_id", "message_id", "trace_id")
 
 
 def a_request(**fields: object) -> bytes:
@@ -30,6 +32,25 @@ def test_an_asker_is_read_from_the_body_and_the_headers(
     fields: dict[str, object], headers: dict[str, str], asker: RequestOrigin | None
 ) -> None:
     assert read_origin(a_request(**fields), headers, RequestLimits()) == asker
+
+
+ODD: tuple[object, ...] = (None, "", "x", "two words", "x" * 129, "é", '"', 7, True, ["x"], {"a": "b"})
+
+
+@pytest.mark.parametrize("headers", [{}, {"tenant_id": "other", "Nats-Msg-Id": "m-1"}, {"tenant_id": "_odd"}])
+def test_the_short_way_reads_the_same_as_the_long_one(headers: dict[str, str]) -> None:
+    documents = [
+        {name: odd, "request_id": "r-1", **inner} for name in IDS for odd in ODD for inner in ({}, {"message": {"tenant_id": "in"}})
+    ]
+    documents += [{"message": {"request_id": "in", name: odd}, "tenant_id": "acme"} for name in IDS for odd in ODD]
+    documents += [{"message": odd, "request_id": "r-1"} for odd in ODD]
+    read = 0
+    for document in documents:
+        data = a_request(**document)
+        if (found := origin._read_plain(data, headers)) is not None:
+            read += 1
+            assert found == origin._read(data, headers, RequestLimits()), document
+    assert read > len(documents) / 4
 
 
 @pytest.mark.parametrize("tenant", ["made-up-1", "made-up-2"])

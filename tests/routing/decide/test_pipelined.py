@@ -7,10 +7,11 @@ import orjson
 import pytest
 
 from router.contracts.request import RouteRequest
+from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
 from router.core.outcome import Done
-from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules
+from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, NewAssignment
 from router.routing.decide.single_flight import SingleFlight
 from router.routing.policy import Policy, PolicyTable
 from tests.support.pipelines import FakeExtensions, late, ok, piped_policy, reject, says
@@ -43,8 +44,10 @@ class Book:
     async def find(self, key: str) -> bytes | None:
         return self.records.get(key)
 
-    async def create(self, key: str, record: bytes) -> bytes:
-        return self.records.setdefault(key, record)
+    def create(self, key: str, new: NewAssignment) -> Deferred[bytes]:
+        created: Deferred[bytes] = Deferred()
+        created.resolve(self.records.setdefault(key, new.data))
+        return created
 
 
 def a_handler(world: FakeExtensions, policy: Policy, meter: Meter | None = None, **rules: object) -> DecideHandler:

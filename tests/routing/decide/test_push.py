@@ -6,10 +6,11 @@ from collections.abc import Awaitable
 import orjson
 import pytest
 
+from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
 from router.core.outcome import Done, Outcome
-from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules
+from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, NewAssignment, PushRules
 from router.routing.policy import PolicyTable
 from tests.support.policy import a_policy, a_provider
 from tests.support.requests import TRACEPARENT, a_body, a_message
@@ -23,18 +24,26 @@ class Book:
         self.records: dict[str, bytes] = {}
         self.created = 0
         self.is_away = False
-        self.may_answer = asyncio.Event()
-        self.may_answer.set()
+        self.may_answer = True
+        self.creating: list[tuple[Deferred[bytes], str, bytes]] = []
 
     async def find(self, key: str) -> bytes | None:
         return self.records.get(key)
 
-    async def create(self, key: str, record: bytes) -> bytes:
+    def create(self, key: str, new: NewAssignment) -> Deferred[bytes]:
         self.created += 1
-        await self.may_answer.wait()
-        if self.is_away:
-            raise BrokerUnavailable("away")
-        return self.records.setdefault(key, record)
+        created: Deferred[bytes] = Deferred()
+        self.creating.append((created, key, new.data))
+        if self.may_answer:
+            self.answer()
+        return created
+
+    def answer(self) -> None:
+        """Answer every create that waits, and from now on at once."""
+        self.may_answer = True
+        while self.creating:
+            created, key, record = self.creating.pop(0)
+            created.resolve(BrokerUnavailable("away") if self.is_away else self.records.setdefault(key, record))
 
 
 class Meter:
@@ -134,11 +143,11 @@ async def test_the_subject_that_a_request_names_is_used() -> None:
 
 async def test_concurrent_duplicates_wait_for_the_first() -> None:
     book = Book()
-    book.may_answer.clear()
+    book.may_answer = False
     handler = a_handler(book)
     asked = [asyncio.ensure_future(pushed(handler, a_push(sequence=n))) for n in range(5)]
     await asyncio.sleep(0)
-    book.may_answer.set()
+    book.answer()
     outcomes = await asyncio.gather(*asked)
     assert book.created == 1
     assert len({(done.effects[0].data, done.effects[0].id, done.reply.data) for done in outcomes if done.reply}) == 1
@@ -146,13 +155,13 @@ async def test_concurrent_duplicates_wait_for_the_first() -> None:
 
 async def test_when_the_first_is_cancelled_the_next_goes_on() -> None:
     book = Book()
-    book.may_answer.clear()
+    book.may_answer = False
     handler = a_handler(book)
     first, second, third = (asyncio.ensure_future(pushed(handler, a_push(sequence=n))) for n in range(3))
     await asyncio.sleep(0)
     second.cancel()
     first.cancel()
-    book.may_answer.set()
+    book.answer()
     assert (await third).effects[0].id == ASSIGNED
     assert first.cancelled() or second.cancelled()
 
@@ -170,7 +179,7 @@ async def test_a_duplicate_is_answered_from_memory_only_once_its_assignment_is_s
     before = await pushed(handler, a_push(sequence=8))
     assert before.effects == first.effects
     assert first.commit is not None
-    await first.commit(())
+    assert first.commit(()) is None
     after = handler(a_push(sequence=9))
     assert isinstance(after, Done)
     assert (after.effects, after.reply) == ((), first.reply)

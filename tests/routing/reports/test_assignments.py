@@ -3,7 +3,7 @@
 import pytest
 
 from router.contracts.assignment import Assignment, assignment_id_of
-from router.contracts.assignment_record import record_bytes
+from router.contracts.assignment_record import build_record, record_bytes
 from router.contracts.request import RouteRequest
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
@@ -30,7 +30,7 @@ def itself(known: Assignment | None) -> Assignment | None:
 
 
 def a_bucket() -> Bucket:
-    return Bucket(**{ASSIGNED: record_bytes(ASSIGNED, REQUEST, DECISION, subject="s", traceparent=None, content=None)})
+    return Bucket(**{ASSIGNED: record_bytes(build_record(ASSIGNED, REQUEST, DECISION, subject="s", traceparent=None, content=None))})
 
 
 async def test_what_was_looked_up_is_at_hand() -> None:

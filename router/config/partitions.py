@@ -1,0 +1,15 @@
+"""Which partitions of the decide subject an instance knows, and its settings for one of them (docs/contracts.md#partitions)."""
+
+from __future__ import annotations
+
+from router.config.settings import Settings
+
+
+def list_standby(settings: Settings) -> tuple[Settings, ...]:
+    """The settings for each partition that this instance stands by for: as if it were its own, and it stood by for none."""
+    return tuple(_select(settings, partition) for partition in settings.decide.standby)
+
+
+def _select(settings: Settings, partition: str) -> Settings:
+    decide = settings.decide.model_copy(update={"partition": partition, "standby": ()})
+    return settings.model_copy(update={"decide": decide})

@@ -1,0 +1,98 @@
+"""Records created by callback, on a real bucket: what `WriteOnceKv.create` promises, for many at once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from router.core.errors import BrokerUnavailable, NoLeader, Poison, StorageFull
+from router.delivery.api import JetStream
+from router.delivery.buckets.record_creator import RecordCreator, is_stored
+from router.delivery.buckets.write_once import WriteOnceKv
+from router.delivery.topology import StreamSpec, Topology, bucket, create
+from tests.support.broker import Broker
+from tests.support.delivery import connected
+
+
+@pytest.fixture
+async def jetstream(nats_url: str, prefix: str) -> AsyncIterator[JetStream]:
+    async with connected(nats_url) as connection:
+        jetstream = JetStream(connection)
+        await create(jetstream, Topology((bucket(prefix, ttl=60),)))
+        yield jetstream
+
+
+async def open_creator(jetstream: JetStream, bucket: str, timeout_s: float = 5.0) -> RecordCreator:
+    """Its first record opens the inbox for the publish acks of the others."""
+    creator = RecordCreator(jetstream, WriteOnceKv(jetstream, bucket), timeout_s)
+    assert await creator.create("first", b"first") == b"first"
+    return creator
+
+
+async def test_many_at_once_each_stand(jetstream: JetStream, prefix: str) -> None:
+    creator = await open_creator(jetstream, prefix)
+    creating = [creator.create(f"k{number}", b"%d" % number) for number in range(300)]
+    assert [await one for one in creating] == [b"%d" % number for number in range(300)]
+    assert await WriteOnceKv(jetstream, prefix).find("k299") == b"299"
+
+
+async def test_the_first_record_of_a_key_stands_for_every_instance(jetstream: JetStream, prefix: str) -> None:
+    one, other = await open_creator(jetstream, prefix), RecordCreator(jetstream, WriteOnceKv(jetstream, prefix))
+    creating = [creator.create("k", name) for creator, name in ((one, b"one"), (other, b"other"), (one, b"again"))]
+    stored = {await record for record in creating}
+    assert stored == {await WriteOnceKv(jetstream, prefix).find("k")}
+
+
+async def test_a_key_that_was_deleted_is_free_again(jetstream: JetStream, prefix: str) -> None:
+    creator = await open_creator(jetstream, prefix)
+    await creator.create("k", b"one")
+    await jetstream.publish(f"$KV.{prefix}.k", b"", {"KV-Operation": "PURGE", "Nats-Rollup": "sub"})
+    assert await creator.create("k", b"other") == b"other"
+
+
+async def test_a_full_bucket_is_full(jetstream: JetStream, prefix: str) -> None:
+    spec = StreamSpec(name=f"KV_{prefix}_full", subjects=(f"$KV.{prefix}_full.>",), discard="new", max_bytes=1000)
+    await create(jetstream, Topology((spec,)))
+    creator = await open_creator(jetstream, f"{prefix}_full")
+    with pytest.raises(StorageFull):
+        await creator.create("k", bytes(2000))
+
+
+async def test_what_no_connection_can_carry_is_hopeless(jetstream: JetStream, prefix: str) -> None:
+    creator = await open_creator(jetstream, prefix)
+    with pytest.raises(Poison):
+        await creator.create("k", bytes(jetstream.connection.max_payload))
+
+
+async def test_a_missing_bucket_is_away(jetstream: JetStream, prefix: str) -> None:
+    creator = await open_creator(jetstream, prefix)
+    assert await jetstream.ask(f"STREAM.DELETE.KV_{prefix}")
+    with pytest.raises(BrokerUnavailable):
+        await creator.create("k", b"record")
+
+
+async def test_a_broker_that_stands_still_ends_each_create_in_time() -> None:
+    broker = Broker().start()
+    try:
+        async with connected(broker.url) as connection:
+            jetstream = JetStream(connection)
+            await create(jetstream, Topology((bucket("b", ttl=60),)))
+            creator = await open_creator(jetstream, "b", timeout_s=0.5)
+            broker.pause()
+            creating = [creator.create("k", b"record"), creator.create("other", b"record")]
+            for one in creating:
+                with pytest.raises(NoLeader):
+                    async with asyncio.timeout(30):
+                        await one
+            broker.unpause()
+            assert await creator.create("k", b"another") == b"record"  # it was stored: only its publish ack came late
+    finally:
+        broker.remove()
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"{", b"[]", b"null", b'{"error":{"code":400,"err_code":10071},"stream":"s","seq":0}', b'{"stream":"s"}']
+)
+def test_what_is_no_publish_ack_says_nothing_is_stored(answer: bytes) -> None:
+    assert not is_stored(answer)
+    assert is_stored(b'{"stream":"s","seq":7}')

@@ -1,0 +1,137 @@
+"""One of several instances asks the server for an info, and all hear the answer: counted in calls, on a real server."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import orjson
+import pytest
+from nats.aio.client import Client
+
+from router.delivery.api import JetStream
+from router.delivery.shared_info import SHARED_INFO, RecentInfo, SharedInfo
+from router.delivery.topology import StreamSpec, Topology, compare, create
+from tests.support.delivery import connected
+from tests.support.waiting import until
+
+INSTANCES = 5
+ROUNDS = 20
+
+
+class Fleet:
+    """Several instances of one account, a clock that stands until it is set, and the calls that they make."""
+
+    def __init__(self, infos: list[SharedInfo], stream: str) -> None:
+        self.infos = infos
+        self.stream = stream
+        self.now = 0.0
+        self.calls: Counter[str] = Counter()
+
+    async def count(self, message: object) -> None:
+        self.calls[message.subject.removeprefix("$JS.API.")] += 1  # type: ignore[attr-defined]
+
+    async def know_their_domain(self) -> None:
+        """Each instance's first answer is its own; it hears others from then on."""
+        for info in self.infos:
+            await info.stream(self.stream)
+        await self.hears_all()
+
+    async def hears_all(self) -> None:
+        for info in self.infos:
+            await info._connection.flush()
+
+    def spread(self) -> bool:
+        """Whether every instance has an answer that another one asked for."""
+        answers = [info._answers.get(f"STREAM.INFO.{self.stream}") for info in self.infos]
+        return sum(answer is not None and not answer.is_own and answer.at == self.now for answer in answers) >= INSTANCES - 1
+
+
+@pytest.fixture
+async def fleet(nats_url: str, prefix: str, nc: Client) -> AsyncIterator[Fleet]:
+    async with AsyncExitStack() as stack:
+        connections = [await stack.enter_async_context(connected(nats_url)) for _ in range(INSTANCES)]
+        fleet = Fleet([], f"{prefix}_S")
+        fleet.infos = [SharedInfo(JetStream(one), lambda: fleet.now) for one in connections]
+        for info in fleet.infos:
+            await stack.enter_async_context(info.listen())
+        await create(JetStream(connections[0]), Topology((StreamSpec(name=fleet.stream, subjects=(f"{prefix}.s",)),)))
+        await nc.subscribe(f"$JS.API.*.INFO.{prefix}_S", cb=fleet.count)
+        await nc.flush()
+        await fleet.know_their_domain()
+        yield fleet
+
+
+async def test_instances_that_look_in_turn_ask_once_a_round_together(fleet: Fleet, nc: Client) -> None:
+    for _ in range(ROUNDS):
+        before = fleet.now
+        fleet.now = before + 100.0
+        await fleet.infos[0].stream(fleet.stream, 10.0)
+        await until(fleet.spread)
+        for info in fleet.infos:
+            assert await info.stream(fleet.stream, 10.0) is not None
+    await nc.flush()
+    await until(lambda: fleet.calls[f"STREAM.INFO.{fleet.stream}"] >= INSTANCES + ROUNDS)
+    assert fleet.calls == {f"STREAM.INFO.{fleet.stream}": INSTANCES + ROUNDS}
+
+
+async def test_what_decides_asks_the_server(fleet: Fleet) -> None:
+    for info in fleet.infos:
+        assert await info.stream(fleet.stream) is not None
+    await until(lambda: fleet.calls[f"STREAM.INFO.{fleet.stream}"] == 2 * INSTANCES)
+
+
+async def test_an_answer_is_asked_for_again_when_it_is_too_old(fleet: Fleet) -> None:
+    info = fleet.infos[0]
+    fleet.now = 50.0
+    first = await info.stream(fleet.stream, 10.0)
+    fleet.now = 59.0
+    assert await info.stream(fleet.stream, 10.0) is first
+    fleet.now = 61.0
+    assert await info.stream(fleet.stream, 10.0) is not first
+
+
+async def test_that_there_is_none_is_an_answer_too(fleet: Fleet) -> None:
+    one, other = fleet.infos[:2]
+    assert await other.stream("NOWHERE") is None
+    fleet.now = 100.0
+    assert await one.stream("NOWHERE", 10.0) is None
+    await until(lambda: (heard := other._answers["STREAM.INFO.NOWHERE"]) is not None and heard.at == 100.0)
+    assert other._answers["STREAM.INFO.NOWHERE"].info is None  # type: ignore[union-attr]
+
+
+async def test_a_comparison_takes_what_another_instance_heard(fleet: Fleet, prefix: str) -> None:
+    declared = Topology((StreamSpec(name=fleet.stream, subjects=(f"{prefix}.s",)),))
+    fleet.now = 100.0
+    await fleet.infos[0].stream(fleet.stream)
+    await until(fleet.spread)
+    heard = fleet.infos[1]._answers[f"STREAM.INFO.{fleet.stream}"]
+    assert await compare(RecentInfo(fleet.infos[1], 10.0), declared) == []
+    assert fleet.infos[1]._answers[f"STREAM.INFO.{fleet.stream}"] is heard
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"$JS.API \nSTREAM.INFO.{stream} not json",
+        b"$JS.API \nSTREAM.INFO.{stream} [1]",
+        b"$JS.leaf.API \nSTREAM.INFO.{stream} null",
+        b"$JS.API hub\nSTREAM.INFO.{stream} null",
+        b"$JS.API \n\xff\xfe null\n",
+    ],
+)
+async def test_what_is_no_info_of_this_domain_is_ignored(fleet: Fleet, nc: Client, message: bytes) -> None:
+    before = fleet.infos[0]._answers[f"STREAM.INFO.{fleet.stream}"]
+    await nc.publish(SHARED_INFO, message.replace(b"{stream}", fleet.stream.encode()))
+    await nc.publish(SHARED_INFO, b"$JS.API \nSTREAM.INFO.UNASKED " + orjson.dumps({}))
+    await nc.flush()
+    await fleet.hears_all()
+    assert fleet.infos[0]._answers[f"STREAM.INFO.{fleet.stream}"] is before
+    assert "STREAM.INFO.UNASKED" not in fleet.infos[0]._answers
+
+
+async def test_one_that_does_not_listen_publishes_nothing(nats_url: str, fleet: Fleet) -> None:
+    async with connected(nats_url) as connection:
+        info = SharedInfo(JetStream(connection))
+        assert await info.stream(fleet.stream) is not None
+        assert not info._unpublished

@@ -1,0 +1,126 @@
+"""Who takes a partition's requests, over a bucket on a real server."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from router.delivery.api import JetStream
+from router.delivery.buckets.lease import LeaseBucket
+from router.services.partition_leases import LeaseRules, OwnerLease, StandbyLease
+from tests.support.buckets import a_bucket
+from tests.support.waiting import until
+
+SPAN_S = 0.15
+
+
+class Standby:
+    """A standby whose consumer only notes that it runs; it drains until `drained` is set."""
+
+    def __init__(self, jetstream: JetStream, bucket: str, node_id: str) -> None:
+        self.node_id = node_id
+        self.log: list[str] = []
+        self.drained = asyncio.Event()
+        self.drained.set()
+        self.crash = asyncio.Event()
+        self.lease = StandbyLease(
+            LeaseBucket(jetstream, bucket),
+            LeaseRules("0", node_id, SPAN_S),
+            self.consume,
+            on_taken_over=lambda: self.log.append("taken over"),
+            on_handed_back=lambda: self.log.append("handed back"),
+        )
+
+    async def consume(self) -> None:
+        self.log.append("consumes")
+        try:
+            await self.crash.wait()
+            raise RuntimeError("crashed")
+        finally:
+            self.log.append("stops")
+            await self.drained.wait()
+            self.log.append("drained")
+
+
+@contextlib.asynccontextmanager
+async def running(*jobs: StandbyLease | OwnerLease) -> AsyncIterator[list["asyncio.Task[None]"]]:
+    tasks = [asyncio.create_task(job.run()) for job in jobs]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+def an_owner(jetstream: JetStream, bucket: str) -> OwnerLease:
+    return OwnerLease(LeaseBucket(jetstream, bucket), LeaseRules("0", "owner", SPAN_S), lambda: True)
+
+
+async def test_a_standby_takes_a_lease_that_is_not_renewed_and_hands_it_back_when_its_owner_returns(nats_url: str, prefix: str) -> None:
+    async with a_bucket(nats_url, prefix) as bucket:
+        standby = Standby(bucket.jetstream, prefix, "b")
+        async with running(standby.lease):
+            await until(lambda: standby.log == ["taken over", "consumes"])
+            async with running(an_owner(bucket.jetstream, prefix)):
+                await until(lambda: standby.log == ["taken over", "consumes", "stops", "drained", "handed back"])
+                assert not standby.lease.has_lease
+            await until(lambda: standby.log.count("taken over") == 2)
+
+
+async def test_it_hands_back_only_after_its_consumer_has_drained(nats_url: str, prefix: str) -> None:
+    async with a_bucket(nats_url, prefix) as bucket:
+        standby = Standby(bucket.jetstream, prefix, "b")
+        standby.drained.clear()
+        async with running(standby.lease):
+            await until(lambda: standby.lease.has_lease)
+            async with running(an_owner(bucket.jetstream, prefix)):
+                await until(lambda: "stops" in standby.log)
+                assert standby.lease.has_lease
+                standby.drained.set()
+                await until(lambda: not standby.lease.has_lease)
+
+
+async def test_one_of_two_standbys_takes_the_lease(nats_url: str, prefix: str) -> None:
+    async with a_bucket(nats_url, prefix) as bucket:
+        standbys = [Standby(bucket.jetstream, prefix, name) for name in "bc"]
+        async with running(*(one.lease for one in standbys)):
+            await until(lambda: any(one.lease.has_lease for one in standbys))
+            assert sorted(one.log for one in standbys) == [[], ["taken over", "consumes"]]
+            (holder,) = (one for one in standbys if one.lease.has_lease)
+            (other,) = (one for one in standbys if one is not holder)
+            await until(lambda: other.lease.holder == holder.node_id)
+
+
+async def test_a_consumer_that_fails_is_raised_and_its_restart_waits_for_no_lease(nats_url: str, prefix: str) -> None:
+    async with a_bucket(nats_url, prefix) as bucket:
+        standby = Standby(bucket.jetstream, prefix, "b")
+        async with running(standby.lease) as (task,):
+            await until(lambda: standby.lease.has_lease)
+            standby.crash.set()
+            await asyncio.wait({task})
+            with pytest.raises(RuntimeError, match="crashed"):
+                task.result()
+            assert not standby.lease.has_lease
+        standby.crash.clear()
+        async with running(standby.lease):
+            await until(lambda: standby.log.count("consumes") == 2)
+
+
+async def test_a_cancelled_standby_drains_first(nats_url: str, prefix: str) -> None:
+    async with a_bucket(nats_url, prefix) as bucket:
+        standby = Standby(bucket.jetstream, prefix, "b")
+        async with running(standby.lease):
+            await until(lambda: standby.lease.has_lease)
+        assert standby.log == ["taken over", "consumes", "stops", "drained"]
+
+
+async def test_an_owner_that_does_not_take_requests_renews_nothing(nats_url: str, prefix: str) -> None:
+    async with a_bucket(nats_url, prefix) as bucket:
+        answers = iter([False, False, False])
+        owner = OwnerLease(LeaseBucket(bucket.jetstream, prefix), LeaseRules("0", "owner", SPAN_S), lambda: next(answers, True))
+        async with running(owner):
+            assert await bucket.documents.get("0") is None
+            await until(lambda: bucket.documents.get("0"))
+        assert next(answers, None) is None
