@@ -156,7 +156,7 @@ class JetStream:
             raise
 
 
-_MAKE_ONE = "`router topology apply` makes the router's, an agent makes its own when it starts"
+_MAKE_ONE = "its servers are away, or there is none: `router topology apply` makes the router's, an agent makes its own when it starts"
 _TURN_ON = "add `jetstream {}` to the server's configuration, and `jetstream: enabled` to the account"
 
 
