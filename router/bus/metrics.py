@@ -72,7 +72,7 @@ class MeteringObserver:
         self._meter = meter
         self.on_stored = told.on_stored
         self.on_unexpected_redelivery = told.on_unexpected_redelivery
-        self.on_dead_letter_refused = told.on_dead_letter_refused
+        self.on_dead_letter_unstored = told.on_dead_letter_unstored
         self.on_flow = told.on_flow
         self.on_storage = told.on_storage
         self.on_outage = told.on_outage

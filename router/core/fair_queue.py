@@ -3,10 +3,12 @@
     put ── the tenant holds fewer places, and bytes, than are free (times its weight) ──> it waits
         ── it holds less than an equal share of all ───────────────────────────────────> it waits
         └─ it holds more ──> refused: the caller answers `overloaded`
-    take ── deficit round robin ──> the next item; a large one costs its tenant more turns
+    take ── a tenant that held nothing ──> its first item, before the round of the others; of five items at most four are such
+         ── deficit round robin ────────> the next item; a large one costs its tenant more turns
 
 A lone tenant may fill half of the queue (dynamic thresholds, Choudhury and Hahne 1998, https://doi.org/10.1109/90.664262). Many
-would halve what is free until nothing is, so an equal share of the whole is any tenant's. Both calls cost the same however many
+would halve what is free until nothing is, so an equal share of the whole is any tenant's. A tenant that asks now and then need not wait
+for a round of a hundred that flood (sparse flows, RFC 8290, https://www.rfc-editor.org/rfc/rfc8290). Both calls cost the same however many
 tenants wait (deficit round robin, Shreedhar and Varghese 1996, https://doi.org/10.1109/90.502236).
 """
 
@@ -22,6 +24,7 @@ from msgspec import Struct, field
 T = TypeVar("T")
 
 COST_BYTES = 65_536  # one turn serves an item of up to so many bytes; one of 1 MiB takes seventeen
+NEWCOMERS_IN_ROW = 4  # then one of the round is served, however many new names a flood makes up
 MAX_SHARE_FACTOR = 4  # as many places at most: each newcomer makes the equal share smaller, and takes no place away
 NO_WEIGHTS: Mapping[str, int] = MappingProxyType({})
 
@@ -52,6 +55,8 @@ class FairQueue(Generic[T]):
         self._free_bytes = max_bytes
         self._weights = weights
         self._tenants: OrderedDict[str, TenantQueue[T]] = OrderedDict()  # those that wait; the next to be served first
+        self._newcomers: OrderedDict[str, None] = OrderedDict()  # those that held nothing before, until their first turn
+        self._in_row = 0  # newcomers that were served one after the other
         self._length = 0
 
     def __len__(self) -> int:
@@ -64,6 +69,7 @@ class FairQueue(Generic[T]):
         queue = self._tenants.get(tenant)
         if queue is None:
             queue = self._tenants[tenant] = TenantQueue()
+            self._newcomers[tenant] = None
         queue.items.append(QueuedItem(item, size))
         queue.size += size
         self._free_places -= 1
@@ -86,13 +92,23 @@ class FairQueue(Generic[T]):
     def take(self) -> T | None:
         """The next item, or None when nothing waits."""
         while self._tenants:
-            tenant, queue = next(iter(self._tenants.items()))
+            tenant = self._next_tenant()
+            queue = self._tenants[tenant]
             if queue.deficit < queue.items[0].cost:
                 queue.deficit += self._weights.get(tenant, 1)
             if queue.deficit >= queue.items[0].cost:
                 return self._pop(tenant, queue)
             self._tenants.move_to_end(tenant)
         return None
+
+    def _next_tenant(self) -> str:
+        if self._newcomers and self._in_row < NEWCOMERS_IN_ROW:
+            self._in_row += 1
+            return self._newcomers.popitem(last=False)[0]
+        self._in_row = 0
+        tenant = next(iter(self._tenants))
+        self._newcomers.pop(tenant, None)
+        return tenant
 
     def take_of(self, is_ready: Callable[[str], bool]) -> T | None:
         """The oldest item of the next tenant that is ready for one; None when none is. Sizes cost no turns here."""
@@ -115,6 +131,7 @@ class FairQueue(Generic[T]):
         self._length -= 1
         if not queue.items:
             del self._tenants[tenant]  # an idle tenant saves no turns
+            self._newcomers.pop(tenant, None)
         elif queue.deficit < queue.items[0].cost:
             self._tenants.move_to_end(tenant)
         return queued.item

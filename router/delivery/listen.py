@@ -85,11 +85,11 @@ class Listener:
                 tasks.start_once("learn", self._learn)
             self._answers.tick()
             if self._live is not None and self._live.look() != self._is_live:
-                tasks.start_once("switch", partial(self._switch, self._live))
+                tasks.start_once("switch", partial(self._switch, self._live, tasks))
             ticks += 1
             await asyncio.sleep(LISTENER_TICK_S)
 
-    async def _switch(self, live: LiveRequests[Any]) -> None:
+    async def _switch(self, live: LiveRequests[Any], tasks: BackgroundTasks) -> None:
         """Add the other subscription first: a request that both hear is answered once, one that neither hears gets no answer."""
         connection, old = self._jetstream.connection, self._sids[-1]
         is_live = live.is_on
@@ -98,10 +98,10 @@ class Listener:
         else:
             self._sids.append(await connection.listen_direct(self._subject, self._answers.on_request))
         self._is_live = is_live
+        if is_live and self._ahead is not None:
+            tasks.start_once("read ahead", partial(self._ahead.read, live))  # the end of the old subscription may be confirmed late
         await connection.unsubscribe(old)
         self._sids.remove(old)
-        if is_live and self._ahead is not None:
-            await self._ahead.read(live)
 
     async def _learn(self) -> None:
         self._retry.delay()

@@ -25,7 +25,7 @@ READ_BATCH = 200  # messages at once, so that live copies do not wait behind mor
 MAX_READ = 100_000  # the newest ones: the requesters of the others have given up
 MAX_READ_UNHEARD = 4_000  # while no inbox waits: the requests may be a backlog of which no requester waits any more
 MAX_OF_TENANT = 256  # requests of one tenant that are taken ahead
-STORING_S = 0.1  # a request that was sent before the live copies began is stored by then
+STORING_S = 0.1  # by then the server knows that live copies are taken, and a request that it passed on before is stored
 
 
 class StoredTaker(Protocol):

@@ -183,7 +183,7 @@ class Settler:
         self._observer.on_settled(message, outcome, settlement.is_final)
 
     def _on_stream_full(self, pending: PendingSettlement, refusal: NotPublished) -> None:
-        self._report_refused_dead_letter(pending, refusal)
+        self._report_unstored_dead_letter(pending, refusal)
         if self.refused.take(pending, refusal):
             self._in_flight.enter(pending.message, MessageState.WAITING_FOR_ROOM)
             self._background_tasks.start_once(ROOM, self._await_room)
@@ -206,13 +206,13 @@ class Settler:
         self._observer.on_storage_refused(message, message.subject, what)
         self._on_stored(instead, ())
 
-    def _report_refused_dead_letter(self, pending: PendingSettlement, refusal: NotPublished) -> None:
+    def _report_unstored_dead_letter(self, pending: PendingSettlement, refusal: NotPublished) -> None:
         if any(effect.is_dead_letter for effect in pending.settlement.effects):
-            self._observer.on_dead_letter_refused(pending.message, refusal.cause)
+            self._observer.on_dead_letter_unstored(pending.message, refusal.cause)
 
     def _pause(self, pending: PendingSettlement, refusal: NotPublished) -> None:
         self._in_flight.enter(pending.message, MessageState.UNSTORED).pending = pending
-        self._report_refused_dead_letter(pending, refusal)
+        self._report_unstored_dead_letter(pending, refusal)
         self._pause_switch.close(PUBLISHING, f"{refusal.subject} cannot be stored: {refusal.cause}")
         self._background_tasks.start_once(PUBLISHING, self._retry_publish)
 

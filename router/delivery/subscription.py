@@ -53,8 +53,8 @@ class Observer(Protocol):
     def on_unexpected_redelivery(self, message: Message) -> None:
         """The server redelivered a message that this process did not NAK: its ack wait expired, or another process died."""
 
-    def on_dead_letter_refused(self, message: Message, cause: str) -> None:
-        """A dead letter could not be stored: the subscription pauses, or, if only that stream is full, this message waits."""
+    def on_dead_letter_unstored(self, message: Message, cause: str) -> None:
+        """The message's dead letter has no publish ack: the message waits if the stream is full, else the subscription pauses."""
 
     def on_flow(self, cause: str | None) -> None:
         """The subscription paused for a cause, or (None) resumed."""
@@ -79,7 +79,7 @@ class NullObserver:
 
     def on_unexpected_redelivery(self, message: Message) -> None: ...
 
-    def on_dead_letter_refused(self, message: Message, cause: str) -> None: ...
+    def on_dead_letter_unstored(self, message: Message, cause: str) -> None: ...
 
     def on_flow(self, cause: str | None) -> None: ...
 

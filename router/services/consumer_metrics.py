@@ -87,7 +87,7 @@ class ConsumerMetrics(LoggingObserver):
     def on_unexpected_redelivery(self, message: Message) -> None:
         self._metrics.redeliveries[self._durable, "timeout"] += 1
 
-    def on_dead_letter_refused(self, message: Message, cause: str) -> None:
+    def on_dead_letter_unstored(self, message: Message, cause: str) -> None:
         self._metrics.dead_letter_failures.value += 1
 
     def on_flow(self, cause: str | None) -> None:

@@ -79,7 +79,7 @@ def test_every_code_that_the_source_knows_is_explained_and_no_other() -> None:
     known = {code for file in sources() for code in (*told_by(file), *of_errors(file))} | set().union(*TOLD.values())
     assert {kind.code for kind in loaded_errors()} <= known, "a class of errors that does not say its code in one line"
     assert known - codes.read_codes().keys() == set(), "explain them in router/contracts/codes/"
-    assert codes.read_codes().keys() - known == set(), "nobody says these any more"
+    assert codes.read_codes().keys() - known == set(), "no source names these codes"
 
 
 @pytest.mark.parametrize("kind", TOLD)

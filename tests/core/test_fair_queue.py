@@ -30,6 +30,24 @@ def test_a_tenant_with_a_weight_gets_so_many_turns_in_a_row() -> None:
     assert served(queue, 8) == "abbbabbb"
 
 
+def test_a_tenant_that_held_nothing_is_served_before_the_round_of_those_that_wait() -> None:
+    queue: FairQueue[str] = FairQueue(1000, MANY)
+    for tenant in "abcdefghij":
+        filled(queue, tenant, 20)
+    served(queue, 23)
+    filled(queue, "q", 2)
+    assert served(queue, 12) == "qdefghijabcq"
+
+
+def test_newcomers_do_not_keep_the_round_from_being_served() -> None:
+    queue: FairQueue[str] = FairQueue(1000, MANY)
+    filled(queue, "a", 9)
+    served(queue, 1)
+    for tenant in "qrstuvwxyz":
+        filled(queue, tenant, 1)
+    assert served(queue, 13) == "qrsatuvwxyzaa"
+
+
 def test_a_lone_tenant_fills_half_and_the_next_ones_find_room() -> None:
     queue: FairQueue[str] = FairQueue(1024, MANY)
     assert [filled(queue, tenant) for tenant in "abc"] == [512, 342, 256]
@@ -70,7 +88,7 @@ def test_an_idle_tenant_leaves_nothing_behind() -> None:
     for _ in range(100):
         assert queue.put("a", "a", 8)
         assert queue.take() == "a"
-    assert (queue.take(), len(queue), queue._tenants) == (None, 0, {})
+    assert (queue.take(), len(queue), queue._tenants, queue._newcomers) == (None, 0, {}, {})
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5 * COST_BYTES))), st.integers(1, 40))

@@ -23,8 +23,8 @@ async def test_an_error_of_the_server_carries_its_number_and_status(place: WorkS
 async def test_what_is_not_there_is_none(place: WorkStreams) -> None:
     api = place.jetstream
     assert await api.stream("NO_SUCH_STREAM") is None
-    assert await api.consumer(place.stream, "nobody") is None
-    assert await api.consumer("NO_SUCH_STREAM", "nobody") is None
+    assert await api.consumer(place.stream, "no-such-durable") is None
+    assert await api.consumer("NO_SUCH_STREAM", "no-such-durable") is None
     assert await api.message(place.stream, 1) is None
     assert await api.get_last("NO_SUCH_STREAM", "x") is None
 

@@ -16,8 +16,9 @@ from router.core.outcome import Done, Fault, Handler, PublishAck
 from router.delivery.acked_publisher import NotPublished, PublishAcks, PublishCallback
 from router.delivery.api import JetStream
 from router.delivery.attempts import AttemptRecord
-from router.delivery.connection import Connection, connect
+from router.delivery.connection import Connection
 from router.delivery.denials import Denials
+from router.delivery.first_connection import connect
 from router.delivery.frame_parser import Headers
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.processor import MessageProcessor
@@ -159,7 +160,7 @@ class RecordingObserver:
     def on_unexpected_redelivery(self, message: Message) -> None:
         self.timeouts.append(message.sequence)
 
-    def on_dead_letter_refused(self, message: Message, cause: str) -> None:
+    def on_dead_letter_unstored(self, message: Message, cause: str) -> None:
         self.refused.append(cause)
 
     def on_flow(self, cause: str | None) -> None:

@@ -103,8 +103,8 @@ async def test_after_a_kill_of_the_server_what_others_wrote_is_there_within_two_
             mortal.kill()
             assert mirror.now is not None
             mortal.start()
-            async with connected(mortal.url) as stranger:
-                await JetStream(stranger).publish("$KV.B.a", value, {})
+            async with connected(mortal.url) as other_client:
+                await JetStream(other_client).publish("$KV.B.a", value, {})
             await until(lambda: mirror.watched._jetstream.connection.is_connected)
             await mirror.shows({"a": value}, within_s=BACK_S)
             assert mirror.watched.check.ok
