@@ -172,6 +172,14 @@ class MessageProcessor:
         self._background_tasks.start_once(EXAMINE, self._examine)
         return False
 
+    @property
+    def waiting_for_bucket(self) -> int:
+        """How many messages wait for a bucket that is unavailable."""
+        if self.outages.cause is None:
+            return 0
+        counted = (MessageState.COUNTING, MessageState.UNEXPLAINED) if self._redeliveries.is_unavailable else ()
+        return len(self.in_flight.list_in(MessageState.UNAVAILABLE, *counted))
+
     def free_capacity(self) -> int:
         """How many more may be asked for. What we sent away counts against the server's max_ack_pending, so it is bounded too."""
         options = self.subscription.options
