@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from router.app.app_context import AppContext
@@ -84,8 +84,10 @@ def build_push_rules(settings: Settings) -> PushRules:
     return PushRules(enabled=assignment.enabled, tenants_allowed=frozenset(assignment.tenants_allowed), subject=assignment.subjects[0])
 
 
-def build_answers(settings: Settings, connection: Connection, metrics: Metrics) -> Answers:
-    """Where answers go (docs/contracts.md#replies)."""
+def build_answers(
+    settings: Settings, connection: Connection, metrics: Metrics, read_in_flight: Callable[[], Iterable[Message]] = lambda: ()
+) -> Answers:
+    """Where answers go (docs/contracts.md#replies). `read_in_flight`: the requests that are being handled."""
     rules = ReplyRules(
         reply_subject=settings.reply.subject or "{subject}.reply",
         prefixes=settings.reply.prefixes,
@@ -102,6 +104,7 @@ def build_answers(settings: Settings, connection: Connection, metrics: Metrics) 
         refusal=partial(_answer_control_header, metrics),
         is_same=is_same,
         on_refused=note_refused(metrics, "decide"),
+        read_in_flight=read_in_flight,
     )
 
 

@@ -10,7 +10,7 @@ import yaml
 from router.app.contract_document import build_contract_document
 from router.app.declared_topology import declare_topology
 from router.config import Settings, load
-from router.contracts.headers import RULES
+from router.contracts.headers import CHECKED_SUBJECTS, RULES, violations
 from router.contracts.shapes.difference import resolve
 from router.contracts.shapes.header_shape import build_headers_schema
 from router.contracts.shapes.notation import build_request, build_response
@@ -89,6 +89,27 @@ def test_it_follows_the_settings_and_shows_no_login() -> None:
     assert (channel["address"], channel["x-jetstream"]["stream"]) == ("own.decide", "OWN_DECIDE")
     assert document["components"]["schemas"]["result"]["oneOf"][0]["properties"]["cost"]["maximum"] == 7
     assert b"secret" not in orjson.dumps(document)
+
+
+def test_the_messages_of_the_checked_subjects_carry_the_headers() -> None:
+    checked = [channel for channel in DOCUMENT["channels"].values() if channel["address"] in CHECKED_SUBJECTS]
+    assert len(checked) == len(CHECKED_SUBJECTS)
+    for channel in checked:
+        assert all("headers" in find(message["$ref"]) for message in channel["messages"].values())
+    assert "headers" not in DOCUMENT["components"]["messages"]["alert"]
+
+
+@pytest.mark.parametrize("header", sorted({rule.header for rule in RULES}))
+def test_a_header_that_the_schema_refuses_breaks_a_rule(header: str) -> None:
+    jsonschema_rs = pytest.importorskip("jsonschema_rs", reason="a dependency of `make test`")
+    validator = jsonschema_rs.Draft202012Validator(build_headers_schema())
+    good = {"Nats-Msg-Id": "m-1", "trace_id": "t-1"}
+    for value in ("", "1", "1.0", "v1", "v2", "cp1", "cp3", "acme", f"00-{32 * 'a'}-{16 * 'b'}-01", "00-x", "a b"):
+        headers = {**good, header: value}
+        assert validator.is_valid(headers) or violations(headers)
+        assert not violations(headers) or not validator.is_valid(headers)
+    assert not validator.is_valid({"trace_id": "t-1"})
+    assert validator.is_valid({"Reply-To": "_INBOX.x"})
 
 
 def test_the_headers_schema_has_every_rule() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from router.contracts.shapes import MessageShape
@@ -15,12 +15,14 @@ HEADERS = "contract-headers"
 _DEFINITIONS, _SCHEMAS = "#/$defs/", "#/components/schemas/"
 
 
-def build_components(shapes: Mapping[str, MessageShape], services: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """`services`: the schemas of operators' services, by the name of their message."""
+def build_components(
+    shapes: Mapping[str, MessageShape], services: Mapping[str, Mapping[str, Any]], with_headers: Collection[str]
+) -> dict[str, Any]:
+    """`services`: the schemas of operators' services, by the name of their message; `with_headers`: messages that carry the headers."""
     schemas: dict[str, Any] = {f"part-{name}": PARTS[name] for name in sorted(PARTS)}
     schemas |= {name: _build_schema(shape) for name, shape in shapes.items()}
     schemas |= {HEADERS: build_headers_schema(), **services}
-    messages = {name: _build_message(shape) for name, shape in shapes.items()}
+    messages = {name: _build_message(shape, name in with_headers) for name, shape in shapes.items()}
     messages |= {name: {"name": name, "contentType": JSON, "payload": _refer(name)} for name in services}
     return {"messages": messages, "schemas": {name: move_references(schema) for name, schema in schemas.items()}}
 
@@ -32,14 +34,14 @@ def move_references(schema: Any) -> Any:
     return [move_references(one) for one in schema] if isinstance(schema, list | tuple) else schema
 
 
-def _build_message(shape: MessageShape) -> dict[str, Any]:
+def _build_message(shape: MessageShape, has_headers: bool) -> dict[str, Any]:
     examples = [{"name": f"{shape.name}-{place}", "payload": example} for place, example in enumerate(shape.examples, 1)]
     return {
         "name": shape.name,
         "title": shape.title,
         "summary": shape.text,
         "contentType": JSON,
-        "headers": {"$ref": f"{_SCHEMAS}{HEADERS}"},
+        **({"headers": _refer(HEADERS)} if has_headers else {}),
         "payload": _refer(shape.name),
         "examples": examples,
         **({"x-protobuf": shape.proto} if shape.proto else {}),

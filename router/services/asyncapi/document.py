@@ -47,6 +47,7 @@ def build_document(facts: ContractFacts) -> dict[str, Any]:
     for service in services:
         schemas[f"{service.name}-request"] = {DIRECTION: RECEIVED, **build_request(service.asks)}
         schemas[f"{service.name}-response"] = {DIRECTION: SENT, **build_response(service.gives)}
+    with_headers = {message for channel in channels if channel.has_contract_headers for message in channel.messages}
     replies = {message: _refer_message(message) for channel in channels for message in channel.reply}
     return {
         "asyncapi": ASYNCAPI,
@@ -59,7 +60,7 @@ def build_document(facts: ContractFacts) -> dict[str, Any]:
             INBOX: {"address": None, "description": _REPLY_TEXT, "messages": replies},
         },
         "operations": {f"{channel.action}-{channel.name}": _build_operation(channel) for channel in channels},
-        "components": build_components(facts.shapes, schemas),
+        "components": build_components(facts.shapes, schemas, with_headers),
     }
 
 
