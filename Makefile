@@ -15,7 +15,7 @@ CONTROL ?= a551f3a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix bench bench-smoke faults soak neighbours fuzz audit ci clean
+.PHONY: help demo run test lint format proto proto-check matrix bench bench-smoke faults soak neighbours fuzz schemas asyncapi audit ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,16 @@ neighbours: $(VENV)/.dev  ## a quiet tenant beside each bad neighbour, and besid
 fuzz: $(VENV)/.dev  ## a million damaged messages into every decoder, a million hostile ones through router and lake, two tables
 	$(BIN)/python -m tests.fuzz --inputs 1000000 --jobs $(JOBS)
 	$(BIN)/python -m tests.fuzz.hostile_run --inputs 1000000 --jobs $(JOBS) --write bench/results/fuzz_contracts.md
+
+schemas: $(VENV)/.dev  ## the published schemas against the readers, on 100 000 messages of each kind, and a table
+	$(BIN)/python -m tests.contracts.agreement --messages 100000
+
+asyncapi: $(VENV)/.dev  ## the AsyncAPI document, read by AsyncAPI's own parser (needs npm)
+	@command -v npm >/dev/null || { echo "npm is not here: AsyncAPI's parser reads nothing" >&2; exit 1; }
+	npm --prefix $(VENV)/asyncapi install --silent --no-save --ignore-scripts @asyncapi/parser@3.6.3
+	$(BIN)/router contract asyncapi --json > $(VENV)/asyncapi/asyncapi.json
+	cp tests/services/validate_asyncapi.mjs $(VENV)/asyncapi
+	node $(VENV)/asyncapi/validate_asyncapi.mjs $(VENV)/asyncapi/asyncapi.json
 
 audit:  ## known vulnerabilities of the versions in constraints.txt (asks the package index; a set-up of its own)
 	$(PYTHON) -m venv $(VENV)-audit

@@ -31,6 +31,7 @@ from bench.run import Run
 QUESTIONS = (
     "decide_backlog",
     "decide_push",
+    "circle",
     "decide_live",
     "decide_load",
     "workers",

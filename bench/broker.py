@@ -13,7 +13,7 @@ from router.app.declared_topology import declare_topology
 from router.config import Settings, load
 from router.delivery import topology
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.operations.embedded import EmbeddedServer
 
 POLICIES = Path(__file__).parent / "policies"

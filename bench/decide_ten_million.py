@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bench.decide_volume import decided
+from bench.decide_volume import build_side
 from bench.question import Figure, Question, at_most
 
 QUESTION = Question(
     name="decide_ten_million",
     asks="Does a request cost the same when ten million come?",
-    sides=(decided("10 M", 10_000_000), decided("10 k", 10_000)),
+    sides=(build_side("10 M", 10_000_000), build_side("10 k", 10_000)),
     figures=(
         Figure("cpu_us", "CPU µs/decision", against="10 k", target=at_most(1.10)),
         Figure("cpu_drift", "CPU per decision, last tenth / first", target=at_most(1.10)),

@@ -1,8 +1,9 @@
-"""The page of all messages, made from their shapes: `python deploy/messages_page.py > docs/messages.md`."""
+"""The page of all messages, made of their shapes and of messages_head.txt: `python deploy/messages_page.py > docs/messages.md`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import orjson
 
@@ -10,30 +11,7 @@ from router.contracts.shapes import MessageShape, build_shapes
 from router.contracts.shapes.fields import list_fields
 from router.contracts.shapes.parts import PARTS, Schema
 
-HEAD = """# Messages: what each subject carries, for authors in any language
-
-Made by `python deploy/messages_page.py`; a test keeps it equal to the code, and another one reads every example below with the
-reader of its message. [contracts.md](contracts.md) has the rules behind the shapes. The same as files: `router contract schemas DIR`
-writes JSON Schema 2020-12, one file a message; `router contract check FILE` says what a reader would say of a message, field by field.
-
-`null` is absent, and so is an empty string where an id is meant. Ignore fields that you do not know, as the router does: new ones may come.
-
-<a id="limits"></a>
-## What the schemas cannot say
-
-A message that its schema takes is taken by its reader, and a message that its schema refuses is refused, but for these:
-
-* A whole number is written without a decimal point: JSON Schema takes `1.0` for an integer, a reader of integers refuses it.
-* A payload is at most 1 MiB (`max_payload_bytes`), nested at most 64 deep (`max_depth`), metadata and parameters at most 64 KiB, an
-  integer at most 64 bits; of two equal keys the last one counts.
-* A result's `timestamp` lies near the time at which its stream stored it (`results.max_timestamp_age_ms`,
-  `results.max_timestamp_ahead_ms`).
-* A reader of times knows more forms of ISO 8601 than the one in UTC that the schemas take.
-* A header goes before the field of its name (`tenant_id`, `trace_id`, `version`, `Nats-Msg-Id`): the field is then not looked at.
-* A provider's answer names no other provider in `provider_id`.
-* Whether a tenant is served, a policy exists and an assignment is known is no matter of shape.
-* Python's `re` lets `$` match before a line break at the end of a text; ECMA-262, which JSON Schema names, does not.
-"""
+HEAD = Path(__file__).with_name("messages_head.txt").read_text("utf-8")
 
 
 def build_page() -> str:

@@ -6,7 +6,6 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING
 
-import nats
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
@@ -73,10 +72,16 @@ def nats_url(broker: Broker) -> str:
 
 @pytest.fixture
 async def nc(nats_url: str) -> AsyncIterator[Client]:
-    """A plain nats-py client, as an author of a gateway uses it."""
-    client = await nats.connect(nats_url)
+    """A plain nats-py client, as an author of a gateway uses it; its flush has the patience that a busy machine needs."""
+    client = PatientClient()
+    await client.connect(nats_url)
     yield client
     await client.close()
+
+
+class PatientClient(Client):
+    async def flush(self, timeout: int = 120) -> None:  # noqa: ASYNC109 - nats-py's own parameter
+        await super().flush(timeout)
 
 
 @pytest.fixture(scope="session")

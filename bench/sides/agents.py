@@ -20,12 +20,12 @@ from router.core.message import Message
 from router.core.outcome import Done, PublishAck
 from router.delivery import topology
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.delivery.topology import Topology
 from router.runtime.agent import AgentRuntime
 from router.runtime.batch import BatchProcessor
 from router.runtime.database import StoreFile
-from router.runtime.outbound import OutputRules
+from router.runtime.outgoing import OutputRules
 from router.runtime.publish_acks import PublishAckBuffer
 from router.runtime.store import Store
 from router.runtime.topology import AgentTopology, subscriptions_of, topology_of

@@ -14,7 +14,8 @@ from bench import requests
 from bench.child import Ready
 from bench.figures import latencies
 from bench.question import Measured
-from router.delivery.connection import Connection, connect
+from router.delivery.connection import Connection
+from router.delivery.first_connection import connect
 
 PATIENCE_S = 60.0
 

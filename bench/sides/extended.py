@@ -22,7 +22,7 @@ from bench.sides.router import settled
 from bench.stretch import stretch
 from router.app import RouterService
 from router.config import Settings, load
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.operations.observability import Histogram, configure
 
 HOME = Path(__file__).parent.parent / "pipeline"

@@ -22,7 +22,7 @@ from bench.family import Used, used
 from bench.question import Broken, Measured
 from router.core.clock import now_ms
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.lake.generate import Load, LoadPlan, fill
 
 if TYPE_CHECKING:

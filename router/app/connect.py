@@ -8,7 +8,8 @@ from typing import Any
 
 from router.config import NatsConfig
 from router.core.errors import Misconfigured
-from router.delivery.connection import Connection, connect
+from router.delivery.connection import Connection
+from router.delivery.first_connection import connect
 
 
 async def connect_by(

@@ -45,7 +45,11 @@ class DecideBranch:
     @cached_property
     def _answers(self) -> Answers:
         """Created once: a restarted child must still know which inbox waits for which answer."""
-        return build_answers(self._context.settings, self._context.connection, self._context.metrics)
+        return build_answers(self._context.settings, self._context.connection, self._context.metrics, self._list_in_flight)
+
+    def _list_in_flight(self) -> list[Message]:
+        processor = self._child.consumer.processor if self._child.consumer is not None else None
+        return [held.message for held in processor.in_flight] if processor is not None else []
 
     @property
     def _has_listener(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from router.app.app_context import AppContext
@@ -17,7 +17,7 @@ from router.core.message import Message, Reply
 from router.core.outcome import Fault
 from router.delivery.answers import Answers, ReplyRules
 from router.delivery.connection import Connection
-from router.delivery.settlement import STORAGE_FULL
+from router.delivery.settlement import STORAGE_FULL, UNAVAILABLE
 from router.operations.observability import Metrics
 from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules, RequestLimits
 from router.routing.policy import RateLimits, Sessions, evaluate
@@ -84,8 +84,10 @@ def build_push_rules(settings: Settings) -> PushRules:
     return PushRules(enabled=assignment.enabled, tenants_allowed=frozenset(assignment.tenants_allowed), subject=assignment.subjects[0])
 
 
-def build_answers(settings: Settings, connection: Connection, metrics: Metrics) -> Answers:
-    """Where answers go (docs/contracts.md#replies)."""
+def build_answers(
+    settings: Settings, connection: Connection, metrics: Metrics, read_in_flight: Callable[[], Iterable[Message]] = lambda: ()
+) -> Answers:
+    """Where answers go (docs/contracts.md#replies). `read_in_flight`: the requests that are being handled."""
     rules = ReplyRules(
         reply_subject=settings.reply.subject or "{subject}.reply",
         prefixes=settings.reply.prefixes,
@@ -102,6 +104,7 @@ def build_answers(settings: Settings, connection: Connection, metrics: Metrics) 
         refusal=partial(_answer_control_header, metrics),
         is_same=is_same,
         on_refused=note_refused(metrics, "decide"),
+        read_in_flight=read_in_flight,
     )
 
 
@@ -109,9 +112,15 @@ def _build_failure_reply(message: Message, fault: Fault) -> Reply:
     return _build_failure(message, INTERNAL, "The request could not be handled", {"cause": fault.code})
 
 
-def _build_overload_reply(message: Message, retry_after_s: float) -> Reply:
-    details = {"cause": STORAGE_FULL.code, "retry_after_ms": round(retry_after_s * 1000)}
-    return _build_failure(message, OVERLOADED, "What this request needs to store finds no room; send it again", details)
+def _build_overload_reply(message: Message, retry_after_s: float, fault: Fault) -> Reply:
+    details = {"cause": fault.code, "retry_after_ms": round(retry_after_s * 1000)}
+    return _build_failure(message, OVERLOADED, _OVERLOADED_TEXTS[fault.code], details)
+
+
+_OVERLOADED_TEXTS = {
+    STORAGE_FULL.code: "What this request needs to store finds no room; send it again",
+    UNAVAILABLE.code: "What this request needs to read or store cannot be reached now; send it again",
+}
 
 
 def _build_failure(message: Message, code: str, text: str, details: Mapping[str, object]) -> Reply:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from router.app.app_context import AppContext
 from router.app.connect import connect_by
 from router.app.connections import ConnectionOpener, Connections
+from router.app.contract_document import ContractPages
 from router.app.declared_topology import declare_topology
 from router.app.garbage_collection import calm_collector, collections
 from router.app.joined_subscription import JoinedSubscription
@@ -127,7 +128,8 @@ class RouterService:
         return self._context
 
     def _tree(self, context: AppContext, monitor: TopologyMonitor) -> Supervisor:
-        operators = HttpServer(self.settings.http.host, self.settings.http.port, self.metrics.registry, self.readiness)
+        pages = ContractPages(self.settings)
+        operators = HttpServer(self.settings.http.host, self.settings.http.port, self.metrics.registry, self.readiness, pages.read)
         http = Child("http", lambda: operators.run(self._on_bound))
         return SupervisionTree(context, monitor, self._consumers).tree(http if self._has_http else None)
 
@@ -135,10 +137,9 @@ class RouterService:
 
     def readiness(self) -> Mapping[str, ReadinessCheck]:
         """The checks behind /readyz."""
-        drift = self._monitor.drift if self._monitor is not None else ()
         return {
             "broker": self._connected,
-            "topology": ReadinessCheck(not drift, "; ".join(str(one) for one in drift) or "as declared"),
+            "topology": self._monitor.check if self._monitor is not None else ReadinessCheck(False, "not compared yet"),
             **{name: check() for name, check in (self._context.checks if self._context is not None else {}).items()},
             **{child.label: child.check for child in self._consumers.children},
         }

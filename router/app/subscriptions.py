@@ -14,7 +14,7 @@ from router.contracts.worker import WorkerMessageLimits
 from router.routing.reports import AckRules, AcksHandler, RecentOutcomes, ResultRules, ResultsHandler
 from router.routing.reports.result_memory import DAY_S
 from router.services.handler_metrics import AcksMetrics, ResultsMetrics
-from router.services.known_assignments import AckStore
+from router.services.known_assignments import AssignmentAckStore
 
 
 def build_results_handler(context: AppContext) -> ResultsHandler:
@@ -41,7 +41,7 @@ def build_acks_handler(context: AppContext) -> AcksHandler:
     return AcksHandler(
         context.assignments,
         AcksMetrics(context.metrics, context.violations),
-        AckStore(context.jetstream, settings.buckets.assignments_known.name),
+        AssignmentAckStore(context.jetstream, settings.buckets.assignments_known.name),
         context.alerts,
         rules=AckRules(limits=worker_limits(settings), tenants_allowed=frozenset(settings.tenants_allowed)),
     )

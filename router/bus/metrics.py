@@ -72,9 +72,10 @@ class MeteringObserver:
         self._meter = meter
         self.on_stored = told.on_stored
         self.on_unexpected_redelivery = told.on_unexpected_redelivery
-        self.on_dead_letter_refused = told.on_dead_letter_refused
+        self.on_dead_letter_unstored = told.on_dead_letter_unstored
         self.on_flow = told.on_flow
         self.on_storage = told.on_storage
+        self.on_outage = told.on_outage
         self.on_storage_refused = told.on_storage_refused
         self.on_handler_error = told.on_handler_error
 

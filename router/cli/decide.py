@@ -12,7 +12,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.option_values import PAYLOAD, read_bytes, read_pairs, read_payload
-from router.cli.output import print_json, print_lines
+from router.cli.output import print_json, print_json_lines
 
 if TYPE_CHECKING:
     from router.sdk import Answer, Client
@@ -63,7 +63,7 @@ async def decide(
         )
     fields = orjson.loads(answer.raw)
     if as_json:
-        print_lines([fields])
+        print_json_lines([fields])
     else:
         print_json(fields)
     return exit_codes.OK if answer.ok else exit_codes.NO
@@ -101,5 +101,5 @@ async def _ask(client: Client, line: bytes, timeout_s: float) -> tuple[int, obje
 
 async def _print_answer(task: asyncio.Task[tuple[int, object]]) -> int:
     status, answer = await task
-    print_lines([answer])
+    print_json_lines([answer])
     return status

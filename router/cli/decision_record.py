@@ -25,7 +25,7 @@ def print_decision_record(record: Record) -> None:
     parts: list[RenderableType] = [build_grid(_list_request(record))]
     if record["states"]:
         parts += [build_heading("known of the providers then"), build_table(PROVIDERS, _list_providers(record["states"]))]
-    if trace := record["again"].get("trace"):
+    if trace := record["reevaluation"].get("trace"):
         rows = ((step["stage"], step["subject"], step["verdict"]) for step in trace)
         parts += [build_heading("considered, in this order"), build_table(STEP_COLUMNS, rows)]
     parts.append(build_grid(_list_outcome(record)))
@@ -64,15 +64,15 @@ def _list_providers(states: Mapping[str, Record]) -> Iterator[tuple[object, ...]
 
 
 def _list_outcome(record: Record) -> Iterator[tuple[str, object]]:
-    again = record["again"]
+    reevaluation = record["reevaluation"]
     yield "recorded", Text(printable(describe_answer(record)), style="bold")
-    if "gone" in again:
-        yield "again", _style_warning(f"cannot be computed: {again['gone']}")
+    if "unavailable" in reevaluation:
+        yield "computed again", _style_warning(f"impossible: {reevaluation['unavailable']}")
         return
-    same = Text("the same", style="green") if again["is_same"] else Text("not the same", style="bold red")
-    yield "computed again", Text.assemble(build_cell(describe_answer(again)), ", ", same)
-    if "doubt" in again:
-        yield "doubt", _style_warning(again["doubt"])
+    same = Text("the same", style="green") if reevaluation["is_same"] else Text("not the same", style="bold red")
+    yield "computed again", Text.assemble(build_cell(describe_answer(reevaluation)), ", ", same)
+    if "uncertainty" in reevaluation:
+        yield "uncertain", _style_warning(reevaluation["uncertainty"])
 
 
 def _style_warning(text: str) -> Text:

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.broadcast import ask_all_instances, report_failure
+from router.cli.broadcast import report_failure, request_from_all
 from router.cli.command import CommandSession, command
 from router.cli.options import check_request_id
-from router.cli.output import print_lines
+from router.cli.output import print_json_lines
 
 decisions = typer.Typer(no_args_is_help=True, help="Decisions that were recorded, explained.", rich_markup_mode="rich")
 
@@ -46,13 +46,13 @@ async def explain(
     from router.operations.admin.service import ADMIN
 
     asked = {"tenant_id": tenant, "message_id" if by_message else "request_id": request_id}
-    answers = await ask_all_instances(session, ADMIN + EXPLAIN_SERVICE, asked, timeout_s)
-    if not answers.good:
+    answers = await request_from_all(session, ADMIN + EXPLAIN_SERVICE, asked, timeout_s)
+    if not answers.successful:
         return report_failure(answers)
-    found = sorted(answers.good, key=lambda record: -record["at_ms"])
+    found = sorted(answers.successful, key=lambda record: -record["at_ms"])
     if session.as_json:
-        print_lines(found)
+        print_json_lines(found)
     else:
         for record in found:
             print_decision_record(record)
-    return exit_codes.OK if all(record["again"].get("is_same", True) for record in found) else exit_codes.NO
+    return exit_codes.OK if all(record["reevaluation"].get("is_same", True) for record in found) else exit_codes.NO

@@ -9,7 +9,7 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command, skip_settings
-from router.cli.output import build_grid, build_heading, open_console, print_lines, print_table
+from router.cli.output import build_grid, build_heading, open_console, print_json_lines, print_table
 
 if TYPE_CHECKING:
     from router.contracts.codes import Code
@@ -32,7 +32,7 @@ def explain(
 
     if code is None:
         if session.as_json:
-            print_lines(map(_list_fields, codes.read_codes().values()))
+            print_json_lines(map(_list_fields, codes.read_codes().values()))
         else:
             print_table(("met", "code", "means"), _list_rows())
         return exit_codes.OK

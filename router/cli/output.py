@@ -37,15 +37,15 @@ def print_json(value: object) -> None:
     print(format_json(value, orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0), flush=True)
 
 
-def print_lines(values: Iterable[object]) -> None:
-    """One JSON object a line, however wide the terminal."""
+def print_json_lines(values: Iterable[object]) -> None:
+    """Print each value as one line of JSON: never indented, so that a program reads line by line."""
     for value in values:
         print(format_json(value), flush=True)
 
 
 def print_event(event: str, **facts: object) -> None:
     """Print what a serving process tells programs: one JSON line."""
-    print_lines([{"event": event, **facts}])
+    print_json_lines([{"event": event, **facts}])
 
 
 def format_json(value: object, option: int = 0) -> str:

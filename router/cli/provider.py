@@ -10,7 +10,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.option_values import read_pairs, read_prompt
-from router.cli.output import print_lines, printable
+from router.cli.output import print_json_lines, printable
 
 if TYPE_CHECKING:
     from router.contracts.provider import ProviderResponse
@@ -67,7 +67,7 @@ def _print_response(response: ProviderResponse, as_json: bool) -> int:
     from router.contracts.provider import response_bytes
 
     if as_json:
-        print_lines([orjson.loads(response_bytes(response))])
+        print_json_lines([orjson.loads(response_bytes(response))])
     elif response.ok:
         print(_decode_text(response.body))
     else:
@@ -79,7 +79,7 @@ def _print_chunk(chunk: StreamChunk, as_json: bool) -> None:
     from router.contracts.provider_chunk import chunk_bytes
 
     if as_json:
-        print_lines([orjson.loads(chunk_bytes(chunk))])
+        print_json_lines([orjson.loads(chunk_bytes(chunk))])
     else:
         print(_decode_text(chunk.data), end="", flush=True)
 

@@ -72,7 +72,7 @@ class CommandSession:
         from msgspec import to_builtins
 
         if self.as_json:
-            output.print_lines(map(fields or to_builtins, records))
+            output.print_json_lines(map(fields or to_builtins, records))
         elif rows := [row(one) for one in records]:
             output.print_table(columns, rows)
         else:

@@ -1,14 +1,13 @@
-"""An assignment as it stands in `ROUTER_ASSIGNMENTS_KNOWN`: what was decided, for whom, and every byte of what is published.
+"""The record of an assignment in the bucket `ROUTER_ASSIGNMENTS_KNOWN`, and the newest ack of a worker beside it.
 
-    {version, subject, headers, content?, assignment}
+    key                             value
+    {assignment id}                 {version, subject, headers, content?, assignment}    written once, with the decision
+    {assignment id}.ack             {status, message?, at_ms}                            overwritten by each ack of a worker
 
-The bucket's key is `ids.key(assignment_id)`, and nothing else. The assignment id is derived from the request identity,
-so the request finds it by being itself, and a result or an acknowledgement finds it by naming it: one key, both ways.
-`content` is the digest of the request's content (`contracts.content`): the same identity with other content is found out.
-
-How far it came stands beside it, in the same bucket: the newest acknowledgement under `ack_key(assignment_id)`, which is
-the record's own key and `.ack`, as {status, message?, at_ms}. It is written without asking what stood there before:
-an acknowledgement decides nothing, people look at it.
+The assignment id is derived from the request identity. So a repeated request finds the record by its own identity, and a result or an
+ack finds it by the assignment id that it names. `content` is the digest of the request's content (`contracts.content`): with it the
+router detects a request that has the same identity and other content. The record holds each byte that is published, so that
+another process publishes the same. No decision reads an ack: it is for operators (`router assignments`).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ RECORD_VERSION = "1"
 
 
 class AssignmentRecord(Struct, frozen=True, omit_defaults=True):
-    """One stored record. `assignment` is kept as the bytes that it was, so that it is published again as it was."""
+    """One stored record. `assignment` holds the bytes that were published first, so that a repetition publishes the same bytes."""
 
     version: str
     subject: str
@@ -38,25 +37,25 @@ class AssignmentRecord(Struct, frozen=True, omit_defaults=True):
     content: str | None = None  # None: an idempotency key stands for the request, whatever its content
 
     def read_assignment(self) -> Assignment:
-        """The assignment in it. Raises Poison when there is none."""
+        """Parse the assignment. Raises Poison if its bytes are no assignment."""
         return read_assignment(bytes(self.assignment))
 
 
 def build_record(
     assignment_id: str, request: RouteRequest, decision: Decision, *, subject: str, traceparent: str | None, content: str | None
 ) -> AssignmentRecord:
-    """The record of a decision just made."""
+    """Build the record of a new decision."""
     assignment = msgspec.Raw(assignment_bytes(assignment_id, request, decision))
     return AssignmentRecord(RECORD_VERSION, subject, assignment_headers(request, traceparent), assignment, content)
 
 
 def record_bytes(record: AssignmentRecord) -> bytes:
-    """What is stored of a record. `read_record` reads it back."""
+    """Encode a record for the bucket; `read_record` parses it."""
     return _encode(record)
 
 
 def read_record(data: bytes) -> AssignmentRecord:
-    """A record that a router stored. Raises Poison when these bytes are none."""
+    """Parse a record of the bucket. Raises Poison if the bytes are no record."""
     try:
         return _decode(data)
     except UNREADABLE_ERRORS as exc:
@@ -64,39 +63,39 @@ def read_record(data: bytes) -> AssignmentRecord:
 
 
 def content_of(request: RouteRequest, data: bytes) -> str | None:
-    """The digest by which two requests of one identity are compared; None where they are not (an `idempotency_key` was given)."""
+    """The digest that tells two requests of one identity apart; None with an `idempotency_key`, which stands for any content."""
     return digest(data) if request.idempotency_key is None else None
 
 
-class AckState(Struct, frozen=True, omit_defaults=True):
-    """What a worker last said of an assignment: `status` as in an ack, `at_ms` milliseconds since the epoch."""
+class AssignmentAck(Struct, frozen=True, omit_defaults=True):
+    """A worker's newest ack of an assignment. `status` as in `ExecAssignmentAck`, `at_ms`: milliseconds since the epoch."""
 
     status: str
     at_ms: int
     message: str | None = None
 
 
-ACK_MARK = ".ack"  # no record's key holds a dot: `ids.key` escapes it
+ACK_SUFFIX = ".ack"  # no key of a record holds a dot, because `ids.key` escapes it
 
 
-def ack_key(assignment_id: str) -> str:
-    """Where the newest acknowledgement of an assignment stands."""
-    return ids.key(assignment_id) + ACK_MARK
+def assignment_ack_key(assignment_id: str) -> str:
+    """The bucket's key of the newest ack of an assignment."""
+    return ids.key(assignment_id) + ACK_SUFFIX
 
 
-def ack_bytes(ack: ExecAssignmentAck) -> bytes:
-    """The state that an acknowledgement leaves."""
-    return _encode(AckState(ack.status, ack.acknowledged_at, ack.message))
+def assignment_ack_bytes(ack: ExecAssignmentAck) -> bytes:
+    """Encode what the bucket keeps of an ack."""
+    return _encode(AssignmentAck(ack.status, ack.acknowledged_at, ack.message))
 
 
-def read_ack_state(data: bytes) -> AckState:
-    """The state that `ack_bytes` wrote. Raises Poison when these bytes are none."""
+def read_assignment_ack(data: bytes) -> AssignmentAck:
+    """Parse what `assignment_ack_bytes` wrote. Raises Poison if the bytes are no ack."""
     try:
         return _decode_ack(data)
     except UNREADABLE_ERRORS as exc:
-        raise Poison("not the state of an acknowledgement") from exc
+        raise Poison("not the ack of an assignment") from exc
 
 
 _decode = msgspec.json.Decoder(AssignmentRecord).decode
-_decode_ack = msgspec.json.Decoder(AckState).decode
+_decode_ack = msgspec.json.Decoder(AssignmentAck).decode
 _encode = msgspec.json.Encoder().encode

@@ -99,7 +99,7 @@ class GroupCommit(Generic[T, R]):
         wanted = [(item, result) for item, result in batch if not result.is_resolved]  # a drain may have cancelled some
         try:
             results = await self._commit([item for item, _ in wanted])
-        except BaseException:
+        except BaseException:  # also a cancellation: no caller may wait for ever
             _cancel(wanted)
             raise
         for (_, deferred), result in zip(wanted, results, strict=True):

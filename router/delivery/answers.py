@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -46,6 +46,7 @@ NO_SEQUENCE = 2**62  # no sequence is above it
 NOT_STORED = 2**63  # stored time, ns, of a live copy: no answer is later
 CLOCK_SLACK_S = 1.0  # a stored copy has the server's time, an answer this process's
 MAX_HEADER_BYTES = 65_535  # JetStream's limit; a `no_ack` stream refuses more without an answer
+MAX_ADDRESS_LENGTH = 500  # of an inbox, which a client chooses; 200 000 of them are kept
 MAX_STEMS, MAX_STEM_LENGTH = 1024, 256  # of clients whose requests are refused; an inbox is shorter
 MANY_HEADER_LETTERS = MAX_HEADER_BYTES // 8  # with fewer letters in its values a header block is not too large, so it is not measured
 
@@ -59,7 +60,7 @@ class ReplyRules(Struct, frozen=True):
     stream: str = ""  # where requests are stored
     dedupe_window: float = 0.1  # seconds, the decide stream's
     inbox_wait: float = 0.25  # seconds
-    keep: float = 35.0  # seconds that an inbox waits for its answer: as long as a decision may take
+    keep: float = 35.0  # seconds that an inbox waits at least for its answer; that of a message in flight waits as long as that
 
 
 class Answers:
@@ -74,6 +75,7 @@ class Answers:
         refusal: Callable[[str, bytes, Headers], bytes],
         is_same: Callable[[bytes, bytes], bool] = lambda one, other: one == other,
         on_refused: Callable[[str], None] = lambda _: None,
+        read_in_flight: Callable[[], Iterable[Message]] = lambda: (),
     ) -> None:
         self._connection = connection
         self._rules = rules
@@ -92,6 +94,7 @@ class Answers:
             keep_s=rules.keep,
             identical=identical,
             read_copy_age=lambda: time.time() - self._stored_ns / 1e9,
+            read_in_flight=lambda: map(_build_identity, read_in_flight()),
         )
         self._listens_from: int | None = None  # sequences above this one were stored while the listener was subscribed
         self._now = asyncio.get_running_loop().time
@@ -159,6 +162,8 @@ class Answers:
 
     def _may_reach(self, address: str) -> bool:
         rules = self._rules
+        if len(address) > MAX_ADDRESS_LENGTH:
+            return False
         return address.startswith(rules.prefixes) and not address.startswith(rules.own) and is_literal_subject(address)
 
     def _refuse(self, address: str) -> None:
@@ -302,6 +307,14 @@ class Answers:
         now = self._now()
         self._correlator.tick(now)
         self.live.tick(now)
+
+
+def _build_identity(message: Message) -> RequestIdentity:
+    """What the listener noted of this request."""
+    headers = message.headers
+    if (EXPECTED_STREAM in headers or CONFIRM in headers) and is_pub_ack_wanted(headers):
+        return _build_publisher_identity(message.data, headers)
+    return RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data)
 
 
 def _build_publisher_identity(data: bytes, headers: Mapping[str, str]) -> RequestIdentity:

@@ -13,8 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -25,12 +24,10 @@ from nats.nuid import NUID
 from nats.protocol.parser import PERMISSIONS_ERR
 
 from router.core.cancellation import preserve_cancellation
-from router.core.errors import BrokerUnavailable
 from router.core.ids import random_tokens
-from router.core.masking import hide_login
 from router.delivery import denials, tls
 from router.delivery.frame_parser import FrameParser, Headers, parse_head
-from router.delivery.reconnecting import PING_EVERY_S, ReconnectingClient
+from router.delivery.reconnecting import ReconnectingClient
 from router.delivery.socket import LAST_CLOSE_S, DirectTransport
 
 OnMessage = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
@@ -68,7 +65,7 @@ class Connection(ReconnectingClient):
         self._will_write = False  # a call of `_write` is scheduled
         self.is_behind = False  # the newest chunk was as large as a read can be, so more bytes wait in the socket
         self.on_fault: Callable[[BaseException], None] = lambda _: None
-        self.denials = denials.Denials(_log_denial)
+        self.denials = denials.Denials(denials.log_denial)
 
     @property
     def own_inboxes(self) -> str:
@@ -212,8 +209,8 @@ class Connection(ReconnectingClient):
             if headers is None and head is not None:
                 headers = (self._heads.pop(head, None) if self._heads else None) or parse_head(head)
             on_message(name, inbox, data, headers)
-        except (Exception, asyncio.CancelledError) as exc:
-            self.on_fault(exc)  # the reader must go on; callbacks handle their own errors before this
+        except (Exception, asyncio.CancelledError) as exc:  # a callback raised, and the reader must go on
+            self.on_fault(exc)  # callbacks handle their own errors before this
 
     def _call_listener(self, on_message: OnMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
         headers = None
@@ -229,7 +226,7 @@ class Connection(ReconnectingClient):
         try:
             if take(reply, data, head):
                 return
-        except (Exception, asyncio.CancelledError) as exc:
+        except (Exception, asyncio.CancelledError) as exc:  # as above
             self.on_fault(exc)
             return
         self._call_on_message(on_message, subject, reply, data, head)
@@ -359,75 +356,3 @@ def open_head_of(headers: Mapping[str, str]) -> bytes:
 
 async def _ignore_message(_: Msg) -> None:
     """nats-py requires a coroutine function; it is never called, because the parser calls the direct callback."""
-
-
-async def connect(
-    options: Mapping[str, Any],
-    *,
-    timeout_s: float = 5.0,
-    on_lost: Callable[[], Awaitable[None]] | None = None,
-    on_back: Callable[[], Awaitable[None]] | None = None,
-) -> Connection:
-    """A Connection that never gives up reconnecting; `options` are nats-py's.
-
-    Raises BrokerUnavailable if the first connection takes longer than `timeout_s`, so that a wrong address is reported.
-    """
-    _warn_of_login(options)
-    connection = Connection()
-    refusals = denials.LoginRefusals(_format_servers(options), len(_servers(options)), _log_denial)
-    last: list[Exception] = []
-
-    async def remember(exc: Exception) -> None:  # it must not raise, except LoginRefused before the first connection
-        last[:] = [exc]
-        if isinstance(exc, denials.LoginNotTaken):
-            refusals.on_refusal()
-
-    async def on_reconnected() -> None:
-        refusals.on_connected()
-        if on_back is not None:
-            await on_back()
-
-    settings = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.25, "ping_interval": PING_EVERY_S, **options}
-    try:
-        async with asyncio.timeout(timeout_s):
-            await connection.connect(**settings, error_cb=remember, disconnected_cb=on_lost, reconnected_cb=on_reconnected)
-    except (OSError, nats.errors.Error) as exc:  # TimeoutError is an OSError
-        cause = last[0] if last else exc
-        if isinstance(cause, ConnectionError) and connection.wants_login:
-            raise refusals.error from exc  # the server closed the connection before its refusal was read
-        said = f"{_format_servers(options)}: {cause or type(cause).__name__}"
-        is_tls = isinstance(cause, ssl.SSLError | tls.TlsNotOffered)  # a server answered, but the TLS handshake failed
-        if is_tls:
-            raise BrokerUnavailable(f"TLS failed with the server at {said}") from exc
-        raise BrokerUnavailable(f"no NATS server answers at {said}: start it, or name another in nats.url (--nats-url)") from exc
-    refusals.on_connected()
-    return connection
-
-
-def _log_denial(what: str, remedy: str) -> None:
-    from router.operations.observability import events, logs  # imported late, as below
-
-    logs.logger(__name__).error(events.PERMISSION_DENIED, denied=what, remedy=remedy)
-
-
-def _warn_of_login(options: Mapping[str, Any]) -> None:
-    """Log a warning if a login would be sent without TLS."""
-    if addresses := tls.find_unprotected(_servers(options), options):
-        from router.operations.observability import (  # rare, and an import of every room for a client that is asked for nothing else
-            events,
-            logs,
-        )
-
-        servers = ", ".join(map(hide_login, addresses))
-        remedy = "an address with tls://, or the setting nats.tls_ca"
-        logs.logger(__name__).warning(events.LOGIN_UNPROTECTED, servers=servers, remedy=remedy)
-
-
-def _servers(options: Mapping[str, Any]) -> list[str]:
-    servers = options.get("servers", ())
-    return [servers] if isinstance(servers, str) else list(servers)
-
-
-def _format_servers(options: Mapping[str, Any]) -> str:
-    """The servers' addresses, without logins."""
-    return ", ".join(map(hide_login, _servers(options)))

@@ -127,3 +127,10 @@ class Denials:
 
 
 _REMEDY = "allow it to this user in the server's configuration, or log in as another (nats.user, nats.nkey_file, nats.creds_file)"
+
+
+def log_denial(what: str, remedy: str) -> None:
+    # Imported here: a denial is rare, and a client without one need not import every room.
+    from router.operations.observability import events, logs
+
+    logs.logger(__name__).error(events.PERMISSION_DENIED, denied=what, remedy=remedy)

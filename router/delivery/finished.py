@@ -78,6 +78,7 @@ class FinishedRemoval:
         self._clock = clock
         self._notes: deque[tuple[float, int]] = deque()  # (when, the last sequence then), oldest first
         self._named: OrderedDict[str, None] = OrderedDict()  # oldest first
+        self.key = f"FINISHED.{rules.stream}.{','.join(rules.subjects)}"  # of its runs, among what instances share
         self._read_to = 0
         self._runs = 0
         self._is_held = False  # in the last run one unsettled message held others down
@@ -100,7 +101,7 @@ class FinishedRemoval:
     async def take_turn(self) -> None:
         """`look`, unless another instance did just now. Raises as `look` does."""
         runs = self._runs
-        run = await self._infos.read(f"FINISHED.{self._rules.stream}", MAX_AGE * self._rules.every, self._look_and_tell)
+        run = await self._infos.read(self.key, MAX_AGE * self._rules.every, self._look_and_tell)
         if self._runs != runs or run is None:
             return
         self._note(self._clock(), run["last_seq"])

@@ -19,7 +19,7 @@ from router.delivery.shared_info import SharedInfo
 
 LISTENER_TICK_S = 0.02
 LEARN_TICKS = 250  # ticks between two checks that the stream was not re-created
-MAX_AGE_S = 3.5  # of the stream's info in such a check
+MAX_AGE_S = 7.0  # of the stream's info in such a check; the topology's monitor asks for it more often than that
 RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
 NOTHING_YET = 2**63  # no sequence is above it: no inbox is expected
 

@@ -309,7 +309,8 @@ class LiveRequests(Generic[A]):
         except Exception:  # as above
             self._leave_request(request)
         else:
-            self._conclude(request, outcome)
+            if request.stored is None or not self._is_delivered(request.stored):  # else its delivery answers
+                self._conclude(request, outcome)
 
     async def _store(self, consumer: Consumer, done: Done) -> bool:
         """Publish the effects, then commit: before the answer, as in `settle`."""

@@ -4,8 +4,8 @@ A stream stores the payload, not the requester's inbox. So a listener hears ever
 `add_request`; the decision calls `answer`. Either call may come first. They are matched by a 64-bit hash of (Nats-Msg-Id, tenant
 header, payload), without parsing (docs/contracts.md#matching).
 
-    request, then answer    an inbox is kept for `keep_s` to twice that (`waiting_inboxes`); other instances answer most of them,
-                            so a full table refuses nothing
+    request, then answer    an inbox is kept for `keep_s` to twice that, and while this instance handles its request (`waiting_inboxes`);
+                            other instances answer most of them, so a full table refuses nothing
     answer, then request    the answer is kept for 250 ms, then it goes to the reply subject
     request again           with an id, within `span` of the answer: the stream drops it, so this answers it
 
@@ -16,7 +16,7 @@ if it asks for the same (`is_same`), else a conflict. Pure: the time is an argum
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from math import inf
 from zlib import crc32
@@ -71,8 +71,10 @@ class ReplyCorrelator:
         capacity: int = 100_000,
         identical: IdenticalRequests | None = None,
         read_copy_age: Callable[[], float] = lambda: inf,
+        read_in_flight: Callable[[], Iterable[RequestIdentity]] = lambda: (),
     ) -> None:
         self._send = send
+        self._read_in_flight = read_in_flight  # the requests that this instance is handling
         self._read_copy_age = read_copy_age  # seconds since the stream stored the copy that is answered
         self.identical = identical if identical is not None else IdenticalRequests(lambda _: None)
         self._conflict = conflict  # builds the answer "this id came with other bytes" from the id and those bytes (empty: not kept)
@@ -110,7 +112,7 @@ class ReplyCorrelator:
             return
         table = self._inboxes
         if table.count >= self._capacity:
-            table.start_generation(now)
+            self._start_generation(now)
         table.count += 1
         inboxes = table.younger.get(key)
         named = content_hash if msg_id is not None else number
@@ -221,9 +223,13 @@ class ReplyCorrelator:
         while self._answered_without_id and next(iter(self._answered_without_id.values())) < now - ANSWERED_FOR_S:
             self._answered_without_id.popitem(last=False)
         if now - self._inboxes.started_at >= self._keep_s:
-            self._inboxes.start_generation(now)
+            self._start_generation(now)
 
     # -- helpers ---------------------------------------------------------------------------------------------
+
+    def _start_generation(self, now: float) -> None:
+        in_flight = (_hash_content(one) if one.msg_id is None else hash(one.msg_id) for one in self._read_in_flight())
+        self._inboxes.start_generation(now, in_flight)
 
     def _is_copy_younger(self, newest: WaitingInbox, now: float) -> bool:
         """Whether the stream stored the copy after the time of this inbox: another instance answered the inbox, and the copy's own comes.

@@ -29,7 +29,7 @@ from router.delivery.frame_parser import Headers
 SHARED_INFO = "beamline.router.v1.internal.info"
 # How much older than its own answer a heard one may be. It is random, so that few instances find it too old at the same moment.
 HEARD_AGE = (1.4, 2.2)
-GATHER_S = 0.05  # answers within this time are one message
+GATHER_S = 0.2  # answers within this time are one message
 MAX_SHARED_BYTES = 256 * 1024  # of one message; what is above it is not published, and each instance asks for it
 
 

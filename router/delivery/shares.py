@@ -25,7 +25,7 @@ from router.delivery.stream_reader import open_reader
 COUNTED_FROM = 0.5
 NEARLY_FULL_FROM = 0.9
 SHARES_EVERY_S = 5.0
-MAX_AGE_S = 3.5  # of the stream's info in a run
+MAX_AGE_S = 7.0  # of the stream's info while tenants are not counted; the topology's monitor asks for it more often than that
 RECOUNT_EVERY_S = 60.0
 MAX_READ = 50_000  # headers in one run
 READ_BATCH = 1_000
@@ -73,7 +73,7 @@ class TenantShares:
         """A supervised child. While the broker is unavailable, the last count is used."""
         while True:
             with suppress(RouterError):
-                await self.look(MAX_AGE_S)
+                await self.look(0.0 if self._limit else MAX_AGE_S)
             await asyncio.sleep(spread(SHARES_EVERY_S))
 
     async def look(self, max_age: float = 0.0) -> None:

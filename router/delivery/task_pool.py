@@ -122,7 +122,7 @@ class TaskPool:
             on_outcome: PooledOutcome
             try:
                 on_outcome = await call.awaited
-            except (Exception, asyncio.CancelledError) as exc:
+            except (Exception, asyncio.CancelledError) as exc:  # whatever a handler raises is an outcome
                 on_outcome = exc if isinstance(exc, BrokerUnavailable) else self._outcome_instead(call.message, exc)
             self._on_ended(call)
             is_clean = copy_context() == self._clean

@@ -1,10 +1,13 @@
 """The inboxes of requests that the listener heard and this instance has not answered, by the key of their request.
 
 They are kept in two generations, so that a request costs one entry in a table and no timer: `start_generation` drops the older one.
-So an inbox is kept for one to two times the span between two generations.
+So an inbox is kept for one to two times the span between two generations, and a full table makes that span short. The inboxes of
+requests that this instance is handling are kept whatever the span is: these are few, and each tenant has its share of them.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -15,6 +18,7 @@ CorrelationKey = int  # a hash of the Nats-Msg-Id, or of the whole request when 
 WaitingInbox = tuple[str, int, float, bytes]
 
 NO_INBOX = ""  # of a request without an inbox
+MAX_IN_FLIGHT_INBOXES = 1_000  # of one key: identical requests have one key
 MAX_KEPT_BYTES = 4 * 1024 * 1024  # of requests whose id came with other bytes before, in each of two generations
 
 
@@ -39,9 +43,14 @@ class WaitingInboxes:
     def __len__(self) -> int:
         return len(self.younger) + len(self.older)
 
-    def start_generation(self, now: float) -> None:
+    def start_generation(self, now: float, in_flight: Iterable[CorrelationKey] = ()) -> None:
+        """Drop the older generation, but for the inboxes of these keys."""
+        dropped = self.older
         self.older, self.younger, self.started_at, self.count = self.younger, {}, now, 0
         self._kept_bytes = 0
+        for key in in_flight:
+            if (inboxes := dropped.pop(key, None)) is not None:
+                self.older[key] = (inboxes + self.older.get(key, []))[-MAX_IN_FLIGHT_INBOXES:]
 
     def pop(self, key: CorrelationKey) -> list[WaitingInbox]:
         """Take all inboxes of a key out, oldest first."""

@@ -36,7 +36,7 @@ def track_java() -> Iterator[None]:
     theirs, launcher.Popen = launcher.Popen, TrackedPopen
     try:
         yield
-    except BaseException:
+    except BaseException:  # also Ctrl-C: no JVM may outlive the failed start
         for process in started:
             _kill(process)
         raise

@@ -6,7 +6,7 @@ The author of an agent implements `adapter`, and gets an `envelope`. The protoco
     1 receive    `agent`, `tree`: one consumer for each stream, by `router.delivery`
     2 dedupe     `batch` looks the key up in `store`: applied -> its unsent messages, ack; dead -> its dead letter, term
     3 persist    `batch`, `batch_item`: one commit for all new messages
-    4 apply      `batch`, `outbound`, `state`: the adapter's state, its messages and the status in one commit
+    4 apply      `batch`, `outgoing`, `state`: the adapter's state, its messages and the status in one commit
     5 publish    delivery, under deterministic ids; `publish_acks` records where they are stored
     6 ack        delivery, only now
     start        `resume`: what was received and not applied, what was not sent; then the consumers start

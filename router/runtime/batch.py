@@ -26,7 +26,7 @@ from router.runtime.adapter import AgentAdapter, Context, read_messages
 from router.runtime.batch_item import BatchItem, is_replay, read_item, row_of, split_by_key
 from router.runtime.database import StoreFailed
 from router.runtime.envelope import stored_envelope
-from router.runtime.outbound import OutputRules, build_outgoing_row, effect_of
+from router.runtime.outgoing import OutputRules, build_outgoing_row, effect_of
 from router.runtime.publish_acks import PublishAckBuffer
 from router.runtime.rows import KnownEvent, OutgoingRow, ResumableEvent
 from router.runtime.schema import DEAD, RECEIVED

@@ -64,7 +64,7 @@ class StoreFile:
         except OSError as exc:
             self._lock.release()
             raise Misconfigured("store", f"{path} cannot be opened: {exc.strerror}") from exc
-        except BaseException:
+        except BaseException:  # also Ctrl-C: the lock must not outlive a store that did not open
             self._lock.release()
             raise
         self.id = str(self.connection.execute("SELECT value FROM facts WHERE name = 'id'").fetchone()[0])
@@ -77,7 +77,7 @@ class StoreFile:
             try:
                 yield self.connection
                 self.connection.execute("COMMIT")
-            except BaseException:
+            except BaseException:  # also a cancellation: no transaction may stay open
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
                 raise

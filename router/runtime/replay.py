@@ -20,7 +20,7 @@ from router.runtime.adapter import AgentAdapter, Context, check_adapter, read_me
 from router.runtime.database import StoreFile, open_read_only
 from router.runtime.envelope import stored_envelope
 from router.runtime.hashes import Hashes, hashes_of
-from router.runtime.outbound import OutputRules, build_outgoing_row
+from router.runtime.outgoing import OutputRules, build_outgoing_row
 from router.runtime.rows import NewEvent, OutgoingRow
 from router.runtime.state import StateTransaction
 from router.runtime.store import Store

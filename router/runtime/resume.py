@@ -14,7 +14,7 @@ from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
 from router.operations.observability import events, logs
 from router.runtime.batch import BatchProcessor
-from router.runtime.outbound import effect_of
+from router.runtime.outgoing import effect_of
 from router.runtime.publish_acks import PublishAckBuffer
 from router.runtime.rows import OutgoingRow
 from router.runtime.store import Store

@@ -10,7 +10,7 @@ from router.delivery.api import JetStream
 from router.runtime.adapter import AgentAdapter
 from router.runtime.batch import BatchProcessor
 from router.runtime.database import StoreFile
-from router.runtime.outbound import HEADER_ROOM_BYTES, OutputRules
+from router.runtime.outgoing import HEADER_ROOM_BYTES, OutputRules
 from router.runtime.publish_acks import PublishAckBuffer
 from router.runtime.resume import resume
 from router.runtime.store import Store

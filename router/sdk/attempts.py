@@ -93,7 +93,7 @@ class Attempts:
             return build_failure(HANDLER_RAISED, _describe(exc), is_retriable=True)
         except TimeoutError as exc:
             return build_failure(DEADLINE_PASSED, _describe(exc), status=TIMEOUT)
-        except Exception as exc:
+        except Exception as exc:  # the author's code may raise anything
             log.warning(events.HANDLER_FAILED, assignment_id=assignment.assignment_id, error=repr(exc), exc_info=exc)
             return build_failure(HANDLER_RAISED, _describe(exc))
 

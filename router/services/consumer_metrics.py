@@ -87,7 +87,7 @@ class ConsumerMetrics(LoggingObserver):
     def on_unexpected_redelivery(self, message: Message) -> None:
         self._metrics.redeliveries[self._durable, "timeout"] += 1
 
-    def on_dead_letter_refused(self, message: Message, cause: str) -> None:
+    def on_dead_letter_unstored(self, message: Message, cause: str) -> None:
         self._metrics.dead_letter_failures.value += 1
 
     def on_flow(self, cause: str | None) -> None:
@@ -102,6 +102,13 @@ class ConsumerMetrics(LoggingObserver):
         if cause is not None:
             facts = {"consumer": self._durable, "detail": cause}
             self._raise(CRITICAL, f"storage_refused:{self._durable}", "A stream is full: messages that must publish to it wait", facts)
+
+    def on_outage(self, cause: str | None) -> None:
+        super().on_outage(cause)
+        if cause is not None:
+            facts = {"consumer": self._durable, "detail": cause}
+            text = "A bucket is unavailable: messages that need it wait, the others go on"
+            self._raise(CRITICAL, f"bucket_unavailable:{self._durable}", text, facts)
 
     def on_storage_refused(self, message: Message, subject: str, what: str) -> None:
         self._metrics.storage_refused[self._durable, what] += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment
-from router.contracts.assignment_record import ack_bytes, ack_key, read_record
+from router.contracts.assignment_record import assignment_ack_bytes, assignment_ack_key, read_record
 from router.core.deferred import Deferred
 from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream
@@ -34,8 +34,8 @@ class AssignmentStore:
         return stored
 
 
-class AckStore:
-    """`acks.AssignmentStates`: the newest acknowledgement of a known assignment, where `router assignments` finds it.
+class AssignmentAckStore:
+    """`acks.AssignmentStates`: stores the newest ack of a known assignment, which `router assignments` shows.
 
     Published without waiting, because no decision depends on it. The ack of an unknown assignment is not stored, so that workers cannot
     fill the bucket.
@@ -47,4 +47,4 @@ class AckStore:
 
     def on_ack(self, ack: ExecAssignmentAck, known: Assignment | None) -> None:
         if known is not None:
-            self._connection.publish_nowait(self._prefix + ack_key(ack.assignment_id), ack_bytes(ack))
+            self._connection.publish_nowait(self._prefix + assignment_ack_key(ack.assignment_id), assignment_ack_bytes(ack))

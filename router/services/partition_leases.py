@@ -1,7 +1,7 @@
 """Keeps the lease of a partition: its own router renews it, a standby takes the partition's requests while no router does.
 
-    owner     renews every third of the lease while it takes requests, whatever the key holds
-    standby   watches ──> no renewal for a whole lease ──> takes the lease by its revision ──> takes the requests
+    owner     renews every third of the lease while it takes requests, whatever the key holds; deletes the key when it ends
+    standby   watches ──> deleted, or no renewal for a whole lease ──> takes the lease by its revision ──> takes the requests
                  └───── drains ─────────────── the owner has renewed: the revision is another <──┘
 
 A lease decides only which router pulls. Each message is delivered to one of those that pull, acked by it, and redelivered if it dies, as
@@ -12,6 +12,7 @@ always meeting the same router, and no message is lost or handled twice for it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Awaitable, Callable
 
@@ -23,7 +24,7 @@ from router.contracts.partition_lease import PartitionLease, lease_bytes, lease_
 from router.core.clock import Clock, steady
 from router.core.errors import Conflict, RouterError
 from router.delivery.api import JetStream
-from router.delivery.buckets.entries import BucketEntry
+from router.delivery.buckets.entries import BucketEntry, DeletedKey
 from router.delivery.buckets.lease import LeaseBucket, LeaseWatch
 from router.delivery.connection import Connection
 from router.operations.observability import LogRateLimit, events, logs
@@ -70,16 +71,30 @@ class OwnerLease:
         self._lines = LogRateLimit(every_s=60.0)
 
     async def run(self) -> None:
-        """Renew until cancelled. A renewal that fails costs nothing but a takeover that was not needed."""
-        while True:
-            if not self._is_taking():
-                await asyncio.sleep(START_S)
-                continue
-            try:
-                await self._bucket.renew(lease_key(self._rules.partition), self._record)
-            except RouterError as exc:
-                _report_failure(self._lines, self._rules.partition, exc)
-            await asyncio.sleep(self._rules.every)
+        """Renew until cancelled, then give the lease up. A renewal that fails costs nothing but a takeover that was not needed."""
+        revision = 0
+        try:
+            while True:
+                if not self._is_taking():
+                    await asyncio.sleep(START_S)
+                    continue
+                revision = await self._renew(revision)
+                await asyncio.sleep(self._rules.every)
+        finally:
+            if revision:
+                await self._give_up(revision)
+
+    async def _renew(self, revision: int) -> int:
+        try:
+            return await self._bucket.renew(lease_key(self._rules.partition), self._record)
+        except RouterError as exc:
+            _report_failure(self._lines, self._rules.partition, exc)
+            return revision
+
+    async def _give_up(self, revision: int) -> None:
+        """A standby need not wait for the end of the lease. The lease stays if another owner has renewed it since."""
+        with contextlib.suppress(RouterError):
+            await self._bucket.delete(lease_key(self._rules.partition), revision=revision)
 
 
 class StandbyLease:
@@ -132,7 +147,7 @@ class StandbyLease:
             return None
 
     async def _wait_until_over(self) -> int:
-        """The revision at which no router has renewed the lease for its whole time."""
+        """The revision at which no router has renewed the lease for its whole time, or its owner has given it up."""
         watch = LeaseWatch(self._rules.span, self._clock)
         while True:
             try:
@@ -144,7 +159,7 @@ class StandbyLease:
             else:
                 revision = newest.revision if newest is not None else 0
                 watch.on_revision(revision)
-                if self._is_own(newest) or watch.is_over:
+                if self._is_own(newest) or isinstance(newest, DeletedKey) or watch.is_over:
                     return revision
             await asyncio.sleep(self._rules.every)
 

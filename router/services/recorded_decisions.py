@@ -72,7 +72,7 @@ class RecordedServices:
                 "try_policy",
                 "What a candidate would have decided for the requests that this instance recorded last",
                 f"{{tenant_id, policy_id, policy, against: 1..{MAX_COMPARED}}}",
-                "{ok, router_node_id, is_recorded, compared[{at_ms, tenant_id, request_id, verdict, before, after, doubt?}]}",
+                "{ok, router_node_id, is_recorded, compared[{at_ms, tenant_id, request_id, verdict, before, after, uncertainty?}]}",
                 self.compare,
                 is_everywhere=True,
             ),

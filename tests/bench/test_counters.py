@@ -44,10 +44,11 @@ async def test_a_decision_is_one_answer_and_one_acknowledgement() -> None:
 
 
 async def test_a_pushed_request_is_one_record_one_assignment_one_answer_and_one_acknowledgement() -> None:
+    """Without a listener: one reads requests ahead of their delivery, and a few are then begun twice."""
     async with a_broker() as url:
         await store.fill(unheard, url=url, count=COUNT, is_pushed=True)
         with open_socket_tap() as tap:
-            async with a_router(url, lambda _: None) as service:
+            async with a_router(url, lambda _: None, {"reply.listener": False}) as service:
                 await until(lambda: settled(service)() >= COUNT)
     published, size = tap.published(PUSHED), tap.bytes(PUSHED)
     assert (published[RECORDS], published[ASSIGNMENTS], published[ANSWERS], published[ACKS]) == (COUNT, COUNT, COUNT, COUNT)

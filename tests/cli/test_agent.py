@@ -88,8 +88,8 @@ async def test_verify_warns_of_what_waits_and_fails_for_what_is_broken(store: Pa
 async def test_what_is_no_store_and_what_is_no_agent_are_said(tmp_path: Path) -> None:
     missing = await call_command_async("agent", "hash", "--store", str(tmp_path / "none.db"))
     assert (missing.status, "there is no" in missing.err) == (2, True)
-    stranger = await call_command_async("agent", "run", "pathlib:Path", "--store", str(tmp_path / "x.db"))
-    assert (stranger.status, "is no agent" in stranger.err) == (2, True)
+    no_agent = await call_command_async("agent", "run", "pathlib:Path", "--store", str(tmp_path / "x.db"))
+    assert (no_agent.status, "is no agent" in no_agent.err) == (2, True)
 
 
 @contextmanager

@@ -167,7 +167,7 @@ async def test_dead_letters_of_the_bus_are_listed_and_sent_again(bus: Bus, prefi
         assert (await _run(bus, "replay", "--all", "--of", "bus", "--json", group="dlq")).json["sent"] == 1
         await until(lambda: seen)
     assert await read_bus_stream(bus, "dlq") == []
-    assert (await _run(bus, "list", "--of", "nobody", group="dlq")).status == 2
+    assert (await _run(bus, "list", "--of", "unknown", group="dlq")).status == 2
 
 
 async def _letters(bus: Bus) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, CommandResult, call_command, clean_environment, router, serve_router, table_words
 from tests.support.commands import every_command, examples_in, find_wrong_commands
@@ -163,7 +163,7 @@ def test_a_dead_letter_that_is_not_there_is_status_1(url: str) -> None:
 
 
 def test_no_dead_letters_is_no_error(url: str, nats_url: str) -> None:
-    assert call_command("dlq", "list", "--tenant", "nobody", "--nats-url", url).out == "no dead letters\n"
+    assert call_command("dlq", "list", "--tenant", "unknown", "--nats-url", url).out == "no dead letters\n"
     assert call_command("dlq", "list", "--nats-url", nats_url).status == 0
     assert call_command("dlq", "list", "--since", "yesterday", "--nats-url", url).status == 2
 

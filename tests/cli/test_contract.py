@@ -1,11 +1,22 @@
 """`router contract`: schemas as files, and a message checked field by field; no server is asked."""
 
 import json
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import orjson
 import pytest
+import yaml
 
+from router.cli.contract.field_report import report_fields
+from router.cli.contract.readers import build_readers
+from router.config import Settings
+from router.contracts import protos
+from router.contracts.headers import RULES
 from router.contracts.shapes import MessageShape, build_shapes
+from tests.contracts.agreement.generate import generate
 from tests.support.cli import CommandResult, call_command
 from tests.support.requests import a_protobuf
 
@@ -84,3 +95,87 @@ def test_bytes_that_are_no_message_are_refused_as_a_whole() -> None:
 
 def test_a_message_of_another_name_is_wrong_use() -> None:
     assert check({}, "--as", "letter").status == 2
+
+
+def test_the_document_is_yaml_or_json() -> None:
+    as_yaml, as_json = call_command("contract", "asyncapi"), call_command("contract", "asyncapi", "--json")
+    assert yaml.safe_load(as_yaml.out) == as_json.json
+    assert as_json.json["asyncapi"] == "3.0.0"
+
+
+def test_the_headers_are_a_table() -> None:
+    rules = [(line["header"], line["rule"]) for line in call_command("contract", "headers", "--json").lines]
+    assert rules == [(rule.header, rule.name) for rule in RULES]
+    assert "W3C Trace Context" in call_command("contract", "headers").out
+
+
+def test_the_proto_files_are_beside_the_schemas(tmp_path: Path) -> None:
+    call_command("contract", "schemas", str(tmp_path))
+    assert "message RouteRequest" in (tmp_path / "proto" / "beamline" / "flow" / "v1" / "flow.proto").read_text()
+
+
+def test_an_installed_package_has_the_proto_files_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protos, "PACKAGE", tmp_path / "router")
+    assert list(protos.list_protos()) == []
+    file = tmp_path / "router" / "proto" / "beamline" / "x.proto"
+    file.parent.mkdir(parents=True)
+    file.write_text("message X {}")
+    assert list(protos.list_protos()) == [("beamline/x.proto", "message X {}")]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]["proto/beamline"] == "router/proto/beamline"
+
+
+def test_a_removed_field_breaks_and_a_new_optional_one_does_not(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    for directory in (old, new):
+        call_command("contract", "schemas", str(directory))
+    assert (same := call_command("contract", "diff", str(old), str(new))).status == 0
+    assert same.out == "nothing changed\n"
+    edit(new / "ack.json", lambda schema: schema["oneOf"][0]["properties"].update(note={"type": "string"}))
+    ended = call_command("contract", "diff", str(old), str(new), "--json")
+    assert (ended.status, [(line["kind"], line["place"]) for line in ended.lines]) == (0, [("added", "ack(bare).note")])
+    edit(new / "answer.json", lambda schema: schema["oneOf"][0]["properties"]["decision"]["properties"].pop("priority"))
+    (new / "usage.json").unlink()
+    ended = call_command("contract", "diff", str(old), str(new), "--json")
+    broken = {line["place"] for line in ended.lines if line["kind"] == "broken"}
+    assert (ended.status, broken) == (1, {"answer(decided).decision.priority", "usage"})
+
+
+def test_a_channel_that_moves_breaks(tmp_path: Path) -> None:
+    for name, environ in (("old", {}), ("new", {"ROUTER_RESULTS__SUBJECT": "own.results", "ROUTER_STREAMS__USAGE__MAX_AGE_MS": "1000000"})):
+        document = call_command("contract", "asyncapi", "--json", environ=environ).out
+        (tmp_path / f"{name}.json").write_text(document)
+    ended = call_command("contract", "diff", str(tmp_path / "old.json"), str(tmp_path / "new.json"), "--json")
+    found = {(line["kind"], line["place"]) for line in ended.lines}
+    assert ended.status == 1
+    assert found >= {("broken", "results"), ("changed", "usage")}
+
+
+def test_what_is_no_contract_is_wrong_use(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("[]")
+    (tmp_path / "b.json").write_text("{}")
+    for name in ("a.json", "b.json"):
+        assert call_command("contract", "diff", str(tmp_path / name), str(tmp_path / name)).status == 2
+
+
+def test_a_message_into_the_system_is_read_up_to_the_decide_stream() -> None:
+    ended = check({"message_id": "m-1", "tenant_id": "acme", "payload": None, "type": 5}, "--as", "ingress")
+    assert ended.status == 1
+    assert {name for name, verdict in verdicts(ended).items() if verdict == "refused"} == {"message_type", "payload"}
+
+
+@pytest.mark.parametrize("shape", build_shapes().values(), ids=build_shapes())
+def test_whatever_is_given_each_line_has_a_verdict_and_the_reader_decides(shape: MessageShape) -> None:
+    reader = build_readers(Settings(), build_shapes())[shape.name]
+    messages = [orjson.dumps(message) for message in generate(shape, 100, seed=7)]
+    for data in (*messages, b"", b"[]", b"\xff", b'{"kind":"x","data":5}', b'{"message":5,"task":[]}'):
+        report = report_fields(shape, reader, data, {})
+        assert report.is_readable is (reader(data, {}).fault is None)
+        assert report.is_readable is all(line.verdict != "refused" for line in report.lines)
+        assert len({line.field for line in report.lines}) == len(report.lines)
+
+
+def edit(file: Path, change: Callable[[Any], object]) -> None:
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))

@@ -60,7 +60,7 @@ def test_a_request_that_cannot_be_read_is_wrong_use(tmp_path: Path) -> None:
 
 def test_a_candidate_that_is_no_policy_is_refused_with_its_paths_before_a_router_is_asked(tmp_path: Path) -> None:
     told = call_command(
-        "policy", "try", a_candidate(tmp_path, a_provider("left", 500), tricky=1), "--against", "5", "--nats-url", "nats://nobody:1"
+        "policy", "try", a_candidate(tmp_path, a_provider("left", 500), tricky=1), "--against", "5", "--nats-url", "nats://unreachable:1"
     )
     assert told.status == 1
     assert "providers[0].weight" in told.err

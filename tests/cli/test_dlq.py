@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from tests.support.cli import CommandResult, call_command, table_words
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
 

@@ -185,8 +185,8 @@ async def test_health_is_a_routers_and_without_one_there_is_none(registry: Regis
     async with answering(registry.url, "beamline.router.v1.admin.get_extension_health", answer) as asked:
         everything = await registry("health", ROUTER_ADMIN__API_KEY="hush")
         one = await registry("health", "guard", "--json")
-        nobody = await registry("health", "nobody")
-    assert (everything.status, one.status, nobody.status) == (1, 0, 1)
+        unknown = await registry("health", "unknown")
+    assert (everything.status, one.status, unknown.status) == (1, 0, 1)
     assert {"guard", "healthy", "bad", "unhealthy", "99.0%", "closed"} <= set(table_words(everything.out))
     assert one.json == {"health": {"guard": HEALTHY}, "services": {"guard": 0}}
     assert (asked[0].headers or {})["api_key"] == "hush"

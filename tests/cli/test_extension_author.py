@@ -195,8 +195,8 @@ def test_one_in_any_language_that_breaks_the_contract_is_told_why(nats_url: str,
 
 
 def test_no_service_is_silence(nats_url: str) -> None:
-    ended = call_command("extension", "check", "beamline.ext.pre.nobody.v1", "--nats-url", nats_url)
-    assert (ended.status, ended.err) == (3, "router: no service listens on beamline.ext.pre.nobody.v1\n")
+    ended = call_command("extension", "check", "beamline.ext.pre.unserved.v1", "--nats-url", nats_url)
+    assert (ended.status, ended.err) == (3, "router: no service listens on beamline.ext.pre.unserved.v1\n")
 
 
 @pytest.mark.parametrize("wrong", [("beamline.ext.*",), ("some.subject",), ("beamline.ext.pre.a.v1", "--type", "x")])

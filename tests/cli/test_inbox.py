@@ -8,7 +8,7 @@ from nats.aio.client import Client
 
 from router.delivery import topology
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.delivery.topology import Topology
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult

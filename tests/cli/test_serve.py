@@ -1,16 +1,18 @@
 """`router serve`: how it starts, and how it ends."""
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.broker import Broker
-from tests.support.cli import router, serve_router
+from tests.support.cli import call_command, router, serve_router
 from tests.support.fleet import is_there
 from tests.support.policy_buckets import a_policy_of
 
@@ -22,10 +24,18 @@ def test_an_embedded_router_is_ready_and_ends_with_0(tmp_path: Path) -> None:
         ready = served.ready
         assert (ready["event"], ready["policies"]) == ("router.ready", "samples")
         assert urllib.request.urlopen(f"{ready['http']}/readyz").status == 200
+        assert read_contract(ready["http"])["channels"]["decide"]["address"] == "beamline.router.v1.decide"
         decided = router("decide", "--nats-url", ready["nats_url"], "--tenant", "acme", "--type", "chat", "--payload", "hi")
         assert (decided.status, decided.json["ok"]) == (0, True)
+        assert call_command("contract", "check", "-", "--as", "answer", given=decided.out.encode()).status == 0
         assert served.told(signal.SIGTERM) == 0
     assert (tmp_path / ".router" / "nats").is_dir()
+
+
+def read_contract(http: str) -> Any:
+    """The document that a router serves."""
+    with urllib.request.urlopen(f"{http}/contract/asyncapi.json") as answer:
+        return json.load(answer)
 
 
 def test_ctrl_c_ends_with_0_and_leaves_no_broker_behind(tmp_path: Path) -> None:
@@ -42,6 +52,7 @@ def test_two_workers_on_an_embedded_broker_are_ready_once_and_end_with_0(tmp_pat
         assert (served.ready["event"], served.ready["processes"], served.ready["policies"]) == ("router.ready", 2, "samples")
         decided = router("decide", "--nats-url", served.ready["nats_url"], "--tenant", "acme", "--type", "chat", "--payload", "hi")
         assert (decided.status, decided.json["ok"]) == (0, True)
+        assert read_contract(served.ready["http"])["asyncapi"] == "3.0.0"
         children = _children(served.process.pid)
         assert len(children) == 3  # the broker, two workers
         assert served.told(signal.SIGINT) == 0

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.cli import exit_codes
-from router.cli.output import build_grid, format_json, print_json, print_lines, print_table, printable
+from router.cli.output import build_grid, format_json, print_json, print_json_lines, print_table, printable
 from router.operations.observability import logs
 from tests.support.observability import capture_log
 
@@ -25,7 +25,7 @@ def test_an_error_is_told_without_what_steers(capsys: pytest.CaptureFixture[str]
     assert "gnp.exe" in told
 
 
-@pytest.mark.parametrize("write", [print_json, lambda value: print_lines([value])], ids=["json", "lines"])
+@pytest.mark.parametrize("write", [print_json, lambda value: print_json_lines([value])], ids=["json", "lines"])
 def test_json_is_the_same_value_without_what_steers(write: object, capsys: pytest.CaptureFixture[str]) -> None:
     value = {STEERS: [STEERS, "é𝄞\U000e0001"]}
     write(value)  # type: ignore[operator]

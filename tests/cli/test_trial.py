@@ -45,7 +45,7 @@ def test_an_instance_that_was_counted_and_did_not_answer_is_missing() -> None:
         heard.on_ping("", "", b"{}", None)
     heard.on_answer("", "", b'{"ok": true}', None)
     heard.on_answer("", "", b'{"ok": false, "error": {"code": "decision_not_found"}}', None)
-    assert (heard.missing, len(heard.good), [error["code"] for error in heard.errors]) == (1, 1, ["decision_not_found"])
+    assert (heard.missing, len(heard.successful), [error["code"] for error in heard.errors]) == (1, 1, ["decision_not_found"])
 
 
 def test_no_router_is_told_to_record_what_is_no_tenant() -> None:

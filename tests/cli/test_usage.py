@@ -58,7 +58,7 @@ def test_a_page_is_written_beside_the_table(gold: str, tmp_path: Path) -> None:
 
 
 def test_no_usage_ends_with_one(gold: str) -> None:
-    assert call_command("usage", "report", "--warehouse", gold, "--tenant", "nobody").status == 1
+    assert call_command("usage", "report", "--warehouse", gold, "--tenant", "unknown").status == 1
 
 
 @pytest.mark.parametrize(

@@ -170,5 +170,5 @@ def test_assignments_are_listed_newest_first_and_chosen(url: str) -> None:
 
 
 def test_an_unknown_assignment_is_a_no_and_an_unknown_status_wrong_use(url: str) -> None:
-    assert call_command("assignments", "show", "nobody", "--nats-url", url).status == 1
+    assert call_command("assignments", "show", "unknown", "--nats-url", url).status == 1
     assert call_command("assignments", "--status", "done", "--nats-url", url).status == 2

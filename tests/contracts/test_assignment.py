@@ -8,7 +8,15 @@ from msgspec.structs import replace
 
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment, assignment_bytes, assignment_headers, assignment_id_of, deadline_ms, read_assignment
-from router.contracts.assignment_record import AckState, ack_bytes, ack_key, build_record, read_ack_state, read_record, record_bytes
+from router.contracts.assignment_record import (
+    AssignmentAck,
+    assignment_ack_bytes,
+    assignment_ack_key,
+    build_record,
+    read_assignment_ack,
+    read_record,
+    record_bytes,
+)
 from router.contracts.request import RouteRequest
 from router.core import ids
 from router.core.errors import Poison
@@ -96,15 +104,15 @@ def test_bytes_that_no_router_wrote_are_poison(data: bytes) -> None:
 @pytest.mark.parametrize("message", [None, "no model here"])
 def test_the_state_that_an_acknowledgement_leaves_is_read_back(message: str | None) -> None:
     ack = ExecAssignmentAck(assignment_id="a-1", status="rejected", acknowledged_at=1_700_000_000_000, message=message)
-    assert read_ack_state(ack_bytes(ack)) == AckState("rejected", 1_700_000_000_000, message)
+    assert read_assignment_ack(assignment_ack_bytes(ack)) == AssignmentAck("rejected", 1_700_000_000_000, message)
 
 
 def test_the_state_stands_beside_its_record_under_a_key_no_record_can_have() -> None:
-    assert ack_key("a-1") == "a-1.ack"
-    assert ack_key("a-1") != ids.key("a-1.ack")
+    assert assignment_ack_key("a-1") == "a-1.ack"
+    assert assignment_ack_key("a-1") != ids.key("a-1.ack")
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"status":"accepted"}', b'{"status":"\xff"}', b'{"x":' + b"[" * 100_000])
 def test_bytes_that_are_no_state_are_poison(data: bytes) -> None:
     with pytest.raises(Poison):
-        read_ack_state(data)
+        read_assignment_ack(data)

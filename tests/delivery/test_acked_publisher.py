@@ -54,8 +54,8 @@ async def test_an_id_that_stands_there_already_is_a_duplicate_of_the_first(place
 
 
 async def test_a_subject_that_no_stream_takes_is_refused_at_once(publisher: AckedPublisher) -> None:
-    refusal = await refused(publisher, Effect("nobody.listens", b"1", "a"))
-    assert (refusal.subject, refusal.err_code, refusal.cause) == ("nobody.listens", 0, "no stream takes this subject")
+    refusal = await refused(publisher, Effect("not.bound", b"1", "a"))
+    assert (refusal.subject, refusal.err_code, refusal.cause) == ("not.bound", 0, "no stream takes this subject")
 
 
 async def test_a_streams_refusal_carries_its_number(place: WorkStreams, publisher: AckedPublisher) -> None:
@@ -65,7 +65,7 @@ async def test_a_streams_refusal_carries_its_number(place: WorkStreams, publishe
 
 async def test_one_refusal_refuses_the_bundle_and_is_told_once(place: WorkStreams, publisher: AckedPublisher) -> None:
     told: list[object] = []
-    publisher.publish([Effect("nobody.listens", b"", "a"), Effect(place.effects, b"", "b")], told.append)
+    publisher.publish([Effect("not.bound", b"", "a"), Effect(place.effects, b"", "b")], told.append)
     await until(lambda: not publisher.pending)
     assert [type(result) for result in told] == [NotPublished]
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from router.core.message import Message, Reply
-from router.delivery.answers import IDENTICAL, Answers, ReplyRules
+from router.delivery.answers import IDENTICAL, MAX_ADDRESS_LENGTH, Answers, ReplyRules
 from tests.support.delivery import FakeConnection, a_delivery
 from tests.support.waiting import until
 
@@ -29,10 +29,11 @@ async def answers(connection: FakeConnection) -> Answers:
     return answers
 
 
-def an_answers(connection: FakeConnection, **rules: object) -> Answers:
+def an_answers(connection: FakeConnection, read_in_flight: Callable[[], list[Message]] = list, **rules: object) -> Answers:
     conflict: Callable[[str, bytes], bytes] = lambda msg_id, _: f"conflict {msg_id}".encode()  # noqa: E731
     refusal = lambda name, *_: f"refused {name}".encode()  # noqa: E731
-    return Answers(connection, ReplyRules(inbox_wait=0.01, **rules), conflict=conflict, refusal=refusal)  # type: ignore[arg-type]
+    told = ReplyRules(inbox_wait=0.01, **rules)  # type: ignore[arg-type]
+    return Answers(connection, told, conflict=conflict, refusal=refusal, read_in_flight=read_in_flight)  # type: ignore[arg-type]
 
 
 def asking(**headers: str) -> Message:
@@ -70,6 +71,26 @@ async def test_an_address_outside_the_prefixes_or_no_literal_is_counted_and_neve
     answers = an_answers(connection)
     answers.answer(asking(Reply_To=address), YES)
     assert (sent(connection), answers.refused) == ([("work.reply", b"yes")], 1)
+
+
+async def test_an_address_of_many_letters_is_not_kept(connection: FakeConnection, answers: Answers) -> None:
+    """The listener keeps 200 000 addresses; each may have as many letters as the server allows, which is 4096."""
+    longest = "_INBOX." + "a" * (MAX_ADDRESS_LENGTH - len("_INBOX."))
+    for inbox in (longest, longest + "a"):
+        answers.on_request("work", inbox, inbox.encode(), None)
+    assert (answers._correlator.pending, answers.refused) == (1, 1)
+
+
+async def test_the_inbox_of_a_message_in_flight_is_kept_as_long_as_that(connection: FakeConnection) -> None:
+    message = a_delivery()
+    in_flight = [message]
+    answers = an_answers(connection, lambda: in_flight)
+    answers.start_listening_from(0)
+    answers.on_request("work", INBOX, message.data, None)
+    for _ in range(3):
+        answers._correlator._start_generation(answers._now())
+    answers.answer(message, YES)
+    assert sent(connection) == [(INBOX, b"yes")]
 
 
 async def test_prefixes_are_a_setting(connection: FakeConnection) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from router.core.errors import BrokerUnavailable
 from router.delivery import connection as wire
-from router.delivery.connection import Connection, connect, head_of
+from router.delivery.connection import Connection, head_of
+from router.delivery.first_connection import connect
 from router.delivery.frame_parser import Headers, parse_head
 from tests.support.broker import Broker
 from tests.support.delivery import CallRecorder, connected

@@ -7,8 +7,10 @@ import pytest
 
 from router.delivery.api import JetStream
 from router.delivery.finished import FinishedRemoval, RemovalRules
+from router.delivery.shared_info import SharedInfo
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, create
 from tests.support.delivery import connected
+from tests.support.waiting import until
 
 
 class Work:
@@ -21,10 +23,10 @@ class Work:
         self.counted = 0
         self.removal = self.another()
 
-    def another(self) -> FinishedRemoval:
+    def another(self, infos: SharedInfo | None = None) -> FinishedRemoval:
         """One more instance."""
         rules = RemovalRules(stream=self.stream, subjects=(self.one, self.two), every=1.0, keep=600.0)
-        return FinishedRemoval(self.jetstream, rules, self._count, clock=lambda: self.now)
+        return FinishedRemoval(self.jetstream, rules, self._count, clock=lambda: self.now, infos=infos)
 
     def _count(self, count: int) -> None:
         self.counted += count
@@ -84,6 +86,24 @@ async def test_what_every_durable_has_settled_goes_after_the_duplicate_window(wo
     work.now = 601.0
     assert await work.removal.look() == 8
     assert (await work.left(), work.counted) == ([9, 10], 8)
+
+
+async def test_of_two_instances_one_does_a_run_and_either_can_do_the_next(work: Work, nats_url: str) -> None:
+    await work.durable("worker", work.one)
+    await work.publish(10)
+    await work.settle("worker", *range(1, 9))
+    async with connected(nats_url) as other_connection:
+        one, other = (SharedInfo(JetStream(each), lambda: work.now) for each in (work.jetstream.connection, other_connection))
+        async with one.listen(), other.listen():
+            first, second = work.another(one), work.another(other)
+            await other.stream(work.stream)  # its own first answer tells its domain
+            second_heard = other._answers.setdefault(second.key)
+            await first.take_turn()
+            await until(lambda: other._answers[second.key] is not second_heard)
+            await second.take_turn()
+            work.now = 601.0
+            await second.take_turn()  # it did not look before, and knows how far the stream was
+            assert work.counted == 8
 
 
 async def test_the_newest_stays_though_all_is_settled(work: Work) -> None:

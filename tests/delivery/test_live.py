@@ -183,6 +183,18 @@ async def test_no_refusal_goes_to_an_inbox_of_the_router_s_own_whatever_was_aske
     assert [bool(bench.sent(inbox)) for inbox in ("_INBOX.f.2", "_INBOX.g", f"{own}1")] == [True, True, False]
 
 
+async def test_a_request_that_was_read_ahead_and_is_delivered_before_it_is_handled_is_answered_by_its_delivery_alone() -> None:
+    """A push waits for its record: the delivery, which comes meanwhile, waits for the same record and answers."""
+    outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    bench = Bench(handle=lambda _: outcome)
+    assert bench.take_stored("acme:1", 7)
+    await until(lambda: bench.heard == ["acme:1"])
+    bench.processor.newest_sequence = 7
+    outcome.set_result(YES)
+    await until(lambda: not bench.live._running)
+    assert (bench.sent("_INBOX.s.1"), bench.is_stored_copy_answered("acme:1")) == ([], False)
+
+
 async def test_what_cannot_be_told_from_its_stored_copy_is_answered_by_that_copy() -> None:
     bench = Bench()
     bench.hear("-acme")

@@ -8,7 +8,7 @@ import pytest
 
 from router.core.errors import BrokerUnavailable, Poison
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.delivery.readback import ConfirmByReadback
 from tests.support.broker import Broker
 from tests.support.waiting import until

@@ -3,7 +3,7 @@
 import pytest
 
 from router.delivery.reply_correlator import ReplyCorrelator
-from router.delivery.waiting_inboxes import RequestIdentity
+from router.delivery.waiting_inboxes import MAX_IN_FLIGHT_INBOXES, RequestIdentity
 
 WINDOW = 0.1
 SPAN = 0.22  # the duplicate window and 120 ms
@@ -15,12 +15,14 @@ class Meeting:
     def __init__(self, **facts: float) -> None:
         self.told: list[tuple[str, bytes]] = []
         self.strays: list[bytes] = []
+        self.in_flight: list[RequestIdentity] = []
         self.copy_age = 60.0  # seconds since the stream stored the copy that is answered
         self.rendezvous = ReplyCorrelator(
             self._send,
             lambda *_: b"conflict",
             dedupe_window_s=WINDOW,
             read_copy_age=lambda: self.copy_age,
+            read_in_flight=lambda: self.in_flight,
             **facts,  # type: ignore[arg-type]
         )
 
@@ -68,6 +70,56 @@ def test_an_inbox_is_kept_for_as_long_as_a_decision_may_take(msg_id: str | None)
         meeting.tick(*(heard_at + second for second in range(31)))
         meeting.answer(heard_at + 30.0, msg_id)
         assert (meeting.told, meeting.strays) == ([("a", b"yes")], [])
+
+
+@BOTH
+def test_the_inbox_of_a_request_in_flight_outlasts_every_flood(msg_id: str | None) -> None:
+    """Other instances answer most requests that are heard: at 100 000 of them the generations change long before a slow decision."""
+    meeting = Meeting(capacity=10)
+    meeting.ask("slow", 1.0, msg_id)
+    meeting.in_flight = [RequestIdentity(msg_id, "t", b"x")]
+    for number in range(1000):
+        meeting.ask(f"{number}", 1.0 + number / 100, f"id-{number}")
+    meeting.answer(12.0, msg_id)
+    assert (meeting.told, meeting.strays) == ([("slow", b"yes")], [])
+
+
+def test_the_inbox_of_a_request_in_flight_outlasts_the_time_that_others_are_kept() -> None:
+    """A policy may allow its pipeline five minutes."""
+    meeting = Meeting(keep_s=35.0)
+    meeting.tick(0.0)
+    meeting.ask("slow", 1.0)
+    meeting.in_flight = [RequestIdentity("id", "t", b"x")]
+    meeting.tick(*map(float, range(1, 300)))
+    meeting.answer(301.0)
+    assert (meeting.told, meeting.strays) == ([("slow", b"yes")], [])
+    meeting.in_flight = []
+    meeting.tick(*map(float, range(302, 400)))
+    assert meeting.rendezvous.pending == 0
+
+
+def test_a_younger_inbox_of_a_request_in_flight_is_answered_with_the_older_one() -> None:
+    meeting = Meeting(keep_s=5.0)
+    meeting.tick(0.0)
+    meeting.in_flight = [RequestIdentity(None, "t", b"x")]
+    meeting.ask("a", 1.0, None)
+    meeting.tick(5.0, 10.0)
+    meeting.ask("b", 11.0, None)
+    meeting.tick(15.0, 20.0)
+    meeting.answer(21.0, None)
+    assert meeting.told == [("a", b"yes"), ("b", b"yes")]
+
+
+def test_of_many_identical_requests_in_flight_the_newest_inboxes_are_kept() -> None:
+    """A tenant cannot fill the memory with one request that is asked again and again."""
+    meeting = Meeting(keep_s=5.0)
+    meeting.tick(0.0)
+    meeting.in_flight = [RequestIdentity(None, "t", b"x")]
+    for number in range(3 * MAX_IN_FLIGHT_INBOXES):
+        meeting.ask(str(number), 1.0, None)
+    meeting.tick(5.0, 10.0, 15.0)
+    meeting.answer(16.0, None)
+    assert [inbox for inbox, _ in meeting.told] == [str(n) for n in range(2 * MAX_IN_FLIGHT_INBOXES, 3 * MAX_IN_FLIGHT_INBOXES)]
 
 
 # -- an inbox that another instance answered ----------------------------------------------------------------------------

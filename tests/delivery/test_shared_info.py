@@ -15,7 +15,7 @@ from tests.support.delivery import connected
 from tests.support.waiting import until
 
 INSTANCES = 5
-ROUNDS = 20
+ROUNDS = 5
 
 
 class Fleet:

@@ -12,7 +12,7 @@ from router.core.outcome import Done, Fault, Outcome, Retry
 from router.delivery.task_pool import PooledCall, PooledOutcome, TaskPool
 from tests.support.requests import a_message
 
-TENANT: ContextVar[str] = ContextVar("tenant", default="nobody")
+TENANT: ContextVar[str] = ContextVar("tenant", default="none")
 DONE, FAILED = Done(), Retry(Fault("internal", "it failed"))
 
 
@@ -147,7 +147,7 @@ async def test_what_a_handler_leaves_in_its_context_the_next_message_does_not_se
     await processor.put(careless).wait_until_over()
     await processor.turns[1].wait_until_over()
     await processor.turns[2].wait_until_over()
-    assert seen == ["nobody"] * 3
+    assert seen == ["none"] * 3
     assert len(set(processor.by)) == 3
 
 

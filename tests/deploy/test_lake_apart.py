@@ -117,7 +117,7 @@ def test_keys_are_made_for_users_beside_the_roles(tmp_path: Path) -> None:
     assert (tmp_path / "gateway.two.nk").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("user", ["gateway", "nobody.one", "gateway.", "gateway.a b", "gateway.../x", "gateway.A"])
+@pytest.mark.parametrize("user", ["gateway", "unknown.one", "gateway.", "gateway.a b", "gateway.../x", "gateway.A"])
 def test_a_name_that_is_none_is_refused(user: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"like gateway\.two"):
         write_keys(tmp_path, user)

@@ -101,22 +101,29 @@ async def test_the_server_s_mapping_gives_the_stored_and_the_heard_copy_one_part
 
 
 async def test_the_roles_of_a_partitioned_server_do_their_work() -> None:
-    """With accounts.conf and its permissions: both parts made by the operator, a router on each, asked by a gateway."""
+    """With accounts.conf and its permissions: both parts made by the operator, a router on each, asked by a gateway until one is left."""
     deployed = Deployed(is_partitioned=True).start()
     try:
         for partition in ("0", "1"):
             await deployed.make_topology(ROUTER_DECIDE__PARTITION=partition)
-        parts = [deployed.settings("router", http__port=0, acks__enabled=True, decide__partition=partition) for partition in ("0", "1")]
+        parts = [
+            deployed.settings(
+                "router", http__port=0, acks__enabled=True, decide__partition=own, decide__standby=other, decide__lease_ms=300
+            )
+            for own, other in (("0", "1"), ("1", "0"))
+        ]
         gateway = deployed.settings("gateway").nats
         async with (
             a_router(parts[0]),
-            a_router(parts[1]),
+            a_router(parts[1]) as second,
             Client(gateway) as client,
             Client(gateway, subject=f"{SUBJECT}.by.acme") as named,
         ):
             asked = {"tenant_id": "acme", "message_type": "chat", "payload": "hello"}
             answers = [await client.decide(**asked, request_id=f"r-{n}") for n in range(20)]
             answers += [await named.decide(**asked, request_id=f"n-{n}") for n in range(5)]
+            await second.stop()
+            answers += [await client.decide(**asked, request_id=f"s-{n}") for n in range(20)]
         violations = deployed.violations()
     finally:
         deployed.remove()

@@ -1,4 +1,4 @@
-"""Least privilege, tried: every deed by every role, allowed or refused by a real server."""
+"""Least privilege, tried: every action by every role, allowed or refused by a real server."""
 
 import asyncio
 import re
@@ -8,29 +8,29 @@ import pytest
 
 from router.app import declare_topology
 from router.config import Settings
-from tests.support.client_actions import DEEDS, ClientAction
+from tests.support.client_actions import CLIENT_ACTIONS, ClientAction
 from tests.support.deployed import DEPLOY, ROLES, Deployed
-from tests.support.permissions import Came, expected, measured, page
+from tests.support.permissions import Verdicts, list_expected, measure, render_page
 
 
 @pytest.fixture(scope="module")
-def came(deployed: Deployed) -> Came:
+def verdicts(deployed: Deployed) -> Verdicts:
     """Measured once: three hundred tries take a second and a half."""
-    return asyncio.run(measured(deployed))
+    return asyncio.run(measure(deployed))
 
 
-@pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.says.replace(" ", "-"))
-def test_a_role_may_do_its_work_and_is_refused_the_rest(deed: ClientAction, came: Came) -> None:
-    assert {role: came[deed.says, role] for role in ROLES} == {role: expected()[deed.says, role] for role in ROLES}
+@pytest.mark.parametrize("action", CLIENT_ACTIONS, ids=lambda action: action.says.replace(" ", "-"))
+def test_a_role_may_do_its_work_and_is_refused_the_rest(action: ClientAction, verdicts: Verdicts) -> None:
+    assert {role: verdicts[action.says, role] for role in ROLES} == {role: list_expected()[action.says, role] for role in ROLES}
 
 
 def test_every_role_may_do_something_and_is_refused_something() -> None:
     for role in ROLES:
-        assert {came for (_, who), came in expected().items() if who == role} == {"allowed", "refused"}
+        assert {verdict for (_, who), verdict in list_expected().items() if who == role} == {"allowed", "refused"}
 
 
-def test_the_page_is_what_was_measured(came: Came) -> None:
-    assert (DEPLOY / "nats" / "PERMISSIONS.md").read_text() == page(came), "run `python -m tests.support.permissions`"
+def test_the_page_is_what_was_measured(verdicts: Verdicts) -> None:
+    assert (DEPLOY / "nats" / "PERMISSIONS.md").read_text() == render_page(verdicts), "run `python -m tests.support.permissions`"
 
 
 def test_the_router_may_reach_every_stream_and_durable_that_it_declares(deployed: Deployed) -> None:

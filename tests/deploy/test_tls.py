@@ -13,7 +13,7 @@ from router.config import Settings
 from router.core.errors import BrokerUnavailable
 from router.delivery import topology
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from tests.support.deployed import write_keys
 from tests.support.deployed_tls import ShippedDeployment, certificates
 from tests.support.service import a_router

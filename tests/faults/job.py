@@ -14,7 +14,7 @@ HOPELESS = "hopeless"  # a job that no worker will ever do
 
 def work(assignment: ExecAssignment) -> StepResult:
     if assignment.job_type == HOPELESS:
-        raise Poison("nobody can do this")
+        raise Poison("no worker can do this")
     return StepResult(output=assignment.payload, cost=0.001)
 
 

@@ -50,7 +50,7 @@ class Kind(NamedTuple):
 async def hold(scope: FaultScope, mend: Callable[[], None]) -> None:
     """It lasts, and is mended even when the run is cut off."""
     try:
-        await asyncio.sleep(scope.hold_s)
+        await asyncio.sleep(scope.hold_s)  # the length of a fault is what the run varies: there is no condition to wait for
     finally:
         mend()
 

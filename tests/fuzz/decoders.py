@@ -16,7 +16,7 @@ from router.cli.bus.tail import _format_line as tail_line
 from router.cli.dlq.editor import _decode_text as opened_in_an_editor
 from router.cli.formatting import format_bytes
 from router.contracts.ack import read_ack
-from router.contracts.assignment_record import read_ack_state
+from router.contracts.assignment_record import read_assignment_ack
 from router.contracts.assignment_record import read_record as read_assignment_record
 from router.contracts.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes, read_breaker_record
 from router.contracts.codec import read_object, read_value
@@ -318,7 +318,7 @@ DECODERS: dict[str, Decoder] = {
     "assignment record in its bucket": Decoder(
         _seeds(ASSIGNMENT_RECORD), _plain(lambda data: read_assignment_record(data).read_assignment()), (RouterError,)
     ),
-    "acknowledgement in its bucket": Decoder(_seeds({"status": "accepted", "at_ms": 1}), _plain(read_ack_state), (RouterError,)),
+    "acknowledgement in its bucket": Decoder(_seeds({"status": "accepted", "at_ms": 1}), _plain(read_assignment_ack), (RouterError,)),
     "breaker in its bucket": Decoder(
         _seeds(breaker_record_bytes(BREAKER)), _plain(lambda data: read_breaker_record(breaker_key("acme", "openai"), data)), (RouterError,)
     ),

@@ -58,9 +58,9 @@ def test_what_spark_submit_was_told_holds_but_for_the_time_zone(spark: SparkSess
     try:
         for name, value in told.items():
             properties.setProperty(name, value)
-        kept = _make_settings(None, "router-usage")
+        kept = _make_settings(None)
         assert [kept.get(name) for name in told] == ["spark://cluster:7077", "7", "UTC"]
-        assert _make_settings("local[3]", "router-usage").get("spark.master") == "local[3]"
+        assert _make_settings("local[3]").get("spark.master") == "local[3]"
     finally:
         for name, value in before.items():
             properties.setProperty(name, value) if value is not None else properties.clearProperty(name)

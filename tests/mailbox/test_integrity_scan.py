@@ -9,7 +9,7 @@ import pytest
 from router.app.mailbox import RelayService
 from router.config import Settings
 from router.delivery.api import JetStream, StoredMessage
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.delivery.stream_reader import StreamReader
 from router.mailbox.outbox.broker_loss import SELECT_NEWEST, PublishAckRow, read_stream_snapshot, reset_rows
 from router.mailbox.outbox.integrity_scan import NEWEST_FIRST, SCAN_RETRY_S, IntegrityScan

@@ -82,7 +82,7 @@ async def test_a_service_that_is_absent_pauses_its_inbox(broker: Broker, nc: Cli
 
 
 async def test_an_address_that_answers_no_connection_is_absent_too(broker: Broker, nc: Client, dsn: str) -> None:
-    async with deaf() as url, an_inbox(broker.url, dsn, url, max_deliver=1, timeout_s=0.6) as running:
+    async with deaf() as url, an_inbox(broker.url, dsn, url, max_deliver=1, timeout_s=3) as running:
         await publish(nc, [1])
         await until(lambda: "no connection" in (running.inbox.consumer.health.paused_for or ""))
     assert (await row_of(dsn, 1))[0] is False

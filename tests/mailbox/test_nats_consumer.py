@@ -7,7 +7,7 @@ from nats.aio.client import Client
 
 from router.delivery import topology
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.delivery.topology import Topology
 from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
 from router.mailbox.inbox.rules import InboxRules, durable_of

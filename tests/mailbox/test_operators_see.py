@@ -16,7 +16,7 @@ from router.app.inbox_rules import examine_inbox
 from router.app.mailbox import RelayService
 from router.config import Settings, load
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
 from router.mailbox.postgres import Database, DatabaseConfig
 from router.operations.doctor import Verdict

@@ -317,7 +317,7 @@ async def test_a_stream_that_cannot_be_made_again_pauses_the_relay(dsn: str, dat
 
 
 async def test_a_database_that_is_away_stops_nothing_for_good(place: OutboxStream) -> None:
-    async with Database(DatabaseConfig("postgresql://nobody@127.0.0.1:1/none", timeout=0.2)) as away:
+    async with Database(DatabaseConfig("postgresql://unreachable@127.0.0.1:1/none", timeout=0.2)) as away:
         relay = OutboxPublisher(config(), away, place.jetstream)
         task = asyncio.create_task(relay.run())
         await until(lambda: relay.trouble is not None)

@@ -73,7 +73,7 @@ def test_another_programs_file_is_refused_and_left_alone(tmp_path: Path) -> None
 
 def test_no_sqlite_file_at_all_is_said_to_be_damaged(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    path.write_bytes(b"this is a letter to somebody" * 100)
+    path.write_bytes(b"this is no database" * 100)
     with pytest.raises(StoreFailed, match="no SQLite file"):
         StoreFile(path)
 

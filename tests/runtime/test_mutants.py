@@ -17,7 +17,7 @@ from router.core.errors import Misconfigured
 from router.core.outcome import Dead, Done, Fault, Outcome, PublishAck
 from router.delivery.settle import Settler
 from router.runtime import batch as batch_module
-from router.runtime import database, outbound, schema
+from router.runtime import database, outgoing, schema
 from router.runtime.database import StoreFile
 from router.runtime.rows import KnownEvent
 from router.runtime.state import StateTransaction
@@ -158,7 +158,7 @@ def _unsent_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 def _ids_by_chance(patch: pytest.MonkeyPatch) -> None:
     """An outgoing message's id is another each time it is told."""
     count = iter(range(10_000))
-    tell = outbound.effect_of
+    tell = outgoing.effect_of
     patch.setattr(batch_module, "effect_of", lambda one: _with_id(tell(one), f"{next(count)}"))
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from router import Client
 from router.core.errors import BrokerRefused, BrokerUnavailable, RouterError, Unanswered
-from router.delivery.connection import Connection, connect
+from router.delivery.connection import Connection
+from router.delivery.first_connection import connect
 from tests.support.service import Running, a_router, settings_for
 
 ASKED: dict[str, Any] = {"tenant_id": "acme", "message_type": "chat", "payload": "hello"}
@@ -110,7 +111,7 @@ async def test_silence_says_what_to_look_at(wire: Connection, nats_url: str) -> 
 
 
 async def test_a_server_where_no_router_ever_was_says_so_at_once(nats_url: str) -> None:
-    async with Client(nats_url, subject="nobody.here") as client:
+    async with Client(nats_url, subject="not.served") as client:
         with pytest.raises(Unanswered, match="no router was ever started"):
             await client.decide(**ASKED, timeout=30)
 

@@ -78,5 +78,5 @@ def test_codes_are_those_that_provider_breakers_read(
 
 
 async def test_a_router_that_is_away_is_no_fault_of_the_providers() -> None:
-    step = await ProviderHandler(Router(Unanswered("nobody")))(an_assignment("hello"))
+    step = await ProviderHandler(Router(Unanswered("no answer")))(an_assignment("hello"))
     assert (step.status, step.error_code, step.is_retriable) == ("error", "2001", True)

@@ -15,7 +15,8 @@ from router.app.inbox import InboxService
 from router.app.mailbox import RelayService
 from router.config import Settings, load
 from router.core.errors import BrokerUnavailable
-from router.delivery.connection import Connection, connect
+from router.delivery.connection import Connection
+from router.delivery.first_connection import connect
 from router.lake.source.broker import read_facts
 from router.lake.source.options import read_options
 from router.mailbox.errors import DatabaseUnavailable

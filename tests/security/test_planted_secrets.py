@@ -14,7 +14,7 @@ from router.core.errors import BrokerUnavailable, Misconfigured
 from router.core.masking import MASK, hide_login
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.operations.observability import logs
 from tests.support.admin import call, code
 from tests.support.broker import Broker

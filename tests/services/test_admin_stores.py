@@ -20,7 +20,7 @@ from tests.support.policy_buckets import a_policy_bucket, a_policy_of
         (PolicyError([("providers[0].weight", "is too large"), ("version", "is missing")]), "invalid_request"),
         (PolicyNotFound("gone"), "policy_not_found"),
         (ExtensionNotFound("gone"), "extension_not_found"),
-        (Conflict("somebody was quicker"), "conflict"),
+        (Conflict("another write came first"), "conflict"),
         (Poison("the document is too large"), "invalid_request"),
     ],
 )
@@ -42,7 +42,7 @@ def test_every_mistake_of_a_document_is_told_with_its_path() -> None:
 @pytest.mark.parametrize(("version", "details"), [(3, {"version": 3}), (None, None)])
 def test_who_was_too_late_is_told_the_present_version_if_there_is_one(version: int | None, details: object) -> None:
     with pytest.raises(ServiceError) as caught, translate_errors():
-        raise Conflict("somebody was quicker", version=version)
+        raise Conflict("another write came first", version=version)
     assert caught.value.details == details
 
 

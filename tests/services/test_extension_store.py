@@ -87,7 +87,7 @@ async def test_a_bare_entry_put_in_by_hand_has_a_version_and_the_next_one_is_abo
     assert (await store.put(an_entry(), author="bob", replaces=2)).version == 3
 
 
-@pytest.mark.parametrize("extension_id", ["nobody", "", "a.b", "*", ">", "x" * 65])
+@pytest.mark.parametrize("extension_id", ["unknown", "", "a.b", "*", ">", "x" * 65])
 async def test_who_is_not_registered_is_not_found_whatever_the_name(store: ExtensionStore, extension_id: str) -> None:
     for ask in (store.get(extension_id), store.delete(extension_id), store.switch(extension_id, enabled=True, author="ann")):
         with pytest.raises(ExtensionNotFound):

@@ -15,10 +15,20 @@ from tests.support.waiting import until
 SPAN_S = 0.15
 
 
+class OftenLookedAt(LeaseRules, frozen=True):
+    """A long lease, which is looked at as often as a short one."""
+
+    @property
+    def every(self) -> float:
+        return SPAN_S / 3
+
+
 class Standby:
     """A standby whose consumer only notes that it runs; it drains until `drained` is set."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, node_id: str) -> None:
+    def __init__(
+        self, jetstream: JetStream, bucket: str, node_id: str, rules: type[LeaseRules] = LeaseRules, span_s: float = SPAN_S
+    ) -> None:
         self.node_id = node_id
         self.log: list[str] = []
         self.drained = asyncio.Event()
@@ -26,7 +36,7 @@ class Standby:
         self.crash = asyncio.Event()
         self.lease = StandbyLease(
             LeaseBucket(jetstream, bucket),
-            LeaseRules("0", node_id, SPAN_S),
+            rules("0", node_id, span_s),
             self.consume,
             on_taken_over=lambda: self.log.append("taken over"),
             on_handed_back=lambda: self.log.append("handed back"),
@@ -67,6 +77,28 @@ async def test_a_standby_takes_a_lease_that_is_not_renewed_and_hands_it_back_whe
                 await until(lambda: standby.log == ["taken over", "consumes", "stops", "drained", "handed back"])
                 assert not standby.lease.has_lease
             await until(lambda: standby.log.count("taken over") == 2)
+
+
+async def test_an_owner_that_ends_gives_the_lease_up(nats_url: str, prefix: str) -> None:
+    """A standby need not wait: with this one's lease of an hour the test would not end."""
+    async with a_bucket(nats_url, prefix) as bucket:
+        standby = Standby(bucket.jetstream, prefix, "b", OftenLookedAt, span_s=3600.0)
+        async with running(standby.lease):
+            async with running(an_owner(bucket.jetstream, prefix)):
+                await until(lambda: standby.lease.holder == "owner")
+            await until(lambda: standby.lease.has_lease)
+
+
+async def test_an_owner_that_ends_leaves_the_lease_that_another_owner_has_renewed(nats_url: str, prefix: str) -> None:
+    async with a_bucket(nats_url, prefix) as bucket:
+        leases = LeaseBucket(bucket.jetstream, prefix)
+        owner = OwnerLease(leases, LeaseRules("0", "owner", 3600.0), lambda: True)
+        async with running(owner):
+            await until(lambda: bucket.documents.get("0"))
+            await leases.renew("0", b"another owner")
+        entry = await bucket.documents.get("0")
+        assert entry is not None
+        assert entry.value == b"another owner"
 
 
 async def test_it_hands_back_only_after_its_consumer_has_drained(nats_url: str, prefix: str) -> None:

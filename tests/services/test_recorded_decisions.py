@@ -49,21 +49,21 @@ async def test_an_explanation_is_the_record_and_the_decision_made_again() -> Non
     assert told["policy"] == {"tenant_id": "acme", "policy_id": "default", "version": 3}
     assert told["states"] == {"left": {"open_for_ms": 100_000}}
     assert told["request"]["context"] == {"api_key": "***"}
-    assert told["decision"] == told["again"]["decision"]
-    assert told["again"]["is_same"]
-    assert told["again"]["trace"][0] == {"stage": "eligible", "subject": "left", "verdict": "circuit_breaker_open"}
+    assert told["decision"] == told["reevaluation"]["decision"]
+    assert told["reevaluation"]["is_same"]
+    assert told["reevaluation"]["trace"][0] == {"stage": "eligible", "subject": "left", "verdict": "circuit_breaker_open"}
 
 
 async def test_a_version_that_is_not_kept_any_more_is_told() -> None:
     told = await explain(decided(a_policy(*HALVES, version=3), "r-1"), a_policy(*HALVES, version=4))
-    assert told["again"] == {"gone": "version 3 of acme/default is not kept any more"}
+    assert told["reevaluation"] == {"unavailable": "version 3 of acme/default is not kept any more"}
     assert told["decision"]["metadata"]["policy_version"] == "3"
 
 
 async def test_a_refusal_is_explained_as_an_error() -> None:
     policy = a_policy(a_provider("only"))
     told = await explain(decided(policy, "r-1", states={"only": SHUT}), policy)
-    assert told["error"]["code"] == told["again"]["error"]["code"] == "decision_failed"
+    assert told["error"]["code"] == told["reevaluation"]["error"]["code"] == "decision_failed"
     assert "decision" not in told
 
 

@@ -32,6 +32,9 @@ async def test_every_service_is_found_by_the_service_protocol(nc: Client, nats_u
     assert {f"beamline.router.v1.admin.{name}" for name in TABLE} | {GET_DECISION} <= set(subjects)
     assert {subjects[GET_DECISION]["queue_group"]} == {"router-decide-group"}
     assert all(end["metadata"]["request"] and end["metadata"]["response"] for end in info["endpoints"])
+    schemas = [json.loads(end["metadata"][f"{side}_schema"]) for end in info["endpoints"] for side in ("request", "response")]
+    assert all(schema.get("properties") is not None or schema["oneOf"] for schema in schemas)
+    assert len(json.dumps(info)) < 65_536
     assert (pinged["name"], info["version"].count(".")) == ("router-admin", 2)
 
 
@@ -122,7 +125,7 @@ async def test_a_dry_run_shows_the_decision_its_trace_and_every_extension_as_ski
 
 async def test_a_dry_run_without_a_decision_says_why_and_nothing_is_null(nc: Client, nats_url: str, prefix: str) -> None:
     names = {"tenant_id": "acme", "policy_id": "live"}
-    nobody = {**GOOD, "providers": [{"name": "first", "weight": 1, "enabled": False}]}
+    all_disabled = {**GOOD, "providers": [{"name": "first", "weight": 1, "enabled": False}]}
 
     async def tried() -> Json:
         return await call(nc, "dry_run_pipeline", **names, payload="hi")
@@ -131,7 +134,7 @@ async def test_a_dry_run_without_a_decision_says_why_and_nothing_is_null(nc: Cli
         return (await tried())["ok"] is True
 
     async with a_router(settings_for(nats_url, prefix)):
-        await call(nc, "put_policy", **names, policy=nobody)
+        await call(nc, "put_policy", **names, policy=all_disabled)
         await until(is_there, within_s=1)
         result = (await tried())["result"]
     assert result["error"]["code"] == "decision_failed"

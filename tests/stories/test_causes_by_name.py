@@ -82,8 +82,8 @@ def test_a_server_without_jetstream_is_named(without_jetstream: str, arguments: 
 
 def test_a_command_to_an_agent_names_it_too_and_where_jetstream_runs_what_makes_the_stream(without_jetstream: str, nats_url: str) -> None:
     assert "JetStream does not run on this server" in words_of(["agent", "send", "ledger.post"], without_jetstream)
-    said = words_of(["agent", "send", "evt.nobody.takes.this"], nats_url)
-    assert "no stream takes evt.nobody.takes.this" in said
+    said = words_of(["agent", "send", "evt.unbound.subject"], nats_url)
+    assert "no stream takes evt.unbound.subject" in said
     assert "an agent makes its own when it starts" in said
 
 

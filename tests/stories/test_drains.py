@@ -30,7 +30,7 @@ async def test_drains_in_a_row_leave_no_dead_letter(nc: Client, nats_url: str, p
         async with a_router(settings):
             await until(lambda drained=drained: len(inboxes) > 20 * drained + 20)  # type: ignore[misc]
         assert await read_dead_letters(nc, settings) == []
-        assert await read_attempt_records(nc, settings) == [], "a start is written down, and nobody is at it"
+        assert await read_attempt_records(nc, settings) == [], "an attempt is recorded, and no handler runs"
 
     async with a_router(settings):
         await until(lambda: len(inboxes) >= REQUESTS)

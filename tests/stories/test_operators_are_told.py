@@ -8,9 +8,9 @@ from collections.abc import Callable
 from nats.aio.client import Client
 
 from router.config import Settings
-from router.contracts.assignment_record import ack_key, read_ack_state
+from router.contracts.assignment_record import assignment_ack_key, read_assignment_ack
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.operations.deadletters import list_newest_first
 from tests.support.broker import Broker
 from tests.support.router_streams import AlertRecorder, read_assignments
@@ -103,7 +103,7 @@ def _listen_before_all_others(port: int) -> Callable[[], bytes]:
 
 async def _state(nc: Client, settings: Settings, assigned: Json) -> tuple[str, str | None]:
     bucket = await nc.jetstream().key_value(settings.buckets.assignments_known.name)
-    state = read_ack_state((await bucket.get(ack_key(assigned["assignment_id"]))).value or b"")
+    state = read_assignment_ack((await bucket.get(assignment_ack_key(assigned["assignment_id"]))).value or b"")
     return state.status, state.message
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from nats.aio.client import Client
@@ -103,7 +103,15 @@ async def diagnose(url: str) -> str:
     return "\n".join(f"{one.check}: {one.verdict}: {one.found}" for one in examine(facts) if one.check.startswith("partition "))
 
 
-async def test_nothing_is_lost_or_decided_twice_while_each_router_dies_and_returns(
+ENDS: Sequence[tuple[Callable[[RouterProcess], object], Callable[[RouterProcess], object]]] = (
+    (RouterProcess.kill, RouterProcess.start),
+    (RouterProcess.kill, RouterProcess.start),
+    (RouterProcess.pause, RouterProcess.unpause),  # it goes on with what it had pulled, after the standby handled it
+    (RouterProcess.terminate, RouterProcess.start),
+)
+
+
+async def test_nothing_is_lost_or_decided_twice_while_each_router_ends_and_returns(
     nc: Client, nats_url: str, routers: list[RouterProcess]
 ) -> None:
     """The ledger: 1 000 pushed requests over both partitions; each is answered, alike if twice, and has one assignment."""
@@ -112,11 +120,13 @@ async def test_nothing_is_lost_or_decided_twice_while_each_router_dies_and_retur
     await until(lambda: each_takes_its_own(routers))
     for n in range(LEDGER):
         await inboxes.publish(nc, settings, n, a_request(n, push_assignment=True))
+        end, begin = ENDS[n // 250]
+        router = routers[n // 250 % 2]
         if n % 250 == 100:
-            routers[n // 250 % 2].kill()
+            end(router)
         elif n % 250 == 200:
             await until(lambda n=n: len(inboxes.heard) > n, what="the standby to answer")  # type: ignore[misc]
-            await asyncio.to_thread(routers[n // 250 % 2].start)
+            await asyncio.to_thread(begin, router)
         elif n % 250 == 249:
             await until(lambda: each_takes_its_own(routers), what="the standby to hand back")
     await until(lambda: len(inboxes.heard) >= LEDGER, what=f"{LEDGER} answers")

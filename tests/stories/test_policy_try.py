@@ -112,9 +112,9 @@ async def test_a_decision_is_explained_by_the_version_that_made_it(nc: Client, n
     await until(lambda: all(running.service.policy_table.find("acme", "default").version == 2 for running in routers))  # type: ignore[union-attr]
 
     told = await command("decisions", "explain", "r-old", "--tenant", "acme", "--json", url=nats_url)
-    assert (told.status, told.json["policy"]["version"], told.json["again"]["is_same"]) == (0, 1, True)
-    assert told.json["decision"]["provider_id"] == told.json["again"]["decision"]["provider_id"] == chosen
-    assert told.json["again"]["trace"][-1] == {"stage": "weighted", "subject": chosen, "verdict": "chosen"}
+    assert (told.status, told.json["policy"]["version"], told.json["reevaluation"]["is_same"]) == (0, 1, True)
+    assert told.json["decision"]["provider_id"] == told.json["reevaluation"]["decision"]["provider_id"] == chosen
+    assert told.json["reevaluation"]["trace"][-1] == {"stage": "weighted", "subject": chosen, "verdict": "chosen"}
     assert "secret words" not in told.out
 
     shown = await command("decisions", "explain", "r-old", "--tenant", "acme", url=nats_url)
@@ -135,8 +135,8 @@ async def test_the_providers_are_recorded_as_they_were(nc: Client, nats_url: str
 
         (told,) = await everyones(nc, "explain_decision", instances=1, tenant_id="acme", request_id="r-then")
         assert 0 < told["states"]["openai"]["open_for_ms"] <= 1000
-        assert told["again"]["trace"][0] == {"stage": "eligible", "subject": "openai", "verdict": "circuit_breaker_open"}
-        assert (told["again"]["decision"]["provider_id"], told["again"]["is_same"]) == ("anthropic", True)
+        assert told["reevaluation"]["trace"][0] == {"stage": "eligible", "subject": "openai", "verdict": "circuit_breaker_open"}
+        assert (told["reevaluation"]["decision"]["provider_id"], told["reevaluation"]["is_same"]) == ("anthropic", True)
 
 
 async def test_a_tenant_never_reaches_anothers_recorded_request(nc: Client, routers: list[Running]) -> None:

@@ -19,7 +19,11 @@ HONOURED_S = 1.0
 
 @pytest.fixture
 def policies(tmp_path: Path) -> Path:
-    """Everything goes to openai; what an open circuit stops goes to anthropic."""
+    return write_policies(tmp_path, open_ms=1_000)
+
+
+def write_policies(home: Path, open_ms: int) -> Path:
+    """Everything goes to openai; what an open circuit stops goes to anthropic. The circuit stays open for so many milliseconds."""
     document = a_document(
         a_provider("openai"),
         fallbacks=[a_rule("anthropic", {"status": "circuit_breaker_open"})],
@@ -27,13 +31,13 @@ def policies(tmp_path: Path) -> Path:
             "enabled": True,
             "failure_threshold": 3,
             "success_threshold": 2,
-            "timeout_ms": 1000,
+            "timeout_ms": open_ms,
             "half_open_max_calls": 2,
         },
     )
-    (tmp_path / "acme").mkdir()
-    (tmp_path / "acme" / "default.json").write_text(json.dumps(document))
-    return tmp_path
+    (home / "acme").mkdir()
+    (home / "acme" / "default.json").write_text(json.dumps(document))
+    return home
 
 
 class Providers:
@@ -110,10 +114,10 @@ async def test_what_is_not_the_providers_fault_opens_nothing(nc: Client, nats_ur
         assert await providers.chosen() == USUAL
 
 
-async def test_every_router_honours_an_opening_within_a_second(nc: Client, nats_url: str, prefix: str, policies: Path) -> None:
+async def test_every_router_honours_an_opening_within_a_second(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
     """Of five failures three come to one of two routers: it tells the other, and each router that starts later."""
     settings = settings_for(nats_url, prefix, metrics__tenant_label_allowlist="acme")
-    providers = Providers(nc, settings)
+    providers, policies = Providers(nc, settings), write_policies(tmp_path, open_ms=60_000)
     async with a_router(settings, policies) as one, a_router(settings, policies) as other:
         await providers.fail(5)
         for router in (one, other):

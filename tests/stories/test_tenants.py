@@ -49,7 +49,7 @@ async def test_the_shared_directory_is_no_tenant(nc: Client, settings: Settings)
     """Story 13: its policies serve every tenant under the tenant's own name only."""
     assert (POLICIES / "_shared" / "default.json").exists()
     async with a_router(settings):
-        assert (await _decide(nc, settings, "anybody", "default"))["ok"] is True
+        assert (await _decide(nc, settings, "any-tenant", "default"))["ok"] is True
         assert (await _decide(nc, settings, "_shared", "default"))["error"]["code"] == "invalid_request"
 
 

@@ -18,7 +18,7 @@ from router.delivery.api import JetStream
 from router.runtime.agent import AgentRuntime
 from router.runtime.batch import BatchProcessor
 from router.runtime.database import StoreFile
-from router.runtime.outbound import OutputRules
+from router.runtime.outgoing import OutputRules
 from router.runtime.publish_acks import PublishAckBuffer
 from router.runtime.store import Store
 from router.runtime.topology import AgentTopology

@@ -49,27 +49,27 @@ class TimedBreaker:
     def state(self) -> str:
         return self.breaker.snapshot.state
 
-    def enter(self) -> CallPermit:
+    def acquire(self) -> CallPermit:
         permit = self.breaker.acquire(PERMIT_S)
         assert permit is not None
         return permit
 
     def fail(self, times: int = 1) -> None:
         for _ in range(times):
-            self.breaker.record_failure(self.enter())
+            self.breaker.record_failure(self.acquire())
 
     def succeed(self, times: int = 1, latency_ms: float = 1.0) -> None:
         for _ in range(times):
-            self.breaker.record_success(self.enter(), latency_ms)
+            self.breaker.record_success(self.acquire(), latency_ms)
 
-    def opened(self) -> "TimedBreaker":
+    def open(self) -> "TimedBreaker":
         self.fail(self.breaker.rules.failure_threshold)
         assert self.state == "open"
         return self
 
-    def probing(self) -> "TimedBreaker":
-        """Half open, without a permit in use."""
-        self.opened().pass_time(self.breaker.rules.timeout_s)
+    def half_open(self) -> "TimedBreaker":
+        """Open it, and pass the time after which it is half open; no permit is in use."""
+        self.open().pass_time(self.breaker.rules.timeout_s)
         return self
 
     def pass_time(self, seconds: float) -> None:

@@ -36,7 +36,7 @@ def _consumer(stream: str, **config: object) -> Mapping[str, object]:
     return {"stream_name": stream, "config": {"ack_policy": "none", "mem_storage": True, "inactive_threshold": 10**9, **config}}
 
 
-DEEDS = (
+CLIENT_ACTIONS = (
     # requests and answers
     ClientAction("ask for a decision", "ask", "beamline.router.v1.decide", ("gateway", "operator"), a_body()),
     ClientAction("ask for one by tenant (partitions)", "tell", "beamline.router.v1.decide.by.acme", ("gateway",), a_body()),

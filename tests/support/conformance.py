@@ -191,12 +191,12 @@ class ServerDriver:
     def _handle(self, message: Message) -> Outcome | Awaitable[Outcome]:
         assert self._connection is not None
         if self._connection.is_dead:
-            return Hold(Fault("dead", "nobody is here"))
+            return Hold(Fault("dead", "the process is dead"))
         self._note(STARTED, message.sequence, message.data)
         if self._script.dies_on(message):
             self._connection.is_dead = True
             self._dead.set()
-            return Hold(Fault("dead", "nobody is here"))
+            return Hold(Fault("dead", "the process is dead"))
         return self._script.handle(message)
 
     def _note(self, kind: str, sequence: int, value: bytes) -> None:

@@ -47,7 +47,7 @@ class CountingAgent:
 
 async def serve(url: str, store: str, max_deliver: int) -> None:
     from router.delivery.api import JetStream
-    from router.delivery.connection import connect
+    from router.delivery.first_connection import connect
     from router.runtime.agent import AgentRuntime
     from router.runtime.topology import AgentTopology
 

@@ -16,8 +16,9 @@ from router.core.outcome import Done, Fault, Handler, PublishAck
 from router.delivery.acked_publisher import NotPublished, PublishAcks, PublishCallback
 from router.delivery.api import JetStream
 from router.delivery.attempts import AttemptRecord
-from router.delivery.connection import Connection, connect
+from router.delivery.connection import Connection
 from router.delivery.denials import Denials
+from router.delivery.first_connection import connect
 from router.delivery.frame_parser import Headers
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.processor import MessageProcessor
@@ -146,6 +147,7 @@ class RecordingObserver:
         self.refused: list[str] = []
         self.flow: list[str | None] = []
         self.storage: list[str | None] = []
+        self.outages: list[str | None] = []
         self.refusals: list[tuple[int, str]] = []
         self.alarms: list[BaseException] = []
 
@@ -158,7 +160,7 @@ class RecordingObserver:
     def on_unexpected_redelivery(self, message: Message) -> None:
         self.timeouts.append(message.sequence)
 
-    def on_dead_letter_refused(self, message: Message, cause: str) -> None:
+    def on_dead_letter_unstored(self, message: Message, cause: str) -> None:
         self.refused.append(cause)
 
     def on_flow(self, cause: str | None) -> None:
@@ -166,6 +168,9 @@ class RecordingObserver:
 
     def on_storage(self, cause: str | None) -> None:
         self.storage.append(cause)
+
+    def on_outage(self, cause: str | None) -> None:
+        self.outages.append(cause)
 
     def on_storage_refused(self, message: Message, subject: str, what: str) -> None:
         self.refusals.append((message.sequence, what))

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from router.delivery.connection import Connection, connect
+from router.delivery.connection import Connection
+from router.delivery.first_connection import connect
 from router.sdk.extension import Extension, ExtensionServer
 
 Json = dict[str, Any]

@@ -22,8 +22,8 @@ from router.core.message import Message
 from router.delivery import topology
 from router.delivery.advisories import ADVISORY_STREAM as ADVISORIES
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
 from router.delivery.consumer import Deadlines
+from router.delivery.first_connection import connect
 from router.delivery.topology import Topology, bucket
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult, RemoteBreaker

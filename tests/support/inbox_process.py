@@ -12,7 +12,7 @@ from types import MappingProxyType
 from router.config import load
 from router.core.crashpoints import crashpoint
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.mailbox.inbox.event import InboxEvent, read_event
 from router.mailbox.inbox.handling import HandlerResult
 from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer

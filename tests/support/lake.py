@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.lake.source.broker import read_facts
 from router.lake.source.fetch import read_record_batches
 from router.lake.source.offset import SequenceRange

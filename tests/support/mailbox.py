@@ -13,7 +13,8 @@ from msgspec import Struct
 from router.core.errors import BrokerUnavailable
 from router.delivery import topology
 from router.delivery.api import JetStream, StoredMessage
-from router.delivery.connection import Connection, connect
+from router.delivery.connection import Connection
+from router.delivery.first_connection import connect
 from router.delivery.stream_reader import open_reader
 from router.delivery.topology import Topology
 from router.mailbox.entities import OutboxEvent

@@ -11,6 +11,7 @@ import structlog
 from prometheus_client.parser import text_string_to_metric_families
 
 from router.operations.observability import HttpServer, MetricRegistry, Readiness, logs, render
+from router.operations.observability.http import ReadPage, read_no_page
 
 
 class LogLines:
@@ -58,10 +59,10 @@ def parse_scrape(registry: MetricRegistry) -> dict[str, dict[tuple[tuple[str, st
 
 
 @asynccontextmanager
-async def serve_http(registry: MetricRegistry, readiness: Readiness = dict) -> AsyncIterator[int]:
+async def serve_http(registry: MetricRegistry, readiness: Readiness = dict, read_page: ReadPage = read_no_page) -> AsyncIterator[int]:
     """A server on a free port; yields the port."""
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(HttpServer("127.0.0.1", 0, registry, readiness).run(port.set_result))
+    task = asyncio.create_task(HttpServer("127.0.0.1", 0, registry, readiness, read_page).run(port.set_result))
     try:
         yield await port
     finally:

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from nats.aio.client import Client
 
 from router.sdk.samples.extensions.pii_guard import pii_guard
-from tests.support.client_actions import DEEDS, ClientAction
+from tests.support.client_actions import CLIENT_ACTIONS, ClientAction
 from tests.support.deployed import DEPLOY, ROLES, WITNESS, Deployed
 from tests.support.extension_author import serve_extension
 from tests.support.service import a_router
@@ -20,7 +20,7 @@ from tests.support.service import a_router
 ALLOWED, REFUSED = "allowed", "refused"
 WAIT_S = 5.0
 
-Came = dict[tuple[str, str], str]  # (what a deed says, role) -> allowed, refused, or what went wrong
+Verdicts = dict[tuple[str, str], str]  # (what an action does, role) -> allowed, refused, or what went wrong
 
 HEAD = """# What each role may do
 
@@ -31,103 +31,103 @@ tests.support.permissions` tries it all again and writes this page; a test does 
 """
 
 
-def page(came: Came) -> str:
-    """As Markdown, a row for each deed: yes, or an empty field for what was refused."""
+def render_page(verdicts: Verdicts) -> str:
+    """Render Markdown: a row for each action, yes or an empty field for each role."""
     head = f"{HEAD}| | {' | '.join(ROLES)} |\n|---|{'|'.join([':-:'] * len(ROLES))}|\n"
-    rows = (f"| {deed.says} | {' | '.join(_mark(came[deed.says, role]) for role in ROLES)} |\n" for deed in DEEDS)
+    rows = (f"| {action.says} | {' | '.join(_mark(verdicts[action.says, role]) for role in ROLES)} |\n" for action in CLIENT_ACTIONS)
     return head + "".join(rows)
 
 
-def expected() -> Came:
-    """As the deeds say who may."""
-    return {(deed.says, role): ALLOWED if role in deed.roles else REFUSED for deed in DEEDS for role in ROLES}
+def list_expected() -> Verdicts:
+    """What each action says of each role."""
+    return {(action.says, role): ALLOWED if role in action.roles else REFUSED for action in CLIENT_ACTIONS for role in ROLES}
 
 
-def _mark(came: str) -> str:
-    return {ALLOWED: "yes", REFUSED: " "}[came]
+def _mark(verdict: str) -> str:
+    return {ALLOWED: "yes", REFUSED: " "}[verdict]
 
 
-async def measured(deployed: Deployed, deeds: Iterable[ClientAction] = DEEDS) -> Came:
-    """Every deed tried by every role, while a router and an extension are at work."""
+async def measure(deployed: Deployed, actions: Iterable[ClientAction] = CLIENT_ACTIONS) -> Verdicts:
+    """Let every role try every action, while a router and an extension are at work."""
     router, author = deployed.settings("router", http__port=0, acks__enabled=True), deployed.settings("author")
     witness = await deployed.connect(WITNESS)
     try:
         async with a_router(router), serve_extension(author.nats, pii_guard, reply_prefixes=author.reply.prefixes):
-            return {(deed.says, role): await _tried(deployed, deed, role, witness) for deed in deeds for role in ROLES}
+            return {(action.says, role): await _try(deployed, action, role, witness) for action in actions for role in ROLES}
     finally:
         await witness.close()
 
 
-async def _tried(deployed: Deployed, deed: ClientAction, role: str, witness: Client) -> str:
-    async with _seated(deployed, role, deed.subject) as (client, violation):
-        doing = asyncio.create_task(_DO[deed.how](deed, client, witness))
+async def _try(deployed: Deployed, action: ClientAction, role: str, witness: Client) -> str:
+    async with _connect_as(deployed, role, action.subject) as (client, violation):
+        doing = asyncio.create_task(_DO[action.how](action, client, witness))
         await asyncio.wait({doing, violation}, timeout=WAIT_S, return_when=asyncio.FIRST_COMPLETED)
         if violation.done():
             doing.cancel()
             return REFUSED
         if not doing.done():
             doing.cancel()
-            return "nothing came of it"
+            return "neither happened nor was refused"
         return doing.result()
 
 
 @asynccontextmanager
-async def _seated(deployed: Deployed, role: str, subject: str) -> AsyncIterator[tuple[Client, "asyncio.Future[None]"]]:
+async def _connect_as(deployed: Deployed, role: str, subject: str) -> AsyncIterator[tuple[Client, "asyncio.Future[None]"]]:
     violation: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def heard(exc: Exception) -> None:
+    async def on_error(exc: Exception) -> None:
         if "permissions violation" in str(exc) and f'"{subject.lower()}"' in str(exc).lower() and not violation.done():
             violation.set_result(None)
 
-    client = await deployed.connect(role, error_cb=heard)
+    client = await deployed.connect(role, error_cb=on_error)
     try:
         yield client, violation
     finally:
         await client.close()
 
 
-async def _ask(deed: ClientAction, client: Client, _: Client) -> str:
-    answer = await client.request(deed.subject, _data(deed), timeout=WAIT_S)
+async def _ask(action: ClientAction, client: Client, _: Client) -> str:
+    answer = await client.request(action.subject, _data(action), timeout=WAIT_S)
     if (answer.headers or {}).get("Status") == "503":
-        return "nobody answers"
+        return "no service answers"
     said = json.loads(answer.data) if answer.data else {}
-    is_an_error = isinstance(said, dict) and said.get("error") and not deed.subject.startswith("beamline.")
+    is_an_error = isinstance(said, dict) and said.get("error") and not action.subject.startswith("beamline.")
     return f"refused by its server: {said['error']}" if is_an_error else ALLOWED
 
 
-async def _tell(deed: ClientAction, client: Client, witness: Client) -> str:
+async def _tell(action: ClientAction, client: Client, witness: Client) -> str:
     heard = asyncio.Event()
 
-    async def hear(_: object) -> None:
+    async def on_message(_: object) -> None:
         heard.set()
 
-    ear = await witness.subscribe(deed.subject, cb=hear)
+    ear = await witness.subscribe(action.subject, cb=on_message)
     await witness.flush()
-    await client.publish(deed.subject, _data(deed))
+    await client.publish(action.subject, _data(action))
     await heard.wait()
     await ear.unsubscribe()
     return ALLOWED
 
 
-async def _listen(deed: ClientAction, client: Client, witness: Client) -> str:
+async def _listen(action: ClientAction, client: Client, witness: Client) -> str:
     heard = asyncio.Event()
 
-    async def hear(_: object) -> None:
+    async def on_message(_: object) -> None:
         heard.set()
 
-    await client.subscribe(deed.subject, cb=hear)
+    await client.subscribe(action.subject, cb=on_message)
     await client.flush()
-    await witness.publish(deed.told or deed.subject, b"{}")
+    await witness.publish(action.told or action.subject, b"{}")
     await heard.wait()
     return ALLOWED
 
 
-async def _bind(deed: ClientAction, client: Client, witness: Client) -> str:
+async def _bind(action: ClientAction, client: Client, witness: Client) -> str:
     """A consumer is made in any case where the role may make one; what counts is whom it delivers to."""
-    body = json.loads(_data(deed))
+    body = json.loads(_data(action))
     ear = await witness.subscribe(body["config"]["deliver_subject"])
     await witness.flush()
-    answer = json.loads((await client.request(deed.subject, _data(deed), timeout=WAIT_S)).data)
+    answer = json.loads((await client.request(action.subject, _data(action), timeout=WAIT_S)).data)
     await ear.unsubscribe()
     return ALLOWED if answer.get("push_bound") else REFUSED
 
@@ -135,8 +135,8 @@ async def _bind(deed: ClientAction, client: Client, witness: Client) -> str:
 _DO = {"bind": _bind, "ask": _ask, "tell": _tell, "listen": _listen}
 
 
-def _data(deed: ClientAction) -> bytes:
-    return b"" if deed.body is None else json.dumps(deed.body).encode()
+def _data(action: ClientAction) -> bytes:
+    return b"" if action.body is None else json.dumps(action.body).encode()
 
 
 def main() -> None:
@@ -144,7 +144,7 @@ def main() -> None:
     deployed = Deployed().start()
     try:
         asyncio.run(deployed.make_topology())
-        (DEPLOY / "nats" / "PERMISSIONS.md").write_text(page(asyncio.run(measured(deployed))))
+        (DEPLOY / "nats" / "PERMISSIONS.md").write_text(render_page(asyncio.run(measure(deployed))))
     finally:
         deployed.remove()
 

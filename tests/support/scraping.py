@@ -18,7 +18,7 @@ from router.app.mailbox import RelayService
 from router.config import load
 from router.delivery import topology
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.delivery.topology import Topology
 from router.operations.deadletters.replay import RUN
 from router.sdk.agent import Agent

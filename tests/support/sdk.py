@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from router.delivery.api import JetStream, StoredMessage
-from router.delivery.connection import Connection, connect
+from router.delivery.connection import Connection
+from router.delivery.first_connection import connect
 from router.delivery.topology import StreamSpec, Topology, bucket, create
 from router.sdk import ExecAssignment, StepResult, Worker, WorkerTopology
 from tests.support.waiting import until

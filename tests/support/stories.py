@@ -18,7 +18,7 @@ from router.config import Settings
 from router.core.outcome import Handler
 from router.delivery import topology
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from tests.support.requests import a_body
 
 Json = dict[str, Any]

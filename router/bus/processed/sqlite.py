@@ -133,7 +133,7 @@ class SqliteProcessed:
                 cursor.execute("DELETE FROM processed WHERE at < ?", (int(now - self._keep_s),))
                 self._pruned_at = now
             cursor.execute("COMMIT")
-        except BaseException:
+        except BaseException:  # also a cancellation: no transaction may stay open
             if self._writer.in_transaction:
                 cursor.execute("ROLLBACK")
             raise

@@ -10,7 +10,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.formatting import format_bytes
-from router.cli.output import print_lines, printable
+from router.cli.output import print_json_lines, printable
 from router.contracts.codec import read_value
 from router.contracts.malformed import Malformed
 
@@ -52,7 +52,7 @@ async def tail(
 
 def _print_messages(found: list[StoredMessage], as_json: bool) -> None:
     if as_json:
-        print_lines(_fields(one) for one in found)
+        print_json_lines(_fields(one) for one in found)
         return
     for one in found:
         print(_format_line(one), flush=True)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import typer
 
+from router.cli.contract.asyncapi import asyncapi
 from router.cli.contract.check import check
+from router.cli.contract.diff import diff
+from router.cli.contract.headers import headers
 from router.cli.contract.schemas import schemas
 
 contract = typer.Typer(
     no_args_is_help=True,
-    help="The contract: its schemas, and messages checked against it.",
+    help="The contract: its subjects, schemas and headers; messages checked against it, two contracts compared.",
     rich_markup_mode="rich",
 )
 
-for command in (schemas, check):
+for command in (asyncapi, schemas, headers, check, diff):
     contract.command()(command)

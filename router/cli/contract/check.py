@@ -9,7 +9,6 @@ from msgspec import to_builtins
 
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
-from router.cli.contract.limits import read_limits
 from router.cli.option_values import read_bytes, read_pairs
 from router.cli.output import print_table
 
@@ -31,12 +30,12 @@ def check(
 
     Example:  router contract check request.json    router contract check - --as result < result.json
     """
+    from router.app.contract_document import build_contract_shapes
     from router.cli.contract.field_report import report_fields
     from router.cli.contract.guess import guess_name
     from router.cli.contract.readers import build_readers
-    from router.contracts.shapes import build_shapes
 
-    shapes = build_shapes(read_limits(session.settings))
+    shapes = build_contract_shapes(session.settings)
     readers = build_readers(session.settings, shapes)
     data = read_bytes(file, "FILE")
     name = as_ or guess_name(data)

@@ -22,7 +22,7 @@ from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.headers import Violation
 from router.contracts.heartbeat import read_heartbeat
 from router.contracts.ingress import read_body_of, read_ingress
-from router.contracts.malformed import Malformed, missing_field
+from router.contracts.malformed import STAGE_SCHEMA, Malformed, missing_field
 from router.contracts.provider import read_response
 from router.contracts.provider_call import read_answer as read_provider_answer
 from router.contracts.provider_chunk import read_chunk
@@ -88,7 +88,7 @@ def _build_raising_readers(settings: Settings) -> Mapping[str, Reader]:
         "provider-response": lambda data, _: read_response(data),
         "chunk": lambda data, _: read_chunk(data),
         "provider-answer": lambda data, _: read_provider_answer(data, _find_provider(data)),
-        "ingress": lambda data, headers: read_ingress(read_body_of(data, limits), headers),
+        "ingress": lambda data, headers: _read_ingress(data, headers, limits),
         "envelope": lambda data, _: read_envelope(data),
     }
     return {name: _build_raising_reader(read) for name, read in readers.items()}
@@ -123,6 +123,15 @@ def _build_raising_reader(read: Callable[[bytes, Mapping[str, str]], object]) ->
         return ReaderVerdict(None)
 
     return read_verdict
+
+
+def _read_ingress(data: bytes, headers: Mapping[str, str], limits: WorkerMessageLimits) -> None:
+    """What the service would store in the decide stream must be readable there."""
+    request = read_ingress(read_body_of(data, limits), headers)
+    found = read_request(_build_message(request.body, request.headers)).asked
+    if isinstance(found, Fault):
+        name = (found.field or "").removeprefix("message.")
+        raise Malformed(found.code, found.message, found.stage or STAGE_SCHEMA, name or None)
 
 
 def _read_usage(data: bytes) -> ReaderVerdict:

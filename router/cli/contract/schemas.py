@@ -9,7 +9,6 @@ import orjson
 import typer
 
 from router.cli.command import CommandSession, command
-from router.cli.contract.limits import read_limits
 
 
 @command(has_json=False)
@@ -17,19 +16,22 @@ def schemas(
     session: CommandSession,
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go. It is made if it is not there.", file_okay=False)],
 ) -> None:
-    """Write JSON Schema 2020-12, one file a message (decide.json, answer.json …). No server is asked.
+    """Write JSON Schema 2020-12, one file a message (decide.json, answer.json …), and the .proto files. No server is asked.
 
     The bounds are those of the settings: results.max_cost, assignment.subjects. Prints each file's name.
 
     Example:  router contract schemas ./contract
     """
-    from router.contracts.shapes import build_shapes
+    from router.app.contract_document import build_contract_shapes
+    from router.contracts.protos import list_protos
 
-    directory.mkdir(parents=True, exist_ok=True)
-    for shape in build_shapes(read_limits(session.settings)).values():
+    for shape in build_contract_shapes(session.settings).values():
         _write(directory / f"{shape.name}.json", orjson.dumps(shape.build_schema(), option=orjson.OPT_INDENT_2) + b"\n")
+    for path, text in list_protos():
+        _write(directory / "proto" / path, text.encode())
 
 
 def _write(file: Path, content: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
     print(file)

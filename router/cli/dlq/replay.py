@@ -11,7 +11,7 @@ from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.dlq.editor import edit_payload
 from router.cli.dlq.selection import All, DeadLetterSelection, Reason, Sequences, Since, Subject, Tenant, load_system_settings, make_filter
-from router.cli.output import print_lines, print_table, show_progress
+from router.cli.output import print_json_lines, print_table, show_progress
 
 if TYPE_CHECKING:
     from router.operations.deadletters import NotReplayed, ReplayOptions, ReplayReport
@@ -91,8 +91,8 @@ async def _rehearse(session: CommandSession, chosen: DeadLetterSelection, option
     kept = [one for one in found if isinstance(one, NotReplayed)]
     going = [one for one in found if not isinstance(one, NotReplayed)]
     if session.as_json:
-        print_lines({"subject": one.subject, "id": one.id, "bytes": len(one.data)} for one in going)
-        print_lines({"sequence": one.sequence, "kept": one.cause} for one in kept)
+        print_json_lines({"subject": one.subject, "id": one.id, "bytes": len(one.data)} for one in going)
+        print_json_lines({"sequence": one.sequence, "kept": one.cause} for one in kept)
     else:
         print(f"{len(going)} would be sent again, {len(kept)} kept; nothing was sent")
         if going:

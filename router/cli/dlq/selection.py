@@ -1,4 +1,4 @@
-"""Select dead letters by number or by filter, in the same way for every command."""
+"""The options by which commands of `router dlq` select dead letters: by sequence in their stream, or by a filter."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def load_system_settings(of: Of = "router", nats_url: NatsUrl = None, config: ConfigFile = None) -> Settings:
-    """Load the settings, with that system's stream of dead letters instead of the router's. Raises Misconfigured."""
+    """Load the settings, with the dead letter stream of system `of` in place of the router's. Raises Misconfigured."""
     from router.app.dead_letter_streams import SYSTEMS, select_dead_letters
 
     if of not in SYSTEMS:
@@ -38,32 +38,31 @@ def load_system_settings(of: Of = "router", nats_url: NatsUrl = None, config: Co
 
 
 def make_filter(subject: str | None, reason: str | None, tenant: str | None, since: str | None) -> DeadLetterFilter:
-    """Make the filter of these options."""
     from router.operations.deadletters import DeadLetterFilter
 
     return DeadLetterFilter(subject=subject, reason=reason, tenant=tenant, since=_parse_instant(since))
 
 
 class DeadLetterSelection:
-    """Dead letters by number or by filter, never both; all of them only with --all. Raises BadParameter."""
+    """What one command selected: sequences, or a filter, or all. Raises BadParameter if the options name none of these, or several."""
 
-    def __init__(self, sequences: Sequence[int] | None, wanted: DeadLetterFilter, *, is_all: bool) -> None:
+    def __init__(self, sequences: Sequence[int] | None, matching: DeadLetterFilter, *, is_all: bool) -> None:
         from router.operations.deadletters import DeadLetterFilter
 
-        has_filter = wanted != DeadLetterFilter()
+        has_filter = matching != DeadLetterFilter()
         if bool(sequences) + has_filter + is_all != 1:
             raise typer.BadParameter("say which dead letters: their numbers, a filter (--subject, --reason, --tenant, --since), or --all")
         self.sequences = tuple(sequences or ())
-        self._wanted = wanted
+        self._matching = matching
 
     def read(self, jetstream: JetStream, stream: str, at_once: int | None = None) -> AsyncIterator[DeadLetterBatch]:
-        """Read the dead letters, oldest first."""
+        """Read them in batches, oldest first."""
         from router.operations.deadletters import read_by_filter, read_by_sequence
         from router.operations.deadletters.selection import SELECTION_PAGE
 
         if self.sequences:
             return read_by_sequence(jetstream, stream, self.sequences, at_once or SELECTION_PAGE)
-        return read_by_filter(jetstream, stream, self._wanted, at_once or SELECTION_PAGE)
+        return read_by_filter(jetstream, stream, self._matching, at_once or SELECTION_PAGE)
 
 
 def _parse_instant(text: str | None) -> datetime | None:

@@ -12,7 +12,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.formatting import format_time
-from router.cli.output import print_json, print_lines, print_table
+from router.cli.output import print_json, print_json_lines, print_table
 from router.cli.policy.store import Name, Tenant, open_store
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ async def history(session: CommandSession, tenant: Tenant, name: Name) -> None:
 
     changes = [_list_change_fields(change) for change in await (await open_store(session)).history(tenant, name)]
     if session.as_json:
-        print_lines(changes)
+        print_json_lines(changes)
         return
     print_table(("version", "author", "written", "hash"), [tuple(fields.values()) for fields in changes])
     print(f"{len(changes)} writes; the last {KEPT} are kept")

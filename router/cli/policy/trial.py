@@ -15,7 +15,7 @@ Pair = tuple[str, str]
 
 CHANGES = ("decided", "tenant", "request", "before", "after")
 PAIRS = ("before", "after", "requests")
-DOUBTS = ("request", "why it cannot be compared")
+UNCERTAINTIES = ("request", "why it cannot be compared")
 
 
 class PolicyTrial(Struct, frozen=True):
@@ -61,7 +61,7 @@ def print_trial(found: PolicyTrial) -> None:
         print_table(CHANGES, map(_row, found.changed))
         print_table(PAIRS, ((before, after, count) for (before, after), count in found.pairs.items()))
     if found.unclear:
-        print_table(DOUBTS, ((one["request_id"], one["doubt"]) for one in found.unclear))
+        print_table(UNCERTAINTIES, ((one["request_id"], one["uncertainty"]) for one in found.unclear))
     print(f"{'. '.join(_list_sentences(found))}.")
 
 

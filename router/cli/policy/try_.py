@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.broadcast import ask_all_instances, report_failure
+from router.cli.broadcast import report_failure, request_from_all
 from router.cli.command import CommandSession, command
 from router.cli.output import print_table, printable
 from router.cli.policy.store import refuse
@@ -79,12 +79,12 @@ async def _compare(session: CommandSession, candidate: ParsedPolicy, against: in
 
     owner, name = candidate.policy.tenant_id, candidate.policy.policy_id
     asked = {"tenant_id": owner, "policy_id": name, "policy": candidate.document, "against": against}
-    answers = await ask_all_instances(session, ADMIN + TRY_SERVICE, asked, timeout_s)
-    if not answers.good:
+    answers = await request_from_all(session, ADMIN + TRY_SERVICE, asked, timeout_s)
+    if not answers.successful:
         return report_failure(answers)
-    found = combine_answers(answers.good, against, answers.missing)
+    found = combine_answers(answers.successful, against, answers.missing)
     if found.total == 0:
-        is_recorded = any(answer["is_recorded"] for answer in answers.good)
+        is_recorded = any(answer["is_recorded"] for answer in answers.successful)
         return exit_codes.refuse(_describe_empty(owner, name, is_recorded=is_recorded, is_guessed=is_guessed))
     session.emit_one(list_trial_fields(found), lambda: print_trial(found))
     return exit_codes.NO if found.changed else exit_codes.OK

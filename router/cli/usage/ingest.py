@@ -14,7 +14,7 @@ import typer
 
 from router.cli.command import CommandSession, command
 from router.cli.exit_codes import complain
-from router.cli.output import build_grid, open_console, print_json, print_lines
+from router.cli.output import build_grid, open_console, print_json, print_json_lines
 from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, open_spark
 from router.cli.usage.source import make_bounds, make_source_options, read_source_options
 
@@ -145,7 +145,7 @@ class IngestProgress:
     def _print_commit(self, commit: Commit) -> None:
         """`seconds`: since the previous commit, with the time of waiting for messages."""
         seconds, self._last = perf_counter() - self._last, perf_counter()
-        print_lines([{"commit": commit.commit, "at": commit.at, "to": commit.last, **commit.counts, "seconds": round(seconds, 3)}])
+        print_json_lines([{"commit": commit.commit, "at": commit.at, "to": commit.last, **commit.counts, "seconds": round(seconds, 3)}])
 
     def show_ending(self) -> None:
         """Say what a first Ctrl-C does, in the bar, or on standard error if there is none."""
@@ -157,7 +157,7 @@ class IngestProgress:
     def end(self, as_json: bool) -> None:
         totals = {"commits": self.commits, **self._counts, "seconds": round(self._seconds, 1), "messages_per_s": round(self._rate)}
         if self._is_told_each:
-            print_lines([totals])
+            print_json_lines([totals])
         elif as_json:
             print_json(totals)
         else:

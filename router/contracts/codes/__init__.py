@@ -1,11 +1,11 @@
 """Every code that users meet, explained: what it means, what usually causes it, what to do.
 
-    answers.toml     in answers to requests, calls and operators' services
-    decisions.toml   in decisions: why this provider
-    workers.toml     in workers' results and dead letters
-    letters.toml     in dead letters
-    failures.toml    on standard error, in logs
-    operators.toml   the mailbox's policies, the doctor's verdicts, exit statuses
+    answers.toml         in answers to requests, calls and operators' services
+    decisions.toml       in decisions: why this provider
+    workers.toml         in workers' results and dead letters
+    dead_letters.toml    in dead letters
+    failures.toml        on standard error, in logs
+    operators.toml       the mailbox's policies, the doctor's verdicts, exit statuses
 
 The files are data for `router explain`; a test compares them with the codes in the source, in both directions.
 """
@@ -21,7 +21,7 @@ from importlib import resources
 import msgspec
 from msgspec import Struct
 
-FILES = ("answers", "decisions", "workers", "letters", "failures", "operators")
+FILES = ("answers", "decisions", "workers", "dead_letters", "failures", "operators")
 
 # Where a code is met, in the order in which they are listed.
 CODE_KINDS: Mapping[str, str] = {

@@ -10,6 +10,7 @@ from router.contracts.shapes.parts import PARTS, Schema, list_parts
 from router.contracts.worker import MAX_COST
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DIRECTION = "x-direction"  # in schemas
 RECEIVED = "received"  # other programs write it and the router reads it
 SENT = "sent"  # the router writes it and other programs read it
 
@@ -45,7 +46,7 @@ class MessageShape(Struct, frozen=True, kw_only=True):
             "$id": self.schema_id,
             "title": self.title,
             "description": f"{self.text} Fields that are not known are ignored. {self.page}",
-            "x-direction": self.direction,
+            DIRECTION: self.direction,
             **self.body,
             "examples": list(self.examples),
             **({"$defs": definitions} if definitions else {}),

@@ -117,7 +117,7 @@ def _list_examples() -> tuple[Any, ...]:
     """Written by the code that writes dead letters."""
     data = b'{"message":{"message_type":"chat","payload":"Hello"}}'
     place = ("beamline.router.v1.decide", data, {"Nats-Msg-Id": "m-1"}, "ROUTER_DECIDE", "router-decide-consumer", 17, _STORED_NS, 1, "")
-    missing, failed = missing_field("tenant_id", "message.tenant_id").as_fault(), Fault("handler_failed", "The handler failed")
+    missing, failed = missing_field("tenant_id", "message.tenant_id").as_fault(), Fault("internal", "the handler failed")
     letters = (
         build_dead_letter(Message(*place), reason, fault, node_id="host:7", now_ms=1_700_000_001_000, max_bytes=2**20)
         for reason, fault in ((VALIDATION_FAILED, missing), (MAXDELIVER_EXHAUSTED, failed))

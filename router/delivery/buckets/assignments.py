@@ -12,7 +12,14 @@ from collections.abc import AsyncIterator
 from msgspec import Struct
 
 from router.contracts.assignment import Assignment
-from router.contracts.assignment_record import ACK_MARK, AckState, AssignmentRecord, ack_key, read_ack_state, read_record
+from router.contracts.assignment_record import (
+    ACK_SUFFIX,
+    AssignmentAck,
+    AssignmentRecord,
+    assignment_ack_key,
+    read_assignment_ack,
+    read_record,
+)
 from router.core import ids
 from router.core.errors import Poison
 from router.delivery.api import JetStream, StoredMessage
@@ -27,7 +34,7 @@ class StoredAssignment(Struct, frozen=True):
     record: AssignmentRecord
     known: Assignment
     stored_at: str  # the server's RFC 3339 text
-    ack: AckState | None = None
+    ack: AssignmentAck | None = None
 
     @property
     def status(self) -> str:
@@ -38,13 +45,13 @@ async def list_assignments(
     jetstream: JetStream, bucket: str, *, tenant: str | None = None, status: str | None = None, limit: int = 50
 ) -> AsyncIterator[StoredAssignment]:
     """At most `limit`, of one tenant or status where asked; none when there is no such bucket. Raises BrokerUnavailable."""
-    acks: dict[str, AckState] = {}
+    acks: dict[str, AssignmentAck] = {}
     given = 0
     async for stored in _read_downwards(jetstream, f"KV_{bucket}"):
         key = stored.subject.removeprefix(ids.bucket_prefix(bucket))
-        if key.endswith(ACK_MARK):
+        if key.endswith(ACK_SUFFIX):
             if (state := _state(stored)) is not None:
-                acks[key.removesuffix(ACK_MARK)] = state
+                acks[key.removesuffix(ACK_SUFFIX)] = state
         elif (found := _read_stored(stored, acks.pop(key, None))) is not None:
             if tenant in (None, found.known.tenant_id) and status in (None, found.status):
                 yield found
@@ -58,7 +65,7 @@ async def find_assignment(jetstream: JetStream, bucket: str, assignment_id: str)
     stored = await jetstream.get_last(f"KV_{bucket}", ids.bucket_prefix(bucket) + ids.key(assignment_id))
     if stored is None:
         return None
-    said = await jetstream.get_last(f"KV_{bucket}", ids.bucket_prefix(bucket) + ack_key(assignment_id))
+    said = await jetstream.get_last(f"KV_{bucket}", ids.bucket_prefix(bucket) + assignment_ack_key(assignment_id))
     return _read_stored(stored, _state(said) if said is not None else None)
 
 
@@ -75,7 +82,7 @@ async def _read_downwards(jetstream: JetStream, stream: str) -> AsyncIterator[St
         upper = lower - 1
 
 
-def _read_stored(stored: StoredMessage, ack: AckState | None) -> StoredAssignment | None:
+def _read_stored(stored: StoredMessage, ack: AssignmentAck | None) -> StoredAssignment | None:
     """The stored assignment; None: it was deleted, or is not a record."""
     try:
         record = read_record(stored.data)
@@ -84,8 +91,8 @@ def _read_stored(stored: StoredMessage, ack: AckState | None) -> StoredAssignmen
         return None
 
 
-def _state(stored: StoredMessage) -> AckState | None:
+def _state(stored: StoredMessage) -> AssignmentAck | None:
     try:
-        return read_ack_state(stored.data)
+        return read_assignment_ack(stored.data)
     except Poison:
         return None

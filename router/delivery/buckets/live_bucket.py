@@ -84,7 +84,7 @@ class LiveBucket(ABC, Generic[T]):
             for entry in reversed(await self.documents.history(state.entry.key)):
                 if isinstance(entry, DeletedKey):
                     break
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(Exception):  # an unreadable version of any kind: the one before it is tried
                     value = await asyncio.to_thread(self.read, entry)
                     self._states[entry.key] = DocumentState(state.entry, value, state.error)
                     break

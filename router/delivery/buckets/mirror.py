@@ -123,7 +123,7 @@ class BucketMirror:
         following = KvWatcher(self._jetstream, self._bucket, partial(self._on_entry, table))
         try:
             await following.open()
-        except BaseException:
+        except BaseException:  # also a cancellation: the new watcher must not stay open
             await following.close()
             raise
         before, self._watcher = self._watcher, following

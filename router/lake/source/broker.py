@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from router.core.errors import Misconfigured
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.lake.source.offset import StreamState, parse_facts
 from router.lake.source.options import SourceOptions
 
@@ -34,7 +34,7 @@ class Broker:
     def __enter__(self) -> Broker:
         try:
             self.jetstream = self.run(_connect(self._options))
-        except BaseException:
+        except BaseException:  # also Ctrl-C: the loop must not stay open
             self._loop.close()
             raise
         return self

@@ -83,7 +83,7 @@ class HttpEventHandler:
         except (httpx2.HTTPError, OSError) as exc:  # TimeoutError is an OSError
             permit.record_failure()
             return HandlerAnswer(HandlerResult.TRANSIENT, "timeout" if isinstance(exc, TimeoutError) else type(exc).__name__)
-        except BaseException:
+        except BaseException:  # also a cancellation: it counts neither as success nor as failure
             permit.release()
             raise
         answer = HandlerAnswer(result_of(status), str(status), blame_of(status))

@@ -1,17 +1,18 @@
-"""Find rows that were received and never processed, of messages that the server delivers no more (docs/requirements.md#x18).
+"""Find inbox rows that no delivery will process any more, and give them up (docs/requirements.md#x18).
 
-    a row older than all its deliveries ──> look for its message on its subject
-        the durable is done with it   not delivered again: write its dead letter, as the max-deliver recovery does
-        the durable is not            still to be delivered: leave it
-        not in the stream             deleted, or never there: write a dead letter that says so
+A row is stale if its message was received and not processed, and every delivery that the server allows must be over by its age. For each
+stale row the scan looks for its message on the row's subject:
 
-The recovery handles nearly all of them; this scan finds the rest: an advisory that was lost, a message that was deleted.
+    at or below the last settled sequence   the server delivers it no more: store its dead letter, as the max-deliver recovery does
+    above it                                the server still delivers it: leave the row
+    not in the stream                       it was deleted: store a dead letter that says so
+
+The max-deliver recovery handles nearly all such messages. The scan finds those whose advisory was lost, or whose message was deleted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -19,7 +20,7 @@ from router.core import ids
 from router.core.errors import BrokerRefused, BrokerUnavailable, RouterError
 from router.core.outcome import Done
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
-from router.delivery.api import JetStream, StoredMessage
+from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
 from router.delivery.stream_reader import open_reader
 from router.mailbox.entities import InboxMessage
@@ -36,15 +37,15 @@ NO_SUBJECT_OF_THE_STREAM = 10093  # JetStream's error: a consumer's filter is no
 
 
 class StaleRowScanRules(Struct, frozen=True, kw_only=True):
-    """Seconds. `older_than_s`: longer than all deliveries of one message take together."""
+    """`every_s`: seconds between two scans. `older_than_s`: seconds, longer than all deliveries of one message take."""
 
     every_s: float = 60.0
     older_than_s: float = 3600.0
-    most: int = 1000  # rows in one scan
+    max_rows: int = 1000  # of one scan
 
 
 class StaleRowScan:
-    """Of one inbox; `run` is a supervised child."""
+    """The scan of one inbox; `run` is a supervised child."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class StaleRowScan:
         self._rules = rules
 
     async def run(self) -> None:
-        """Scan now and then, for ever; retry when the database or the broker is unavailable."""
+        """Scan every `every_s` seconds until cancelled. A scan that fails because the database or the broker is unavailable is logged."""
         while True:
             try:
                 await self.scan()
@@ -69,44 +70,44 @@ class StaleRowScan:
             await asyncio.sleep(self._rules.every_s)
 
     async def scan(self) -> int:
-        """Scan once; return how many dead letters it wrote. Raises DatabaseUnavailable, BrokerUnavailable."""
+        """Scan once; return how many dead letters were stored. Raises DatabaseUnavailable, BrokerUnavailable."""
         async with self._database.transaction() as session:
-            rows = await PostgresInboxAdapter(session).list_unprocessed(self._rules.older_than_s, self._rules.most)
+            rows = await PostgresInboxAdapter(session).list_unprocessed(self._rules.older_than_s, self._rules.max_rows)
         if not rows:
             return 0
-        until = await self._last_done_sequence()
-        places = {subject: await self._sequences_by_id(subject) for subject in {row.subject for row in rows}}
+        last_settled = await self._read_last_settled()
+        sequences = {subject: await self._read_sequences(subject) for subject in {row.subject for row in rows}}
         async with open_publisher(self._jetstream) as acked_publisher:
-            return sum([await self._close(acked_publisher, row, places[row.subject].get(str(row.message_id)), until) for row in rows])
+            return sum(
+                [await self._give_up(acked_publisher, row, sequences[row.subject].get(str(row.message_id)), last_settled) for row in rows]
+            )
 
-    async def _last_done_sequence(self) -> int:
-        """The last sequence that the durable is done with. Its ack floor alone stands still behind what was given up last."""
+    async def _read_last_settled(self) -> int:
+        """The last sequence that the durable delivers no more. The ack floor alone stays below the messages that were given up last."""
         info = await self._jetstream.consumer(self._stream, self._durable)
         if info is None:
             raise BrokerUnavailable(f"consumer {self._durable} is missing: what it still delivers is unknown")
         return int(info["ack_floor" if info["num_ack_pending"] else "delivered"]["stream_seq"])
 
-    async def _sequences_by_id(self, subject: str) -> dict[str, int]:
-        """Return the sequences of all messages on a subject by message id; none for a subject that the stream does not accept."""
+    async def _read_sequences(self, subject: str) -> dict[str, int]:
+        """The sequence of each message on a subject, by message id; empty for a subject that the stream does not accept."""
         found: dict[str, int] = {}
         if not ids.is_literal_subject(subject):
             return found
         try:
             async with open_reader(self._jetstream, self._stream, subject=subject, headers_only=True) as reader:
                 while heads := await reader.read(HEADERS_PER_READ):
-                    found.update(self._ids_of(heads))
+                    found.update({message_id_of(self._recovery.to_message(head)): head.sequence for head in heads})
         except BrokerRefused as exc:
             if exc.err_code != NO_SUBJECT_OF_THE_STREAM:
                 raise
         return found
 
-    def _ids_of(self, heads: Iterable[StoredMessage]) -> dict[str, int]:
-        return {message_id_of(self._recovery.to_message(head)): head.sequence for head in heads}
-
-    async def _close(self, acked_publisher: AckedPublisher, row: InboxMessage, place: int | None, until: int) -> bool:
-        if place is not None and place > until:
+    async def _give_up(self, acked_publisher: AckedPublisher, row: InboxMessage, sequence: int | None, last_settled: int) -> bool:
+        """Store the row's dead letter. False: its message is still to be delivered, or was processed meanwhile."""
+        if sequence is not None and sequence > last_settled:
             return False
-        stored = await self._jetstream.message(self._stream, place) if place is not None else None
+        stored = await self._jetstream.message(self._stream, sequence) if sequence is not None else None
         done = await self._recovery.give_up(stored) if stored is not None else self._recovery.give_up_row(row)
         return await self._store(acked_publisher, done)
 

@@ -124,7 +124,7 @@ def _translate_future_event(event: OutboxEvent) -> Iterator[None]:
     """Raise FutureEvent when the table's CHECK refuses the event. A pipeline may report an event that was added earlier."""
     try:
         yield
-    except Exception as exc:
+    except Exception as exc:  # of any driver; only the one error is translated
         if getattr(getattr(exc, "diag", None), "constraint_name", None) != IN_TIME:
             raise
         cause = f"event {event.id}, or in a pipeline one added before it, is more than a minute ahead of the database's clock"

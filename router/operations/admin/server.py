@@ -18,6 +18,7 @@ from nats.micro import add_service
 from nats.micro.request import ERROR_CODE_HEADER, ERROR_HEADER
 
 from router import __version__
+from router.contracts.shapes.notation import build_request, build_response
 from router.core.errors import BrokerUnavailable
 from router.core.message import NO_HEADERS
 from router.delivery import request_server
@@ -70,7 +71,11 @@ class AdminServer(RequestServer[AdminRequest]):
         self.check = NOT_SERVING  # for readiness
 
     def _build_endpoint(self, service: Service, queue_group: str) -> MicroEndpoint:
-        metadata = {"description": service.says, "request": service.asks, "response": service.gives}
+        schemas = {"request_schema": build_request(service.asks), "response_schema": build_response(service.gives)}
+        metadata = {
+            **{"description": service.says, "request": service.asks, "response": service.gives},
+            **{name: orjson.dumps(schema).decode() for name, schema in schemas.items()},
+        }
         on_request = partial(self._on_request, service)
         return MicroEndpoint(
             self._connection, on_request, name=service.name, subject=service.subject, queue_group=queue_group, metadata=metadata

@@ -21,7 +21,7 @@ from router.operations.deadletters.journal import ReplayRunning
 from router.operations.deadletters.listing import DeadLetterFilter, list_newest_first, show
 from router.operations.deadletters.original import NotReplayed, ReplayOptions, original_of
 from router.operations.deadletters.parse import DeadLetter, DeadLetterSource, parse
-from router.operations.deadletters.replay import EvidenceGone, ReplayRate, ReplayReport, rehearse, replay
+from router.operations.deadletters.replay import ReplayRate, ReplayReport, ReplayUnprovable, rehearse, replay
 from router.operations.deadletters.selection import DeadLetterBatch, read_by_filter, read_by_sequence
 from router.operations.deadletters.stats import DeadLetterGroup, group_by, reason_and_error, subject_and_reason
 
@@ -32,12 +32,12 @@ __all__ = [
     "DeadLetterGroup",
     "DeadLetterSource",
     "DepthGauge",
-    "EvidenceGone",
     "NotReplayed",
     "ReplayOptions",
     "ReplayRate",
     "ReplayReport",
     "ReplayRunning",
+    "ReplayUnprovable",
     "as_fields",
     "as_full_fields",
     "discard",

@@ -28,7 +28,7 @@ from router.operations.deadletters.parse import UNREADABLE, WORKERS_SUBJECTS
 from router.operations.observability.instruments import Gauge
 
 DEPTH_EVERY_S = 10.0
-MAX_AGE_S = 7.0  # of the stream's info in a look
+MAX_AGE_S = 7.0  # of the stream's info in a look; the topology's monitor asks for it more often than that
 MAX_READ = 20_000  # heads a look
 READ_BATCH = 1_000
 

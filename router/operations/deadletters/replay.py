@@ -43,10 +43,10 @@ RUN = "x-replay-run"
 SETTLE_DELAY_S = 0.25  # after its process is gone: what it sent has been stored by then
 
 
-class EvidenceGone(RouterError):
+class ReplayUnprovable(RouterError):
     """Messages of an interrupted replay may have left their stream already, so it cannot be proven what was sent."""
 
-    code = "replay_evidence_gone"
+    code = "replay_unprovable"
 
 
 class ReplayReport(Struct):
@@ -74,7 +74,7 @@ async def replay(
 ) -> ReplayReport:
     """Send the chosen dead letters of `stream` again, at most `rate` a second.
 
-    Raises ReplayRunning, EvidenceGone (unless `is_forgetful`), BrokerUnavailable. Whatever it raises, run it again.
+    Raises ReplayRunning, ReplayUnprovable (unless `is_forgetful`), BrokerUnavailable. Whatever it raises, run it again.
     """
     async with _open_run(jetstream, stream) as run:
         report = ReplayReport(finished=await run.begin(is_forgetful))
@@ -180,7 +180,9 @@ class _ReplayRun:
             return 0  # what it sent there is gone, and was lost with the stream
         first = int(info["state"]["first_seq"])
         if first > floor + 1 and not is_forgetful:
-            raise EvidenceGone(f"what an interrupted replay sent to {stream} may be gone: it stood above {floor}, {first} is the oldest")
+            raise ReplayUnprovable(
+                f"what an interrupted replay sent to {stream} may be gone: it stood above {floor}, {first} is the oldest"
+            )
         finished = 0
         await asyncio.sleep(SETTLE_DELAY_S)
         async with open_reader(self._jetstream, stream, floor + 1, headers_only=True) as reader:

@@ -37,6 +37,6 @@ def _has_standby(partition: PartitionFacts) -> bool:
 
 
 def _last_holder(partition: PartitionFacts) -> str:
-    if partition.lease_age is None:
-        return ""
+    if partition.lease_age is None or not partition.holder:
+        return ""  # its last router ended and gave the lease up
     return f"; {partition.holder} renewed its lease {span(partition.lease_age)} ago"

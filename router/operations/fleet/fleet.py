@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 
+from router.app.contract_document import ContractPages
 from router.config import Settings
 from router.operations.fleet.merge_snapshots import merge_snapshots
 from router.operations.fleet.process import stop_timeout_s
@@ -64,7 +65,7 @@ class Fleet:
         """The supervision tree; building it starts nothing."""
         slots = self._slots = tuple(ProcessSlot(number + 1, settings, self.metrics, self._announce) for number in range(settings.processes))
         stop_s = stop_timeout_s(settings)
-        server = HttpServer(settings.http.host, settings.http.port, self, self.readiness)
+        server = HttpServer(settings.http.host, settings.http.port, self, self.readiness, ContractPages(settings).read)
         http = Child("http", lambda: server.run(lambda port: self._on_bound(settings.http.host, port)))
         processes = (Child(slot.name, slot.run, shutdown_s=stop_s) for slot in slots)
         reload = Child("reload", lambda: Reload(self._reload_requested, self._read).run(slots))

@@ -1,14 +1,16 @@
-"""The port for operators: /metrics, /healthz, /readyz.
+"""The port for operators: /metrics, /healthz, /readyz, and the contract.
 
 /healthz   200 as long as the process answers
 /readyz    200 or 503, {"ready": bool, "checks": {name: {"ok": bool, "detail": str}}}
 /metrics   Prometheus' text of the given source, rendered in a thread
+/contract  the published contract: /contract/asyncapi.json, /contract/schemas/decide.json …, read in a thread; 404 where there is none
 
 `http_protocol` limits the connections and the time of each.
 """
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -29,6 +31,14 @@ from router.operations.observability.readiness import Readiness, is_ready
 ACCEPT_BACKLOG = 64  # connections accepted in one turn of the loop, before `http_protocol` applies its limit
 
 
+ReadPage = Callable[[str], bytes | None]  # a page below /contract/; None: there is none
+
+
+def read_no_page(_: str) -> bytes | None:
+    """For a program that publishes no contract."""
+    return None
+
+
 class MetricSource(Protocol):
     """What /metrics shows: a registry, or a parent process that merges those of its children."""
 
@@ -38,10 +48,10 @@ class MetricSource(Protocol):
 class HttpServer:
     """A child of the supervision tree: `run` serves until it is cancelled, and can be called again."""
 
-    def __init__(self, host: str, port: int, source: MetricSource, readiness: Readiness) -> None:
+    def __init__(self, host: str, port: int, source: MetricSource, readiness: Readiness, read_page: ReadPage = read_no_page) -> None:
         self._host = host
         self._port = port
-        self._app = create_application(source, readiness)
+        self._app = create_application(source, readiness, read_page)
 
     async def run(self, on_started: Callable[[int], None] | None = None) -> None:
         """Serve. `on_started` is called with the bound port. Raises Misconfigured if the address cannot be bound."""
@@ -69,8 +79,8 @@ class HttpServer:
                 await server.shutdown([listener])
 
 
-def create_application(source: MetricSource, readiness: Readiness) -> Starlette:
-    """The three pages as an ASGI application."""
+def create_application(source: MetricSource, readiness: Readiness, read_page: ReadPage = read_no_page) -> Starlette:
+    """The pages as an ASGI application."""
 
     async def metrics(_: Request) -> Response:
         return Response(await source.exposition(), media_type=CONTENT_TYPE)
@@ -84,7 +94,12 @@ def create_application(source: MetricSource, readiness: Readiness) -> Starlette:
         body = msgspec.json.encode({"ready": ready, "checks": checks})
         return Response(body, status_code=200 if ready else 503, media_type="application/json")
 
-    return Starlette(routes=[Route("/metrics", metrics), Route("/healthz", healthz), Route("/readyz", readyz)])
+    async def contract(request: Request) -> Response:
+        page = await asyncio.to_thread(read_page, request.path_params["page"])
+        return PlainTextResponse("not found\n", 404) if page is None else Response(page, media_type="application/json")
+
+    routes = {"/metrics": metrics, "/healthz": healthz, "/readyz": readyz, "/contract/{page:path}": contract}
+    return Starlette(routes=[Route(path, page) for path, page in routes.items()])
 
 
 def _bind(host: str, port: int) -> socket.socket:

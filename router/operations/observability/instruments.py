@@ -195,8 +195,7 @@ class Gauge:
     def _read(self, values: Labels) -> Value:
         try:
             return self._functions[values]()
-        except Exception:
-            # One failing function must not keep the other metrics from being read.
+        except Exception:  # one failing function must not keep the other metrics from being read
             if self._log_limit.allow(values):
                 log.exception(events.GAUGE_FAILED, metric=self.name, labels=values)
             return NO_FIGURE
@@ -225,8 +224,7 @@ class CallbackGauge:
     def _series(self) -> Mapping[Labels, Value]:
         try:
             return dict(self._function())
-        except Exception:
-            # As in Gauge: the other metrics are still read.
+        except Exception:  # as in Gauge
             if self._log_limit.allow(self.name):
                 log.exception(events.GAUGE_FAILED, metric=self.name)
             return {}

@@ -1,9 +1,10 @@
 """A recorded decision as JSON for operators: its inputs, its answer, and whether a new evaluation gives the same answer.
 
     {at_ms, request, policy{tenant_id, policy_id, version}, states, remembered?, previous?, decision | error,
-     again{decision | error, is_same, trace[{stage, subject, verdict}], doubt?} | again{gone}}
+     reevaluation{decision | error, is_same, trace[{stage, subject, verdict}], uncertainty?} |
+     reevaluation{unavailable}}
 
-A `doubt` says why the record is too little to be sure: a payload or a masked value took part.
+An `uncertainty` says why the record is too little to be sure: a payload or a masked value took part.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ Fields = dict[str, object]
 
 def explain_decision(case: RecordedDecision, policy: Policy | None) -> Fields:
     """`policy`: the very version that decided the case; None when it is not kept any more."""
-    made = _describe_reevaluation(reevaluate(policy, case), case) if policy is not None else {"gone": _describe_missing_version(case)}
+    if policy is not None:
+        reevaluation = _describe_reevaluation(reevaluate(policy, case), case)
+    else:
+        reevaluation = {"unavailable": f"version {case.policy_version} of {case.policy_tenant_id}/{case.policy_id} is not kept any more"}
     known: Fields = {
         "at_ms": case.at_ms,
         "request": encode_request(case.request),
@@ -30,7 +34,7 @@ def explain_decision(case: RecordedDecision, policy: Policy | None) -> Fields:
         "remembered": case.remembered,
         "previous": to_builtins(case.previous),
         **encode_answer(case.answer),
-        "again": made,
+        "reevaluation": reevaluation,
     }
     return {name: value for name, value in known.items() if value is not None}
 
@@ -54,7 +58,7 @@ def _describe_reevaluation(made: Reevaluation, case: RecordedDecision) -> Fields
         "is_same": is_same_choice(made.answer, case.answer),
         "trace": to_builtins(made.steps),
     }
-    return told if made.doubt is None else {**told, "doubt": made.doubt}
+    return told if made.uncertainty is None else {**told, "uncertainty": made.uncertainty}
 
 
 def _describe_state(state: ProviderState, now: float) -> Fields:
@@ -62,7 +66,3 @@ def _describe_state(state: ProviderState, now: float) -> Fields:
     open_for_ms = round((state.blocked_until - now) * 1000) if state.blocked_until > now else None
     known = {"open_for_ms": open_for_ms, "latency_ms": state.latency_ms, "cost": state.cost}
     return {name: value for name, value in known.items() if value is not None}
-
-
-def _describe_missing_version(case: RecordedDecision) -> str:
-    return f"version {case.policy_version} of {case.policy_tenant_id}/{case.policy_id} is not kept any more"

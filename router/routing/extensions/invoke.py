@@ -104,7 +104,7 @@ class Invoker:
         breaker, permit = self._acquire(route, timeout_s)
         try:
             answer = _read(await self._caller.call(route.subject, call.data, call.head, timeout_s), read)
-        except Exception as exc:
+        except Exception as exc:  # every failure is counted by the breaker, and goes to the caller
             failure = _failure_of(exc, call, timeout_s)
             self._report_failure(route, breaker, permit, failure, self._now() - began)
             if failure is None or failure is exc:

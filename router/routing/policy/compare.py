@@ -27,7 +27,7 @@ class Choice(Struct, frozen=True, omit_defaults=True):
 
 
 class Comparison(Struct, frozen=True, omit_defaults=True):
-    """One recorded decision under a candidate. `doubt` says why the verdict is unclear; `after` is then only the likeliest choice."""
+    """One recorded decision under a candidate. `uncertainty` says why the verdict is unclear; `after` is then only the likeliest choice."""
 
     at_ms: int
     tenant_id: str
@@ -35,7 +35,7 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
     verdict: str  # unchanged | changed | unclear
     before: Choice
     after: Choice
-    doubt: str | None = None
+    uncertainty: str | None = None
 
 
 def compare(candidate: Policy, case: RecordedDecision) -> Comparison:
@@ -46,8 +46,8 @@ def compare(candidate: Policy, case: RecordedDecision) -> Comparison:
         at_ms=case.at_ms,
         tenant_id=case.request.tenant_id,
         request_id=case.request.answer_id,
-        verdict=UNCLEAR if made.doubt is not None else same,
+        verdict=UNCLEAR if made.uncertainty is not None else same,
         before=Choice(*choice_of(case.answer)),
         after=Choice(*choice_of(made.answer)),
-        doubt=made.doubt,
+        uncertainty=made.uncertainty,
     )

@@ -1,9 +1,9 @@
 """A recorded decision with every input of `evaluate`, so that it can be evaluated again (docs/policies.md#decision).
 
-    RecordedDecision ── reevaluate(policy, case) ──> the answer, the trace, and a doubt
+    RecordedDecision ── reevaluate(policy, case) ──> the answer, the trace, and an uncertainty
 
 A record holds no secret: the payload is left out, and values under masked keys are hidden. So a new evaluation may read a value
-that the record does not hold. `doubt` says so, and only where the choice depended on that value.
+that the record does not hold. `uncertainty` says so, and only where the choice depended on that value.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class RecordedDecision(Struct, frozen=True, kw_only=True):
 
 
 class Reevaluation(Struct, frozen=True):
-    """The result of a new evaluation. With a `doubt` the whole request might have got another answer."""
+    """The result of a new evaluation. With an `uncertainty` the whole request might have got another answer."""
 
     answer: Decision | Refusal
     steps: tuple[TraceStep, ...]
-    doubt: str | None
+    uncertainty: str | None
 
 
 def reevaluate(policy: Policy, case: RecordedDecision) -> Reevaluation:
@@ -63,7 +63,7 @@ def reevaluate(policy: Policy, case: RecordedDecision) -> Reevaluation:
         previous=case.previous,
         trace=steps,
     )
-    return Reevaluation(answer, tuple(steps), next(_find_doubts(policy, case, steps), None))
+    return Reevaluation(answer, tuple(steps), next(_find_uncertainties(policy, case, steps), None))
 
 
 def is_same_choice(one: Decision | Refusal, other: Decision | Refusal) -> bool:
@@ -80,7 +80,7 @@ def _has_same_sessions(policy: Policy, case: RecordedDecision) -> bool:
     return policy.sticky is not None and policy.sticky.session_key == case.session_key
 
 
-def _find_doubts(policy: Policy, case: RecordedDecision, steps: Sequence[TraceStep]) -> Iterator[str]:
+def _find_uncertainties(policy: Policy, case: RecordedDecision, steps: Sequence[TraceStep]) -> Iterator[str]:
     """Each value that this evaluation read and the record does not hold, as a sentence."""
     if case.is_cut:
         yield "the request was too large to be recorded whole"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import orjson
 from nats.micro import add_service
 from nats.micro.service import Service
 
+from router.contracts.shapes import build_shapes
 from router.delivery.calls.micro_endpoint import MicroEndpoint, OnRequest
 from router.delivery.connection import Connection
 from router.routing.extensions.entry import PROVIDER, VALIDATOR
@@ -21,6 +23,10 @@ _SHAPES: Mapping[str, tuple[str, str]] = {
         "{provider_id, output, usage{prompt_tokens, completion_tokens}, metadata}",
     ),
     VALIDATOR: (_ASKS, "{status: ok | reject, reason?, details?}"),
+}
+_SCHEMAS: Mapping[str, tuple[str, str]] = {
+    PROVIDER: ("provider-call", "provider-answer"),
+    VALIDATOR: ("extension-request", "extension-verdict"),
 }
 
 
@@ -39,8 +45,16 @@ async def create_service(connection: Connection, extension: Extension) -> Servic
 def build_endpoint(connection: Connection, extension: Extension, subject: str, on_request: OnRequest) -> MicroEndpoint:
     """One subject of the service."""
     asks, gives = _SHAPES.get(extension.kind, (_ASKS, "{payload, metadata}"))
-    metadata = {"request": asks, "response": gives}
+    metadata = {"request": asks, "response": gives, **_build_schemas(extension.kind)}
     return MicroEndpoint(connection, on_request, name=extension.id, subject=subject, queue_group=extension.id, metadata=metadata)
+
+
+def _build_schemas(kind: str) -> dict[str, str]:
+    """The JSON Schema of request and response as text, without examples: `$SRV.INFO` carries text only."""
+    shapes = build_shapes()
+    names = _SCHEMAS.get(kind, ("extension-request", "extension-message"))
+    schemas = dict(zip(("request_schema", "response_schema"), (shapes[name].build_schema() for name in names), strict=True))
+    return {name: orjson.dumps({**schema, "examples": []}).decode() for name, schema in schemas.items()}
 
 
 def _semantic(version: str) -> str:

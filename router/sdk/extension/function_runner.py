@@ -60,7 +60,7 @@ class FunctionRunner:
             try:
                 request = self._read(data, headers)
                 return self._say(request, self._extension.function(request))
-            except BaseException as exc:
+            except BaseException as exc:  # the author's code may raise anything
                 raise self._translate(exc) from None
 
     async def run(self, data: bytes, headers: Headers, deadline: float | None) -> bytes:
@@ -69,7 +69,7 @@ class FunctionRunner:
             try:
                 request = self._read(data, headers)
                 return self._say(request, await _run_within(deadline, self._call_function(request)))
-            except BaseException as exc:
+            except BaseException as exc:  # the author's code may raise anything
                 raise self._translate(exc) from None
 
     async def stream(self, data: bytes, headers: Headers, deadline: float | None) -> AsyncGenerator[bytes, None]:
@@ -83,7 +83,7 @@ class FunctionRunner:
                         break
                     yield piece_of(piece)
             yield last_piece(last)
-        except BaseException as exc:
+        except BaseException as exc:  # the author's code may raise anything
             raise self._translate(exc) from None
 
     async def _call_function(self, request: Any) -> object:

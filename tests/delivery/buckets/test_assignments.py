@@ -6,7 +6,7 @@ import pytest
 
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import assignment_id_of
-from router.contracts.assignment_record import ack_bytes, ack_key, build_record, record_bytes
+from router.contracts.assignment_record import assignment_ack_bytes, assignment_ack_key, build_record, record_bytes
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
 from router.core.ids import key
@@ -34,7 +34,7 @@ class Book:
 
     async def acknowledge(self, assignment_id: str, status: str, message: str | None = None) -> None:
         ack = ExecAssignmentAck(assignment_id=assignment_id, status=status, acknowledged_at=1_700_000_000_000, message=message)
-        await self.put(ack_key(assignment_id), ack_bytes(ack))
+        await self.put(assignment_ack_key(assignment_id), assignment_ack_bytes(ack))
 
     async def put(self, at: str, data: bytes) -> None:
         await self.jetstream.connection.jetstream().publish(f"$KV.{self.name}.{at}", data)
@@ -77,7 +77,7 @@ async def test_tenant_status_and_limit_choose(book: Book) -> None:
 async def test_what_is_no_record_is_passed_over(book: Book) -> None:
     assignment_id = await book.push("r-1")
     await book.put("odd", b"\xff")
-    await book.put(ack_key(assignment_id), b"[]")
+    await book.put(assignment_ack_key(assignment_id), b"[]")
     assert await book.listed() == [("r-1", UNACKNOWLEDGED)]
 
 

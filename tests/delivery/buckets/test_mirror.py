@@ -103,8 +103,8 @@ async def test_after_a_kill_of_the_server_what_others_wrote_is_there_within_two_
             mortal.kill()
             assert mirror.now is not None
             mortal.start()
-            async with connected(mortal.url) as stranger:
-                await JetStream(stranger).publish("$KV.B.a", value, {})
+            async with connected(mortal.url) as other_client:
+                await JetStream(other_client).publish("$KV.B.a", value, {})
             await until(lambda: mirror.watched._jetstream.connection.is_connected)
             await mirror.shows({"a": value}, within_s=BACK_S)
             assert mirror.watched.check.ok
@@ -165,7 +165,7 @@ async def test_a_watcher_that_goes_on_by_itself_makes_the_mirror_ready_again_wit
         await mirror.shows({"a": b"1"})
         mortal.pause()
         await until(lambda: "no answer" in mirror.watched.check.detail)
-        mirror.watched._tried_at = float("inf")  # no listing any more
+        mirror.watched._retry._due_at = float("inf")  # no listing any more
         mortal.unpause()
         await until(lambda: mirror.watched.check.ok)
         await bucket.write("a", b"2")

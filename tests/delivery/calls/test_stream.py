@@ -87,7 +87,7 @@ async def test_silence_between_pieces_is_a_timeout(place, prefix: str) -> None:
 
 
 async def test_without_a_listener_the_call_fails_at_once(place, prefix: str) -> None:
-    async with Stream(place[0], f"{prefix}.nobody", b"", silence_s=5) as pieces:
+    async with Stream(place[0], f"{prefix}.unserved", b"", silence_s=5) as pieces:
         with pytest.raises(NoResponders):
             await asyncio.wait_for(anext(pieces), 2)
 

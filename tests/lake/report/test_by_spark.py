@@ -26,6 +26,6 @@ def test_spark_and_pyarrow_say_the_same(spark: SparkSession, tmp_path: Path) -> 
     for query in (
         UsageQuery(),
         UsageQuery(by=("tenant_id", "day"), days=("2026-11-21",), providers=("x",)),
-        UsageQuery(tenants=("nobody",)),
+        UsageQuery(tenants=("unknown",)),
     ):
         assert make_report(read_parts_by_spark(spark, warehouse, query), query.by) == read_report(warehouse, query)

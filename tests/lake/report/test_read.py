@@ -130,7 +130,7 @@ def test_as_of_an_earlier_commit_the_report_is_as_it_was(tmp_path: Path) -> None
     assert read_report(warehouse, UsageQuery()).totals.count == 3  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("query", [UsageQuery(), UsageQuery(tenants=("nobody",)), UsageQuery(days=("1999-01-01",))])
+@pytest.mark.parametrize("query", [UsageQuery(), UsageQuery(tenants=("unknown",)), UsageQuery(days=("1999-01-01",))])
 def test_nothing_found_is_a_report_without_lines(tmp_path: Path, query: UsageQuery) -> None:
     uses = [] if query == UsageQuery() else [Use()]
     report = read_report(a_warehouse(tmp_path, uses), query)

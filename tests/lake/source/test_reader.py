@@ -134,7 +134,7 @@ def test_what_is_planned_travels_and_says_the_same_elsewhere(feed: Feed) -> None
 
 def test_nothing_connects_before_it_is_asked_for_something() -> None:
     """UL-16."""
-    nobody = read_options({"url": "nats://127.0.0.1:1", "stream": "S", "timeoutMs": "300"})
-    reader = JetStreamReader(nobody, MESSAGE_SCHEMA)
+    unreachable = read_options({"url": "nats://127.0.0.1:1", "stream": "S", "timeoutMs": "300"})
+    reader = JetStreamReader(unreachable, MESSAGE_SCHEMA)
     with pytest.raises(BrokerUnavailable):
         reader.partitions()

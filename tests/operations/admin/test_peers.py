@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
-from router.delivery.connection import Connection, connect
+from router.delivery.connection import Connection
+from router.delivery.first_connection import connect
 from router.operations.admin.peers import Peers
 from router.operations.admin.proof import PROOF, Proofs
 

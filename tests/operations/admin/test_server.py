@@ -8,7 +8,8 @@ from itertools import count
 
 from nats.aio.client import Client
 
-from router.delivery.connection import Connection, connect
+from router.delivery.connection import Connection
+from router.delivery.first_connection import connect
 from router.operations.admin import AdminRules, AdminServer, RequestGuard, Service, ServiceError
 from router.operations.admin.request_fields import RequestFields
 from router.operations.admin.service import Answer

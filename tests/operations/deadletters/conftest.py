@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from tests.support.dead_letters import DeadLetterStreams
 
 

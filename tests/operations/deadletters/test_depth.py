@@ -16,7 +16,7 @@ def _depth(house: DeadLetterStreams, metrics: Metrics | None = None) -> DepthGau
 async def test_dead_letters_are_counted_by_what_failed_and_why(house: DeadLetterStreams) -> None:
     await house.store(3)
     await house.store(2, make=lambda message: a_dead_letter(message, reason="maxdeliver_exhausted"))
-    await house.store(1, make=lambda _: a_stored_dead_letter(b"?", f"{house.subject}.dlq", **{"x-dlq-reason": "a stranger's word"}))
+    await house.store(1, make=lambda _: a_stored_dead_letter(b"?", f"{house.subject}.dlq", **{"x-dlq-reason": "unknown reason"}))
     metrics = Metrics()
     await _depth(house, metrics).look()
     assert dict(metrics.dead_letters_stored.family().series) == {

@@ -7,7 +7,7 @@ import pytest
 from router.core.message import Effect
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.storing import open_publisher
-from router.operations.deadletters import EvidenceGone, ReplayRate, ReplayRunning, read_by_filter, rehearse
+from router.operations.deadletters import ReplayRate, ReplayRunning, ReplayUnprovable, read_by_filter, rehearse
 from router.operations.deadletters.journal import ReplayJournal
 from router.operations.deadletters.replay import RUN
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
@@ -108,7 +108,7 @@ async def test_a_replay_that_was_interrupted_while_it_finished_another_loses_nei
 
 async def test_what_bears_no_secret_of_a_replay_removes_no_dead_letter(either: DeadLetterStreams) -> None:
     await either.store(2)
-    await _interrupted(either, 1, run="a stranger's")
+    await _interrupted(either, 1, run="another run")
     await asyncio.sleep(0.15)
     assert (await either.replay(2)).finished == 0
     assert await either.left() == [1]
@@ -130,7 +130,7 @@ async def test_a_lost_journal_stops_a_replay_until_it_is_confirmed(house: DeadLe
     await _interrupted(house, 1)
     await house.jetstream.ask(f"STREAM.PURGE.{house.stream}")
     await asyncio.sleep(0.15)
-    with pytest.raises(EvidenceGone):
+    with pytest.raises(ReplayUnprovable):
         await house.replay()
     assert await house.left() == [1, 2]
     assert (await house.replay(is_forgetful=True)).sent == 2

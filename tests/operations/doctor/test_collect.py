@@ -3,7 +3,7 @@
 from router.app import declare_topology
 from router.config import Settings
 from router.delivery.api import JetStream
-from router.delivery.connection import connect
+from router.delivery.first_connection import connect
 from router.delivery.topology import create
 from router.operations.doctor import Facts, SyncMode, collect
 from tests.support.broker import Broker

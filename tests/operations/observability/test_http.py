@@ -10,6 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from router.app.contract_document import ContractPages
+from router.config import Settings
 from router.core.errors import Misconfigured
 from router.operations.observability import HttpServer, MetricRegistry, Metrics, ReadinessCheck, exposition, http, http_protocol
 from router.operations.observability.http_protocol import OpenConnections
@@ -37,6 +39,18 @@ async def test_readyz_is_503_until_every_check_is_well() -> None:
         checks["consumer router-decide-consumer"] = ReadinessCheck(True, "pulling")
         status, body = await http_get(port, "/readyz")
         assert (status, json.loads(body)["ready"]) == (200, True)
+
+
+async def test_the_contract_is_a_page_and_what_is_none_is_404() -> None:
+    pages = ContractPages(Settings())
+    async with serve_http(MetricRegistry(), read_page=pages.read) as port:
+        status, document = await http_get(port, "/contract/asyncapi.json")
+        assert (status, json.loads(document)["asyncapi"]) == (200, "3.0.0")
+        status, schema = await http_get(port, "/contract/schemas/decide.json")
+        assert (status, json.loads(schema)["title"]) == (200, "RouteRequest")
+        assert [(await http_get(port, f"/contract/{name}"))[0] for name in ("", "schemas/none.json", "../metrics", "%2e%2e/x")] == [404] * 4
+    async with serve_http(MetricRegistry()) as port:
+        assert (await http_get(port, "/contract/asyncapi.json"))[0] == 404
 
 
 async def test_metrics_shows_what_was_counted() -> None:

@@ -20,7 +20,8 @@ from router.core.outcome import Dead, Done, Fault, Outcome
 from router.delivery.api import JetStream
 from router.delivery.calls.request_reply import ServiceReply
 from router.delivery.calls.traced import trace_calls
-from router.delivery.connection import connect, open_head_of
+from router.delivery.connection import open_head_of
+from router.delivery.first_connection import connect
 from router.delivery.frame_parser import parse_head
 from router.operations.deadletters import read_by_filter, replay
 from router.operations.observability.tracing import find_tracing, trace_request

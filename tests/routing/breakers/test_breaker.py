@@ -53,7 +53,7 @@ def test_a_success_above_the_latency_is_a_failure() -> None:
 
 
 def test_while_open_no_call_is_let_through_and_the_opening_has_a_date() -> None:
-    a = TimedBreaker(timeout_s=60).opened()
+    a = TimedBreaker(timeout_s=60).open()
     opened_at_ms = a.clock.today_ms
     a.pass_time(59.9)
     assert a.breaker.acquire(PERMIT_S) is None
@@ -61,15 +61,15 @@ def test_while_open_no_call_is_let_through_and_the_opening_has_a_date() -> None:
 
 
 def test_after_its_time_an_opening_is_half_open_before_a_call() -> None:
-    a = TimedBreaker(timeout_s=60).opened()
+    a = TimedBreaker(timeout_s=60).open()
     a.pass_time(60)
     assert (a.state, a.breaker.state, a.changes) == (HALF_OPEN, OPEN, ["closed>open"])
-    a.enter()
+    a.acquire()
     assert a.changes == ["closed>open", "open>half_open"]
 
 
 def test_so_many_probes_at_once_and_no_more() -> None:
-    a = TimedBreaker(half_open_max_calls=3).probing()
+    a = TimedBreaker(half_open_max_calls=3).half_open()
     permits = [a.breaker.acquire(PERMIT_S) for _ in range(100)]
     assert sum(permit is not None for permit in permits) == 3
     a.breaker.release(permits[0])  # type: ignore[arg-type]
@@ -77,8 +77,8 @@ def test_so_many_probes_at_once_and_no_more() -> None:
 
 
 def test_a_probe_that_is_never_heard_of_frees_its_place_by_itself() -> None:
-    a = TimedBreaker(half_open_max_calls=1).probing()
-    lost = a.enter()
+    a = TimedBreaker(half_open_max_calls=1).half_open()
+    lost = a.acquire()
     assert a.breaker.block_end() == a.clock.at + PERMIT_S
     a.pass_time(PERMIT_S)
     assert a.breaker.acquire(PERMIT_S) is not None
@@ -87,7 +87,7 @@ def test_a_probe_that_is_never_heard_of_frees_its_place_by_itself() -> None:
 
 
 def test_enough_successful_probes_close_it() -> None:
-    a = TimedBreaker(success_threshold=2).probing()
+    a = TimedBreaker(success_threshold=2).half_open()
     a.succeed()
     assert a.state == "half_open"
     a.succeed()
@@ -96,7 +96,7 @@ def test_enough_successful_probes_close_it() -> None:
 
 
 def test_a_failed_probe_opens_it_again_for_the_whole_time() -> None:
-    a = TimedBreaker(success_threshold=2, timeout_s=60).probing()
+    a = TimedBreaker(success_threshold=2, timeout_s=60).half_open()
     a.succeed()
     a.fail()
     assert (a.state, a.breaker.block_end()) == ("open", a.clock.at + 60)
@@ -106,7 +106,7 @@ def test_a_failed_probe_opens_it_again_for_the_whole_time() -> None:
 
 
 def test_an_old_probes_late_success_does_not_close_a_newer_opening() -> None:
-    a = TimedBreaker(success_threshold=1, half_open_max_calls=2).probing()
+    a = TimedBreaker(success_threshold=1, half_open_max_calls=2).half_open()
     late = a.breaker.acquire(1000)
     a.fail()
     a.breaker.record_success(late, 1.0)  # type: ignore[arg-type]
@@ -118,9 +118,9 @@ def test_an_old_probes_late_success_does_not_close_a_newer_opening() -> None:
 
 def test_a_call_begun_before_the_opening_says_nothing_of_the_probes() -> None:
     a = TimedBreaker(success_threshold=1)
-    early = a.enter()
-    a.probing()
-    a.enter()
+    early = a.acquire()
+    a.half_open()
+    a.acquire()
     a.breaker.record_failure(early)
     a.breaker.record_success(early, 1.0)
     assert a.state == "half_open"
@@ -128,13 +128,13 @@ def test_a_call_begun_before_the_opening_says_nothing_of_the_probes() -> None:
 
 def test_who_left_counts_as_neither() -> None:
     a = TimedBreaker(failure_threshold=1)
-    a.breaker.release(a.enter())
+    a.breaker.release(a.acquire())
     assert (a.breaker.snapshot.failure_count, a.breaker.snapshot.error_rate, a.state) == (0, 0, "closed")
 
 
 def test_an_outcome_counts_once() -> None:
-    a = TimedBreaker(success_threshold=2).probing()
-    permit = a.enter()
+    a = TimedBreaker(success_threshold=2).half_open()
+    permit = a.acquire()
     for _ in range(2):
         a.breaker.record_success(permit, 1.0)
     assert a.state == "half_open"
@@ -142,10 +142,10 @@ def test_an_outcome_counts_once() -> None:
 
 def test_an_outcome_without_a_permit_ends_the_probe_that_is_out_longest() -> None:
     a = TimedBreaker(half_open_max_calls=2, success_threshold=5)
-    a.opened()
+    a.open()
     assert a.breaker.permit_for_outcome(a.clock()) is None, "while open it was begun before"
     a.pass_time(60)
-    first, second = a.enter(), a.enter()
+    first, second = a.acquire(), a.acquire()
     assert a.breaker.permit_for_outcome(a.clock()) == first
     a.breaker.record_success(first, 1.0)
     assert a.breaker.permit_for_outcome(a.clock()) == second
@@ -173,6 +173,6 @@ def test_other_rules_hold_from_now_on_and_an_opening_keeps_its_time() -> None:
 @pytest.mark.parametrize("state", ["closed", "open"])
 def test_a_change_tells_where_from_and_for_how_long(state: str) -> None:
     a = TimedBreaker(success_threshold=1, timeout_s=60)
-    a.opened() if state == "open" else a.probing().succeed()
+    a.open() if state == "open" else a.half_open().succeed()
     last = a.transitions[-1]
     assert (last.name, last.state, last.left_s) == ("echo", state, 60 if state == "open" else 0)

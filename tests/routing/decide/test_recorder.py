@@ -56,7 +56,7 @@ def test_a_request_is_left_as_it_was() -> None:
 
 def test_the_version_the_states_and_the_session_are_kept() -> None:
     policy = a_policy(*HALVES, version=7, sticky={"enabled": True, "session_key": "user_id"})
-    states = {"left": SHUT, "right": ProviderState(latency_ms=12.5), "stranger": SHUT}
+    states = {"left": SHUT, "right": ProviderState(latency_ms=12.5), "unknown": SHUT}
     case = record_decision(policy, a_request(user_id="u-1"), states=states, remembered="right", now=3.0)
     assert (case.policy_tenant_id, case.policy_id, case.policy_version) == ("acme", "default", 7)
     assert (case.states, case.now) == ({"left": SHUT, "right": ProviderState(latency_ms=12.5)}, 3.0)

@@ -16,7 +16,7 @@ def guarded(answer: Answers, **fields: object) -> tuple[FakeExtensions, object]:
     return world, piped_policy(validators=[{"id": "guard", **fields}])
 
 
-@pytest.mark.parametrize("failure", [late, NoResponders("nobody"), FakeReply(b"", 503, "busy"), BrokerUnavailable("away")])
+@pytest.mark.parametrize("failure", [late, NoResponders("no service"), FakeReply(b"", 503, "busy"), BrokerUnavailable("away")])
 async def test_what_may_pass_is_tried_again_after_100_200_and_400_ms(failure: object) -> None:
     world, policy = guarded(in_turn(failure, failure, failure, ok), retry=3, timeout_ms=100)
     assert decision(await world.run(policy))
@@ -68,7 +68,7 @@ async def test_a_processors_answer_has_a_message_within_its_limits(answer: objec
 
 
 async def test_a_retry_that_would_begin_after_the_deadline_is_not_waited_for() -> None:
-    world, policy = guarded(lambda _: NoResponders("nobody"), retry=3)
+    world, policy = guarded(lambda _: NoResponders("no service"), retry=3)
     code, details = refusal(await world.run(policy, deadline=0.25))
     assert (code, details["cause"]) == ("validator_blocked", "extension_unavailable")
     assert world.pauses == [0.1]

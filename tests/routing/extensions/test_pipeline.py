@@ -288,5 +288,5 @@ async def test_a_broker_that_is_away_is_no_extensions_fault() -> None:
     with pytest.raises(BrokerUnavailable):
         await world.run(piped_policy(pre=["lower"]))
     assert (world.told, world.health.get_all()) == ([], {})
-    world = FakeExtensions(lower=lambda _: NoResponders("nobody")).register(lower="pre")
+    world = FakeExtensions(lower=lambda _: NoResponders("no service")).register(lower="pre")
     assert statuses(await world.run(piped_policy(pre=["lower"]))) == [("pre", "lower", "warn")]

@@ -49,7 +49,7 @@ async def test_what_comes_after_the_last_chunk_is_not_passed_on() -> None:
     ("end", "told"),
     [
         (CallTimeout("silent"), ("timeout", "extension_timeout", None, True)),
-        (NoResponders("nobody"), ("error", "extension_unavailable", None, True)),
+        (NoResponders("no service"), ("error", "extension_unavailable", None, True)),
         (BrokerUnavailable("lost"), ("error", "extension_unavailable", None, False)),
         (b"garbage", ("error", "extension_error", "answer", True)),
         (Piece(b"", {"Nats-Service-Error-Code": "404"}), ("error", "extension_error", "request", False)),

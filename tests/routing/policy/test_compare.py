@@ -30,7 +30,7 @@ def test_figures_alone_are_no_change() -> None:
 
 def test_where_the_record_says_too_little_the_case_is_unclear() -> None:
     compared = compare(a_policy_that_asks_for({"message.payload.size": 3}), record_decision())
-    assert (compared.verdict, compared.doubt) == (UNCLEAR, "fallbacks[0].when looks at message.payload.size, which is not recorded")
+    assert (compared.verdict, compared.uncertainty) == (UNCLEAR, "fallbacks[0].when looks at message.payload.size, which is not recorded")
 
 
 def test_a_remembered_session_counts_only_where_the_candidate_has_the_same_sessions() -> None:

@@ -181,7 +181,7 @@ def test_the_present_provider_is_tried_again_while_retries_last() -> None:
     assert answers == [("a", "retry", 50), ("a", "retry", 50), ("b", "fallback", 25)]
 
 
-@pytest.mark.parametrize("previous", [PreviousAttempt("stranger", 1), PreviousAttempt("shut", 1), PreviousAttempt("off", 1)])
+@pytest.mark.parametrize("previous", [PreviousAttempt("unknown", 1), PreviousAttempt("shut", 1), PreviousAttempt("off", 1)])
 def test_who_may_not_take_the_request_is_not_tried_again(previous: PreviousAttempt) -> None:
     providers = [A, B, a_provider("shut"), a_provider("off", enabled=False)]
     policy = a_policy(*providers, fallbacks=[a_rule("b", {"status": "timeout"}, retry=2)])

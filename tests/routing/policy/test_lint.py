@@ -24,7 +24,7 @@ def test_a_provider_that_can_never_win() -> None:
 
 
 def test_a_fallback_that_leads_nowhere() -> None:
-    policy = a_policy(a_provider("a"), a_provider("off", enabled=False), fallbacks=[a_rule("stranger", {}), a_rule("off", {})])
+    policy = a_policy(a_provider("a"), a_provider("off", enabled=False), fallbacks=[a_rule("unknown", {}), a_rule("off", {})])
     assert [finding.path for finding in lint(policy)] == ["providers[1]", "fallbacks[0].to", "fallbacks[1].to"]
 
 

@@ -24,7 +24,7 @@ def test_a_map_of_weights_beside_a_list_of_names_weighs_them() -> None:
     assert [finding.path for finding in parsed.warnings] == ["providers[0]", "providers[1].id", "weights"]
 
 
-@pytest.mark.parametrize("weights", [{"a": 1, "stranger": 1}, {"a": "much"}, [1], {"a": 140}])
+@pytest.mark.parametrize("weights", [{"a": 1, "unknown": 1}, {"a": "much"}, [1], {"a": 140}])
 def test_a_map_of_weights_that_fits_no_provider_is_an_error(weights: object) -> None:
     assert errors_of({"providers": ["a"], "weights": weights})
 

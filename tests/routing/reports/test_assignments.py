@@ -44,8 +44,8 @@ async def test_what_was_looked_up_is_at_hand() -> None:
 
 async def test_what_is_absent_is_asked_about_again() -> None:
     memory = AssignmentCache(Bucket())
-    assert await memory.lookup("nobody's", itself) is None
-    assert memory.recall("nobody's") is None
+    assert await memory.lookup("unknown", itself) is None
+    assert memory.recall("unknown") is None
 
 
 async def test_an_id_becomes_a_legal_key() -> None:

@@ -17,7 +17,7 @@ from tests.support.extension_author import ExtensionClient, a_request, an_extens
 from tests.support.waiting import until
 
 OK = {"ok": True, "version": 1}
-CONFLICT = {"ok": False, "error": {"code": "conflict", "message": "somebody was first"}}
+CONFLICT = {"ok": False, "error": {"code": "conflict", "message": "another write came first"}}
 REFUSED = {"ok": False, "error": {"code": "unauthorized", "message": "A valid api_key is required"}}
 
 

@@ -56,6 +56,8 @@ async def test_it_is_found_and_counted_by_the_service_protocol(nats_url: str, as
         info, stats = await asker.service("INFO", one.id), await asker.service("STATS", one.id)
     assert (info["version"], info["metadata"]) == ("2.0.0", {"type": "validator", "id": one.id, "version": "v2"})
     (endpoint,) = info["endpoints"]
+    assert json.loads(endpoint["metadata"]["request_schema"])["title"] == "ExtensionRequest"
+    assert len(endpoint["metadata"]["response_schema"]) < 8_192
     assert (endpoint["subject"], endpoint["queue_group"]) == (one.subject, one.id)
     (figures,) = stats["endpoints"]
     assert (figures["num_requests"], figures["num_errors"], figures["last_error"]) == (2, 1, "invalid_request")

@@ -87,7 +87,7 @@ async def _kill(nc: Client, settings: Settings, routers: list[FailingRouter], pl
     for number in range(kills):
         least = plan.messages * number // (kills + 1)
         await until(lambda least=least: _has_dead_letters(nc, settings, least), within_s=120)
-        await asyncio.sleep(random.uniform(0, AT_RANDOM_S))
+        await asyncio.sleep(random.uniform(0, AT_RANDOM_S))  # the kill hits any point of the work, not always the one behind the condition
         router = routers[number % len(routers)]
         router.kill()
         await asyncio.to_thread(router.start)

@@ -7,7 +7,7 @@ import pytest
 
 from router.runtime.adapter import Outgoing
 from router.runtime.envelope import read_envelope
-from router.runtime.outbound import OutputRules, Unsendable, build_outgoing_row, effect_of
+from router.runtime.outgoing import OutputRules, Unsendable, build_outgoing_row, effect_of
 from router.runtime.rows import OutgoingRow
 from router.runtime.state import StateTransaction
 from router.runtime.topology import AgentTopology

@@ -1,11 +1,14 @@
-"""What `apply` returned becomes messages: an envelope each, under an id that is the same however often it is made.
+"""Build the messages that an agent sends: one envelope for each value that `apply` returned (docs/requirements.md#mf-9).
 
-Rule: docs/requirements.md#mf-9.
+The cause is the message that `apply` handled. The same cause gives the same messages, however often it is handled, so the server can
+drop a duplicate:
 
-id, idempotency_key   from the agent, the key of what it was handed, and the place in the list
-trace_id              the cause's;  span_id: a new one, derived from the id;  causation_id: the cause's key
-ts                    the cause's logical time, unless `apply` says another
-traceparent           header, where the ids are W3C's
+    id, idempotency_key   derived from the agent's name, the cause's key, and the position in what `apply` returned
+    trace_id              the cause's
+    span_id               a new one, derived from the id
+    causation_id          the cause's key
+    ts                    the cause's logical time, unless `apply` set another
+    traceparent           a header, if the ids are of W3C's form
 """
 
 from __future__ import annotations
@@ -27,9 +30,9 @@ HEADER_ROOM_BYTES = 512  # for id and traceparent: the server's limit includes h
 
 
 class OutputRules:
-    """The messages that can be sent. `is_bound`: whether a stream of ours accepts a subject; `max_bytes` of a body.
+    """Which messages an agent can send. `is_bound`: whether one of its streams accepts a subject; `max_bytes`: of a body.
 
-    `check` raises Unsendable for a subject or a type that cannot be sent; it checks each of the few that an agent uses once.
+    `check` raises Unsendable for a subject or a type that cannot be sent. It is cached, because an agent uses few of them.
     """
 
     def __init__(self, is_bound: Callable[[str], bool], max_bytes: int = 1024 * 1024 - HEADER_ROOM_BYTES) -> None:
@@ -38,18 +41,18 @@ class OutputRules:
 
 
 class Unsendable(Poison):
-    """A return value of `apply` cannot be sent: another attempt would return the same."""
+    """A message that `apply` returned cannot be sent, and another attempt would return the same."""
 
     code = "unsendable"
 
 
 def build_outgoing_row(agent: str, cause: Envelope, outgoing: Outgoing, *, place: int, number: int, rules: OutputRules) -> OutgoingRow:
-    """Build one message of the row at `place`. Raises Unsendable."""
+    """Build message `number` of the row at `place`. Raises Unsendable."""
     rules.check(outgoing.subject, outgoing.type)
     message_id, span_id = derive_ids("outgoing", agent, cause.idempotency_key, str(number))
     data = _body(cause, outgoing, message_id, span_id)
     if len(data) > rules.max_bytes:
-        # The server would close the connection for it, and again at the next try.
+        # The server would close the connection at each attempt to publish it.
         raise Unsendable(f"an outgoing message has {len(data)} bytes, more than {rules.max_bytes}")
     return OutgoingRow(place, number, message_id, outgoing.subject, data, traceparent_of(cause.trace_id, span_id))
 
@@ -61,7 +64,7 @@ def effect_of(one: OutgoingRow) -> Effect:
 
 def _check(is_bound: Callable[[str], bool], subject: str, kind: str) -> None:
     if not ids.is_literal_subject(subject) or not is_bound(subject):
-        # The server would refuse it for ever, and every message behind it would wait.
+        # The server would refuse it at each attempt, and the messages behind it would wait for ever.
         raise Unsendable("an outgoing subject belongs to no stream of the runtime")
     if not ids.is_opaque(kind):
         raise Unsendable("an outgoing type must be 1..128 printable ASCII characters without spaces")

@@ -1,0 +1,101 @@
+"""`router contract diff`: what changed between two contracts, and what breaks the programs on the other side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+from msgspec import Struct
+
+from router.cli import exit_codes
+from router.cli.command import CommandSession, command, skip_settings
+
+if TYPE_CHECKING:
+    from router.contracts.shapes.difference import ContractChange
+
+Place = Annotated[
+    Path, typer.Argument(help="A document of `router contract asyncapi --json`, or a directory of `router contract schemas`.", exists=True)
+]
+
+
+class WrittenContract(Struct, frozen=True):
+    """A contract as files hold it: schemas without references, and channels (of a document alone)."""
+
+    schemas: Mapping[str, Mapping[str, Any]]
+    channels: Mapping[str, Mapping[str, Any]]
+
+
+@command(skip_settings)
+def diff(session: CommandSession, old: Place, new: Place) -> int:
+    """Compare two contracts: what is new, what changed, what breaks clients, workers, extensions or readers of the old one.
+
+    Exit status: 0 nothing breaks, 1 something does.
+
+    Example:  router contract diff ./contract-1.4 ./contract
+    """
+    from router.contracts.shapes.difference import BROKEN
+
+    changes = list(_compare(_read_contract(old, "OLD"), _read_contract(new, "NEW")))
+    session.emit(changes, ("", "where", "what"), lambda one: (one.kind, one.place, one.text), empty="nothing changed")
+    return exit_codes.NO if any(change.kind == BROKEN for change in changes) else exit_codes.OK
+
+
+def _compare(old: WrittenContract, new: WrittenContract) -> Iterator[ContractChange]:
+    from router.contracts.shapes.difference import ADDED, BROKEN, ContractChange, compare_schemas
+    from router.contracts.shapes.message_shape import DIRECTION, SENT
+
+    for kind, before, after in (("message", old.schemas, new.schemas), ("channel", old.channels, new.channels)):
+        for name in before:
+            if name not in after:
+                yield ContractChange(BROKEN, name, f"the {kind} is no longer there")
+        for name in after:
+            if name not in before:
+                yield ContractChange(ADDED, name, f"a new {kind}")
+    for name in old.schemas.keys() & new.schemas.keys():
+        yield from compare_schemas(old.schemas[name], new.schemas[name], str(new.schemas[name].get(DIRECTION, SENT)), name)
+    for name in sorted(old.channels.keys() & new.channels.keys()):
+        yield from _compare_channels(name, old.channels[name], new.channels[name])
+
+
+def _compare_channels(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[ContractChange]:
+    from router.contracts.shapes.difference import ADDED, BROKEN, CHANGED, ContractChange
+
+    if old.get("address") != new.get("address"):
+        yield ContractChange(BROKEN, name, f"its subject is {new.get('address')}, and was {old.get('address')}")
+    before, after = old.get("messages", {}), new.get("messages", {})
+    yield from (ContractChange(BROKEN, name, f"it no longer carries {message}") for message in before if message not in after)
+    yield from (ContractChange(ADDED, name, f"it carries {message} too") for message in after if message not in before)
+    if old.get("x-jetstream") != new.get("x-jetstream"):
+        yield ContractChange(CHANGED, name, "its stream has other limits")
+
+
+def _read_contract(place: Path, argument: str) -> WrittenContract:
+    if place.is_dir():
+        files = {file.stem: _read_json(file, argument) for file in sorted(place.glob("*.json"))}
+        return WrittenContract({name: _resolve(schema, schema.get("$defs", {})) for name, schema in files.items()}, {})
+    document = _read_json(place, argument)
+    parts = document.get("components", {}).get("schemas")
+    if not isinstance(parts, dict):
+        raise typer.BadParameter(f"{place} is no document of `router contract asyncapi --json`", param_hint=argument)
+    schemas = {name: _resolve(schema, parts) for name, schema in parts.items() if not name.startswith("part-")}
+    return WrittenContract(schemas, document.get("channels", {}))
+
+
+def _resolve(schema: object, parts: Mapping[str, Any]) -> dict[str, Any]:
+    from router.contracts.shapes.difference import resolve
+
+    resolved: dict[str, Any] = resolve(schema, parts)
+    return {name: value for name, value in resolved.items() if name != "$defs"}
+
+
+def _read_json(file: Path, argument: str) -> dict[str, Any]:
+    try:
+        content = orjson.loads(file.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        content = None
+    if not isinstance(content, dict):
+        raise typer.BadParameter(f"{file} is no JSON object", param_hint=argument)
+    return content

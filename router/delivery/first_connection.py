@@ -1,0 +1,79 @@
+"""Open a `Connection`: the first attempt ends in time, or with an error that says what an operator can do."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import nats.errors
+
+from router.core.errors import BrokerUnavailable
+from router.core.masking import hide_login
+from router.delivery import denials, tls
+from router.delivery.connection import Connection
+from router.delivery.reconnecting import PING_EVERY_S
+
+
+async def connect(
+    options: Mapping[str, Any],
+    *,
+    timeout_s: float = 5.0,
+    on_lost: Callable[[], Awaitable[None]] | None = None,
+    on_back: Callable[[], Awaitable[None]] | None = None,
+) -> Connection:
+    """A Connection that never gives up reconnecting; `options` are nats-py's.
+
+    Raises BrokerUnavailable if the first connection takes longer than `timeout_s`, so that a wrong address is reported.
+    """
+    _warn_of_login(options)
+    connection = Connection()
+    refusals = denials.LoginRefusals(_format_servers(options), len(_servers(options)), denials.log_denial)
+    last: list[Exception] = []
+
+    async def remember(exc: Exception) -> None:  # it must not raise, except LoginRefused before the first connection
+        last[:] = [exc]
+        if isinstance(exc, denials.LoginNotTaken):
+            refusals.on_refusal()
+
+    async def on_reconnected() -> None:
+        refusals.on_connected()
+        if on_back is not None:
+            await on_back()
+
+    settings = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.25, "ping_interval": PING_EVERY_S, **options}
+    try:
+        async with asyncio.timeout(timeout_s):
+            await connection.connect(**settings, error_cb=remember, disconnected_cb=on_lost, reconnected_cb=on_reconnected)
+    except (OSError, nats.errors.Error) as exc:  # TimeoutError is an OSError
+        cause = last[0] if last else exc
+        if isinstance(cause, ConnectionError) and connection.wants_login:
+            raise refusals.error from exc  # the server closed the connection before its refusal was read
+        said = f"{_format_servers(options)}: {cause or type(cause).__name__}"
+        is_tls = isinstance(cause, ssl.SSLError | tls.TlsNotOffered)  # a server answered, but the TLS handshake failed
+        if is_tls:
+            raise BrokerUnavailable(f"TLS failed with the server at {said}") from exc
+        raise BrokerUnavailable(f"no NATS server answers at {said}: start it, or name another in nats.url (--nats-url)") from exc
+    refusals.on_connected()
+    return connection
+
+
+def _warn_of_login(options: Mapping[str, Any]) -> None:
+    """Log a warning if a login would be sent without TLS."""
+    if addresses := tls.find_unprotected(_servers(options), options):
+        from router.operations.observability import events, logs  # rare, as in `denials.log_denial`
+
+        servers = ", ".join(map(hide_login, addresses))
+        remedy = "an address with tls://, or the setting nats.tls_ca"
+        logs.logger(__name__).warning(events.LOGIN_UNPROTECTED, servers=servers, remedy=remedy)
+
+
+def _servers(options: Mapping[str, Any]) -> list[str]:
+    servers = options.get("servers", ())
+    return [servers] if isinstance(servers, str) else list(servers)
+
+
+def _format_servers(options: Mapping[str, Any]) -> str:
+    """The servers' addresses, without logins."""
+    return ", ".join(map(hide_login, _servers(options)))

@@ -1,0 +1,104 @@
+"""What the SDK writes, and the messages that pages show, are valid."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+pytest.importorskip("jsonschema_rs", reason="a dependency of `make test`")
+
+from router.contracts.ack import ExecAssignmentAck
+from router.contracts.exec_assignment import read_exec_assignment
+from router.contracts.shapes import build_shapes
+from router.core.outcome import Fault
+from router.sdk.attempts import AttemptsResult
+from router.sdk.client import _body
+from router.sdk.heartbeat import WorkerHeartbeat
+from router.sdk.reports import JSON_ENCODING, ack_bytes, result_bytes, unstarted_bytes
+from router.sdk.step import StepResult
+from tests.contracts.agreement.compare import validator_of
+from tests.support.requests import a_message
+
+TOP = Path(__file__).parents[3]
+SHAPES = build_shapes()
+ASSIGNMENT = read_exec_assignment(orjson.dumps(SHAPES["assignment"].examples[0]))
+STEPS = (
+    StepResult(output={"text": "Hi"}, cost=0.5, metadata={"model": "m"}),
+    StepResult(output=b"\xff"),
+    StepResult(status="error", error_code=2001, error_message="it raised"),
+    StepResult(status="timeout", error_code="4001"),
+    StepResult(status="cancelled"),
+)
+
+
+def write_result(step: StepResult) -> bytes:
+    return result_bytes(ASSIGNMENT, AttemptsResult(step, attempts=1, latency_ms=812), worker_id="w-1", now_ms=1_700_000_000_000)
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.status)
+def test_a_workers_result_is_valid(step: StepResult) -> None:
+    validator_of(SHAPES["result"]).validate(orjson.loads(write_result(step)))
+
+
+def test_a_workers_other_messages_are_valid() -> None:
+    fault = Fault("handler_failed", "why")
+    given_up = unstarted_bytes(a_message(headers={"Nats-Msg-Id": "a-1"}), ASSIGNMENT, fault, code="5001", now_ms=1)
+    ack = ExecAssignmentAck(assignment_id="a-1", status="accepted", acknowledged_at=1, message="mine")
+    validator_of(SHAPES["result"]).validate(orjson.loads(given_up))
+    validator_of(SHAPES["ack"]).validate(orjson.loads(ack_bytes(ack, JSON_ENCODING)))
+
+
+class RecordedConnection:
+    """It keeps what is published."""
+
+    is_connected = True
+
+    def __init__(self) -> None:
+        self.published: list[bytes] = []
+
+    def publish_nowait(self, _subject: str, data: bytes) -> None:
+        self.published.append(data)
+
+
+def test_a_workers_heartbeats_are_valid() -> None:
+    connection, in_hand = RecordedConnection(), iter((0, 3, 1))
+    heartbeat = WorkerHeartbeat(connection, "caf", "w-1", interval_s=0.0001, capacity=4, in_hand=lambda: next(in_hand))
+    heartbeat._beat()
+    heartbeat._beat()
+    heartbeat.drain()
+    statuses = [orjson.loads(data)["status"] for data in connection.published]
+    assert statuses == ["idle", "busy", "draining"]
+    for data in connection.published:
+        validator_of(SHAPES["heartbeat"]).validate(orjson.loads(data))
+
+
+def test_a_clients_requests_are_valid() -> None:
+    for payload, beside in (
+        ("hi", {"policy_id": "fast", "context": {"user_id": "u"}}),
+        (b"\xff", {"push_assignment": True}),
+        ({"a": 1}, {}),
+    ):
+        validator_of(SHAPES["decide"]).validate(orjson.loads(_body("acme", "chat", payload, beside)))
+
+
+def read_blocks(page: str) -> list[Any]:
+    return [json.loads(block) for block in re.findall(r"```json\n(.*?)```", (TOP / page).read_text(), re.DOTALL)]
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        (
+            "router/sdk/samples/extensions/CONTRACT.md",
+            ["extension-request", "extension-message", "extension-verdict", "provider-call", "provider-answer", "chunk"],
+        ),
+        ("router/sdk/samples/workers/README.md", ["ack"]),
+        ("docs/messages.md", [shape.name for shape in SHAPES.values() for _ in shape.examples]),
+    ],
+)
+def test_the_messages_of_a_page_are_valid(page: str, names: list[str]) -> None:
+    for name, message in zip(names, read_blocks(page), strict=True):
+        validator_of(SHAPES[name]).validate(message)
