@@ -137,10 +137,9 @@ class RouterService:
 
     def readiness(self) -> Mapping[str, ReadinessCheck]:
         """The checks behind /readyz."""
-        drift = self._monitor.drift if self._monitor is not None else ()
         return {
             "broker": self._connected,
-            "topology": ReadinessCheck(not drift, "; ".join(str(one) for one in drift) or "as declared"),
+            "topology": self._monitor.check if self._monitor is not None else ReadinessCheck(False, "not compared yet"),
             **{name: check() for name, check in (self._context.checks if self._context is not None else {}).items()},
             **{child.label: child.check for child in self._consumers.children},
         }

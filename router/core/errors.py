@@ -55,6 +55,10 @@ class NoLeader(BrokerUnavailable):
     """JetStream does not answer: the cluster, a stream or a consumer has no leader now. Waiting helps, no setting is wrong."""
 
 
+class QuorumLost(NoLeader):
+    """What leads a stream or a consumer cannot reach enough of its servers. Another server may be on the other side."""
+
+
 class BrokerDenied(BrokerUnavailable):
     """The broker refuses this process. Waiting does not help: its configuration, or a setting here, must be corrected."""
 

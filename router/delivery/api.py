@@ -6,6 +6,7 @@ PermissionDenied, and no answer BrokerUnavailable. No caller decides by the text
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -34,6 +35,9 @@ _OFF = frozenset({10039, 10076})  # not enabled for this account, or on this ser
 _WITHOUT_LEADER = frozenset({10008, 10009, 10118, 10119})  # the cluster, the stream or the consumer has no leader now
 
 PLAIN_API = "$JS.API"  # without a domain
+
+ASK_AGAIN_S = 0.5  # an info that was asked for while there was no leader is never answered
+EXPLAIN_S = 1.0  # for the cause of an error that is known already
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -73,14 +77,14 @@ class JetStream:
         except nats.errors.NoRespondersError as exc:
             raise await self._explain_no_responders(subject) from exc
         except TimeoutError as exc:
-            raise NoLeader(f"no answer on {subject} within {self._timeout_s:g} s") from exc
+            raise NoLeader(f"no answer on {subject} within {self._timeout_s:g} s: {_NO_LEADER}") from exc
         except (nats.errors.Error, OSError) as exc:
             raise BrokerUnavailable(f"no answer on {subject}: {type(exc).__name__}") from exc
         if error := answer.get("error"):
             if error.get("err_code") in _OFF:
                 raise NoJetStream(f"JetStream is not enabled for this account: {_TURN_ON}")
             if error.get("err_code") in _WITHOUT_LEADER:
-                raise NoLeader(f"no answer on {subject}: {error.get('description', '')}")
+                raise NoLeader(f"no answer on {subject}: {_NO_LEADER} ({error.get('description', '')})")
             raise BrokerRefused(error.get("err_code", 0), error.get("description", ""), error.get("code", 0))
         return answer  # type: ignore[no-any-return]
 
@@ -88,12 +92,15 @@ class JetStream:
         """No responders: tell whether JetStream or the stream is missing."""
         if not subject.startswith(f"{self.prefix}."):
             try:
-                await self.account()
+                async with asyncio.timeout(EXPLAIN_S):
+                    await self.account()
             except NoJetStream as exc:
                 return exc
+            except (NoLeader, TimeoutError):
+                return NoLeader(f"no stream takes {subject}: the cluster has no leader")
             except (BrokerUnavailable, BrokerRefused):  # this user may not ask: all that is known is the subject
                 pass
-            return BrokerUnavailable(f"no stream takes {subject}: {_MAKE_ONE}")
+            return BrokerUnavailable(f"no stream takes {subject}: it has no leader now, or is missing: {_MAKE_ONE}")
         where = "this server" if self.prefix == PLAIN_API else f"any server of its domain ({self.prefix} is asked: nats.js_domain)"
         return NoJetStream(f"JetStream does not run on {where}: {_TURN_ON}")
 
@@ -149,13 +156,29 @@ class JetStream:
 
     async def _request_or_none(self, what: str, *missing: int) -> Json | None:
         try:
-            return await self.ask(what)
+            return await self._ask_repeatedly(what)
         except BrokerRefused as exc:
             if exc.err_code in missing:
                 return None
             raise
 
+    async def _ask_repeatedly(self, what: str) -> Json:
+        """Ask for an info, and again at short intervals until the first answer: it comes soon after the election of a leader."""
+        until = asyncio.get_running_loop().time() + self._timeout_s
+        asking: set[asyncio.Task[Json]] = set()
+        try:
+            while True:
+                asking.add(asyncio.create_task(self.ask(what)))
+                is_last = asyncio.get_running_loop().time() + ASK_AGAIN_S > until
+                done, _ = await asyncio.wait(asking, timeout=None if is_last else ASK_AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
+                if done:
+                    return done.pop().result()
+        finally:
+            for one in asking:
+                one.cancel()
 
+
+_NO_LEADER = "the cluster has no leader for it, or no quorum"
 _MAKE_ONE = "`router topology apply` makes the router's, an agent makes its own when it starts"
 _TURN_ON = "add `jetstream {}` to the server's configuration, and `jetstream: enabled` to the account"
 

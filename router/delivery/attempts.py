@@ -61,11 +61,6 @@ class AttemptCounter:
         self._connection = jetstream.connection
         self._process = next(random_tokens())
 
-    async def record_of(self, message: Message) -> AttemptRecord | None:
-        """The record of a message; None: it has none. Raises BrokerUnavailable."""
-        record = await self._find(message, NO_ATTEMPT)
-        return record if record.writer else None
-
     async def count_begin(self, message: Message, known: AttemptRecord | None, most: int) -> tuple[Message, bool]:
         """Count the attempt that is about to start. Returns the message with its number, and whether the handler may start.
 

@@ -5,8 +5,10 @@
                   until the soft deadline; cancel them until the hard one; flush
 
 A pull request that no frame answers is lost if it raced with a deletion of the durable, so the consumer looks after two seconds.
-After two missed heartbeats the consumer asks the server whether the durable exists, and pulls anew. After four it reconnects, which
-also helps if the reader has stopped. `create` makes a durable that was deleted; without it, or if it cannot, the consumer waits for one.
+After two missed heartbeats the consumer asks the server whether the durable exists, and pulls anew. It asks too when it has had no
+reason to pull for a while (it is paused, or all slots are taken): silence proves nothing then. While nothing answers for the durable it
+is not ready, and after some seconds it goes to another server, which also helps if the reader has stopped. `create` makes a durable that
+was deleted; without it, or if it cannot, the consumer waits for one.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from router.core.errors import BrokerUnavailable, RouterError
+from router.core.errors import BrokerUnavailable, NoLeader, QuorumLost, RouterError
 from router.delivery.acked_publisher import AckedPublisher, EffectPublisher
 from router.delivery.api import JetStream
 from router.delivery.attempts import AttemptCounter
@@ -33,7 +35,9 @@ from router.delivery.subscription import Subscription
 from router.delivery.topology import Create, OnFound, ignore_durable, restore
 
 CONSUMER_TICK_S = 0.25
-RETRY_FIRST_S, RETRY_MOST_S = 0.5, 2.0
+NOT_PULLING_CHECK_S = 5.0  # without an open pull request nothing else tells that the durable is out of reach
+LEAVE_AFTER_S = 7.0  # without a sign of the durable; the election of a leader takes up to that
+RETRY_FIRST_S, RETRY_MOST_S = 0.5, 1.0
 CHECK_AFTER_SILENCE_S = 2.0  # then the consumer checks that its durable is the same: a pull request is lost if it raced with a deletion
 
 
@@ -44,6 +48,7 @@ class Health(Struct, frozen=True):
     is_there: bool  # its stream and its durable
     paused_for: str | None
     waits_for: str | None = None  # some messages wait for room in a stream; the others go on
+    unreachable_for: str | None = None  # whether its durable is there cannot be told
 
     @property
     def is_ready(self) -> bool:
@@ -51,6 +56,8 @@ class Health(Struct, frozen=True):
 
     @property
     def detail(self) -> str:
+        if self.unreachable_for is not None:
+            return f"unreachable: {self.unreachable_for}"
         if self.paused_for is not None:
             return f"paused: {self.paused_for}"
         if self.waits_for is not None:
@@ -104,6 +111,8 @@ class Consumer:
         self._reconnects = self._connection.reconnect_count  # when the open pull requests were made
         self._asked_in = -1  # after how many reconnects the server was last asked: it is asked at once after each
         self._checked_at = 0.0
+        self._seen_at = 0.0  # when the server last told that the durable is there
+        self._cause: str | None = None  # why that cannot be told
         self._retry = RetryTimer(RETRY_FIRST_S, RETRY_MOST_S)  # bounds the requests to a server that does not answer them
         self.pause_switch = PauseSwitch(self._on_pause_changed)
         self.processor: MessageProcessor | None = None
@@ -119,6 +128,7 @@ class Consumer:
             self._identity is not None,
             self.pause_switch.cause,
             self.processor.settler.refused.cause if self.processor else None,
+            self._cause,
         )
 
     async def run(self) -> None:
@@ -192,8 +202,9 @@ class Consumer:
             publisher.expire()
 
     async def _watch(self, puller: Puller) -> None:
+        self._seen_at = asyncio.get_running_loop().time()
         while True:
-            if self._connection.is_closed:  # for good: the process must end, or it would hear nothing
+            if self._connection.is_closed or self._connection.is_stuck:  # for good: the process must end, or it would hear nothing
                 raise BrokerUnavailable("the connection is closed for good")
             if self._connection.is_connected:
                 await self._look(puller)
@@ -201,13 +212,11 @@ class Consumer:
 
     async def _look(self, puller: Puller) -> None:
         now = asyncio.get_running_loop().time()
-        silence = now - puller.state.heard_at if puller.outstanding else 0.0
-        if silence > 4.5 * self.subscription.options.heartbeat:
-            puller.state.heard_at = now
-            await self._connection.force_reconnect()
-        elif self._is_doubtful or silence > 2.5 * self.subscription.options.heartbeat:
+        silence = now - max(puller.state.heard_at, self._seen_at)
+        most = 2.5 * self.subscription.options.heartbeat if puller.outstanding else NOT_PULLING_CHECK_S
+        if self._is_doubtful or silence > most:
             await self._ask_anew(puller, now)
-        elif puller.is_doubtful and silence > CHECK_AFTER_SILENCE_S and now - self._checked_at > CHECK_AFTER_SILENCE_S:
+        elif puller.outstanding and puller.is_doubtful and min(silence, now - self._checked_at) > CHECK_AFTER_SILENCE_S:
             await self._ask_anew(puller, now, only_if_lost=True)
         else:
             if not puller.is_doubtful:
@@ -225,19 +234,29 @@ class Consumer:
         self._asked_in = reconnects
         self._retry.delay()
         self._checked_at = now
-        before = self._identity
+        was_doubtful, before = self._is_doubtful, self._identity
         try:
             self._identity = await restore(
                 self._jetstream, self.subscription.stream, self.subscription.durable, self._create, self._on_found
             )
-        except RouterError:
-            self._identity = None
+        except RouterError as exc:
+            await self._on_no_answer(puller, exc)
             return
+        self._cause = None
         if self._identity is None or (only_if_lost and self._identity == before and await self._is_waited_for()):
             return
+        self._seen_at = asyncio.get_running_loop().time()
+        if not was_doubtful and not puller.outstanding and self._identity == before:
+            return  # it only was not pulling
         self._is_troubled = False
         self._reconnects = reconnects
         puller.reset()
+
+    async def _on_no_answer(self, puller: Puller, exc: RouterError) -> None:
+        self._identity, self._cause = None, str(exc)
+        silence = asyncio.get_running_loop().time() - max(puller.state.heard_at, self._seen_at)
+        if isinstance(exc, QuorumLost) or (isinstance(exc, NoLeader) and silence > LEAVE_AFTER_S):
+            await self._connection.leave_server()
 
     async def _is_waited_for(self) -> bool:
         """Whether the server has an open pull request on the durable. If it has none, ours is lost."""

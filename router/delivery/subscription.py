@@ -33,7 +33,7 @@ class ConsumerOptions(Struct, frozen=True, kw_only=True):
     slots_beside_prefetch: bool = False  # True: messages in a slot do not count against the prefetch
     handler_timeout: float = 300.0  # a handler that hangs is cancelled and its attempt is spent
     pull_expires: float = 30.0
-    heartbeat: float = 5.0  # at most half of pull_expires; two missed: ask the server; four: reconnect
+    heartbeat: float = 1.0  # at most half of pull_expires; two missed: ask the server
     publish_timeout: float = 5.0
     store_retry: float = 1.0  # effects that could not be stored are published again this often
     max_waiting: int = 0  # messages that may wait for room in a full stream; 0 = the subscription pauses instead

@@ -14,6 +14,7 @@ from msgspec import Struct
 from router.core.errors import BrokerRefused
 from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream, Json
+from router.delivery.quorum import require_quorum
 
 NANOS_PER_S = 1_000_000_000
 MISSING = "missing"
@@ -192,12 +193,15 @@ async def restore(
     create: Create | None = None,
     on_found: OnFound = ignore_durable,
 ) -> str | None:
-    """When a durable was created: another time, another durable. `create` makes one that is missing; None: it is still missing."""
+    """When a durable was created: another time, another durable. `create` makes one that is missing; None: it is still missing.
+
+    Raises NoLeader if nothing comes from it now."""
     if (info := await jetstream.consumer(stream, durable)) is None and create is not None:
         await create()
         info = await jetstream.consumer(stream, durable)  # another process may have made it first
     if info is None:
         return None
+    require_quorum(f"consumer {durable}", info)
     await on_found(info)
     return str(info["created"])
 

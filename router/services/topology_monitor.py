@@ -3,7 +3,8 @@
 ensure          at the start: create, compare or trust, as the setting `topology` says
 create_again    a consumer was deleted: create it, unless an operator does
 compare_again   a consumer found its durable, which may have been missing
-run             a child of the tree: every 5 s values for the gauges, every 30 s a comparison for readiness
+run             a child of the tree: every 5 s values for the gauges, and whether there is a quorum; every 30 s a comparison
+check           for readiness
 
 Of several instances one asks the server, and all hear the answer (`delivery.shared_info`).
 """
@@ -19,21 +20,23 @@ from typing import Protocol
 
 from router.contracts.alert import CRITICAL, Alert
 from router.core.backoff import spread
-from router.core.errors import BrokerRefused, Misconfigured, RouterError
+from router.core.errors import BrokerRefused, Misconfigured, NoLeader, QuorumLost, RouterError
 from router.delivery import topology
 from router.delivery.api import JetStream, Json
+from router.delivery.quorum import require_quorum
 from router.delivery.shared_info import RecentInfo, SharedInfo
 from router.delivery.topology import ConsumerSpec, Difference, Topology
-from router.operations.observability import LogRateLimit, Metrics, events, logs
+from router.operations.observability import LogRateLimit, Metrics, ReadinessCheck, events, logs
 from router.services.alerts import Alerts
 from router.services.unread_drops import UnreadDrops
 
 log = logs.logger(__name__)
 
 TOPOLOGY_EVERY_S = 5.0
+WITHOUT_QUORUM_EVERY_S = 1.0
 COMPARE_EVERY = 6  # measurements between two comparisons of the topology
 MAX_AGE_S = 3.5  # of an answer that counts as this round's; less than the shortest time between two rounds of one instance
-MAX_AGE_IN_DRIFT_S = 1.0
+MAX_AGE_IN_TROUBLE_S = 0.75
 
 
 class MeasuredConsumers(Protocol):
@@ -55,6 +58,7 @@ class TopologyMonitor:
         self.jetstream = jetstream
         self.infos = SharedInfo(jetstream)
         self.drift: Sequence[Difference] = ()
+        self.without_quorum: str | None = None  # why something declared can store nothing now
         self._declared = declared
         self._metrics = metrics
         self._alerts = alerts
@@ -85,6 +89,12 @@ class TopologyMonitor:
             log.error(events.CONSUMER_DELETED, stream=stream, consumer=durable, topology=self._mode)
         await self.ensure()
 
+    @property
+    def check(self) -> ReadinessCheck:
+        """Its line in /readyz."""
+        causes = [*([self.without_quorum] if self.without_quorum is not None else []), *map(str, self.drift)]
+        return ReadinessCheck(not causes, "; ".join(causes) or "as declared")
+
     def _report_drift(self, drift: Sequence[Difference]) -> None:
         """Remember what differs, and log each difference once."""
         for difference in drift:
@@ -96,12 +106,36 @@ class TopologyMonitor:
         count = 0
         async with self.infos.listen():
             while True:
-                with suppress(RouterError):  # the broker is unavailable: its own readiness check shows that
-                    await self.measure()
-                    if self._mode != "off" and (self.drift or count % COMPARE_EVERY == COMPARE_EVERY - 1):
-                        await self._compare()
+                await self._look(compares=count % COMPARE_EVERY == COMPARE_EVERY - 1)
                 count += 1
-                await asyncio.sleep(spread(TOPOLOGY_EVERY_S))
+                await asyncio.sleep(spread(TOPOLOGY_EVERY_S if self.without_quorum is None else WITHOUT_QUORUM_EVERY_S))
+
+    async def _look(self, *, compares: bool) -> None:
+        with suppress(RouterError):  # the broker is unavailable: its own readiness check shows that
+            try:
+                await self.measure()
+            except NoLeader as exc:
+                await self._on_no_quorum(exc)
+                return
+            self._on_quorum()
+            if self._mode != "off" and (self.drift or compares):
+                await self._compare()
+
+    async def _on_no_quorum(self, exc: NoLeader) -> None:
+        if self.without_quorum is None:
+            log.error(events.BROKER_WITHOUT_LEADER, cause=str(exc))
+        self.without_quorum = str(exc)
+        if isinstance(exc, QuorumLost):
+            await self.jetstream.connection.leave_server()  # the others may have a quorum without this one
+
+    def _on_quorum(self) -> None:
+        if self.without_quorum is not None:
+            log.info(events.BROKER_WITH_LEADER)
+        self.without_quorum = None
+
+    @property
+    def _max_age(self) -> float:
+        return MAX_AGE_S if self.without_quorum is None else MAX_AGE_IN_TROUBLE_S
 
     async def measure(self) -> None:
         """One round of values for the gauges. Raises BrokerUnavailable, BrokerRefused."""
@@ -111,23 +145,25 @@ class TopologyMonitor:
             await self._measure_stream(stream.name)
 
     async def _compare(self) -> None:
-        infos = RecentInfo(self.infos, MAX_AGE_IN_DRIFT_S if self.drift else MAX_AGE_S)
+        infos = RecentInfo(self.infos, MAX_AGE_IN_TROUBLE_S if self.drift else MAX_AGE_S)
         self._report_drift(await topology.compare(infos, self._declared))
 
     async def _measure_stream(self, stream: str) -> None:
         """Measure how full a stream is: a full one with `discard = new` refuses messages, and the consumer that publishes them pauses."""
-        info = await self.infos.stream(stream, MAX_AGE_S)
+        info = await self.infos.stream(stream, self._max_age)
         if info is None:
             return
+        require_quorum(f"stream {stream}", info)
         self._metrics.stream_bytes.set(info["state"]["bytes"], stream)
         if (limit := info["config"].get("max_bytes", -1)) > 0:
             self._metrics.stream_limit.set(limit, stream, info["config"].get("discard", "old"))
 
     async def _measure_consumer(self, spec: ConsumerSpec) -> None:
-        both = await self.infos.read(f"LAG.{spec.stream}.{spec.durable}", MAX_AGE_S, partial(self._ask_both, spec))
+        both = await self.infos.read(f"LAG.{spec.stream}.{spec.durable}", self._max_age, partial(self._ask_both, spec))
         if both is None:
             return
         info, label = both["consumer"], self._consumers.find_label(spec)
+        require_quorum(f"consumer {spec.durable}", info)
         if dropped := self._unread.look(label, both["stream"], info):
             self._report_dropped(spec.stream, label, dropped)
         pending = info["num_pending"]

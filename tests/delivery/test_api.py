@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -75,3 +76,27 @@ async def test_an_answer_that_is_no_json_is_unavailable(nats_url: str) -> None:
         await connection.subscribe("$JS.odd.API.INFO", cb=answer)
         with pytest.raises(BrokerUnavailable, match="not JSON"):
             await JetStream(connection, domain="odd").account()
+
+
+async def test_an_info_without_an_answer_is_asked_for_again_before_the_timeout(place: WorkStreams) -> None:
+    """A request that came while there was no leader is never answered."""
+    asked: list[str] = []
+
+    async def answer_the_second(message: Msg) -> None:
+        asked.append(message.reply)
+        if len(asked) == 2:
+            await message.respond(b'{"config": {}}')
+
+    await place.connection.subscribe("$JS.elected.API.STREAM.INFO.S", cb=answer_the_second)
+    jetstream = JetStream(place.connection, "elected", timeout_s=60.0)
+    assert await asyncio.wait_for(jetstream.stream("S"), 30) == {"config": {}}
+    assert len(asked) == 2
+
+
+async def test_without_any_answer_an_info_ends_with_the_timeout(place: WorkStreams) -> None:
+    await place.connection.subscribe("$JS.silent.API.STREAM.INFO.S", cb=_ignore)
+    with pytest.raises(NoLeader):
+        await JetStream(place.connection, "silent", timeout_s=0.2).stream("S")
+
+
+async def _ignore(_: Msg) -> None: ...

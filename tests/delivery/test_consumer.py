@@ -9,9 +9,14 @@ from nats.aio.client import Client
 
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Handler, Outcome
+from router.delivery import consumer as consumers
+from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines, Health
+from router.delivery.first_connection import connect
 from router.delivery.topology import create
+from tests.support.broker import Broker
 from tests.support.delivery import CallRecorder, RecordingObserver, WorkStreams, a_subscription, some_work_streams
+from tests.support.vanishing import a_path_to
 from tests.support.waiting import until
 
 
@@ -156,6 +161,44 @@ async def test_a_life_that_ended_while_paused_does_not_pause_the_next_one(place:
         await until(place.is_settled)
 
 
+async def test_a_consumer_without_a_reason_to_pull_leaves_a_server_that_says_nothing(
+    broker: Broker, place: WorkStreams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All its slots are taken, so no heartbeat is due: the silence of the server must be noticed in another way."""
+    monkeypatch.setattr(consumers, "NOT_PULLING_CHECK_S", 0.2)
+    monkeypatch.setattr(consumers, "LEAVE_AFTER_S", 0.4)
+    begun: list[bytes] = []
+
+    async def hang(message: Message) -> Outcome:
+        begun.append(message.data)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with a_path_to(broker) as path:
+        connection = await connect({"servers": [path.url, broker.url], "dont_randomize": True, "ping_interval": 3600})
+        subscription = a_subscription(
+            hang, stream=place.stream, durable=place.durable, slots=1, prefetch=1, heartbeat=0.2, pull_expires=1.0
+        )
+        consumer = Consumer(
+            subscription,
+            JetStream(connection, timeout_s=0.2),
+            attempts_bucket=place.bucket,
+            deadlines=Deadlines(soft=0.0, hard=0.1),
+        )
+        task = asyncio.create_task(consumer.run())
+        try:
+            await place.connection.request(place.work, b"x")
+            await until(lambda: begun and consumer.puller is not None and not consumer.puller.outstanding)
+            path.is_cut.set()
+            await until(lambda: "no answer" in consumer.health.detail)
+            await until(lambda: connection.reconnect_count == 1)
+            await until(lambda: consumer.health.is_ready)
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            await connection.close()
+
+
 @pytest.mark.parametrize(
     ("health", "detail"),
     [
@@ -163,6 +206,7 @@ async def test_a_life_that_ended_while_paused_does_not_pause_the_next_one(place:
         (Health(False, True, None), "not pulling"),
         (Health(False, False, None), "its stream or consumer is missing"),
         (Health(False, True, "full"), "paused: full"),
+        (Health(True, False, None, unreachable_for="no answer"), "unreachable: no answer"),
     ],
 )
 def test_health_says_what_is_wrong(health: Health, detail: str) -> None:

@@ -17,11 +17,12 @@ from router.app import declare_topology
 from router.config import Settings
 from router.delivery.api import JetStream
 from router.delivery.topology import apply
+from router.operations.observability.readiness import is_ready
 from tests.support.cli import call_command_async
 from tests.support.cluster import Cluster, started_cluster, wait_for_cluster
 from tests.support.delivery import connected
 from tests.support.router_streams import read_assignments
-from tests.support.service import a_router, names_for, settings_for
+from tests.support.service import Running, a_router, names_for, settings_for
 from tests.support.stories import a_request, ask
 from tests.support.waiting import until
 
@@ -62,6 +63,28 @@ async def test_a_request_is_pushed_once_when_the_leader_of_its_stream_dies(clust
         leader.start()
         assert len(await read_assignments(client, settings)) == 2
         await client.close()
+
+
+async def test_a_router_whose_cluster_loses_its_quorum_names_that_and_is_ready_again_after_it(cluster: Cluster, prefix: str) -> None:
+    await wait_for_cluster(cluster)
+    settings = settings_for(cluster.url, prefix, replicas=3)
+    async with a_router(settings) as running:
+        for server in cluster.servers[1:]:
+            server.kill()
+        for name in ("topology", settings.decide.durable, settings.results.durable):
+            await until(lambda name=name: "leader" in _cause(running, name) or "quorum" in _cause(running, name), within_s=30, what=name)
+        for server in cluster.servers[1:]:
+            server.start()
+        await until(lambda: is_ready(running.service.readiness()), within_s=30)
+        client = await nats.connect([server.url for server in cluster.servers])
+        assert (await ask(client, settings, a_request("after", push_assignment=True)))["ok"] is True
+        await client.close()
+
+
+def _cause(running: Running, check: str) -> str:
+    """Why it is not ready; empty if it is."""
+    found = running.service.readiness()[check]
+    return "" if found.ok else found.detail
 
 
 async def _is_answered(client: Client, settings: Settings) -> bool:

@@ -14,7 +14,7 @@ from itertools import count
 
 from router.core.ack_subject import parse_ack_subject
 from router.core.clock import steady
-from router.core.errors import BrokerRefused, BrokerUnavailable
+from router.core.errors import BrokerRefused, NoLeader
 from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream, Json
 from router.delivery.buckets.entries import BucketEntry, DeletedKey, read_entry
@@ -84,7 +84,7 @@ class KvWatcher:
                 info = await self._create()
                 self._is_made = True
         except TimeoutError:
-            raise BrokerUnavailable(f"bucket {self._bucket}: no answer") from None
+            raise NoLeader(f"bucket {self._bucket}: no answer") from None
         if not info["num_pending"] and not info["delivered"]["consumer_seq"]:
             self._listed.set()
         while not self._listed.is_set():
@@ -103,7 +103,7 @@ class KvWatcher:
                 await self._listed.wait()
         except TimeoutError:
             if not self.is_complete:
-                raise BrokerUnavailable(f"bucket {self._bucket}: the listing stopped halfway") from None
+                raise NoLeader(f"bucket {self._bucket}: the listing stopped halfway") from None
 
     async def _identify(self) -> str:
         info = await self._jetstream.stream(self._stream)

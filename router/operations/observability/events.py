@@ -29,7 +29,8 @@ PARENT_DIED: Final = "parent.died"  # the process drains and ends
 BROKER_DISCONNECTED: Final = "broker.disconnected"
 BROKER_RECONNECTED: Final = "broker.reconnected"
 BROKER_ERROR: Final = "broker.error"
-BROKER_WITHOUT_LEADER: Final = "broker.without_leader"  # the process waits until JetStream answers
+BROKER_WITHOUT_LEADER: Final = "broker.without_leader"  # JetStream does not answer, or a stream or consumer can store nothing
+BROKER_WITH_LEADER: Final = "broker.with_leader"
 PERMISSION_DENIED: Final = "broker.permission_denied"  # the server does not let this user publish to, or subscribe to, the subject
 LOGIN_UNPROTECTED: Final = "broker.login_unprotected"  # a password, token or key is sent to another host without TLS
 

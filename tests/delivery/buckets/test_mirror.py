@@ -165,7 +165,7 @@ async def test_a_watcher_that_goes_on_by_itself_makes_the_mirror_ready_again_wit
         await mirror.shows({"a": b"1"})
         mortal.pause()
         await until(lambda: "no answer" in mirror.watched.check.detail)
-        mirror.watched._tried_at = float("inf")  # no listing any more
+        mirror.watched._retry._due_at = float("inf")  # no listing any more
         mortal.unpause()
         await until(lambda: mirror.watched.check.ok)
         await bucket.write("a", b"2")
