@@ -47,7 +47,7 @@ class Health(Struct, frozen=True):
     is_pulling: bool
     is_there: bool  # its stream and its durable
     paused_for: str | None
-    waits_for: str | None = None  # some messages wait for room in a stream; the others go on
+    waits_for: str | None = None  # some messages wait for room in a stream, or for a bucket; the others go on
     unreachable_for: str | None = None  # whether its durable is there cannot be told
 
     @property
@@ -127,7 +127,7 @@ class Consumer:
             is_pulling,
             self._identity is not None,
             self.pause_switch.cause,
-            self.processor.settler.refused.cause if self.processor else None,
+            (self.processor.settler.refused.cause or self.processor.outages.cause) if self.processor else None,
             self._cause,
         )
 
