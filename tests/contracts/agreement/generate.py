@@ -1,4 +1,4 @@
-"""Messages for the comparison of schemas with readers: an example of the contract, changed at random places.
+"""Messages for the comparison of schemas with readers: an example of the contract, or one drawn from the schema, changed at random places.
 
 The same seed makes the same messages. About a third of them is legal. What schemas cannot say (docs/messages.md#limits) is not made:
 above all a number such as 1.0, which JSON Schema takes for an integer and a reader of integers does not.
@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from router.contracts.shapes import MessageShape
+from router.contracts.shapes.difference import resolve
 from router.contracts.shapes.fields import list_fields
+from router.contracts.shapes.parts import PARTS
 
 LONG = "x" * 128
 VALUES: tuple[Any, ...] = (
@@ -40,16 +42,50 @@ VALUES: tuple[Any, ...] = (
 )
 EXTRA_NAMES = ("schema_version", "kind", "data", "unknown")
 MAX_CHANGES = 4
+DRAWN = 0.3  # of the messages
+LEGAL = 0.95  # of their fields
+KINDS: Mapping[str, tuple[Any, ...]] = {
+    "object": ({}, {"type": "chat"}),
+    "array": ([], ["a"]),
+    "string": ("acme", "base64", "aGVsbG8=", "1", "2024-01-15T14:30:00Z"),
+    "integer": (0, 1, 7),
+    "number": (0, 0.5, 7),
+    "boolean": (True, False),
+    "null": (None,),
+}
 
 
 def generate(shape: MessageShape, count: int, seed: int = 0) -> Iterator[dict[str, Any]]:
     chance = random.Random(f"{shape.name} {seed}")
     names = sorted({place.rpartition(".")[2] for place in list_fields(shape.body)} | {*EXTRA_NAMES})
+    fields = {place: resolve(field, PARTS) for place, field in list_fields(shape.body).items()}
     for _ in range(count):
-        message = copy.deepcopy(chance.choice(shape.examples))
+        message = draw(fields, chance) if chance.random() < DRAWN else copy.deepcopy(chance.choice(shape.examples))
         for _ in range(chance.randrange(MAX_CHANGES + 1)):
             change(message, names, chance)
         yield message
+
+
+def draw(fields: Mapping[str, Mapping[str, Any]], chance: random.Random) -> dict[str, Any]:
+    """Some of the fields that the schema names, most of them with a value that it names."""
+    message: dict[str, Any] = {}
+    share = chance.choice((0.3, 0.6, 0.9))
+    for place, field in fields.items():
+        *parents, name = place.split(".")
+        part: Any = message
+        for parent in parents:
+            part = part.get(parent) if isinstance(part, dict) else None
+        if isinstance(part, dict) and chance.random() < share:
+            part[name] = copy.deepcopy(chance.choice(list_legal(field) if chance.random() < LEGAL else VALUES))
+    return message
+
+
+def list_legal(field: Mapping[str, Any]) -> list[Any]:
+    """Values of the kinds that a field may have."""
+    if "const" in field or "enum" in field:
+        return [field["const"]] if "const" in field else list(field["enum"])
+    types = field.get("type", list(KINDS))
+    return [value for kind in ([types] if isinstance(types, str) else types) for value in KINDS[kind]]
 
 
 def change(message: dict[str, Any], names: list[str], chance: random.Random) -> None:

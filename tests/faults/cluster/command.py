@@ -6,6 +6,7 @@ Exit status: 0 nothing lost, double, stuck or unanswered; 1 something was; 130 C
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from fnmatch import fnmatch
 from pathlib import Path
@@ -28,7 +29,7 @@ def main(arguments: list[str]) -> int:
         print("\n".join(kind.name for kind in KINDS))
         return 0
     plan = ClusterRun(options.rounds, options.seed, options.rate, options.kinds or KINDS, replace(CAST, replicas=options.copies))
-    report = run_until_told(run(plan, facts(" ".join(("python -m tests.faults", *arguments)))))
+    report = run_until_told(run(plan, facts(_command(options, arguments))))
     if report is None:
         return INTERRUPTED
     if options.json is not None:
@@ -37,6 +38,13 @@ def main(arguments: list[str]) -> int:
         options.write.write_text(page([report]))
     print(report.text())
     return 0 if report.is_clean else 1
+
+
+def _command(options: argparse.Namespace, arguments: list[str]) -> str:
+    """The command again, without the files that it writes: results are read on other machines."""
+    files = {str(file) for file in (options.json, options.write) if file is not None}
+    kept = [argument for argument in arguments if argument not in {"--json", "--write", *files}]
+    return shlex.join(["python", "-m", "tests.faults", *kept])
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

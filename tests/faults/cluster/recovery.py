@@ -44,6 +44,7 @@ class Cost(Struct, frozen=True):
     double: int
     stuck: int  # requests that were asked again and again, and not answered in time
     unanswered: int  # of the requests that are asked once: stored, and never answered
+    incomplete: int  # decided without one of the extensions of their policy
     unstored: int  # asked once: no leader stored them, so only the client can ask again
     gap_answers_s: float
     gap_usage_s: float
@@ -98,6 +99,7 @@ def _measure_one(observed: Observed, turn: Turn) -> Cost:
         lost=sum(name in names for name in observed.ledger.lost),
         double=sum(name in names for name in observed.ledger.double),
         stuck=sum(wait.end - max(fault.ended, wait.begin) > STUCK_AFTER_S for wait in answers),
+        incomplete=sum(one.is_decided and not one.answers[0].is_whole for one in repeated),
         **_singles(sent, observed.stored_singles),
         gap_answers_s=_gap([wait.end for wait in answers], turn),
         gap_usage_s=_gap(observed.metered_at.values(), turn),

@@ -8,13 +8,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from statistics import median_low
 
 import msgspec
 from msgspec import Struct
 
+from tests.faults.cluster.acks import Loss
 from tests.faults.cluster.recovery import Cost
 from tests.faults.ledger import Ledger, add_rows, as_table
-from tests.faults.recovery import quantile
 
 HEADS = (
     "fault",
@@ -25,6 +26,7 @@ HEADS = (
     "stuck",
     "single: never answered",
     "(not stored)",
+    "without an extension",
     "longest gap: answers",
     "usage",
     "election p50 / max",
@@ -32,10 +34,13 @@ HEADS = (
     "usage p50 / max",
     "after the end p50 / max",
 )
+MOST_LOSSES = 10  # of which the page tells more
+COUNTS = ("sent", "lost", "double", "stuck", "unanswered", "unstored", "incomplete")
 LEGEND = """
 A request is counted with the fault that had begun last when it was sent. *Stuck*: asked again and again, and not answered 30 s
 after the end of the fault. *Single*: plain requests that are asked once; *never answered*: of those that the stream has stored; in
-brackets those that it has not, for it had no leader: only the client can ask these again. *Longest gap*: between two first answers, and
+brackets those that it has not, for it had no leader: only the client can ask these again. *Without an extension*: decided by its
+policy's rule for a missing extension, of which the stage has one process. *Longest gap*: between two first answers, and
 between two usage events in their stream. *Election*: from the start of the fault to the last new leader of a stream, bucket, durable or
 the cluster itself before the fault's end, by the servers' advisories; it is part of *well again*: from the start of the fault until every
 new request is answered within 1 s, and every usage event is stored 2 s after the answer. The kinds marked * count both from their
@@ -56,6 +61,7 @@ class ClusterReport(Struct, frozen=True):
     from_end: list[str]  # kinds
     balance: Ledger
     deaths: dict[str, int]  # of processes that the run did not kill, by name
+    losses: list[Loss] = []
 
     @property
     def is_clean(self) -> bool:
@@ -75,7 +81,7 @@ def tables(reports: Sequence[ClusterReport]) -> str:
     """All runs as if they were one."""
     deaths = sum((Counter(report.deaths) for report in reports), Counter[str]())
     ended = ", ".join(f"{name} {times} times" for name, times in sorted(deaths.items()) if times) or "none"
-    return f"{_by_kind(reports)}\n{_ledger(reports)}\nProcesses that ended by themselves: {ended}.\n"
+    return f"{_by_kind(reports)}\n{_ledger(reports)}\nProcesses that ended by themselves: {ended}.\n{_losses(reports)}"
 
 
 def page(reports: Sequence[ClusterReport], control: Sequence[ClusterReport] = (), note: str = "") -> str:
@@ -109,7 +115,7 @@ def _by_kind(reports: Sequence[ClusterReport]) -> str:
 
 
 def _cells(costs: Sequence[Cost]) -> list[str]:
-    counts = [len(costs), *(sum(getattr(cost, name) for cost in costs) for name in ("sent", "lost", "double", "stuck", "unanswered"))]
+    *counts, unstored, incomplete = [sum(getattr(cost, name) for cost in costs) for name in COUNTS]
     gaps = [max(cost.gap_answers_s for cost in costs), max(cost.gap_usage_s for cost in costs)]
     elections = [cost.election_s for cost in costs if cost.election_s is not None]
 
@@ -117,8 +123,9 @@ def _cells(costs: Sequence[Cost]) -> list[str]:
         return _pair([math.inf if (seconds := read(cost)) is None else seconds for cost in costs])
 
     return [
-        *(str(count) for count in counts),
-        f"({sum(cost.unstored for cost in costs)})",
+        *(str(count) for count in (len(costs), *counts)),
+        f"({unstored})",
+        str(incomplete),
         *(f"{gap:.2f}" for gap in gaps),
         _pair(elections),
         pair(lambda cost: cost.answers_well_s),
@@ -130,14 +137,16 @@ def _cells(costs: Sequence[Cost]) -> list[str]:
 def _pair(values: Sequence[float]) -> str:
     if not values:
         return "–"
-    return " / ".join("never" if value == math.inf else f"{value:.2f}" for value in (quantile(values, 0.5), max(values)))
+    return " / ".join("never" if value == math.inf else f"{value:.2f}" for value in (median_low(values), max(values)))
 
 
 def _sums(costs: Iterable[Cost]) -> str:
     every = list(costs)
-    sums = [sum(getattr(cost, name) for cost in every) for name in ("sent", "lost", "double", "stuck", "unanswered", "unstored")]
-    *counts, unstored = sums
-    return f"| all | {len(every)} | {' | '.join(str(one) for one in counts)} | ({unstored}) |{' |' * 6}"
+    sums = [
+        sum(getattr(cost, name) for cost in every) for name in ("sent", "lost", "double", "stuck", "unanswered", "unstored", "incomplete")
+    ]
+    *counts, unstored, incomplete = sums
+    return f"| all | {len(every)} | {' | '.join(str(one) for one in counts)} | ({unstored}) | {incomplete} |{' |' * 6}"
 
 
 def _ledger(reports: Sequence[ClusterReport]) -> str:
@@ -145,6 +154,25 @@ def _ledger(reports: Sequence[ClusterReport]) -> str:
     refused = sum((Counter(report.balance.refused) for report in reports), Counter[str]())
     times = sum(report.balance.asked_times for report in reports)
     return as_table(rows, times, sum(len(report.balance.different) for report in reports), refused)
+
+
+def _losses(reports: Sequence[ClusterReport]) -> str:
+    """What became of each message that is lost, as far as its publish acks tell."""
+    losses = [loss for report in reports for loss in report.losses]
+    lines = [
+        f"- {one.name}, {one.stage}: published {_times(one.published_s)}; acknowledged {_promises(one)}" for one in losses[:MOST_LOSSES]
+    ]
+    lines += [f"- and {len(losses) - MOST_LOSSES} more"] if len(losses) > MOST_LOSSES else []
+    return "\n".join(["\nLost (seconds after the request was sent; a negative sequence: as a duplicate):\n", *lines, ""]) if lines else ""
+
+
+def _promises(loss: Loss) -> str:
+    pairs = zip(loss.acked_s, loss.sequences, loss.holds, strict=True)
+    return ", ".join(f"{at:.3f} as sequence {sequence}, which holds {held}" for at, sequence, held in pairs) or "never"
+
+
+def _times(seconds: Sequence[float]) -> str:
+    return ", ".join(f"{at:.3f}" for at in seconds) or "never"
 
 
 def _control(reports: Sequence[ClusterReport]) -> str:
@@ -156,15 +184,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.cluster.report", description="Several runs (--json) as one page.")
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN.json")
     parser.add_argument("--control", type=Path, action="append", default=[], metavar="RUN.json")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="put all these runs together in this file")
     parser.add_argument("--note", default="", help="under which circumstances it was measured")
     options = parser.parse_args()
-    reports, control = ([_read(path) for path in paths] for paths in (options.runs, options.control))
+    reports, control = ([report for path in paths for report in _read(path)] for paths in (options.runs, options.control))
+    if options.json is not None:
+        options.json.write_bytes(msgspec.json.format(msgspec.json.encode([*reports, *control]), indent=1))
     print(page(reports, control, options.note), end="")
     return 0
 
 
-def _read(path: Path) -> ClusterReport:
-    return msgspec.json.decode(path.read_bytes(), type=ClusterReport)
+def _read(path: Path) -> list[ClusterReport]:
+    """One run, or those that `--json` has put together."""
+    reports: list[ClusterReport] | ClusterReport = msgspec.json.decode(path.read_bytes(), type=list[ClusterReport] | ClusterReport)
+    return reports if isinstance(reports, list) else [reports]
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import time
 import orjson
 from msgspec import Struct
 
+from tests.faults.cluster.acks import AckWatch
 from tests.faults.cluster.kinds import FROM_END, KINDS
 from tests.faults.cluster.recovery import Observed, measure
 from tests.faults.cluster.report import ClusterReport
@@ -47,17 +48,30 @@ async def run(plan: ClusterRun, machine: dict[str, str]) -> ClusterReport:
     """From the first process to the ledger."""
     async with on_stage(plan.cast, ClusterStage) as stage:
         load = Load(stage.clients, stage.settings, rate=plan.rate, seed=plan.seed, mix=MIX, policy=plan.policy)
+        watch = AckWatch(stage.settings)
         try:
+            await watch.start(stage.clients)
             await load.begin()
             stage.load = load
             happened = await _inject(stage, load, plan)
             is_quiet = await _come_to_rest(stage, load)
             observed = await _observe(stage, load, happened)
+            losses = await watch.explain(stage.clients.current, observed.ledger, load.asked)
         finally:
             await load.close()
     deaths = {child.name: child.deaths for child in stage.children}
-    costs = measure(observed)
-    return ClusterReport(machine, plan.seed, plan.rate, plan.cast.replicas, is_quiet, costs, sorted(FROM_END), observed.ledger, deaths)
+    return ClusterReport(
+        machine=machine,
+        seed=plan.seed,
+        rate=plan.rate,
+        copies=plan.cast.replicas,
+        is_quiet=is_quiet,
+        costs=measure(observed),
+        from_end=sorted(FROM_END),
+        balance=observed.ledger,
+        deaths=deaths,
+        losses=losses,
+    )
 
 
 async def _inject(stage: ClusterStage, load: Load, plan: ClusterRun) -> list[Happened]:

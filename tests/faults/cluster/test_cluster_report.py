@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
+from tests.faults.cluster.acks import Loss
 from tests.faults.cluster.recovery import Cost
 from tests.faults.cluster.report import ClusterReport, page, tables
 from tests.faults.ledger import Ledger, Row
 
 
 def a_cost(kind: str, well_s: float | None = 2.0, *, stuck: int = 0, unanswered: int = 0) -> Cost:
-    return Cost(kind, 10.0, 100, 0, 0, stuck, unanswered, 3, 4.0, 5.0, 1.5, well_s, 3.0, 0.0)
+    return Cost(kind, 10.0, 100, 0, 0, stuck, unanswered, 0, 3, 4.0, 5.0, 1.5, well_s, 3.0, 0.0)
 
 
 def a_report(*costs: Cost, lost: tuple[str, ...] = (), deaths: int = 0, is_quiet: bool = True) -> ClusterReport:
@@ -21,9 +23,9 @@ def a_report(*costs: Cost, lost: tuple[str, ...] = (), deaths: int = 0, is_quiet
 
 def test_runs_are_added_up_by_kind() -> None:
     table = tables([a_report(a_cost("paused", 2.0)), a_report(a_cost("paused", 6.0), a_cost("no quorum", None, stuck=1))])
-    assert "| paused | 2 | 200 | 0 | 0 | 0 | 0 | (6) | 4.00 | 5.00 | 1.50 / 1.50 | 6.00 / 6.00 | 3.00 / 3.00 | 0.00 / 0.00 |" in table
-    assert "| no quorum * | 1 | 100 | 0 | 0 | 1 | 0 | (3) | 4.00 | 5.00 | 1.50 / 1.50 | never / never |" in table
-    assert "| all | 3 | 300 | 0 | 0 | 1 | 0 | (9) |" in table
+    assert "| paused | 2 | 200 | 0 | 0 | 0 | 0 | (6) | 0 | 4.00 | 5.00 | 1.50 / 1.50 | 2.00 / 6.00 | 3.00 / 3.00 | 0.00 / 0.00 |" in table
+    assert "| no quorum * | 1 | 100 | 0 | 0 | 1 | 0 | (3) | 0 | 4.00 | 5.00 | 1.50 / 1.50 | never / never |" in table
+    assert "| all | 3 | 300 | 0 | 0 | 1 | 0 | (9) | 0 |" in table
 
 
 def test_a_run_is_clean_if_nothing_is_lost_stuck_or_unanswered_and_no_process_ended() -> None:
@@ -41,6 +43,13 @@ def test_a_page_tells_machine_commands_and_the_control() -> None:
     assert "- today: `python -m tests.faults --cluster 3`. Seed 7, 3 copies, 1 faults at 20 requests a second: clean." in text
     assert "Measured beside other work." in text
     assert "NOT CLEAN" in text.partition("## The control")[2]
+
+
+def test_a_loss_is_told_with_its_publish_acks() -> None:
+    lost = Loss("f-7", "metered", [0.1, 5.2], [5.3], [-12], ["f-8"])
+    assert "- f-7, metered: published 0.100, 5.200; acknowledged 5.300 as sequence -12, which holds f-8" in tables(
+        [replace(a_report(a_cost("paused"), lost=("f-7",)), losses=[lost])]
+    )
 
 
 def test_a_kept_report_is_read_again(tmp_path: Path) -> None:
