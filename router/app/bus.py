@@ -23,6 +23,7 @@ def build_bus_settings(settings: Settings) -> BusSettings:
         letters_max_bytes=letters.max_bytes,
         attempts_bucket=attempts.name,
         attempts_ttl=attempts.ttl_ms / 1000,
+        attempts_replicas=attempts.replicas,
         node_id=settings.node_id,
         is_making=settings.topology == "create",
     )

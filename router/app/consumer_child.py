@@ -102,3 +102,6 @@ class ConsumerChild:
         metrics.storage_waiting.set_function(
             lambda: len(consumer.processor.settler.refused) if consumer.processor is not None else 0, self.label
         )
+        metrics.bucket_waiting.set_function(
+            lambda: consumer.processor.waiting_for_bucket if consumer.processor is not None else 0, self.label
+        )

@@ -17,7 +17,7 @@ from router.core.message import Message, Reply
 from router.core.outcome import Fault
 from router.delivery.answers import Answers, ReplyRules
 from router.delivery.connection import Connection
-from router.delivery.settlement import STORAGE_FULL
+from router.delivery.settlement import STORAGE_FULL, UNAVAILABLE
 from router.operations.observability import Metrics
 from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules, RequestLimits
 from router.routing.policy import RateLimits, Sessions, evaluate
@@ -112,9 +112,15 @@ def _build_failure_reply(message: Message, fault: Fault) -> Reply:
     return _build_failure(message, INTERNAL, "The request could not be handled", {"cause": fault.code})
 
 
-def _build_overload_reply(message: Message, retry_after_s: float) -> Reply:
-    details = {"cause": STORAGE_FULL.code, "retry_after_ms": round(retry_after_s * 1000)}
-    return _build_failure(message, OVERLOADED, "What this request needs to store finds no room; send it again", details)
+def _build_overload_reply(message: Message, retry_after_s: float, fault: Fault) -> Reply:
+    details = {"cause": fault.code, "retry_after_ms": round(retry_after_s * 1000)}
+    return _build_failure(message, OVERLOADED, _OVERLOADED_TEXTS[fault.code], details)
+
+
+_OVERLOADED_TEXTS = {
+    STORAGE_FULL.code: "What this request needs to store finds no room; send it again",
+    UNAVAILABLE.code: "What this request needs to read or store cannot be reached now; send it again",
+}
 
 
 def _build_failure(message: Message, code: str, text: str, details: Mapping[str, object]) -> Reply:

@@ -127,7 +127,10 @@ class InboxService:
     def _streams(self) -> Topology:
         attempts = self.settings.buckets.attempts
         attempt_records = bucket(attempts.name, ttl=attempts.ttl_ms / 1000, history=attempts.history, replicas=attempts.replicas)
-        return inbox_streams(self.rules, attempt_records)
+        streams = self.settings.streams
+        return inbox_streams(
+            self.rules, attempt_records, letters_replicas=streams.dlq.replicas, advisories_replicas=streams.advisories.replicas
+        )
 
     async def _ensure_streams(self, jetstream: JetStream) -> None:
         wanted = self._streams

@@ -32,7 +32,7 @@ class SubscriptionHandler(Struct, frozen=True, kw_only=True):
     publish_acks_kept: float = 0.0
     subject: str | None = None
     failure_reply: Callable[[Message, Fault], Reply | None] = lambda *_: None
-    overloaded: Callable[[Message, float], Reply] | None = None
+    overloaded: Callable[[Message, float, Fault], Reply] | None = None
     live_marks: StoredCopies | None = None
 
 
@@ -53,7 +53,7 @@ def build_subscription(joined: JoinedSubscription, context: AppContext, observer
         stream=spec.read_stream(settings).name,
         durable=section.durable,
         subject=handler.subject,
-        options=_build_options(section, settings),
+        options=_build_options(section, settings, waits_alone=spec.is_answered),
         handle=trace_handler(handler.handle),
         dead_letter=trace_dead_letter(build_dead_letter_writer(context, kind, on_omitted)),
         failure_reply=handler.failure_reply,
@@ -66,8 +66,8 @@ def build_subscription(joined: JoinedSubscription, context: AppContext, observer
     )
 
 
-def _build_options(section: ConsumerConfig, settings: Settings) -> ConsumerOptions:
-    """In seconds."""
+def _build_options(section: ConsumerConfig, settings: Settings, *, waits_alone: bool) -> ConsumerOptions:
+    """In seconds. A plain request needs no bucket; every report of a worker needs its assignment's record."""
     return ConsumerOptions(
         max_attempts=section.max_attempts,
         backoff=tuple(wait / 1000 for wait in section.backoff_ms),
@@ -83,5 +83,6 @@ def _build_options(section: ConsumerConfig, settings: Settings) -> ConsumerOptio
         publish_timeout=settings.effects.publish_timeout_ms / 1000,
         store_retry=settings.effects.retry_ms / 1000,
         max_waiting=section.prefetch // 4,
+        waits_alone=waits_alone,
         full_retry=settings.effects.full_retry_ms / 1000,
     )

@@ -75,6 +75,7 @@ class MeteringObserver:
         self.on_dead_letter_unstored = told.on_dead_letter_unstored
         self.on_flow = told.on_flow
         self.on_storage = told.on_storage
+        self.on_outage = told.on_outage
         self.on_storage_refused = told.on_storage_refused
         self.on_handler_error = told.on_handler_error
 

@@ -30,6 +30,7 @@ class BusSettings(Struct, frozen=True, kw_only=True):
     letters_max_bytes: int = 1024**3
     attempts_bucket: str = "ROUTER_ATTEMPTS"  # shared with every other durable of ours: its keys name stream and consumer
     attempts_ttl: float = 3_600.0
+    attempts_replicas: int = 1
     node_id: str = "bus"  # this process in its dead letters
     is_making: bool = True  # create missing streams and durables; if False, only compare them with the declared ones
 

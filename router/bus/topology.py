@@ -19,7 +19,8 @@ DEAD_LETTERS = "dlq"
 
 def declare_streams(settings: BusSettings) -> Topology:
     """Every stream and bucket that the bus needs; a consumer declares its own durable."""
-    return Topology(streams=(*_stream_specs(settings), _letters(settings), bucket(settings.attempts_bucket, ttl=settings.attempts_ttl)))
+    attempts = bucket(settings.attempts_bucket, ttl=settings.attempts_ttl, replicas=settings.attempts_replicas)
+    return Topology(streams=(*_stream_specs(settings), _letters(settings), attempts))
 
 
 async def apply_topology(jetstream: JetStream, settings: BusSettings, wanted: Topology) -> list[Difference]:

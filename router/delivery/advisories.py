@@ -26,9 +26,9 @@ def advisory_subject(stream: str, durable: str) -> str:
     return f"{ADVISORY_PREFIX}.{stream}.{durable}"
 
 
-def advisories_stream(name: str = ADVISORY_STREAM) -> StreamSpec:
+def advisories_stream(name: str = ADVISORY_STREAM, replicas: int = 1) -> StreamSpec:
     """The stream that keeps the advisories about every durable of the account."""
-    return StreamSpec(name=name, subjects=(f"{ADVISORY_PREFIX}.>",), max_age=7 * 86_400.0, max_bytes=64 * 1024 * 1024)
+    return StreamSpec(name=name, subjects=(f"{ADVISORY_PREFIX}.>",), max_age=7 * 86_400.0, max_bytes=64 * 1024 * 1024, replicas=replicas)
 
 
 def stranded_sequence(data: bytes) -> int | None:

@@ -23,6 +23,7 @@ class AnsweredRequests:
         self.by_hash: dict[
             int, float
         ] = {}  # when the newest live copy was heard, wall seconds; the processor reads it, nearly always empty
+        self.by_sequence: dict[int, int] = {}  # read ahead: sequence -> stored time, ns; bounded by what one run of `read_ahead` takes
         self._old: dict[int, float] = {}
         self._more: dict[int, int] = {}  # of identical requests without an id: how many beyond the first
         self._old_more: dict[int, int] = {}
@@ -40,8 +41,16 @@ class AnsweredRequests:
             self._more[key] = self._more.get(key, 0) + 1
         self.by_hash[key] = heard_at
 
+    def add_stored(self, message: Message) -> None:
+        """A message that was read ahead of its delivery."""
+        self.by_sequence[message.sequence] = message.stored_ns
+
     def take(self, message: Message) -> bool:
         """Whether this stored copy was answered; it is counted off."""
+        if self.by_sequence and self.by_sequence.pop(message.sequence, None) == message.stored_ns:
+            return True
+        if not self.by_hash:
+            return False
         key = key_of(message.data, message.headers)
         marks, more = (self._old, self._old_more) if key in self._old else (self.by_hash, self._more)
         heard_at = marks.get(key)
@@ -56,6 +65,7 @@ class AnsweredRequests:
 
     def clear(self) -> None:
         self.by_hash.clear()
+        self.by_sequence.clear()
         self._old.clear()
         self._more.clear()
         self._old_more.clear()

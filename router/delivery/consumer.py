@@ -47,7 +47,7 @@ class Health(Struct, frozen=True):
     is_pulling: bool
     is_there: bool  # its stream and its durable
     paused_for: str | None
-    waits_for: str | None = None  # some messages wait for room in a stream; the others go on
+    waits_for: str | None = None  # some messages wait for room in a stream, or for a bucket; the others go on
     unreachable_for: str | None = None  # whether its durable is there cannot be told
 
     @property
@@ -109,6 +109,7 @@ class Consumer:
         self._identity: str | None = None  # of the durable; None: it is missing, and could not be created
         self._is_troubled = False
         self._reconnects = self._connection.reconnect_count  # when the open pull requests were made
+        self._asked_in = -1  # after how many reconnects the server was last asked: it is asked at once after each
         self._checked_at = 0.0
         self._seen_at = 0.0  # when the server last told that the durable is there
         self._cause: str | None = None  # why that cannot be told
@@ -126,7 +127,7 @@ class Consumer:
             is_pulling,
             self._identity is not None,
             self.pause_switch.cause,
-            self.processor.settler.refused.cause if self.processor else None,
+            (self.processor.settler.refused.cause or self.processor.outages.cause) if self.processor else None,
             self._cause,
         )
 
@@ -228,8 +229,9 @@ class Consumer:
 
     async def _ask_anew(self, puller: Puller, now: float, *, only_if_lost: bool = False) -> None:
         reconnects = self._connection.reconnect_count
-        if reconnects == self._reconnects and not self._retry.is_due:
+        if reconnects == self._asked_in and not self._retry.is_due:
             return
+        self._asked_in = reconnects
         self._retry.delay()
         self._checked_at = now
         was_doubtful, before = self._is_doubtful, self._identity

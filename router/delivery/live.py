@@ -330,13 +330,19 @@ class LiveRequests(Generic[A]):
         if isinstance(outcome, Done):
             if outcome.reply is not None:
                 self._send(request, outcome.reply)
-            self._marks.add(request.data, request.headers, request.heard_at)
+            self._mark(request)
             self._observer.on_live(ANSWERED, wall() - request.heard_at)
         elif isinstance(outcome, Dead) and outcome.reply is not None:  # the stored copy makes the dead letter
             self._send(request, outcome.reply)
             self._observer.on_live(ANSWERED, wall() - request.heard_at)
         else:
             self._leave_request(request)
+
+    def _mark(self, request: LiveRequest) -> None:
+        if request.stored is None:
+            self._marks.add(request.data, request.headers, request.heard_at)
+        else:
+            self._marks.add_stored(request.stored)
 
     def _send(self, request: LiveRequest, reply: Reply) -> None:
         if request.stored is None:

@@ -27,5 +27,11 @@ class LoggingObserver(NullObserver):
         else:
             log.info(events.STORAGE_TAKES, consumer=self._durable)
 
+    def on_outage(self, cause: str | None) -> None:
+        if cause is not None:
+            log.error(events.REQUESTS_WAIT, consumer=self._durable, cause=cause)
+        else:
+            log.info(events.REQUESTS_GO_ON, consumer=self._durable)
+
     def on_handler_error(self, message: Message, exc: BaseException) -> None:
         log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)

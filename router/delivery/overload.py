@@ -23,6 +23,7 @@ MIN_PENDING = 256  # a smaller backlog is gone in milliseconds
 SHORT_BACKLOG_S = 0.5  # the backlog must be short for so long before live copies are left alone again
 SHORT_DIVISOR = 4  # short: at most this part of `after_s`
 STORED_WORK_S = 0.005  # at once, so much work of stored copies is pulled, so that live copies do not wait behind more
+READ_AHEAD_WORK_S = 0.02  # while no live copies come: enough to pull at the full rate
 MIN_IN_FLIGHT, MAX_IN_FLIGHT = 8, 64
 BEHIND_FOR_S = 0.1  # a burst of some thousand requests is read in this time
 REPORT_VALID_S = 1.0  # the pending count of the newest delivery is valid for so long
@@ -71,12 +72,17 @@ class Overload:
         return self.is_on
 
     def limit_in_flight(self, *, has_waiting: bool) -> int | None:
-        """How many stored copies may be in flight. None: the subscription's own bound, because no live copy came lately, and none waits."""
+        """How many stored copies may be in flight. None: the subscription's own bound, because no live copy came lately.
+
+        `has_waiting`: requests that were read ahead wait, or are still to be read.
+        """
         now = self._now()
-        if self._answers.heard != self._heard or has_waiting:
+        if self._answers.heard != self._heard:
             self._heard, self._heard_at = self._answers.heard, now
-        if not self.is_on or now - self._heard_at >= REPORT_VALID_S:
+        if not self.is_on:
             return None
+        if now - self._heard_at >= REPORT_VALID_S:
+            return max(MIN_IN_FLIGHT, int(READ_AHEAD_WORK_S * self._backlog.rate)) if has_waiting else None
         if self._answers.is_behind:
             return MIN_IN_FLIGHT
         return min(MAX_IN_FLIGHT, max(MIN_IN_FLIGHT, int(STORED_WORK_S * self._backlog.rate)))

@@ -20,6 +20,9 @@ class PauseSwitch:
     def cause(self) -> str | None:
         return next(iter(self._causes.values()), None)
 
+    def is_closed_by(self, by: str) -> bool:
+        return by in self._causes
+
     def close(self, by: str, cause: str) -> None:
         self._causes[by] = cause
         if self.is_open:

@@ -6,8 +6,8 @@
 
 A handler that returns a value costs no task, future or lock; one that returns a Deferred, whose maker sees to its end, costs
 two calls; one that returns any other awaitable takes a slot (`task_pool`), and waits for one if all are taken: a message whose
-handler needs no slot never waits behind it. One that raises BrokerUnavailable pauses the subscription: the first such message is
-begun again at intervals, until its handler works; then the others are. No attempt is spent.
+handler needs no slot never waits behind it. One that raises BrokerUnavailable pauses the subscription, or waits alone (`outages`): the
+first such message is begun again at intervals, until its handler works; then the others are. No attempt is spent.
 
 Each state of a message is in its record (`in_flight`). A call never leads back to where it came from: a settlement begins no
 other message. What waits is begun by the end of the pause, or by the slot that comes free.
@@ -33,6 +33,7 @@ from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 from router.delivery.in_flight import HandlerCall, InFlight, InFlightMessage, MessageState
+from router.delivery.outages import Outages
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.redeliveries import ATTEMPTS_EXHAUSTED, RedeliveryTracker
 from router.delivery.settle import Answer, Settler
@@ -75,7 +76,8 @@ class MessageProcessor:
         self._background_tasks = BackgroundTasks(tasks)
         self.in_flight = InFlight(connection, options.ack_wait)
         self._by_position = self.in_flight.by_position
-        self._redeliveries = RedeliveryTracker(subscription, connection, attempt_counter, pause_switch)
+        self.outages = Outages(subscription, pause_switch)
+        self._redeliveries = RedeliveryTracker(subscription, connection, attempt_counter, self.outages)
         self.settler = Settler(
             subscription,
             connection=connection,
@@ -83,6 +85,7 @@ class MessageProcessor:
             in_flight=self.in_flight,
             redeliveries=self._redeliveries,
             pause_switch=pause_switch,
+            outages=self.outages,
             background_tasks=self._background_tasks,
             answer=answer,
         )
@@ -118,7 +121,8 @@ class MessageProcessor:
         self._newest = token
         if message.deliveries > 1 or (message.sequence, message.stored_ns) in self._by_position:
             return self._take_again(message)
-        if self._marks is not None and self._marks.by_hash and self._marks.take(message):
+        marks = self._marks
+        if marks is not None and (marks.by_hash or message.sequence in marks.by_sequence) and marks.take(message):
             self.settler.settle_plain(message, ANSWERED_LIVE, token)
             return True
         if self._pause_switch.is_open and not self._is_draining:
@@ -158,6 +162,9 @@ class MessageProcessor:
             self._connection.publish_nowait(message.token, ack)
             return True
         if (sent_back := self._redeliveries.pop_sent_back(message)) is not None:
+            if not self.settler.can_count():
+                self._connection.publish_nowait(message.token, nak(self.subscription.options.full_retry))
+                return True
             held = self.in_flight.enter(message, MessageState.COUNTING)
             self._background_tasks.start(self._count_and_begin(held, sent_back.record))
             return True
@@ -165,6 +172,14 @@ class MessageProcessor:
         self.in_flight.enter(message, MessageState.UNEXPLAINED)
         self._background_tasks.start_once(EXAMINE, self._examine)
         return False
+
+    @property
+    def waiting_for_bucket(self) -> int:
+        """How many messages wait for a bucket that is unavailable."""
+        if self.outages.cause is None:
+            return 0
+        counted = (MessageState.COUNTING, MessageState.UNEXPLAINED) if self._redeliveries.is_unavailable else ()
+        return len(self.in_flight.list_in(MessageState.UNAVAILABLE, *counted))
 
     def free_capacity(self) -> int:
         """How many more may be asked for. What we sent away counts against the server's max_ack_pending, so it is bounded too."""
@@ -282,7 +297,10 @@ class MessageProcessor:
         if self._is_draining:
             self._hand_back(MessageState.UNAVAILABLE)
             return
-        self._pause_switch.close(HANDLER, str(cause))
+        if not self.outages.has_room(len(self.in_flight.list_in(MessageState.UNAVAILABLE)) - 1):
+            self.settler.settle_without_bucket(held.message)
+            return
+        self.outages.begin(HANDLER, str(cause))
         self._background_tasks.start_once(HANDLER, self._retry_unavailable)
 
     async def _retry_unavailable(self) -> None:
@@ -297,7 +315,9 @@ class MessageProcessor:
                 continue
             for other in self.in_flight.list_in(MessageState.UNAVAILABLE):
                 self.in_flight.enter(other.message, MessageState.QUEUED)
-            self._pause_switch.open(HANDLER)
+            self.outages.end(HANDLER)
+            if self._pause_switch.is_open:
+                self.begin_queued()
 
     # -- time, and the end ---------------------------------------------------------------------------------------
 
@@ -305,16 +325,24 @@ class MessageProcessor:
         """Called by the subscription's timer, which comes again in so many seconds."""
         self.in_flight.signal(next_in_s)
         self._redeliveries.tick()
+        if self._redeliveries.is_unavailable:
+            self._send_back_excess()
         self._task_pool.end_overdue()
         if self._without_slot and self._pause_switch.is_open:
             self._fill_slots()  # a handler that ignores its timeout never gives its slot back by itself
+
+    def _send_back_excess(self) -> None:
+        """Redeliveries whose attempts cannot be counted: those above the bound are NAKed, so that they take no room from the others."""
+        for at, held in enumerate(self.in_flight.list_in(MessageState.UNEXPLAINED)):
+            if not self.outages.has_room(at):
+                self._send_back(held.message, self.subscription.options.full_retry)
 
     def stop_taking(self) -> None:
         """From now on deliveries are handed back, and so is what was never begun: it spends nothing."""
         self._is_draining = True
         self.settler.refused.abandon()
         self._hand_back(*NOT_BEGUN, *STUCK)
-        if not self._pause_switch.is_open:
+        if not self._pause_switch.is_open or self.outages.cause is not None:
             self._background_tasks.end()  # else the one whose attempt is recorded already, or about to be, would begin
             self._hand_back(MessageState.COUNTING)
 
@@ -344,12 +372,12 @@ class MessageProcessor:
             if held.call is not None:
                 held.call.cancel()
 
-    def _send_back(self, message: Message) -> None:
+    def _send_back(self, message: Message, delay_s: float = IMMEDIATE_NAK_S) -> None:
         """NAK it, unless another process may have it by now."""
         if self.in_flight.is_overdue(message):
             self.in_flight.pop(message)
         elif message in self.in_flight:
-            self._connection.publish_nowait(self.in_flight.pop(message), nak(IMMEDIATE_NAK_S))
+            self._connection.publish_nowait(self.in_flight.pop(message), nak(delay_s))
 
 
 async def _wait_until_over(call: HandlerCall) -> None:

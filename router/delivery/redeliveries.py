@@ -5,8 +5,8 @@
     it is unexplained         --> its entry is read, its attempt counted, and it is begun, one at a time
     a first delivery failed   --> its attempt is counted before its outcome is judged
 
-No process trusts its own count: if another one has written since, its entry holds (`attempts`). The subscription pauses while
-attempts cannot be counted.
+No process trusts its own count: if another one has written since, its entry holds (`attempts`). While attempts cannot be counted the
+subscription pauses, or the messages wait whose attempts must be (`outages`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from router.core.message import Message
 from router.core.outcome import Fault, Retry
 from router.delivery.attempts import AttemptCounter, AttemptRecord
 from router.delivery.connection import Connection
-from router.delivery.pause_switch import PauseSwitch
+from router.delivery.outages import Outages
 from router.delivery.subscription import Subscription
 
 ATTEMPTS_EXHAUSTED = Fault(
@@ -54,13 +54,12 @@ class SentBack(Struct, frozen=True):
 class RedeliveryTracker:
     """Of one subscription. It starts no handler and no task: its callers do."""
 
-    def __init__(
-        self, subscription: Subscription, connection: Connection, attempt_counter: AttemptCounter, pause_switch: PauseSwitch
-    ) -> None:
+    def __init__(self, subscription: Subscription, connection: Connection, attempt_counter: AttemptCounter, outages: Outages) -> None:
         self._subscription = subscription
         self._connection = connection
         self._attempt_counter = attempt_counter
-        self._pause_switch = pause_switch
+        self._outages = outages
+        self._one_retries = asyncio.Lock()
         self._sent_back: OrderedDict[tuple[int, int], SentBack] = OrderedDict()  # oldest first
         self._settled: OrderedDict[tuple[int, int], Ended] = OrderedDict()  # oldest first; its marks are gone, so nothing else tells
         self._now = asyncio.get_running_loop().time
@@ -131,13 +130,27 @@ class RedeliveryTracker:
         return await self._insist(lambda: self._attempt_counter.count_failure(message))
 
     async def _insist(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Try until the attempts bucket takes it; the subscription is paused meanwhile."""
-        while True:
-            try:
-                result = await attempt()
-            except RouterError as exc:
-                self._pause_switch.close(ATTEMPTS_UNAVAILABLE, f"an attempt cannot be recorded: {exc}")
-                await asyncio.sleep(self._subscription.options.store_retry)
-            else:
-                self._pause_switch.open(ATTEMPTS_UNAVAILABLE)
-                return result
+        """Try until the attempts bucket takes it. While it does not, one message tries again at intervals, and the others wait for it."""
+        try:
+            return await attempt()
+        except RouterError as exc:
+            self._begin_outage(exc)
+        async with self._one_retries:
+            while True:
+                if self.is_unavailable:
+                    await asyncio.sleep(self._subscription.options.store_retry)
+                try:
+                    result = await attempt()
+                except RouterError as exc:
+                    self._begin_outage(exc)
+                else:
+                    self._outages.end(ATTEMPTS_UNAVAILABLE)
+                    return result
+
+    @property
+    def is_unavailable(self) -> bool:
+        """Whether attempts cannot be counted now."""
+        return self._outages.has_begun(ATTEMPTS_UNAVAILABLE)
+
+    def _begin_outage(self, exc: RouterError) -> None:
+        self._outages.begin(ATTEMPTS_UNAVAILABLE, f"an attempt cannot be recorded: {exc}")

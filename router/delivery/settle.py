@@ -19,11 +19,20 @@ from router.delivery.acked_publisher import EffectPublisher, NotPublished, Publi
 from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
 from router.delivery.in_flight import PUBLISHING_STATE, InFlight, MessageState
+from router.delivery.outages import Outages
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.redeliveries import RedeliveryTracker
 from router.delivery.refused_storage import RefusedStorage
-from router.delivery.settlement import PendingSettlement, Settlement, decide_settlement, decide_without_storage, nak, outcome_of_error
-from router.delivery.subscription import ACK, WAITING, Subscription
+from router.delivery.settlement import (
+    PendingSettlement,
+    Settlement,
+    decide_settlement,
+    decide_without_bucket,
+    decide_without_storage,
+    nak,
+    outcome_of_error,
+)
+from router.delivery.subscription import ACK, SENT_BACK, WAITING, Subscription
 
 PUBLISHING = "publishing"
 ROOM = "room"
@@ -43,6 +52,7 @@ class Settler:
         in_flight: InFlight,
         redeliveries: RedeliveryTracker,
         pause_switch: PauseSwitch,
+        outages: Outages,
         background_tasks: BackgroundTasks,
         answer: Answer,
     ) -> None:
@@ -52,6 +62,7 @@ class Settler:
         self._in_flight = in_flight
         self._redeliveries = redeliveries
         self._pause_switch = pause_switch
+        self._outages = outages
         self._background_tasks = background_tasks
         self._answer = answer
         self._observer = subscription.observer
@@ -72,10 +83,26 @@ class Settler:
             crashpoint("after_ack")
             self.on_capacity()
         elif type(outcome) is Retry and outcome.uses_attempt and message.deliveries == 1 and not message.revision:
-            self._in_flight.enter(message, MessageState.COUNTING)
-            self._background_tasks.start(self._count_failure(message, outcome))
+            self._count_or_send_back(message, outcome)
         else:
             self.settle(PendingSettlement(message, outcome, self._decide(message, outcome)))
+
+    def _count_or_send_back(self, message: Message, outcome: Retry) -> None:
+        """A first delivery failed. What is sent back uncounted has no record, so the process that gets it next assumes this attempt."""
+        if self.can_count():
+            self._in_flight.enter(message, MessageState.COUNTING)
+            self._background_tasks.start(self._count_failure(message, outcome))
+            return
+        is_overdue = self._in_flight.is_overdue(message)
+        token = self._in_flight.pop(message)
+        if not is_overdue:
+            self._connection.publish_nowait(token, nak(self._subscription.options.full_retry))
+        self._observer.on_storage_refused(message, message.subject, SENT_BACK)
+        self.on_capacity()
+
+    def can_count(self) -> bool:
+        """Whether one more may wait until its attempt can be counted."""
+        return not self._redeliveries.is_unavailable or self._outages.has_room(len(self._in_flight.list_in(MessageState.COUNTING)))
 
     async def _count_failure(self, message: Message, outcome: Retry) -> None:
         counted = await self._redeliveries.count_failure(message)
@@ -172,6 +199,12 @@ class Settler:
                 self.settle(pending)
             else:
                 self._on_stored(pending, publish_acks)
+
+    def settle_without_bucket(self, message: Message) -> None:
+        """It needs an unavailable bucket, and too many others wait for it."""
+        what, instead = decide_without_bucket(self._subscription, message)
+        self._observer.on_storage_refused(message, message.subject, what)
+        self._on_stored(instead, ())
 
     def _report_unstored_dead_letter(self, pending: PendingSettlement, refusal: NotPublished) -> None:
         if any(effect.is_dead_letter for effect in pending.settlement.effects):

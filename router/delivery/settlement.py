@@ -20,6 +20,7 @@ from router.delivery.subscription import ACK, DEAD_LETTER_OMITTED, DECLINED, SEN
 
 HANDLER_FAULT = Fault("internal", "the handler failed")
 STORAGE_FULL = Fault("storage_full", "what must be stored finds no room")  # the fault of a NAK
+UNAVAILABLE = Fault("broker_unavailable", "what it needs cannot be reached")  # the fault of a NAK
 
 
 class Settlement(Struct, frozen=True):
@@ -83,10 +84,23 @@ def decide_without_storage(subscription: Subscription, pending: PendingSettlemen
         instead = Retry(STORAGE_FULL, delay, uses_attempt=isinstance(pending.outcome, Retry))
         return SENT_BACK, PendingSettlement(message, instead, Settlement((), None, None, nak(delay), False))
     if isinstance(pending.outcome, Done):
-        return DECLINED, PendingSettlement(message, Done(), Settlement((), subscription.overloaded(message, delay), None, ACK, True))
+        return DECLINED, PendingSettlement(
+            message, Done(), Settlement((), subscription.overloaded(message, delay, STORAGE_FULL), None, ACK, True)
+        )
     return DEAD_LETTER_OMITTED, PendingSettlement(
         message, pending.outcome, Settlement((), settlement.reply, settlement.commit, settlement.ack, True)
     )
+
+
+def decide_without_bucket(subscription: Subscription, message: Message) -> tuple[str, PendingSettlement]:
+    """Settle a message that needs an unavailable bucket while too many others wait for it: as `decide_without_storage` does."""
+    delay = subscription.options.full_retry
+    if subscription.overloaded is None:
+        return SENT_BACK, PendingSettlement(
+            message, Retry(UNAVAILABLE, delay, uses_attempt=False), Settlement((), None, None, nak(delay), False)
+        )
+    reply = subscription.overloaded(message, delay, UNAVAILABLE)
+    return DECLINED, PendingSettlement(message, Done(), Settlement((), reply, None, ACK, True))
 
 
 def outcome_of(exc: BaseException) -> Dead | Retry:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Container, Sequence, Sized
 from typing import Protocol
 
 from msgspec import Struct
@@ -37,6 +37,7 @@ class ConsumerOptions(Struct, frozen=True, kw_only=True):
     publish_timeout: float = 5.0
     store_retry: float = 1.0  # effects that could not be stored are published again this often
     max_waiting: int = 0  # messages that may wait for room in a full stream; 0 = the subscription pauses instead
+    waits_alone: bool = False  # True: a message that needs an unavailable bucket waits, the others go on; False: the subscription pauses
     full_retry: float = 10.0  # further messages are redelivered after this, or their requesters are told to ask again after it
 
 
@@ -61,8 +62,11 @@ class Observer(Protocol):
     def on_storage(self, cause: str | None) -> None:
         """Messages wait for room in a full stream, for a cause, or (None) no longer. The others go on."""
 
+    def on_outage(self, cause: str | None) -> None:
+        """Messages wait for an unavailable bucket, for a cause, or (None) no longer. The others go on."""
+
     def on_storage_refused(self, message: Message, subject: str, what: str) -> None:
-        """A full stream refused an effect on `subject`; `what` became of its message: `WAITING`, `SENT_BACK` …"""
+        """A full stream refused an effect on `subject`, or what it needs is unavailable; `what` became of its message: `WAITING`, …"""
 
     def on_handler_error(self, message: Message, exc: BaseException) -> None:
         """A handler raised an error that is not a RouterError."""
@@ -81,6 +85,8 @@ class NullObserver:
 
     def on_storage(self, cause: str | None) -> None: ...
 
+    def on_outage(self, cause: str | None) -> None: ...
+
     def on_storage_refused(self, message: Message, subject: str, what: str) -> None: ...
 
     def on_handler_error(self, message: Message, exc: BaseException) -> None: ...
@@ -94,6 +100,9 @@ class StoredCopies(Protocol):
 
     @property
     def by_hash(self) -> Sized: ...
+
+    @property
+    def by_sequence(self) -> Container[int]: ...
 
     def take(self, message: Message) -> bool: ...
 
@@ -121,6 +130,6 @@ class Subscription(Struct, frozen=True, kw_only=True):
     observer: Observer = SILENT
     live_marks: StoredCopies | None = None  # None: requests are never answered from their live copy
     tenant_of: Callable[[Message], str] = tenant_in_header  # whose share a waiting message takes
-    overloaded: Callable[[Message, float], Reply] | None = None  # the answer with the seconds to wait; None: there is no requester
+    overloaded: Callable[[Message, float, Fault], Reply] | None = None  # the answer with seconds to wait; None: there is no requester
     publish_acks_kept: float = 0.0  # seconds for which `KnownEffects` keeps publish acks; 0 = effects are always published
     stream_of: Callable[[str], str | None] | None = None  # an effect's stream, by its subject, for batches; None = no batches

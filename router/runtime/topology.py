@@ -90,7 +90,7 @@ class AgentTopology(Struct, frozen=True, kw_only=True):
                 duplicate_window=3_600.0,
                 replicas=copies,
             ),
-            advisories_stream(self.advisories),
+            advisories_stream(self.advisories, copies),
             bucket(self.attempts, ttl=3_600.0, replicas=copies),
         )
 

@@ -103,6 +103,13 @@ class ConsumerMetrics(LoggingObserver):
             facts = {"consumer": self._durable, "detail": cause}
             self._raise(CRITICAL, f"storage_refused:{self._durable}", "A stream is full: messages that must publish to it wait", facts)
 
+    def on_outage(self, cause: str | None) -> None:
+        super().on_outage(cause)
+        if cause is not None:
+            facts = {"consumer": self._durable, "detail": cause}
+            text = "A bucket is unavailable: messages that need it wait, the others go on"
+            self._raise(CRITICAL, f"bucket_unavailable:{self._durable}", text, facts)
+
     def on_storage_refused(self, message: Message, subject: str, what: str) -> None:
         self._metrics.storage_refused[self._durable, what] += 1
         if what == DEAD_LETTER_OMITTED:

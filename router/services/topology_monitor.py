@@ -155,6 +155,9 @@ class TopologyMonitor:
             return
         require_quorum(f"stream {stream}", info)
         self._metrics.stream_bytes.set(info["state"]["bytes"], stream)
+        followers = (info.get("cluster") or {}).get("replicas") or ()
+        missing = sum(1 for one in followers if one.get("offline") or not one.get("current"))
+        self._metrics.copies_missing.set(missing, stream)
         if (limit := info["config"].get("max_bytes", -1)) > 0:
             self._metrics.stream_limit.set(limit, stream, info["config"].get("discard", "old"))
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
+from nats.aio.client import Client
 
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Handler, Outcome
@@ -14,7 +15,7 @@ from router.delivery.consumer import Consumer, Deadlines, Health
 from router.delivery.first_connection import connect
 from router.delivery.topology import create
 from tests.support.broker import Broker
-from tests.support.delivery import RecordingObserver, WorkStreams, a_subscription, some_work_streams
+from tests.support.delivery import CallRecorder, RecordingObserver, WorkStreams, a_subscription, some_work_streams
 from tests.support.vanishing import a_path_to
 from tests.support.waiting import until
 
@@ -65,6 +66,9 @@ class Working:
             await self.place.connection.request(self.place.work, one)
 
 
+LOOKS = 100  # a consumer looks four times a second
+
+
 @asynccontextmanager
 async def at_work(working: Working) -> AsyncIterator[Working]:
     task = asyncio.create_task(working.consumer.run())
@@ -100,6 +104,25 @@ async def test_a_stream_that_is_deleted_and_made_anew_counts_from_one_again(plac
         await until(lambda: place.jetstream.stream(place.stream))
         await working.publish(b"after")
         await until(lambda: working.begun == [b"before", b"after"])
+
+
+async def test_while_its_durable_cannot_be_found_after_a_reconnect_it_asks_after_pauses(place: WorkStreams, nc: Client) -> None:
+    """Without a quorum each of many consumers asks, and the servers that are left must not be kept busy by that."""
+    calls = CallRecorder()
+    await nc.subscribe(f"$JS.API.CONSUMER.INFO.{place.stream}.>", cb=calls.on_message)
+    await nc.flush()
+    async with at_work(Working(place)) as working:
+        puller = working.consumer.puller
+        assert puller is not None
+        working.creates = False
+        await place.jetstream.ask(f"CONSUMER.DELETE.{place.stream}.{place.durable}")
+        await until(lambda: not working.consumer.health.is_ready)
+        calls.heard.clear()
+        place.connection.stats["reconnects"] += 1
+        for _ in range(LOOKS):
+            await working.consumer._look(puller)
+        await nc.flush()
+        assert len(calls.heard) <= LOOKS / 10
 
 
 async def test_a_drain_hands_back_what_was_never_begun_and_leaves_no_subscription(place: WorkStreams) -> None:

@@ -120,11 +120,11 @@ class World:
         await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("max_waiting", [0, 8])
-async def test_whatever_happens_each_state_is_followed_by_one_that_may_follow_it(steps: Steps, max_waiting: int) -> None:
+@pytest.mark.parametrize(("max_waiting", "waits_alone"), [(0, False), (8, False), (8, True)])
+async def test_whatever_happens_each_state_is_followed_by_one_that_may_follow_it(steps: Steps, max_waiting: int, waits_alone: bool) -> None:
     """Two hundred messages, two thousand deliveries and faults; then all goes well, and nothing is left in flight."""
     world, deliveries = World(Random(19)), dict[int, int]()
-    async with a_processor(world.handle, slots=1, store_retry=0.0, max_waiting=max_waiting) as bench:
+    async with a_processor(world.handle, slots=1, store_retry=0.0, max_waiting=max_waiting, waits_alone=waits_alone) as bench:
         for _ in range(2_000):
             await world.happen(bench, deliveries)
         bench.attempt_counter.is_down, bench.publisher.refusing = False, None
@@ -136,7 +136,7 @@ async def test_whatever_happens_each_state_is_followed_by_one_that_may_follow_it
             return not len(bench.processor.in_flight)
 
         await until(is_empty)
-        assert bench.pause_switch.is_open
+        await until(lambda: bench.pause_switch.is_open and bench.processor.outages.cause is None)
     met = set(steps)
     assert sorted((before.name, after.name) for before, after in met if after not in FOLLOW[before]) == []
     assert {before for before, _ in met} | {SETTLED} >= set(MessageState) - ({UNSTORED} if max_waiting else {WAITING_FOR_ROOM})

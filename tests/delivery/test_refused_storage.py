@@ -117,7 +117,7 @@ async def test_beyond_the_places_what_has_had_its_attempts_keeps_them_and_comes_
 
 
 async def test_beyond_the_places_a_requester_hears_so_at_once(waits: Waits) -> None:
-    subscription = a_subscription(overloaded=lambda _, seconds: Reply(b"in %d" % seconds), full_retry=5.0)
+    subscription = a_subscription(overloaded=lambda _, seconds, __: Reply(b"in %d" % seconds), full_retry=5.0)
     what, pending = decide_without_storage(subscription, waits.pending(Done((Effect("effects", b"", "e"),), Reply(b"yes"))))
     assert (what, pending.settlement.reply, pending.settlement.ack, pending.settlement.effects) == (DECLINED, Reply(b"in 5"), b"+ACK", ())
     what, pending = decide_without_storage(subscription, waits.pending(Dead(Fault("bad", ""), reply=Reply(b"bad"))))

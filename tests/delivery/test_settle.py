@@ -9,6 +9,7 @@ from router.core.message import Effect, Message, Reply
 from router.core.outcome import Commit, Dead, Done, Fault, Outcome, PublishAck
 from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.in_flight import InFlight
+from router.delivery.outages import Outages
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.redeliveries import RedeliveryTracker
 from router.delivery.settle import Settler
@@ -41,7 +42,8 @@ class Settling(FakeConnection):
         self.in_flight = InFlight(self, 30)  # type: ignore[arg-type]
         self.attempt_counter = FakeAttemptCounter()
         self.background_tasks = BackgroundTasks(tasks)
-        redeliveries = RedeliveryTracker(self.subscription, self, self.attempt_counter, self.pause_switch)  # type: ignore[arg-type]
+        outages = Outages(self.subscription, self.pause_switch)
+        redeliveries = RedeliveryTracker(self.subscription, self, self.attempt_counter, outages)  # type: ignore[arg-type]
         self.settler = Settler(
             self.subscription,
             connection=self,  # type: ignore[arg-type]
@@ -49,6 +51,7 @@ class Settling(FakeConnection):
             in_flight=self.in_flight,
             redeliveries=redeliveries,
             pause_switch=self.pause_switch,
+            outages=outages,
             background_tasks=self.background_tasks,
             answer=lambda _, reply: self.diary.append(f"reply {reply.data.decode()}"),
         )

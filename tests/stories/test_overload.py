@@ -18,7 +18,7 @@ from tests.support.stories import Inboxes, a_request, ask, is_settled, make_topo
 from tests.support.waiting import until
 
 BACKLOG, MORE = 700, 700
-STORED_BEFORE = 2_000  # requests of the flood, four seconds of work
+STORED_BEFORE = 1_000  # requests of the flood, two seconds of work
 WORK_S = 0.002  # of one request of the flood, in seconds of the processor: a busy machine slows it down as it does everything else
 
 

@@ -147,6 +147,7 @@ class RecordingObserver:
         self.refused: list[str] = []
         self.flow: list[str | None] = []
         self.storage: list[str | None] = []
+        self.outages: list[str | None] = []
         self.refusals: list[tuple[int, str]] = []
         self.alarms: list[BaseException] = []
 
@@ -167,6 +168,9 @@ class RecordingObserver:
 
     def on_storage(self, cause: str | None) -> None:
         self.storage.append(cause)
+
+    def on_outage(self, cause: str | None) -> None:
+        self.outages.append(cause)
 
     def on_storage_refused(self, message: Message, subject: str, what: str) -> None:
         self.refusals.append((message.sequence, what))

@@ -88,6 +88,13 @@ DELIVERY = Row(
             (now("router_storage_waiting", "sum", "consumer"), "{{consumer}}"),
         ),
         panel(
+            "Waiting for a bucket, and copies missing",
+            "Messages that need an unavailable bucket, the others go on; and copies of streams that are offline or behind.",
+            "short",
+            (now("router_bucket_waiting", "sum", "consumer"), "{{consumer}}"),
+            (now("router_stream_copies_missing", "max", "stream"), "{{stream}} copies missing"),
+        ),
+        panel(
             "Refused for want of room, and dropped unread",
             "What became of messages whose effects found no room; and what a stream dropped before it was read, which must be 0.",
             "reqps",

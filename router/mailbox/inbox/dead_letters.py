@@ -47,7 +47,7 @@ def pattern_of(context: str) -> str:
     return f"{context}.dlq.{{original_subject}}"
 
 
-def letters_stream(context: str) -> StreamSpec:
+def letters_stream(context: str, replicas: int = 1) -> StreamSpec:
     """{CONTEXT}_DLQ (docs/contracts.md#dead-letter-streams): nothing else binds these subjects, and an unbound publish would be lost."""
     return StreamSpec(
         name=f"{context.upper()}_DLQ",
@@ -56,4 +56,5 @@ def letters_stream(context: str) -> StreamSpec:
         max_bytes=1024**3,
         discard="new",
         duplicate_window=3600.0,
+        replicas=replicas,
     )

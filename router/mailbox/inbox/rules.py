@@ -82,6 +82,7 @@ def recovery_consumer_of(rules: InboxRules) -> ConsumerSpec:
     )
 
 
-def inbox_streams(rules: InboxRules, attempts: StreamSpec) -> Topology:
+def inbox_streams(rules: InboxRules, attempts: StreamSpec, *, letters_replicas: int = 1, advisories_replicas: int = 1) -> Topology:
     """All but the stream of events, which its publisher makes. `attempts`: the bucket of recorded attempts."""
-    return Topology((letters_stream(rules.context), advisories_stream(), attempts))
+    letters = letters_stream(rules.context, letters_replicas)
+    return Topology((letters, advisories_stream(replicas=advisories_replicas), attempts))

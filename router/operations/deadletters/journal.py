@@ -67,11 +67,13 @@ class ReplayJournal:
 
     async def begin(self) -> JournalEntry | None:
         """Make the key ours. A JournalEntry: what an earlier replay left unfinished. Raises ReplayRunning."""
-        await create(self._jetstream, Topology((bucket(self._bucket),)))
+        info = await self._jetstream.stream(self._letters) or {}
+        copies = info.get("config", {}).get("num_replicas", 1)  # as many as the dead letters have
+        await create(self._jetstream, Topology((bucket(self._bucket, replicas=copies),)))
         self._sid = await self._connection.subscribe_direct(
             self._voice, lambda _, reply, *__: self._connection.publish_nowait(reply, b"+") if reply else None
         )
-        self._since = str((await self._jetstream.stream(self._letters) or {}).get("created", ""))
+        self._since = str(info.get("created", ""))
         stored = await self._jetstream.get_last(f"KV_{self._bucket}", self._subject)
         self._revision = stored.sequence if stored is not None else 0
         before = _read(stored.data) if stored is not None else None

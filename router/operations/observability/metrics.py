@@ -104,6 +104,8 @@ class Metrics:
         )
         waiting = "Messages that wait because the stream that they must store to is full"
         self.storage_waiting = Gauge("router_storage_waiting", waiting, "consumer", aggregation=Aggregation.SUM)
+        needed = "Messages that wait because a bucket that they need is unavailable; the others go on"
+        self.bucket_waiting = Gauge("router_bucket_waiting", needed, "consumer", aggregation=Aggregation.SUM)
         refused = "Effects that a full stream refused, by what happened to the message"
         self.storage_refused = LabelledCounter("router_storage_refused_total", refused, "consumer", "what")
         here = "1 while this router takes the partition's requests, or stands by for it"
@@ -117,6 +119,8 @@ class Metrics:
             "router_unread_dropped_total", "Messages that their stream dropped before they were read", "consumer"
         )
         self.stream_bytes = Gauge("router_stream_bytes", "Bytes in a stream", "stream")
+        missing = "Copies of a stream that are offline or behind; a stream without a leader cannot be measured"
+        self.copies_missing = Gauge("router_stream_copies_missing", missing, "stream")
         self.stream_limit = Gauge(
             "router_stream_limit_bytes", "Limit of a stream in bytes; a full stream discards old or new messages", "stream", "discard"
         )

@@ -75,7 +75,13 @@ def test_every_gauge_of_the_catalog_that_is_a_share_of_its_own_is_a_sum() -> Non
     """What each process has for itself; all other gauges are of something that all of them see."""
     aggregation = {family.name: family.aggregation for family in Metrics().registry.snapshot() if family.kind == "gauge"}
     sums = {name for name, how in aggregation.items() if how is Aggregation.SUM}
-    own = {"router_delivery_in_flight", "router_storage_waiting", "router_asyncio_tasks", "router_outbox_taken_back"}
+    own = {
+        "router_delivery_in_flight",
+        "router_storage_waiting",
+        "router_bucket_waiting",
+        "router_asyncio_tasks",
+        "router_outbox_taken_back",
+    }
     assert sums == {*own, "router_partition_routers"}
     lowest = {name for name, how in aggregation.items() if how is Aggregation.MIN}
     assert lowest == {"router_nats_connected", "router_ready", "router_partition_attended"}

@@ -82,8 +82,10 @@ BESIDE = {
     "router_unread_dropped_total": ("consumer",),
     "router_dlq_over_share_total": (),
     "router_storage_waiting": ("consumer",),
+    "router_bucket_waiting": ("consumer",),
     "router_storage_refused_total": ("consumer", "what"),
     "router_stream_bytes": ("stream",),
+    "router_stream_copies_missing": ("stream",),
     "router_stream_limit_bytes": ("stream", "discard"),
 }
 

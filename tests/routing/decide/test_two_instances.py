@@ -1,0 +1,58 @@
+"""What two instances may answer differently to the same request: docs/contracts.md#instances-differ lists it, and nothing else may."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from router.core.outcome import Done
+from router.routing.decide import DecideHandler
+from router.routing.policy import NO_STATES, PolicyTable, ProviderState, ProviderStates
+from tests.support.policy import a_policy, a_provider
+from tests.support.requests import a_body, a_message
+
+HALVES = (a_provider("left", 50), a_provider("right", 50))
+USERS = [f"u-{number}" for number in range(50)]
+
+
+class Silent:
+    """A meter that counts nothing."""
+
+    def __getattr__(self, _: str) -> object:
+        return lambda *_: None
+
+
+def _instance(states: ProviderStates = NO_STATES, **sections: object) -> DecideHandler:
+    table = PolicyTable({("_shared", "default"): a_policy(*HALVES, **sections)})
+    return DecideHandler(table, Silent(), states=lambda _: states)  # type: ignore[arg-type]
+
+
+def _ask(instance: DecideHandler, name: str, user: str) -> dict[str, Any]:
+    done = instance(a_message({**a_body(), "request_id": name, "context": {"user_id": user}}))
+    assert isinstance(done, Done)
+    assert done.reply is not None
+    decision: dict[str, Any] = orjson.loads(done.reply.data)["decision"]
+    return decision
+
+
+def _difference(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
+    return {field for field in one.keys() | other.keys() if one.get(field) != other.get(field)}
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_a_session_that_one_instance_knows_has_the_same_provider_and_another_reason_on_the_other(user: str) -> None:
+    sticky = {"enabled": True, "session_key": "user_id"}
+    one, other = _instance(sticky=sticky), _instance(sticky=sticky)
+    _ask(one, "r-1", user)
+    assert _difference(_ask(one, "r-2", user), _ask(other, "r-2", user)) == {"reason", "priority"}
+
+
+def test_averages_of_one_instance_change_the_expected_figures_alone() -> None:
+    learned = {name: ProviderState(latency_ms=321.0, cost=0.5) for name in ("left", "right")}
+    one, other = _instance(learned), _instance()
+    assert _difference(_ask(one, "r-1", "u"), _ask(other, "r-1", "u")) == {"expected_latency_ms", "expected_cost"}
+
+
+def test_with_the_same_states_the_answers_are_the_same() -> None:
+    one, other = _instance(), _instance()
+    assert all(_ask(one, user, user) == _ask(other, user, user) for user in USERS)
