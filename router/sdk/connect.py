@@ -15,10 +15,12 @@ DEFAULT_URL = "nats://localhost:4222"
 
 
 async def open_connection(nats: str | NatsConfig, name: str, broker: BrokerLog | None = None) -> Connection:
-    """Open a connection; with a URL alone it is named `name`. Raises BrokerUnavailable when no server answers."""
+    """Open a connection; with URLs alone, comma-separated, it is named `name`. Raises BrokerUnavailable when no server answers."""
     on_lost, on_back = (broker.on_disconnected, broker.on_reconnected) if broker is not None else (None, None)
     if isinstance(nats, str):
-        return await connect({"servers": [nats], "name": name, "connect_timeout": 2}, timeout_s=2.0, on_lost=on_lost, on_back=on_back)
+        return await connect(
+            {"servers": nats.split(","), "name": name, "connect_timeout": 2}, timeout_s=2.0, on_lost=on_lost, on_back=on_back
+        )
     from router.app.connect import connect_by  # logging in by settings is rare here, and costs an import of every room
 
     return await connect_by(nats, on_lost=on_lost, on_back=on_back)
