@@ -27,8 +27,10 @@ from router.delivery.api import JetStream, Json
 from router.delivery.frame_parser import Headers
 
 SHARED_INFO = "beamline.router.v1.internal.info"
-# How much older than its own answer a heard one may be. It is random, so that few instances find it too old at the same moment.
+# How much older than its own answer a heard one may be. It is random, so that few instances find it too old at the same moment,
+# and the same within a round, so that one instance asks for all of them and publishes one message.
 HEARD_AGE = (1.4, 2.2)
+ROUND_S = 1.0
 GATHER_S = 0.2  # answers within this time are one message
 MAX_SHARED_BYTES = 256 * 1024  # of one message; what is above it is not published, and each instance asks for it
 
@@ -51,6 +53,7 @@ class SharedInfo:
         self._answers: dict[str, SharedAnswer | None] = {}  # only what this instance has asked for
         self._is_listening = False
         self._unpublished: set[str] = set()
+        self._heard_age, self._drawn_at = HEARD_AGE[0], -ROUND_S
         self._domain: str | None = None  # None: this instance has no answer of its own yet
         self._reconnects = 0  # when it had that answer; another server may be in another domain
 
@@ -85,8 +88,11 @@ class SharedInfo:
         return info
 
     def _is_young(self, answer: SharedAnswer, max_age: float) -> bool:
-        limit = max_age if answer.is_own else max_age * random.uniform(*HEARD_AGE)  # noqa: S311 - no secret
-        return self._has_domain and self._clock() - answer.at < limit
+        now = self._clock()
+        if now - self._drawn_at > ROUND_S:
+            self._heard_age, self._drawn_at = random.uniform(*HEARD_AGE), now  # noqa: S311 - no secret
+        limit = max_age if answer.is_own else max_age * self._heard_age
+        return self._has_domain and now - answer.at < limit
 
     def _publish_soon(self, key: str) -> None:
         """With what is asked for within moments: a round of twenty infos is one message to each instance."""
