@@ -23,6 +23,8 @@ FUNCTIONS = {"compile", "search", "match", "fullmatch", "sub", "subn", "split", 
 INSIDE_FUNCTIONS = {
     ("config/load.py", r"^(Value error,|Input|Value|String|Tuple) "): "pydantic's own words",
     ("operations/deadletters/depth.py", None): "a letter's subject, at most 4 kB, between two literals of the settings",
+    ("contracts/shapes/notation.py", ",|;"): "our own notation of an operators' service",
+    ("contracts/shapes/notation.py", r" or | \| "): "our own notation of an operators' service",
     ("lake/tables/schemas.py", r",\s+"): "our own table of columns",
     ("lake/session.py", r'version "(?:1\.)?(\d+)'): "what `java -version` prints",
     ("cli/dlq/selection.py", r"(\d{1,6})([smhd])"): "an option of the command line",

@@ -73,8 +73,7 @@ async def test_with_a_full_stream_its_request_waits_and_is_answered_in_the_end(n
         await _all_ends_well(nc, settings, router, inboxes, 1)
 
 
-async def test_without_the_bucket_the_consumer_pauses_and_resumes(nc: Client, nats_url: str, prefix: str) -> None:
-    """Issue 3, assignments: the bucket is away; requests that push nothing wait with the others."""
+async def test_without_the_bucket_pushed_requests_wait_and_the_others_are_answered(nc: Client, nats_url: str, prefix: str) -> None:
     settings = _settings(nats_url, prefix)
     inboxes = await Inboxes.under(nc, prefix)
     async with a_router(settings) as router:
@@ -83,7 +82,7 @@ async def test_without_the_bucket_the_consumer_pauses_and_resumes(nc: Client, na
             await inboxes.publish(nc, settings, number, _pushed(number))
         await _nothing_happens(nc, settings, router, settings.buckets.assignments_known.name)
         await inboxes.publish(nc, settings, 4, a_request(4))
-        assert len(inboxes) == 0
+        await until(lambda: len(inboxes) == 1)
         await make_topology(settings)
         await _all_ends_well(nc, settings, router, inboxes, 4)
         assert sorted(one["request_id"] for one in await read_assignments(nc, settings)) == ["r-1", "r-2", "r-3"]
@@ -108,5 +107,8 @@ async def _all_ends_well(nc: Client, settings: Settings, router: Running, inboxe
     assert (await read_dead_letters(nc, settings), await read_attempt_records(nc, settings)) == ([], [])
 
 
+WAITING = ("router_consumer_paused", "router_storage_waiting", "router_bucket_waiting")
+
+
 async def _waits(router: Running) -> bool:
-    return any([await read_metric(router.ready.http, name) > 0 for name in ("router_consumer_paused", "router_storage_waiting")])
+    return any([await read_metric(router.ready.http, name) > 0 for name in WAITING])

@@ -22,8 +22,8 @@ async def test_requests_that_are_pushed_out_of_a_full_stream_are_counted_logged_
     alarms = await AlertRecorder.heard_on(nc)
     with capture_log() as logged:
         async with a_router(settings) as router:
-            await nc.jetstream().delete_key_value(settings.buckets.assignments_known.name)
-            await nc.publish(settings.decide.subject, a_request("stop", push_assignment=True))
+            await nc.jetstream().delete_stream(settings.streams.dlq.name)
+            await nc.publish(settings.decide.subject, b"its dead letter cannot be stored")
             await until(lambda: _is(router.ready.http, "router_consumer_paused", 1))
             for number in range(200):
                 await nc.publish(settings.decide.subject, a_request(number))
