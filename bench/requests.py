@@ -21,7 +21,7 @@ def body(number: int, users: int = USERS, payload: str = TEXT) -> bytes:
     return (_BODY % (number, number, payload, number % users)).encode()
 
 
-def pushed(body: bytes) -> bytes:
+def add_push(body: bytes) -> bytes:
     """The same request, with an assignment for a worker."""
     return b'{"push_assignment":true,' + body[1:]
 

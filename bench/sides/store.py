@@ -27,7 +27,7 @@ async def fill(
 
     def body(number: int) -> bytes:
         plain = requests.body(number, users, text)
-        return requests.pushed(plain) if is_pushed else plain
+        return requests.add_push(plain) if is_pushed else plain
 
     return await _filled(url, config.streams.decide.name, config.decide.subject, body, range(first, count))
 

@@ -85,7 +85,7 @@ class ReconnectingClient(Client):
         while True:
             try:
                 return await super()._attempt_reconnect()
-            except Exception as exc:
+            except Exception as exc:  # of any kind: at one that nats-py does not expect, it would end its search
                 self._status = Client.RECONNECTING
                 self.on_reconnect_error(exc)
                 await asyncio.sleep(self.options["reconnect_time_wait"])

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import jsonschema_rs
 import orjson
 import pytest
 import yaml
@@ -53,7 +54,6 @@ def test_no_text_changes_its_kind_in_yaml(text: str) -> None:
 
 
 def test_every_example_is_valid_where_the_document_holds_it() -> None:
-    jsonschema_rs = pytest.importorskip("jsonschema_rs", reason="a dependency of `make test`")
     schemas = DOCUMENT["components"]["schemas"]
     for message in DOCUMENT["components"]["messages"].values():
         schema = resolve(find(message["payload"]["$ref"]), schemas)
@@ -101,7 +101,6 @@ def test_the_messages_of_the_checked_subjects_carry_the_headers() -> None:
 
 @pytest.mark.parametrize("header", sorted({rule.header for rule in RULES}))
 def test_a_header_that_the_schema_refuses_breaks_a_rule(header: str) -> None:
-    jsonschema_rs = pytest.importorskip("jsonschema_rs", reason="a dependency of `make test`")
     validator = jsonschema_rs.Draft202012Validator(build_headers_schema())
     good = {"Nats-Msg-Id": "m-1", "trace_id": "t-1"}
     for value in ("", "1", "1.0", "v1", "v2", "cp1", "cp3", "acme", f"00-{32 * 'a'}-{16 * 'b'}-01", "00-x", "a b"):

@@ -96,8 +96,8 @@ class RecordCreator:
     async def _await_record(self, key: str, record: bytes, created: Deferred[bytes]) -> None:
         try:
             created.resolve(await self._records.create(key, record))
-        except BaseException as exc:
-            created.resolve(exc)  # its caller decides what it means
+        except BaseException as exc:  # also a cancellation: no caller may wait for ever
+            created.resolve(exc)
             if not isinstance(exc, Exception):
                 raise
 

@@ -8,8 +8,6 @@ from typing import Any
 import orjson
 import pytest
 
-pytest.importorskip("jsonschema_rs", reason="a dependency of `make test`")
-
 from router.cli.contract.readers import build_readers
 from router.config import Settings
 from router.contracts.shapes import RECEIVED, SENT, MessageShape, ShapeLimits, build_shapes

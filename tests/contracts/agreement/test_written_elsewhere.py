@@ -8,8 +8,6 @@ from typing import Any
 import orjson
 import pytest
 
-pytest.importorskip("jsonschema_rs", reason="a dependency of `make test`")
-
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.shapes import build_shapes
