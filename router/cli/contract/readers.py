@@ -19,7 +19,7 @@ from router.contracts.ack import read_ack
 from router.contracts.codec import read_object
 from router.contracts.envelope import read_envelope
 from router.contracts.exec_assignment import read_exec_assignment
-from router.contracts.headers import Violation
+from router.contracts.header_rules import Violation
 from router.contracts.heartbeat import read_heartbeat
 from router.contracts.ingress import read_body_of, read_ingress
 from router.contracts.malformed import STAGE_SCHEMA, Malformed, missing_field
