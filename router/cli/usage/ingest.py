@@ -43,10 +43,7 @@ def ingest(
     continuous: Continuous = False,
     max_rows: Rows = 500_000,
     partitions: Partitions = None,
-    fail_on_data_loss: Partitions = Annotated[
-    int | None, typer.Option(metavar="N", help="Ranges that are read side by side. Default: what the cluster runs at once.", min=1)
-]
-OnLoss = True,
+    fail_on_data_loss: OnLoss = True,
     master: Master = None,
     warehouse: WarehouseAt = WAREHOUSE,
 ) -> None:
