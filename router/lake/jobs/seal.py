@@ -51,17 +51,17 @@ def _append(warehouse: Warehouse, made: Seal) -> bool:
             newer = warehouse.commits()[head:]
             if not newer:
                 raise
-            if not all(_leaves_period(commit, made) for commit in newer):
+            if not all(_is_outside_period(commit, made) for commit in newer):
                 return False
             head += len(newer)
         else:
             return True
 
 
-def _leaves_period(commit: Commit, made: Seal) -> bool:
+def _is_outside_period(commit: Commit, made: Seal) -> bool:
     """Whether a commit neither adds to the period nor replaces files nor closes days itself."""
-    is_outside = all(not made.first_day <= (file.day or "") <= made.last_day for file in commit.add.get("gold_day", ()))
-    return is_outside and not commit.remove and commit.seals is None
+    is_other = all(not made.first_day <= (file.day or "") <= made.last_day for file in commit.add.get("gold_day", ()))
+    return is_other and not commit.remove and commit.seals is None
 
 
 def _read_seal(warehouse: Warehouse, first: date, last: date, head: int) -> Seal:
