@@ -37,9 +37,23 @@ class WithoutJvm:
 class Frame:
     """What a micro-batch is given."""
 
-    def __init__(self, session: WithoutJvm, rows: list[Row]) -> None:
+    def __init__(self, session: WithoutJvm, rows: list[Row], partitions: list[list[Row]] | None = None) -> None:
         self.sparkSession = session
         self._rows = rows
+        self._partitions = [rows] if partitions is None else partitions
+
+    def __getitem__(self, name: str) -> str:
+        return name
+
+    def repartitionById(self, count: int, column: str) -> "Frame":  # noqa: N802
+        return Frame(self.sparkSession, self._rows, [[row for row in self._rows if row[column] % count == number] for number in range(count)])
+
+    @property
+    def rdd(self) -> "Frame":
+        return self
+
+    def mapPartitions(self, work: Callable[[Any], Any]) -> "Tasks":  # noqa: N802
+        return Tasks([result for rows in self._partitions for result in travelled(list(travelled(work)(iter(travelled(rows)))))])
 
     def collect(self) -> list[Row]:
         return self._rows

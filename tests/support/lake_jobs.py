@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from router.lake.files import read_columns
 from router.lake.jobs.micro_batch_sink import MicroBatchSink
 from router.lake.jobs.staging import stage_range
-from router.lake.jobs.staging_source import STAGED_ROW, encode_range
+from router.lake.jobs.staging_source import STAGED_ROW
 from router.lake.source.offset import StreamState
 from router.lake.tables.arrow import ARROW
-from router.lake.warehouse import Commit, Warehouse
+from router.lake.warehouse import Cut, Warehouse
 
 NOON = datetime.combine(datetime.now(UTC).date() - timedelta(days=4), time(12), UTC)  # near enough for a real server's messages, and over
 MESSAGES = pa.schema(
@@ -28,6 +28,7 @@ MESSAGES = pa.schema(
         pa.field("data", pa.binary(), nullable=False),
     ]
 )
+TASKS = 2
 FACTS = StreamState("ROUTER_USAGE", "2026-11-01T00:00:00Z", 1, 0, 0, 0)
 
 
@@ -55,8 +56,8 @@ class Lake:
         self.warehouse = Warehouse(str(home))
         self._next = 1
         self._batch = 0
-        self.told: list[Commit] = []
-        self.writing = MicroBatchSink(self.warehouse, FACTS, self.told.append)
+        self.told: list[Cut] = []
+        self.writing = MicroBatchSink(self.warehouse, FACTS, TASKS, self.told.append)
 
     def take(self, *bodies: bytes, came: datetime = NOON + timedelta(seconds=1)) -> None:
         rows = messages(bodies, first=self._next, came=came)
@@ -65,12 +66,12 @@ class Lake:
 
     def batch(self, *ranges: pa.Table) -> None:
         """One micro-batch, of one range or more."""
-        landed = [(encode_range(stage_range(rows.to_batches(), self.warehouse)),) for rows in ranges]
+        landed = [row for rows in ranges for row in stage_range(rows.to_batches(), self.warehouse.storage, TASKS)]
         self.writing.write_batch(self.spark.createDataFrame(landed, STAGED_ROW), self._batch)
         self._batch += 1
 
-    def rows(self, table: str, as_of_commit: int | None = None) -> list[dict[str, Any]]:
-        """As a reader of committed files sees them."""
-        files = self.warehouse.files(table, as_of_commit)
+    def rows(self, table: str, as_of_cut: int | None = None) -> list[dict[str, Any]]:
+        """As a reader of cuts sees them."""
+        files = self.warehouse.files(table, as_of_cut)
         found: list[dict[str, Any]] = read_columns(self.warehouse, table, files, ARROW[table].names).to_pylist()
         return sorted(found, key=lambda row: str(row.get("seq", row)))

@@ -1,75 +1,88 @@
-"""The second step of a micro-batch, one range at a time: drop the rejects from the staged events, write the rest to silver and gold.
+"""The second step of a micro-batch: a task gets all events of some buckets, decides which count, and writes them.
 
-    staged events ┬─ rejects: few, returned to the driver ─> `rejects`
-                  └─ the rest ──> silver/
-                             └──> gold_minute/  gold_day/   partial sums of this range: they add up
+    events of a bucket, and silver's of that bucket ──> rejects: an identity that is known, or that comes twice ──> duplicates, conflicts
+                                               └──────> the rest ──> silver ──> partial sums ──> gold
 
-A range is one task of Spark. The driver decided before, over all ranges, which events are rejects.
+A bucket is decided by itself, so nothing of it passes the driver, which gets the names of the files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import date
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
+from uuid import uuid4
 
+import msgspec
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
-from pyspark.sql import SparkSession
 
 from router.lake.jobs.daily_writer import write_days
-from router.lake.jobs.staging_file import read_staged
-from router.lake.tables.arrow import EVENT
+from router.lake.jobs.known_keys import CONTENT, find_known
+from router.lake.jobs.staging import FILES, StagedRange, decode_events, decode_files
+from router.lake.tables.dedupe import find_rejects
 from router.lake.tables.gold import sum_events
-from router.lake.tables.late import assign_windows
-from router.lake.warehouse import DataFile, Warehouse
+from router.lake.tables.identity_buckets import find_identity_buckets
+from router.lake.tables.late import assign_windows, compute_lateness, count_late
+from router.lake.warehouse.commit import DataFile
+from router.lake.warehouse.storage import Storage
 
 GRAINS: dict[str, Literal["minute", "day"]] = {"gold_minute": "minute", "gold_day": "day"}
+REJECT_COLUMNS = ("seq", "event_id", "first_seq", "time")
 
 FilesByTable = dict[str, list[DataFile]]
 
 
-class DeriveTask(Struct, frozen=True, kw_only=True):
-    """One task. Spark sends it to an executor."""
+class BatchPlan(Struct, frozen=True, kw_only=True):
+    """What every task of a batch knows. Spark sends it to the executors."""
 
     warehouse: str
-    staging_path: str
-    rejects: pa.Array  # sequences of events that do not count
-    directory: str  # of the files to write
+    known: dict[int, list[DataFile]]  # files of silver by bucket, whose identities a new event may have
     sealed: frozenset[date]
     revision: int
 
 
-class DeriveResult(Struct, frozen=True):
-    """The files that a task wrote, and the rejected events."""
+class TaskResult(Struct, frozen=True, kw_only=True):
+    """What a task wrote."""
 
     added: FilesByTable
-    rejects: pa.Table
+    counts: dict[str, int] = {}
 
 
-def derive_all(spark: SparkSession, tasks: Sequence[DeriveTask]) -> DeriveResult:
-    """Run all tasks, side by side."""
-    done = spark.sparkContext.parallelize(tasks, max(1, len(tasks))).map(derive).collect()
-    return DeriveResult(merge_files(one.added for one in done), pa.concat_tables([EVENT.empty_table(), *(one.rejects for one in done)]))
+def finish_task(plan: BatchPlan, rows: Iterable[Any]) -> Iterator[bytes]:
+    """Write what the rows of one task hold, and yield TaskResult as JSON, for each range and for the events."""
+    held: list[pa.Table] = []
+    for row in rows:
+        if row.kind == FILES:
+            yield msgspec.json.encode(_tell_range(decode_files(bytes(row.body))))
+        else:
+            held.append(decode_events(bytes(row.body)))
+    if held:
+        yield msgspec.json.encode(write_events(plan, pa.concat_tables(held)))
 
 
-def derive(one: DeriveTask) -> DeriveResult:
-    """Write one range's events into silver and gold."""
-    warehouse = Warehouse(one.warehouse)
-    counting, rejected = split_events(one)
-    added = {"silver": write_days(counting, warehouse, "silver", one.directory)}
-    for table, sums in sum_by_table(counting, one.sealed).items():
-        revision = pa.repeat(pa.scalar(one.revision, pa.int64()), len(sums))
-        added[table] = write_days(sums.append_column("revision", revision), warehouse, table, one.directory)
-    return DeriveResult(added, rejected)
+def write_events(plan: BatchPlan, events: pa.Table) -> TaskResult:
+    """Write events of any buckets into silver, gold, duplicates and conflicts."""
+    storage, run = Storage(plan.warehouse), f"batch-{uuid4().hex[:12]}"  # of this attempt of this task: it writes over no other's files
+    buckets = find_identity_buckets(events)
+    written = [
+        _write_bucket(storage, run, events.filter(pc.equal(buckets, bucket)), plan.known.get(bucket, ()), bucket)
+        for bucket in sorted(pc.unique(buckets).to_pylist())
+    ]
+    counting = pa.concat_tables([rows for rows, _ in written])
+    added = merge_files([*(one.added for _, one in written), write_sums(storage, counting, plan.sealed, plan.revision, run)])
+    return TaskResult(added=added, counts={**sum_counts(one.counts for _, one in written), **count_late(compute_lateness(events))})
 
 
-def split_events(one: DeriveTask) -> tuple[pa.Table, pa.Table]:
-    """Return the events that count, and the rejected ones."""
-    events = read_staged(Warehouse(one.warehouse), one.staging_path)
-    is_rejected = pc.is_in(events["seq"], one.rejects)
-    return events.filter(pc.invert(is_rejected)), events.filter(is_rejected)
+def write_sums(storage: Storage, events: pa.Table, sealed: frozenset[date], revision: int, run: str) -> FilesByTable:
+    """Write the events' partial sums into gold."""
+    return {
+        table: write_days(sums.append_column("revision", pa.repeat(pa.scalar(revision, pa.int64()), len(sums))), storage, table, run)
+        for table, sums in sum_by_table(events, sealed).items()
+    }
 
 
 def sum_by_table(events: pa.Table, sealed: frozenset[date]) -> dict[str, pa.Table]:
@@ -82,3 +95,65 @@ def merge_files(parts: Iterable[FilesByTable]) -> FilesByTable:
         for table, files in part.items():
             whole.setdefault(table, []).extend(files)
     return whole
+
+
+def sum_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
+    whole: dict[str, int] = {}
+    for part in parts:
+        for name, count in part.items():
+            whole[name] = whole.get(name, 0) + count
+    return whole
+
+
+def _tell_range(staged: StagedRange) -> TaskResult:
+    quarantined = sum(file.rows for file in staged.quarantine)
+    return TaskResult(
+        added={"bronze": staged.bronze, "quarantine": staged.quarantine}, counts={"read": staged.messages, "quarantined": quarantined}
+    )
+
+
+def _write_bucket(
+    storage: Storage, run: str, events: pa.Table, files: Iterable[DataFile], bucket: int
+) -> tuple[pa.Table, TaskResult]:
+    """Return the events that count, and what was written of the bucket. `files`: of silver, of this bucket."""
+    known = find_known(storage, files, events["id_high"])
+    rejects = find_rejects(events, known)
+    is_rejected = pc.is_in(events["seq"], rejects["seq"].combine_chunks())
+    counting, rejected = events.filter(pc.invert(is_rejected)), events.filter(is_rejected)
+    firsts = pa.concat_tables([events.select(["seq", *CONTENT]), known.select(["seq", *CONTENT])])
+    added = _write_rejects(storage, rejected.join(rejects, "seq").sort_by("seq"), firsts, f"{run}-{bucket}")
+    added["silver"] = write_days(counting.sort_by("id_high"), storage, "silver", run, bucket)
+    conflicts = pc.sum(rejects["is_conflict"]).as_py() or 0
+    counts = {"accepted": len(counting), "duplicates": len(rejects) - conflicts, "conflicts": conflicts}
+    return counting, TaskResult(added=added, counts=counts)
+
+
+def _write_rejects(storage: Storage, rows: pa.Table, firsts: pa.Table, run: str) -> FilesByTable:
+    """Write duplicates with the sequence that counts instead, and conflicts with the content of both events."""
+    conflicts = rows.filter(rows["is_conflict"])
+    contents = _read_contents(firsts.filter(pc.is_in(firsts["seq"], conflicts["first_seq"].combine_chunks())))
+    both = {
+        **{name: conflicts[name] for name in REJECT_COLUMNS},
+        "content": pa.array(_read_contents(conflicts).values(), pa.string()),
+        "first_content": pa.array([contents[seq] for seq in conflicts["first_seq"].to_pylist()], pa.string()),
+    }
+    return {
+        "duplicates": write_days(rows.filter(pc.invert(rows["is_conflict"])), storage, "duplicates", run),
+        "conflicts": write_days(pa.table(both), storage, "conflicts", run),
+    }
+
+
+def _read_contents(events: pa.Table) -> dict[int, str]:
+    """Return each event's content as JSON, by sequence; a cost has the form in which it was summed."""
+    return {row["seq"]: _encode_content(row) for row in events.select(["seq", *CONTENT]).to_pylist()}
+
+
+def _encode_content(row: dict[str, Any]) -> str:
+    return orjson.dumps({**{name: row[name] for name in CONTENT}, "cost": orjson.Fragment(f"{row['cost']:f}")}).decode()
+
+
+def make_task(plan: BatchPlan) -> partial[Iterator[bytes]]:
+    """The function that Spark runs on each partition."""
+    return partial(finish_task, plan)
+
+

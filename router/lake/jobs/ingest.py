@@ -1,12 +1,13 @@
-"""The streaming query: it writes each micro-batch of the stream into all tables, in one commit, exactly once.
+"""The streaming query: it writes each micro-batch of the stream into all tables, exactly once.
 
-`micro_batch_sink` makes that exactly once. The query starts where the log ends, not where Spark's checkpoint says: the log is
-the state of the tables.
+`commits` makes that exactly once. The query starts after silver's last sequence, not where Spark's checkpoint says: a checkpoint is
+disposable, and by default a directory of this run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from tempfile import TemporaryDirectory
 
 import msgspec
 from msgspec import Struct
@@ -16,16 +17,19 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from router.core.errors import Misconfigured, RouterError
 from router.lake.jobs import staging_source
-from router.lake.jobs.micro_batch_sink import CommitCallback, MicroBatchSink
+from router.lake.jobs.commits import append_cut, catch_up, find_end
+from router.lake.jobs.micro_batch_sink import CutCallback, MicroBatchSink
+from router.lake.jobs.staging_source import StagingOptions
 from router.lake.source import DataLoss
 from router.lake.source.broker import read_facts
 from router.lake.source.offset import StreamState
 from router.lake.source.options import read_options
 from router.lake.tables.body import BOUNDS, EventBounds
-from router.lake.warehouse import Warehouse
+from router.lake.tables.identity_buckets import BUCKETS
+from router.lake.warehouse import Progress, Warehouse
+from router.lake.warehouse.commit import name_application
 
-MAX_ROWS = 500_000  # of a micro-batch: the driver holds a few integers for each, a task first some ten thousand messages, then its events
-CHECKPOINT = "_checkpoints/ingest"
+MAX_ROWS = 500_000  # of a micro-batch: a task holds its events
 
 
 class IngestFailed(RouterError):
@@ -44,12 +48,14 @@ class IngestJob(Struct, frozen=True, kw_only=True):
     interval: str = "2 seconds"  # of a continuous query
     partitions: int | None = None  # ranges that are read side by side; None: as many as the cluster runs at once
     bounds: EventBounds = BOUNDS
+    checkpoint: str | None = None  # a directory for Spark; None: a temporary one
 
 
 class RunningIngest:
-    def __init__(self, query: StreamingQuery, writing: MicroBatchSink, waiting: int) -> None:
+    def __init__(self, query: StreamingQuery, writing: MicroBatchSink, waiting: int, checkpoint: TemporaryDirectory[str] | None) -> None:
         self._query = query
         self._writing = writing
+        self._checkpoint = checkpoint
         self.waiting = waiting  # messages in the stream when the query started
 
     @property
@@ -67,20 +73,27 @@ class RunningIngest:
             raise self._writing.error or IngestFailed(_take_first_line(exc)) from exc
 
 
-def start_ingest(spark: SparkSession, job: IngestJob, on_commit: CommitCallback = lambda _: None) -> RunningIngest:
-    """Start the query; it calls `on_commit` after every commit. Raises DataLoss, Misconfigured, BrokerUnavailable."""
+def start_ingest(spark: SparkSession, job: IngestJob, on_cut: CutCallback = lambda _: None) -> RunningIngest:
+    """Start the query; it calls `on_cut` after every batch. Raises DataLoss, Misconfigured, BrokerUnavailable."""
     warehouse = Warehouse(job.warehouse)
-    options = _make_options(job, spark.sparkContext.defaultParallelism)
+    warehouse.refuse_old_form()
+    parallelism = spark.sparkContext.defaultParallelism
+    options = _make_options(job, parallelism)
     facts = read_facts(read_options(options))
     following = _find_start(warehouse, facts, fails_on_loss=options.get("failOnDataLoss", "true") == "true")
-    writing = MicroBatchSink(warehouse, facts, on_commit)
+    _complete_last_batch(warehouse, facts)
+    tasks = min(BUCKETS, job.partitions or parallelism)
+    first_end = find_end(warehouse, name_application(facts.stream, facts.created))
+    staging = StagingOptions(warehouse=warehouse.location, tasks=tasks, bounds=job.bounds, first_end=first_end)
+    source = {**options, "startingOffsets": str(following), "staging": msgspec.json.encode(staging).decode()}
     staging_source.register(spark)
-    staging = {"warehouse": warehouse.location, "bounds": msgspec.json.encode(job.bounds).decode()}
-    source = {**options, "startingOffsets": str(following), **staging}
     frame = spark.readStream.format(staging_source.FORMAT).options(**source).load()
-    query = frame.writeStream.foreachBatch(writing.write_batch).option("checkpointLocation", warehouse.storage.uri(CHECKPOINT))
+    writing = MicroBatchSink(warehouse, facts, tasks, on_cut)
+    checkpoint = TemporaryDirectory(prefix="router-ingest-", ignore_cleanup_errors=True) if job.checkpoint is None else None
+    place = job.checkpoint if checkpoint is None else f"file://{checkpoint.name}"
+    query = frame.writeStream.foreachBatch(writing.write_batch).option("checkpointLocation", place)
     query = query.trigger(processingTime=job.interval) if job.continuous else query.trigger(availableNow=True)
-    return RunningIngest(query.start(), writing, facts.head - following)
+    return RunningIngest(query.start(), writing, facts.head - following, checkpoint)
 
 
 def _make_options(job: IngestJob, parallelism: int) -> dict[str, str]:
@@ -89,15 +102,25 @@ def _make_options(job: IngestJob, parallelism: int) -> dict[str, str]:
 
 
 def _find_start(warehouse: Warehouse, facts: StreamState, *, fails_on_loss: bool) -> int:
-    """Return the sequence after the last one in the log. The checkpoint does not count: the log is the state of the tables."""
-    last = warehouse.last_ingest()
-    if last is None or last.last is None:
-        return facts.first
-    if last.stream != facts.stream or last.created != facts.created:
-        raise Misconfigured("warehouse", f"it holds {last.stream}, made {last.created}; this is {facts.stream}, made {facts.created}")
-    if last.last + 1 < facts.first and fails_on_loss:
-        raise DataLoss(f"{facts.stream} begins at {facts.first} now: sequences from {last.last + 1} on are gone")
-    return max(last.last + 1, facts.first)
+    """Return the sequence after the last one in silver."""
+    read = warehouse.last_progress()
+    if read is not None and (read.stream, read.created) != (facts.stream, facts.created):
+        raise Misconfigured("warehouse", f"it holds {read.stream}, made {read.created}; this is {facts.stream}, made {facts.created}")
+    last = warehouse.last_sequence(facts.stream, facts.created)
+    if 0 < last < facts.first - 1 and fails_on_loss:
+        raise DataLoss(f"{facts.stream} begins at {facts.first} now: sequences from {last + 1} on are gone")
+    return max(last + 1, facts.first)
+
+
+def _complete_last_batch(warehouse: Warehouse, facts: StreamState) -> None:
+    """Make up for what a crash after silver's commit left out: gold, and the cut."""
+    last = warehouse.last_sequence(facts.stream, facts.created)
+    cut = warehouse.last_progress()
+    done = 0 if cut is None else cut.last
+    if done < last:
+        progress = Progress(stream=facts.stream, created=facts.created, first=done + 1, last=last)
+        catch_up(warehouse, progress)
+        append_cut(warehouse, progress, {})
 
 
 def _take_first_line(exc: PySparkException) -> str:

@@ -1,93 +1,73 @@
-"""Write each micro-batch into the tables once, in one commit, wherever a process dies.
+"""Write each micro-batch into the tables once, wherever a process dies and whoever else writes (`commits` says why).
 
-Why nothing is lost or doubled if the driver dies: messages that the log covers are not read again (the log has their last
-sequence), and all others are read again from the same sequences. The same holds beside another writer, and after a pause of any
-length: each attempt compares its sequences with the log that it builds on, and drops those that the log has. Spark's number of a
-batch proves nothing: a power cut may take its checkpoint, and then another range gets that number. Files that no commit names are
-part of no table.
+Progress is silver's: Spark's checkpoint and its number of a batch prove nothing. Files that no commit names are part of no table.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 
-from pyspark.sql import DataFrame, SparkSession
+import msgspec
+from pyspark.sql import DataFrame
 
 from router.core.crashpoints import crashpoint
-from router.core.errors import Conflict, RouterError
-from router.lake.identities import IdentityIndex
-from router.lake.jobs.micro_batch import MicroBatch
-from router.lake.jobs.staging import StagedRange
-from router.lake.jobs.staging_file import remove_staging
-from router.lake.jobs.staging_source import decode_range
+from router.core.errors import RouterError
+from router.lake.jobs.commits import commit_batch
+from router.lake.jobs.derive import BatchPlan, TaskResult, make_task, merge_files, sum_counts
 from router.lake.source.offset import StreamState
-from router.lake.warehouse import Commit, Warehouse
+from router.lake.tables.late import list_sealed_days
+from router.lake.warehouse import Cut, DataFile, Progress, Warehouse
 
-WRITE_ATTEMPTS = 3  # to commit a batch: a seal or a compaction may commit first
-
-
-CommitCallback = Callable[[Commit], None]
+CutCallback = Callable[[Cut], None]
 
 
 class MicroBatchSink:
-    """The function that Spark calls with each micro-batch."""
+    """The function that Spark calls with each micro-batch. `tasks`: of the second step."""
 
-    def __init__(self, warehouse: Warehouse, facts: StreamState, on_commit: CommitCallback) -> None:
+    def __init__(self, warehouse: Warehouse, facts: StreamState, tasks: int, on_cut: CutCallback) -> None:
         self._warehouse = warehouse
-        self._identities = IdentityIndex(warehouse)
         self._facts = facts
-        self._on_commit = on_commit
+        self._tasks = tasks
+        self._on_cut = on_cut
         self.error: RouterError | None = None
 
-    def write_batch(self, frame: DataFrame, number: int) -> None:
+    def write_batch(self, frame: DataFrame, _number: int) -> None:
         try:
-            self._write(frame, number)
+            self._write(frame)
         except RouterError as exc:
             self.error = exc  # Spark passes on its text only
             raise
 
-    def _write(self, frame: DataFrame, number: int) -> None:
-        spark = frame.sparkSession
-        query = str(spark.sparkContext.getLocalProperty("sql.streaming.queryId"))
-        landed = [decode_range(row.landed) for row in frame.collect()]
-        crashpoint("lake_after_read")
-        if (commit := self._commit_with_retries(spark, landed, query, number)) is not None:
-            self._on_commit(commit)
-        for one in landed:
-            remove_staging(self._warehouse, one.staging_path)
-        crashpoint("lake_before_checkpoint")
-
-    def _commit_with_retries(self, spark: SparkSession, landed: list[StagedRange], query: str, number: int) -> Commit | None:
-        for _ in range(WRITE_ATTEMPTS - 1):
-            try:
-                return self._try_commit(spark, landed, query, number)
-            except Conflict:
-                continue
-        return self._try_commit(spark, landed, query, number)
-
-    def _try_commit(self, spark: SparkSession, landed: list[StagedRange], query: str, number: int) -> Commit | None:
-        batch = MicroBatch(spark, self._warehouse, self._identities, landed)
-        if batch.is_empty:
-            return None
-        batch.write_tables()
+    def _write(self, frame: DataFrame) -> None:
+        plan = self._plan()
+        parted = frame.repartitionById(self._tasks, frame["task"]).rdd.mapPartitions(make_task(plan))
+        results = [msgspec.json.decode(one, type=TaskResult) for one in parted.collect()]
         crashpoint("lake_after_write")
-        commit = self._warehouse.append(lambda at, time: self._make_commit(batch, at, time, query, number), after=batch.after)
+        added = merge_files(one.added for one in results)
+        if (progress := self._find_progress(added.get("bronze", []))) is None:
+            return
+        cut = commit_batch(self._warehouse, progress, added, plan.sealed, sum_counts(one.counts for one in results))
         crashpoint("lake_after_commit")
-        return commit
+        if cut is not None:
+            self._on_cut(cut)
 
-    def _make_commit(self, batch: MicroBatch, commit: int, at: str, query: str, number: int) -> Commit:
-        first, last = batch.span
-        added = {table: files for table, files in batch.added.items() if files}
-        return Commit(
-            commit=commit,
-            kind="ingest",
-            at=at,
-            stream=self._facts.stream,
-            created=self._facts.created,
-            query=query,
-            batch=number,
-            first=first,
-            last=last,
-            add=added,
-            counts=batch.counts,
+    def _plan(self) -> BatchPlan:
+        """Look at the tables as they are now: what is committed later shows when this batch is."""
+        known: defaultdict[int, list[DataFile]] = defaultdict(list)
+        for file in self._warehouse.tables["silver"].list_files():
+            if (file.max_seq or 0) >= self._facts.first:
+                known[file.bucket or 0].append(file)
+        return BatchPlan(
+            warehouse=self._warehouse.location,
+            known=dict(known),
+            sealed=list_sealed_days(self._warehouse.seals()),
+            revision=self._warehouse.head() + 1,
         )
+
+    def _find_progress(self, bronze: list[DataFile]) -> Progress | None:
+        """The sequences of the batch; None if there was no message."""
+        if not bronze:
+            return None
+        first, last = min(file.min_seq or 0 for file in bronze), max(file.max_seq or 0 for file in bronze)
+        return Progress(stream=self._facts.stream, created=self._facts.created, first=first, last=last)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from router.lake.tables.gold import INSTANT, floor_instants
-from router.lake.warehouse import Seal
+from router.lake.warehouse.commit import Seal
 
 WATERMARK_S = 600
 LATENESS_BUCKETS = (("within_1h", 3600), ("within_1d", 86_400), ("within_7d", 7 * 86_400), ("older", None))

@@ -42,6 +42,8 @@ DAY_OF = {
     "gold_day": "window_start",
 }
 
+PARTITIONS = {table: ("day", "bucket") if table == "silver" else ("day",) for table in SCHEMAS}
+
 TABLE_DESCRIPTIONS = {
     "bronze": "every message, as it was stored",
     "quarantine": "messages that are no usage event, and the reason",

@@ -1,17 +1,14 @@
-"""The warehouse: Parquet files, and the log of commits that says which of them count. No JVM is needed to read it.
+"""The warehouse: Delta tables, and `cuts`, which says which versions of them belong together. No JVM is needed to read it.
 
     WAREHOUSE/
-      _commits/00000000000000000042.json    one commit: files added and files removed, in all tables at once
-      bronze/  quarantine/  silver/  duplicates/  conflicts/  gold_minute/  gold_day/
-        <job's own directory>/day=2026-11-20/*.parquet
-      _staging/  _checkpoints/  _identities/  what jobs keep for themselves; no table
+      bronze/  quarantine/  silver/  duplicates/  conflicts/  gold_minute/  gold_day/     a Delta table each
+      cuts/    versions that belong together        seals/    closed periods
 
-A reader asks `Warehouse(path).files(table)` and opens those files and no others: files that a dead job left are part of no
-table. A commit is one new file, created exclusively and never changed, so readers see a micro-batch completely or not at all,
-and `as_of_commit` gives a table as it was, for ever. `tables/` says what the columns mean.
+Any tool that reads Delta reads them (docs/lake.md). A batch is a commit in each table and then a cut, so who reads by cuts sees a batch wholly or
+not at all. Silver is the truth of progress: its transactions name the last sequence of the stream.
 """
 
-from router.lake.warehouse.commit import Commit, DataFile, Seal
+from router.lake.warehouse.commit import Cut, DataFile, Progress, Seal
 from router.lake.warehouse.log import Warehouse
 
-__all__ = ["Commit", "DataFile", "Seal", "Warehouse"]
+__all__ = ["Cut", "DataFile", "Progress", "Seal", "Warehouse"]

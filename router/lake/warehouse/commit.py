@@ -1,16 +1,16 @@
-"""What one commit says: which files were added and removed, how far the stream was read, and which period it closed. Values only."""
+"""What the warehouse says of itself: its files, which versions of its tables belong together, which periods it closed. Values only."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from router.core.errors import Poison
 from router.lake.tables.gold_columns import FIRST_FIGURES
 
-CommitKind = Literal["ingest", "compact", "seal", "backfill"]
+CutKind = Literal["ingest", "compact", "seal", "backfill", "erase"]
 
 
 class DataFile(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -22,49 +22,66 @@ class DataFile(Struct, frozen=True, omit_defaults=True, kw_only=True):
     min_seq: int | None = None  # of the stream; gold's rows have none
     max_seq: int | None = None
     day: str | None = None  # YYYY-MM-DD
+    bucket: int | None = None  # silver's: of the identities
 
 
 class Seal(Struct, frozen=True, kw_only=True):
     """A closed period: later events of these days become adjustments of the day on which they arrive."""
 
+    id: str
     first_day: str  # YYYY-MM-DD, UTC
     last_day: str  # inclusive
     sequence: int  # the last stream sequence that counts
-    commit: int  # read the tables as of this one for the same bytes
+    cut: int  # read the tables as of this one for the same bytes
     rows: int
     hash: str  # sha256 of the period's canonical gold rows, hex
-    columns: tuple[str, ...] = FIRST_FIGURES  # the figures in those rows; a seal without a list is of gold's first version
+    columns: tuple[str, ...] = FIRST_FIGURES  # the figures in those rows
 
 
-class Commit(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One entry of the log. `first` and `last` are the stream sequences that an ingest read, both inclusive."""
+class Progress(Struct, frozen=True, kw_only=True):
+    """The part of a stream that a batch holds, both sequences inclusive. The stream's creation time tells a recreated one."""
 
-    commit: int
-    kind: CommitKind
+    stream: str
+    created: str
+    first: int
+    last: int
+
+    @property
+    def application(self) -> str:
+        """The id of Delta's application transactions: their version is the last sequence."""
+        return name_application(self.stream, self.created)
+
+
+class Cut(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Versions of the tables that belong together. `number` rises by one with each cut."""
+
+    number: int
+    kind: CutKind
     at: str  # ISO 8601, UTC
-    stream: str | None = None
-    created: str | None = None  # the stream's creation time: a recreated stream counts from 1 again
-    query: str | None = None  # Spark's id of the streaming query, and its number for the micro-batch
-    batch: int | None = None
-    first: int | None = field(default=None, name="from")
-    last: int | None = field(default=None, name="to")
-    add: dict[str, list[DataFile]] = {}
-    remove: dict[str, list[str]] = {}
+    versions: dict[str, int]
+    progress: Progress | None = None  # of an ingest
     counts: dict[str, int] = {}
-    seals: Seal | None = None
 
 
-_decoder = msgspec.json.Decoder(Commit)
+_decode_cut = msgspec.json.Decoder(Cut).decode
+_decode_seal = msgspec.json.Decoder(Seal).decode
 
 
-def encode_commit(commit: Commit) -> bytes:
-    """Return a commit as the JSON of its file."""
-    return msgspec.json.format(msgspec.json.encode(commit), indent=1)
+def name_application(stream: str, created: str) -> str:
+    return f"{stream}@{created}"
 
 
-def read_commit(data: bytes) -> Commit:
-    """Raises Poison if the bytes are no commit of ours, or of a later version."""
+def read_cut(text: str) -> Cut:
+    """Raises Poison if the text is no cut of ours, or of a later version."""
     try:
-        return _decoder.decode(data)
+        return _decode_cut(text)
     except msgspec.DecodeError as exc:
-        raise Poison(f"not a commit of a warehouse: {exc}") from exc
+        raise Poison(f"not a cut of a warehouse: {exc}") from exc
+
+
+def read_seal(text: str) -> Seal:
+    """Raises Poison as `read_cut` does."""
+    try:
+        return _decode_seal(text)
+    except msgspec.DecodeError as exc:
+        raise Poison(f"not a seal of a warehouse: {exc}") from exc

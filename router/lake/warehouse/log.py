@@ -1,72 +1,82 @@
-"""Read the log of commits, and append to it.
-
-A commit takes the number after the last one. A writer that read the log earlier and lost the race gets Conflict, reads it again
-and decides again: two writers cannot both have built on the same state.
-"""
+"""The tables of one warehouse, and which versions of them belong together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import PurePosixPath
+import pyarrow as pa
+from deltalake import DeltaTable
 
-from router.lake.warehouse.commit import Commit, DataFile, Seal, encode_commit, read_commit
+from router.core.errors import Misconfigured
+from router.lake.tables.arrow import ARROW
+from router.lake.tables.schemas import PARTITIONS
+from router.lake.warehouse.commit import Cut, CutKind, DataFile, Progress, Seal, name_application
+from router.lake.warehouse.cuts import Cuts
+from router.lake.warehouse.delta import LakeTable
+from router.lake.warehouse.seals import Seals
 from router.lake.warehouse.storage import Storage
 
-LOG = "_commits"
+_KINDS = {"day": pa.string(), "bucket": pa.int32()}
+OLD_LOG = "_commits"  # of a form before Delta
 
 
 class Warehouse:
-    """One warehouse, at a directory or a URI. Commits are read once: they never change."""
+    """One warehouse, at a directory or a URI. Only the driver opens its tables: delta-rs does not survive a fork."""
 
     def __init__(self, location: str) -> None:
         self.storage = Storage(location)
         self.location = self.storage.location  # absolute: an executor has another working directory
-        self._commits: list[Commit] = []
+        self.tables = {name: LakeTable(self.storage, name, _make_schema(name), PARTITIONS[name]) for name in ARROW}
+        self._cuts = Cuts(self.storage)
+        self._seals = Seals(self.storage)
 
-    def commits(self, as_of_commit: int | None = None) -> list[Commit]:
-        """Return all commits, oldest first; or those up to and including one."""
-        self._refresh()
-        return self._commits[:as_of_commit]
+    def refuse_old_form(self) -> None:
+        """Raises Misconfigured for a warehouse with the log of an earlier form."""
+        if self.storage.has(OLD_LOG):
+            raise Misconfigured(
+                "--warehouse", f"{self.location} has a log of an older form ({OLD_LOG}): `router usage ingest` into a new directory makes it anew"
+            )
 
     def head(self) -> int:
-        """Return the number of the last commit; 0 before the first."""
-        return len(self.commits())
+        """Return the number of the newest cut; 0 before the first."""
+        return self._cuts.head()
 
-    def files(self, table: str, as_of_commit: int | None = None) -> list[DataFile]:
-        """Return the files of a table, now or as of a commit, in the order in which they were added."""
-        present: dict[str, DataFile] = {}
-        for commit in self.commits(as_of_commit):
-            for path in commit.remove.get(table, ()):
-                present.pop(path, None)
-            present.update((file.path, file) for file in commit.add.get(table, ()))
-        return list(present.values())
+    def cut(self, number: int | None = None) -> Cut | None:
+        """Return the newest cut, or the one with this number."""
+        return self._cuts.read(self.head() if number is None else number)
 
-    def paths(self, table: str, as_of_commit: int | None = None) -> list[str]:
+    def files(self, table: str, as_of_cut: int | None = None) -> list[DataFile]:
+        """Return the files of a table as of the newest cut, or of an earlier one."""
+        cut = self.cut(as_of_cut)
+        version = None if cut is None else cut.versions.get(table)
+        return [] if version is None else self.tables[table].list_files(version)
+
+    def paths(self, table: str, as_of_cut: int | None = None) -> list[str]:
         """Return the paths of those files, for Spark, DuckDB or Trino."""
-        return [self.storage.uri(file.path) for file in self.files(table, as_of_commit)]
+        return [self.storage.uri(file.path) for file in self.files(table, as_of_cut)]
 
-    def seals(self, as_of_commit: int | None = None) -> list[Seal]:
-        return [commit.seals for commit in self.commits(as_of_commit) if commit.seals is not None]
+    def seals(self) -> list[Seal]:
+        return self.seals_of(self.tables["gold_day"].load())
 
-    def last_ingest(self, as_of_commit: int | None = None) -> Commit | None:
-        """Return the ingest that read furthest: its `last` is the last sequence in the tables."""
-        ingests = [one for one in self.commits(as_of_commit) if one.kind == "ingest" and one.last is not None]
-        return max(ingests, key=lambda one: one.last or 0, default=None)
+    def seals_of(self, days: DeltaTable | None) -> list[Seal]:
+        """Return the seals that count in this snapshot of `gold_day`."""
+        return self._seals.read(days)
 
-    def last_sequence(self, as_of_commit: int | None = None) -> int:
-        """Return the last sequence in the tables; 0 before the first ingest."""
-        last = self.last_ingest(as_of_commit)
-        return 0 if last is None else last.last or 0
+    def last_progress(self) -> Progress | None:
+        """Return the part of the stream that the newest cut's ingest read. Progress itself is silver's: `last_sequence`."""
+        cut = self.cut()
+        while cut is not None and cut.progress is None:
+            cut = self.cut(cut.number - 1)
+        return None if cut is None else cut.progress
 
-    def append(self, make: Callable[[int, str], Commit], *, after: int) -> Commit:
-        """Write the commit that follows `after`; `make` gets its number and the time. Raises Conflict."""
-        commit = make(after + 1, datetime.now(UTC).isoformat(timespec="milliseconds"))
-        self.storage.create(f"{LOG}/{commit.commit:020d}.json", encode_commit(commit))
-        return commit
+    def last_sequence(self, stream: str, created: str) -> int:
+        """Return the last sequence of the stream in silver, which is the truth of progress; 0: none."""
+        return self.tables["silver"].progress_of(name_application(stream, created)) or 0
 
-    def _refresh(self) -> None:
-        """Read new commits. Numbers have no gaps, so the new ones follow those that were read before."""
-        names = (PurePosixPath(info.path).name for info in self.storage.list_names(LOG))
-        for name in sorted(name for name in names if name.endswith(".json"))[len(self._commits) :]:
-            self._commits.append(read_commit(self.storage.read(f"{LOG}/{name}")))
+    def append_cut(self, kind: CutKind, versions: dict[str, int], progress: Progress | None = None, counts: dict[str, int] | None = None) -> Cut:
+        return self._cuts.append(kind, versions, progress, counts)
+
+    def write_seal(self, seal: Seal) -> None:
+        self._seals.write(seal)
+
+
+def _make_schema(table: str) -> pa.Schema:
+    return pa.schema([*ARROW[table], *(pa.field(name, _KINDS[name]) for name in PARTITIONS[table])])

@@ -1,20 +1,18 @@
-"""Where a warehouse's files are: a directory, or a bucket that pyarrow has a filesystem for (`s3://`, `gs://`, `abfs://`).
+"""Where a warehouse's files are: a directory, or a bucket (`s3://`, `gs://`, `abfss://`).
 
-    create    writes the whole file or nothing, and only if there is none yet
-
-On a local disk `create` makes a hard link to a finished file: the kernel lets exactly one writer win. An object store shows an
-object when it is complete; there the check before it is no lock, so a warehouse in a bucket has one writer at a time.
+pyarrow reads and writes the files, in tasks too; delta-rs commits, on the driver. Both take the usual variables of the environment
+(`AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_ALLOW_HTTP` …; https://delta-io.github.io/delta-rs/usage/loading-table/).
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pyarrow import ArrowInvalid, fs
 
-from router.core.errors import Conflict, Misconfigured
+from router.core.errors import Misconfigured
 
 
 class Storage:
@@ -23,7 +21,7 @@ class Storage:
     def __init__(self, location: str) -> None:
         whole = location if "://" in location else str(Path(location).expanduser().absolute())
         try:
-            self.filesystem, self._root = fs.FileSystem.from_uri(whole)
+            self.filesystem, self._root = _open_filesystem(whole)
         except (ArrowInvalid, NotImplementedError) as exc:
             raise Misconfigured("warehouse", f"{location}: a directory, or a URI such as s3://bucket/path ({exc})") from exc
         self.location = whole.removeprefix("file://").rstrip("/")
@@ -40,49 +38,20 @@ class Storage:
         """Return the path for `filesystem`."""
         return f"{self._root}/{name}"
 
-    def list_names(self, directory: str) -> list[fs.FileInfo]:
-        """List a directory; nothing if there is none."""
-        return list(self.filesystem.get_file_info(fs.FileSelector(self.resolve(directory), allow_not_found=True)))
+    def has(self, name: str) -> bool:
+        return bool(self.filesystem.get_file_info(self.resolve(name)).type is not fs.FileType.NotFound)
 
-    def read(self, name: str) -> bytes:
-        with self.filesystem.open_input_stream(self.resolve(name)) as stream:
-            return bytes(stream.read())
-
-    def create(self, name: str, data: bytes) -> None:
-        """Write a new file. Raises Conflict if it exists."""
+    def make_directory(self, name: str) -> None:
+        """A directory for files that are written next. A bucket has none."""
         if self.is_local:
-            _link(Path(self.resolve(name)), data)
-            return
-        if self.filesystem.get_file_info(self.resolve(name)).type is not fs.FileType.NotFound:
-            raise Conflict(f"{name} exists: another writer was first")
-        with self.filesystem.open_output_stream(self.resolve(name)) as stream:
-            stream.write(data)
-
-    def remove(self, directory: str) -> None:
-        self.filesystem.delete_dir(self.resolve(directory))
+            self.filesystem.create_dir(self.resolve(name), recursive=True)
 
 
-def _link(target: Path, data: bytes) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(prefix=".draft-", dir=target.parent)
-    os.fchmod(descriptor, 0o644)  # other users read the log
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(draft, target)
-    except FileExistsError as exc:
-        raise Conflict(f"{target.name} exists: another writer was first") from exc
-    finally:
-        os.unlink(draft)
-    _sync(target.parent)
-
-
-def _sync(directory: Path) -> None:
-    """Write the directory to the disk, so that the new name outlives a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _open_filesystem(whole: str) -> tuple[fs.FileSystem, str]:
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if not whole.startswith("s3://") or not endpoint:
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(whole)
+        return found
+    at, place = urlsplit(endpoint), urlsplit(whole)
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    return fs.S3FileSystem(endpoint_override=at.netloc, scheme=at.scheme, region=region), f"{place.netloc}{place.path}".rstrip("/")

@@ -18,7 +18,7 @@ def test_a_message_that_is_no_event_is_quarantined_with_its_bytes_and_the_reason
         (2, b"{broken", "not_an_event"),
         (3, a_body(tenant_id=None), "missing:tenant_id"),
     ]
-    assert lake.warehouse.commits()[0].counts["quarantined"] == 2
+    assert lake.told[0].counts["quarantined"] == 2
 
 
 def test_the_same_identity_and_content_counts_once_within_a_batch_and_batches_later(lake: Lake) -> None:
@@ -55,14 +55,14 @@ def test_readers_see_a_batch_wholly_or_not_at_all(lake: Lake) -> None:
     """UL-3."""
     lake.take(a_body("r-1"))
     lake.take(a_body("r-2"), b"bad")
-    assert len(lake.rows("silver", as_of_commit=1)) == 1
-    assert not lake.rows("quarantine", as_of_commit=1)
+    assert len(lake.rows("silver", as_of_cut=1)) == 1
+    assert not lake.rows("quarantine", as_of_cut=1)
 
 
 def test_late_events_are_marked_and_counted_by_how_late_they_are(lake: Lake) -> None:
     """UL-5."""
     lake.take(a_body("r-1"), a_body("r-2", at=NOON - timedelta(minutes=30)), a_body("r-3", at=NOON - timedelta(days=3)))
-    counts = lake.warehouse.commits()[0].counts
+    counts = lake.told[0].counts
     assert {name: count for name, count in counts.items() if name.startswith("late")} == {"late_within_1h": 1, "late_within_7d": 1}
     assert [row["late"] for row in sorted(lake.rows("gold_minute"), key=lambda row: row["window_start"])] == [True, True, False]
 
