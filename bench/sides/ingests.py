@@ -27,8 +27,8 @@ from router.lake.generate import Load, LoadPlan, fill
 
 if TYPE_CHECKING:
     from router.lake.jobs.ingest import RunningIngest
-    from router.lake.jobs.micro_batch_sink import CommitCallback
-    from router.lake.warehouse import Commit
+    from router.lake.jobs.micro_batch_sink import CutCallback
+    from router.lake.warehouse import Cut
 
 STREAM = "ROUTER_USAGE"
 WARM, BATCHES = 50_000, 3  # messages in a micro-batch, and how many of them, before the clock is started
@@ -92,11 +92,11 @@ def _growth(looks: list[Used]) -> dict[str, float]:
     return {"growth": late / early}
 
 
-def _warm(begin: Callable[[CommitCallback], RunningIngest]) -> None:
+def _warm(begin: Callable[[CutCallback], RunningIngest]) -> None:
     """A few micro-batches into tables that are thrown away: processes start, the JVM compiles."""
-    commits: list[Commit] = []
-    running = begin(commits.append)
-    while len(commits) < BATCHES and not running.wait(1):
+    cuts: list[Cut] = []
+    running = begin(cuts.append)
+    while len(cuts) < BATCHES and not running.wait(1):
         pass
     running.stop()
 

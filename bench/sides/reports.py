@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from bench.child import Ready
 from bench.question import Measured
 from router.lake.generate import Load, LoadPlan
-from router.lake.warehouse import Commit, DataFile, Warehouse
+from router.lake.warehouse import DataFile, Warehouse
 
 BATCH = 500_000  # events of a micro-batch
 GROUP = ("tenant_id", "provider_id", "event_type", "status")
@@ -61,7 +61,8 @@ async def build(ready: Ready, *, home: str, events: int) -> Measured:
     warehouse = Warehouse(home)
     for number in range(max(1, events // batch)):
         files = [_written(Path(home), number, day, [row for of, row in rows if of == day]) for day in sorted({day for day, _ in rows})]
-        warehouse.append(lambda commit, at, files=files: Commit(commit=commit, kind="ingest", at=at, add={"gold_day": files}), after=number)
+        version = warehouse.tables["gold_day"].commit(files, lambda _: [])
+        warehouse.append_cut("ingest", {"gold_day": version or 0})
     return {"rows": len(rows)}
 
 

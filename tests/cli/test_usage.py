@@ -54,7 +54,7 @@ def test_a_page_is_written_beside_the_table(gold: str, tmp_path: Path) -> None:
     page = tmp_path / "usage.html"
     assert call_command("usage", "report", "--warehouse", gold, "--by", "status", "--html", str(page)).status == 0
     assert page.read_text().startswith("<!doctype html>")
-    assert "as of commit 1" in page.read_text()
+    assert "as of cut 1" in page.read_text()
 
 
 def test_no_usage_ends_with_one(gold: str) -> None:

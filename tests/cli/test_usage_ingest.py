@@ -11,7 +11,7 @@ from router.cli.usage.ingest import IngestProgress, _count_interrupts, _watch
 from router.cli.usage.options import _is_no_interrupt
 from router.lake.jobs.ingest import IngestJob
 from router.lake.tables.body import EventBounds
-from router.lake.warehouse import Commit
+from router.lake.warehouse import Cut, Progress
 from tests.support.cli import router
 
 
@@ -31,7 +31,7 @@ def test_the_first_interrupt_waits_for_the_batch_and_the_second_one_does_not() -
     shown = IngestProgress(is_quiet=True)
     before = signal.getsignal(signal.SIGINT)
     with _count_interrupts(shown) as asked:
-        shown.commits = 7
+        shown.cuts = 7
         signal.raise_signal(signal.SIGINT)
         assert asked == [7]
         with pytest.raises(KeyboardInterrupt):
@@ -66,15 +66,26 @@ def test_a_stream_that_is_not_there_is_told_before_spark_is_started(nats_url: st
     assert (ended.status, ended.err) == (2, "router: stream: there is no stream ROUTER_USAGE where `url` points to\n")
 
 
-def test_who_collects_logs_gets_a_line_for_each_commit_and_one_for_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_collects_logs_gets_a_line_for_each_batch_and_one_for_all(capsys: pytest.CaptureFixture[str]) -> None:
     """UL-13."""
     shown = IngestProgress(is_quiet=True, is_told_each=True)
     for number in (4, 5):
-        shown.on_commit(
-            Commit(commit=number, kind="ingest", at="2026-11-20T00:00:00Z", last=10 * number, counts={"read": 10, "late_1h": 1})
+        shown.on_cut(
+            Cut(
+                number=number,
+                kind="ingest",
+                at="2026-11-20T00:00:00Z",
+                versions={},
+                progress=a_batch(number),
+                counts={"read": 10, "late_1h": 1},
+            )
         )
     shown.end(as_json=True)
     first, second, whole = map(json.loads, capsys.readouterr().out.splitlines())
-    assert (first["commit"], second["to"], second["late_1h"]) == (4, 50, 1)
+    assert (first["cut"], second["to"], second["late_1h"]) == (4, 50, 1)
     assert 0 <= second["seconds"] < 1
-    assert (whole["commits"], whole["read"]) == (2, 20)
+    assert (whole["batches"], whole["read"]) == (2, 20)
+
+
+def a_batch(number: int) -> Progress:
+    return Progress(stream="S", created="2026-11-20T00:00:00Z", first=10 * number - 9, last=10 * number)

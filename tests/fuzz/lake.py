@@ -16,7 +16,7 @@ import orjson
 from pyspark.sql import SparkSession
 
 from router.lake.jobs.backfill import Backfill
-from router.lake.jobs.compact import compact
+from router.lake.jobs.maintenance import compact
 from router.lake.reconcile import reconcile
 from router.lake.report import UsageQuery, read_report
 from router.lake.report.page import PAGE_COLUMNS, render_page
@@ -97,8 +97,8 @@ def an_event(rng: Rng, number: int) -> bytes:
 
 
 def _check_batch(lake: Lake, messages: int) -> None:
-    (commit,) = lake.told
-    counts = commit.counts
+    (cut,) = lake.told
+    counts = cut.counts
     assert counts["read"] == messages
     assert counts["accepted"] + counts["quarantined"] + counts["duplicates"] + counts["conflicts"] == messages, counts
 
@@ -106,9 +106,12 @@ def _check_batch(lake: Lake, messages: int) -> None:
 def _check_all(lake: Lake, messages: int) -> dict[str, int]:
     """Report, page, reconciliation, compaction, and the last days made again."""
     warehouse = lake.warehouse
-    totals = {name: sum(commit.counts.get(name, 0) for commit in warehouse.commits()) for name in ("read", "accepted", "quarantined")}
+    totals = {
+        name: sum(cut.counts.get(name, 0) for number in range(warehouse.head()) if (cut := warehouse.cut(number + 1)))
+        for name in ("read", "accepted", "quarantined")
+    }
     assert totals["read"] == messages
-    compact(warehouse, at_least=2)
+    compact(warehouse)
     report = read_report(warehouse, UsageQuery())
     assert report.totals is None or report.totals.count == totals["accepted"]
     assert all(line.cost >= 0 and line.figures["latency_sum_ms"] >= 0 for line in report.lines)
@@ -118,5 +121,4 @@ def _check_all(lake: Lake, messages: int) -> dict[str, int]:
     today = datetime.now(UTC).date()
     work = Backfill(lake.spark, warehouse, today - timedelta(days=10), today)
     assert work.compare().is_none
-    work.close()
     return totals

@@ -46,7 +46,9 @@ class Frame:
         return name
 
     def repartitionById(self, count: int, column: str) -> "Frame":  # noqa: N802
-        return Frame(self.sparkSession, self._rows, [[row for row in self._rows if row[column] % count == number] for number in range(count)])
+        return Frame(
+            self.sparkSession, self._rows, [[row for row in self._rows if row[column] % count == number] for number in range(count)]
+        )
 
     @property
     def rdd(self) -> "Frame":
@@ -67,6 +69,12 @@ class Tasks:
 
     def map(self, work: Callable[[Any], Any]) -> "Tasks":
         return Tasks([travelled(travelled(work)(task)) for task in self._tasks])
+
+    def flatMap(self, work: Callable[[Any], Iterable[Any]]) -> "Tasks":  # noqa: N802
+        return Tasks([row for task in self._tasks for row in travelled(list(travelled(work)(task)))])
+
+    def partitionBy(self, count: int, find: Callable[[Any], int]) -> "Frame":  # noqa: N802
+        return Frame(WithoutJvm(), [], [[row for row in self._tasks if find(row[0]) % count == number] for number in range(count)])
 
     def collect(self) -> list[Any]:
         return self._tasks

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from router.lake.tables.gold import GAMMA, HISTOGRAM_TYPE
-from router.lake.warehouse import Commit, DataFile, Warehouse
+from router.lake.warehouse import DataFile, Progress, Warehouse
+from tests.support.lake_commits import add_files
 
 MONEY = pa.decimal128(38, 9)
 CREATED = "2026-11-20T00:00:00Z"
@@ -77,10 +78,7 @@ def an_account(path: Path, tables: dict[str, Rows], created: str = CREATED) -> W
     warehouse = Warehouse(str(path))
     files = {table: [_file(path, table, rows)] for table, rows in tables.items() if rows}
     last = max((int(str(row["seq"])) for row in tables["bronze"]), default=0)
-    warehouse.append(
-        lambda number, at: Commit(commit=number, kind="ingest", at=at, stream="USED", created=created, first=1, last=last, add=files),
-        after=0,
-    )
+    add_files(warehouse, files, Progress(stream="USED", created=created, first=1, last=last))
     return warehouse
 
 
@@ -91,5 +89,11 @@ def _file(path: Path, table: str, rows: Rows) -> DataFile:
     pq.write_table(pa.Table.from_pylist([{field: row.get(field) for field in schema.names} for row in rows], schema=schema), path / name)
     sequences = [int(str(row["seq"])) for row in rows] if "seq" in schema.names else []
     return DataFile(
-        path=name, rows=len(rows), bytes=1, day="2026-11-20", min_seq=min(sequences, default=None), max_seq=max(sequences, default=None)
+        path=name,
+        rows=len(rows),
+        bytes=1,
+        day="2026-11-20",
+        bucket=0,
+        min_seq=min(sequences, default=None),
+        max_seq=max(sequences, default=None),
     )

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from router.lake.warehouse import Commit, DataFile, Warehouse
+from router.lake.warehouse import DataFile, Warehouse
+from tests.support.lake_commits import add_files
 
 SCHEMA = pa.schema(
     [
@@ -69,4 +70,4 @@ def add_gold(warehouse: Warehouse, path: Path, number: int, batch: list[Use]) ->
         rows = [use.row() for use in batch if use.day == day]
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path / name)
         files.append(DataFile(path=name, rows=len(rows), bytes=(path / name).stat().st_size, day=day))
-    warehouse.append(lambda commit, at: Commit(commit=commit, kind="ingest", at=at, add={"gold_day": files}), after=number - 1)
+    add_files(warehouse, {"gold_day": files})

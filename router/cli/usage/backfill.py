@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,8 +63,7 @@ def _open_backfill(at: Warehouse, first: date, last: date, master: str | None) -
         with _show_status("reading bronze again"):
             work = Backfill(spark, at, first, last)
             found = work.compare()
-        with closing(work):
-            yield work, found
+        yield work, found
 
 
 def _show_status(what: str) -> Status:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from router.config import Settings
     from router.lake.jobs.ingest import IngestJob, RunningIngest
-    from router.lake.warehouse import Commit
+    from router.lake.warehouse import Cut
 
 PROGRESS_EVERY_S = 1
 AWAY_S = 5.0  # how long the broker may be silent before the job starts
@@ -93,10 +93,10 @@ def _watch(spark: SparkSession, job: IngestJob, as_json: bool) -> None:
 
     shown = IngestProgress(is_quiet=as_json, is_told_each=job.continuous and (as_json or not sys.stderr.isatty()))
     with shown.bar, _count_interrupts(shown) as asked:
-        running = start_ingest(spark, job, shown.on_commit)
+        running = start_ingest(spark, job, shown.on_cut)
         shown.begin(running)
         while not running.wait(PROGRESS_EVERY_S):
-            if asked and (shown.commits > asked[0] or not running.is_busy):
+            if asked and (shown.cuts > asked[0] or not running.is_busy):
                 spark.sparkContext.setLogLevel("OFF")  # of the next batch, which may have begun and is cut short
                 running.stop()
     shown.end(as_json)
@@ -110,7 +110,7 @@ def _count_interrupts(shown: IngestProgress) -> Iterator[list[int]]:
     def on_interrupt(*_: object) -> None:
         if asked:
             raise KeyboardInterrupt
-        asked.append(shown.commits)
+        asked.append(shown.cuts)
         shown.show_ending()
 
     before = signal.signal(signal.SIGINT, on_interrupt)
@@ -137,26 +137,36 @@ class IngestProgress:
         self._began = self._last = perf_counter()
         self._is_told_each = is_told_each
         self._waiting = 0
-        self.commits = 0
+        self.cuts = 0
 
     def begin(self, running: RunningIngest) -> None:
         self._waiting = running.waiting
         self.bar.update(self._task, total=running.waiting or None)
 
-    def on_commit(self, commit: Commit) -> None:
-        self.commits += 1
-        self._counts.update(commit.counts)
+    def on_cut(self, cut: Cut) -> None:
+        self.cuts += 1
+        self._counts.update(cut.counts)
         if self._is_told_each:
-            self._print_commit(commit)
+            self._print_cut(cut)
         read = self._counts["read"]
         left = max(0, self._waiting - read)
-        status = f"{read:,} messages  {self._rate:,.0f}/s  {left:,} left  commit {commit.commit}"
+        status = f"{read:,} messages  {self._rate:,.0f}/s  {left:,} left  cut {cut.number}"
         self.bar.update(self._task, completed=read, told=status)
 
-    def _print_commit(self, commit: Commit) -> None:
+    def _print_cut(self, cut: Cut) -> None:
         """`seconds`: since the previous commit, with the time of waiting for messages."""
         seconds, self._last = perf_counter() - self._last, perf_counter()
-        print_json_lines([{"commit": commit.commit, "at": commit.at, "to": commit.last, **commit.counts, "seconds": round(seconds, 3)}])
+        print_json_lines(
+            [
+                {
+                    "cut": cut.number,
+                    "at": cut.at,
+                    "to": cut.progress.last if cut.progress else None,
+                    **cut.counts,
+                    "seconds": round(seconds, 3),
+                }
+            ]
+        )
 
     def show_ending(self) -> None:
         """Say what a first Ctrl-C does, in the bar, or on standard error if there is none."""
@@ -166,7 +176,7 @@ class IngestProgress:
             complain(text)
 
     def end(self, as_json: bool) -> None:
-        totals = {"commits": self.commits, **self._counts, "seconds": round(self._seconds, 1), "messages_per_s": round(self._rate)}
+        totals = {"batches": self.cuts, **self._counts, "seconds": round(self._seconds, 1), "messages_per_s": round(self._rate)}
         if self._is_told_each:
             print_json_lines([totals])
         elif as_json:

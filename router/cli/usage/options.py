@@ -19,7 +19,7 @@ WAREHOUSE = ".router/warehouse"
 WarehouseAt = Annotated[
     str, typer.Option("--warehouse", metavar="DIR", help="A directory, or a URI such as s3://bucket/usage.", envvar="USAGE_WAREHOUSE")
 ]
-AsOfCommit = Annotated[int | None, typer.Option("--as-of-commit", metavar="N", help="The tables as they were then. Default: now.", min=1)]
+AsOfCut = Annotated[int | None, typer.Option("--as-of-cut", metavar="N", help="The tables as they were then. Default: now.", min=1)]
 Master = Annotated[str | None, typer.Option("--master", metavar="URL", help="Spark's master. Default: local[*].")]
 
 

@@ -11,7 +11,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command, skip_settings
 from router.cli.output import show_progress
-from router.cli.usage.options import WAREHOUSE, AsOfCommit, Master, WarehouseAt, open_spark, open_warehouse
+from router.cli.usage.options import WAREHOUSE, AsOfCut, Master, WarehouseAt, open_spark, open_warehouse
 from router.cli.usage.print_report import print_report
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def report(
     day: Days = None,
     tenant: Tenants = None,
     provider: Providers = None,
-    as_of_commit: AsOfCommit = None,
+    as_of_cut: AsOfCut = None,
     engine: ReadBy = Engine.PYARROW,
     master: Master = None,
     html: Page = None,
@@ -73,10 +73,10 @@ def report(
     query = UsageQuery(
         by=_choose_columns(wanted, html), days=parse_days(day or ()), tenants=tuple(tenant or ()), providers=tuple(provider or ())
     )
-    parts = _read_parts(found, query, as_of_commit, engine, master, is_quiet=is_for_programs)
+    parts = _read_parts(found, query, as_of_cut, engine, master, is_quiet=is_for_programs)
     made = make_report(parts, wanted)
     if html is not None:
-        _write_page(html, parts, query, min(as_of_commit or found.head(), found.head()))
+        _write_page(html, parts, query, min(as_of_cut or found.head(), found.head()))
     print_report(made, as_json=session.as_json, as_csv=as_csv)
     return exit_codes.OK if made.totals is not None else exit_codes.NO
 
@@ -91,26 +91,26 @@ def _choose_columns(wanted: tuple[str, ...], html: Path | None) -> tuple[str, ..
 
 
 def _read_parts(
-    found: Warehouse, query: UsageQuery, as_of_commit: int | None, engine: Engine, master: str | None, *, is_quiet: bool
+    found: Warehouse, query: UsageQuery, as_of_cut: int | None, engine: Engine, master: str | None, *, is_quiet: bool
 ) -> list[ReportPart]:
     if engine is Engine.SPARK:
-        return _read_parts_by_spark(found, query, as_of_commit, master)
+        return _read_parts_by_spark(found, query, as_of_cut, master)
     from router.lake.report.read import read_parts
 
     with show_progress("reading", is_quiet=is_quiet) as advance:
-        return read_parts(found, query, as_of_commit, advance)
+        return read_parts(found, query, as_of_cut, advance)
 
 
-def _read_parts_by_spark(found: Warehouse, query: UsageQuery, as_of_commit: int | None, master: str | None) -> list[ReportPart]:
+def _read_parts_by_spark(found: Warehouse, query: UsageQuery, as_of_cut: int | None, master: str | None) -> list[ReportPart]:
     with open_spark(master) as spark:
         from router.lake.report.by_spark import read_parts_by_spark
 
-        return read_parts_by_spark(spark, found, query, as_of_commit)
+        return read_parts_by_spark(spark, found, query, as_of_cut)
 
 
-def _write_page(file: Path, parts: list[ReportPart], query: UsageQuery, commit: int) -> None:
+def _write_page(file: Path, parts: list[ReportPart], query: UsageQuery, cut: int) -> None:
     from router.lake.report.page import render_page
 
     filters = (("day", query.days), ("tenant", query.tenants), ("provider", query.providers))
     selection = "; ".join(f"{name} {', '.join(values)}" for name, values in filters if values)
-    file.write_text(render_page(parts, f"{selection or 'All events'}. The warehouse as of commit {commit}."))
+    file.write_text(render_page(parts, f"{selection or 'All events'}. The warehouse as of cut {cut}."))

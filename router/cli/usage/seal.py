@@ -14,7 +14,7 @@ from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
 if TYPE_CHECKING:
     from router.lake.warehouse import Seal
 
-COLUMNS = ("from", "to", "sequence", "commit", "rows", "hash", "reads the same")
+COLUMNS = ("from", "to", "sequence", "cut", "rows", "hash", "reads the same")
 
 FirstDay = Annotated[datetime | None, typer.Option("--from", metavar="DAY", formats=["%Y-%m-%d"], help="The first day, UTC.")]
 LastDay = Annotated[datetime | None, typer.Option("--to", metavar="DAY", formats=["%Y-%m-%d"], help="The last day. Default: the first.")]
@@ -50,4 +50,4 @@ def seal(
 
 def _build_row(one: Seal, holds: bool | None) -> tuple[object, ...]:
     verdict = {None: None, True: "ok", False: "fail"}[holds]
-    return (one.first_day, one.last_day, one.sequence, one.commit, one.rows, one.hash[:16], verdict)
+    return (one.first_day, one.last_day, one.sequence, one.cut, one.rows, one.hash[:16], verdict)

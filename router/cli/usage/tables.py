@@ -1,8 +1,9 @@
-"""`router usage schema` and `compact`: print the tables and their columns; merge their small files."""
+"""`router usage schema` `compact` and `vacuum`: print the tables and their columns; merge their small files, and delete what no reader needs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -12,7 +13,8 @@ from router.cli.output import build_heading, build_table, open_console
 from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
 
 Only = Annotated[str | None, typer.Argument(metavar="TABLE", help="One table. Default: all.")]
-AtLeast = Annotated[int, typer.Option(metavar="N", help="Only days with at least N files in a table.", min=2)]
+Hours = Annotated[int, typer.Option("--older-than", metavar="HOURS", help="Versions of the last hours stay readable.", min=0)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
 
 
 @command(skip_settings)
@@ -32,19 +34,33 @@ def schema(session: CommandSession, name: Only = None) -> None:
 
 
 @command(skip_settings)
-def compact(session: CommandSession, at_least: AtLeast = 8, warehouse: WarehouseAt = WAREHOUSE) -> None:
-    """Merge files: fewer files, the same rows. Reads as of an earlier commit keep working: no committed file is removed.
+def compact(session: CommandSession, warehouse: WarehouseAt = WAREHOUSE) -> None:
+    """Merge files: fewer files, the same rows; also beside a running ingest. Reads as of an earlier cut keep working until `vacuum`.
 
-    Example:  router usage compact --at-least 4
+    Example:  router usage compact
     """
     at = open_warehouse(warehouse)
-    from router.lake.jobs import compact as job
+    from router.lake.jobs.maintenance import compact as merge_files
 
-    made = job.compact(at, at_least=at_least)
-    swept = job.sweep(at)
-    added, removed = (sum(map(len, files.values())) for files in ((made.add, made.remove) if made is not None else ({}, {})))
-    fields = {"files_before": removed, "files_after": added, "leftovers_removed": len(swept)}
-    session.emit_one(fields, f"{removed} files became {added}; {len(swept)} leftovers removed")
+    made = merge_files(at)
+    fields = {"files_before": made.files_before, "files_after": made.files_after}
+    session.emit_one(fields, f"{made.files_before} files became {made.files_after}")
+
+
+@command(skip_settings)
+def vacuum(session: CommandSession, older_than: Hours = 168, dry_run: DryRun = False, warehouse: WarehouseAt = WAREHOUSE) -> None:
+    """Delete files that no recent version needs: of dead jobs, and those that a compaction or an erasure replaced.
+
+    Sealed periods and the newest cut stay readable; other cuts older than --older-than do not.
+
+    Example:  router usage vacuum --older-than 24 --dry-run
+    """
+    at = open_warehouse(warehouse)
+    from router.lake.jobs.maintenance import vacuum as delete_files
+
+    removed = delete_files(at, older_than=timedelta(hours=older_than), dry_run=dry_run)
+    verb = "would be deleted" if dry_run else "deleted"
+    session.emit_one({"files": len(removed), "dry_run": dry_run}, f"{len(removed)} files {verb}")
 
 
 def _print_columns(columns: Mapping[str, Sequence[tuple[str, str]]]) -> None:

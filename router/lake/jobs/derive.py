@@ -112,9 +112,7 @@ def _tell_range(staged: StagedRange) -> TaskResult:
     )
 
 
-def _write_bucket(
-    storage: Storage, run: str, events: pa.Table, files: Iterable[DataFile], bucket: int
-) -> tuple[pa.Table, TaskResult]:
+def _write_bucket(storage: Storage, run: str, events: pa.Table, files: Iterable[DataFile], bucket: int) -> tuple[pa.Table, TaskResult]:
     """Return the events that count, and what was written of the bucket. `files`: of silver, of this bucket."""
     known = find_known(storage, files, events["id_high"])
     rejects = find_rejects(events, known)
@@ -155,5 +153,3 @@ def _encode_content(row: dict[str, Any]) -> str:
 def make_task(plan: BatchPlan) -> partial[Iterator[bytes]]:
     """The function that Spark runs on each partition."""
     return partial(finish_task, plan)
-
-

@@ -1,18 +1,22 @@
 """Close a period: its bill no longer changes, and every later report gives the same bytes.
 
-A seal is a commit of its own. It names the last stream sequence that counts, the commit to read the tables as of, the columns, and
-a hash over the period's gold rows in one canonical form, which proves later that nothing changed. A later event of a sealed
-day becomes an adjustment of the day on which it arrives (`tables.late`).
+A seal names the last stream sequence that counts, the cut to read the tables as of, the columns, and a hash over the period's gold
+rows in one canonical form, which proves later that nothing changed. It counts from a mark in the table of days (`warehouse/seals`). A
+later event of a sealed day becomes an adjustment of the day on which it arrives (`tables.late`).
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from hashlib import sha256
+from uuid import uuid4
 
+import msgspec
 import orjson
 import pyarrow as pa
+from deltalake import Transaction
 from msgspec import Struct
 
 from router.core.errors import Conflict, Misconfigured
@@ -20,8 +24,12 @@ from router.lake.files import read_columns
 from router.lake.tables.gold import GOLD_DIMENSIONS, merge_sums
 from router.lake.tables.gold_columns import AMOUNTS, FIGURES
 from router.lake.tables.late import list_days, list_sealed_days
-from router.lake.warehouse import Commit, Seal, Warehouse
+from router.lake.warehouse import Cut, Seal, Warehouse
+from router.lake.warehouse.seals import name_mark
 
+DAYS = "gold_day"
+TRIES = 10
+PATIENCE_S = 60  # for a batch that is being committed
 SEAL_COLUMNS = ("window_start", *GOLD_DIMENSIONS, "corrects_window")
 
 
@@ -33,70 +41,79 @@ class SealContent(Struct, frozen=True):
 
 
 def seal(warehouse: Warehouse, first: date, last: date) -> Seal:
-    """Close these days, both inclusive, UTC. Ingests may commit meanwhile. Raises Misconfigured."""
-    while True:
+    """Close these days, both inclusive, UTC. Ingests may commit meanwhile. Raises Misconfigured, and Conflict while a batch is half written."""
+    for _ in range(TRIES):
         _check(warehouse, first, last)
-        made = _read_seal(warehouse, first, last, warehouse.head())
-        if _append(warehouse, made):
+        cut = _find_whole_cut(warehouse)
+        made = _read_seal(warehouse, first, last, cut)
+        warehouse.write_seal(made)
+        if (version := _mark(warehouse, made, cut.versions[DAYS])) is not None:
+            warehouse.append_cut("seal", {**cut.versions, DAYS: version})
             return made
+    raise Conflict(f"{DAYS}: an ingest committed during each of {TRIES} tries to seal")
 
 
-def _append(warehouse: Warehouse, made: Seal) -> bool:
-    """Commit the seal. False: an event of the period was committed meanwhile, so the seal must be made again."""
-    head = made.commit
-    while True:
-        try:
-            warehouse.append(lambda commit, at: Commit(commit=commit, kind="seal", at=at, seals=made), after=head)
-        except Conflict:
-            newer = warehouse.commits()[head:]
-            if not newer:
-                raise
-            if not all(_is_outside_period(commit, made) for commit in newer):
-                return False
-            head += len(newer)
-        else:
-            return True
+def _find_whole_cut(warehouse: Warehouse) -> Cut:
+    """Return the newest cut once nothing of a later batch stands in the table of days."""
+    for _ in range(PATIENCE_S * 10):
+        cut = warehouse.cut()
+        days = warehouse.tables[DAYS].load()
+        if cut is not None and days is not None and _has_same_files(warehouse, cut.versions[DAYS]):
+            return msgspec.structs.replace(cut, versions={**cut.versions, DAYS: days.version()})
+        time.sleep(0.1)
+    raise Conflict(f"{DAYS} has a batch without its cut: run `router usage ingest`, which completes it")
 
 
-def _is_outside_period(commit: Commit, made: Seal) -> bool:
-    """Whether a commit neither adds to the period nor replaces files nor closes days itself."""
-    is_other = all(not made.first_day <= (file.day or "") <= made.last_day for file in commit.add.get("gold_day", ()))
-    return is_other and not commit.remove and commit.seals is None
+def _has_same_files(warehouse: Warehouse, version: int) -> bool:
+    """Whether no batch was committed since: a mark of a seal adds no rows."""
+    table = warehouse.tables[DAYS]
+    return sum(file.rows for file in table.list_files(version)) == sum(file.rows for file in table.list_files())
 
 
-def _read_seal(warehouse: Warehouse, first: date, last: date, head: int) -> Seal:
-    content = read_content(warehouse, first, last, head, FIGURES)
+def _mark(warehouse: Warehouse, made: Seal, version: int) -> int | None:
+    """Commit the mark after this version. None: something was committed since, so the seal must be made again."""
+    return warehouse.tables[DAYS].commit([], lambda days: [Transaction(name_mark(made), 1)] if days.version() == version else None)
+
+
+def _read_seal(warehouse: Warehouse, first: date, last: date, cut: Cut) -> Seal:
+    content = read_content(warehouse, first, last, cut.number, FIGURES)
     return Seal(
+        id=uuid4().hex,
         first_day=str(first),
         last_day=str(last),
-        sequence=warehouse.last_sequence(head),
-        commit=head,
+        sequence=_find_last(warehouse),
+        cut=cut.number,
         rows=content.rows,
         hash=content.hash,
         columns=FIGURES,
     )
 
 
+def _find_last(warehouse: Warehouse) -> int:
+    progress = warehouse.last_progress()
+    return 0 if progress is None else progress.last
+
+
 def is_unchanged(warehouse: Warehouse, sealed: Seal) -> bool:
     """Return whether the period still reads as it was sealed."""
     first, last = date.fromisoformat(sealed.first_day), date.fromisoformat(sealed.last_day)
-    return read_content(warehouse, first, last, sealed.commit, sealed.columns) == SealContent(sealed.rows, sealed.hash)
+    return read_content(warehouse, first, last, sealed.cut, sealed.columns) == SealContent(sealed.rows, sealed.hash)
 
 
-def read_content(warehouse: Warehouse, first: date, last: date, as_of_commit: int, columns: Sequence[str]) -> SealContent:
+def read_content(warehouse: Warehouse, first: date, last: date, as_of_cut: int, columns: Sequence[str]) -> SealContent:
     digest, rows = sha256(), 0
-    for line in read_canonical(warehouse, first, last, as_of_commit, columns):
+    for line in read_canonical(warehouse, first, last, as_of_cut, columns):
         digest.update(line + b"\n")
         rows += 1
     return SealContent(rows, digest.hexdigest())
 
 
-def read_canonical(warehouse: Warehouse, first: date, last: date, as_of_commit: int, columns: Sequence[str]) -> Iterator[bytes]:
+def read_canonical(warehouse: Warehouse, first: date, last: date, as_of_cut: int, columns: Sequence[str]) -> Iterator[bytes]:
     """Yield the period's rows in canonical form: one for each day and group, sorted, compact JSON, sorted keys, nine decimals.
 
     `columns`: the figures of the seal, so that a later column changes no hash."""
     days = {str(day) for day in list_days(first, last)}
-    files = [file for file in warehouse.files("gold_day", as_of_commit) if file.day in days]
+    files = [file for file in warehouse.files("gold_day", as_of_cut) if file.day in days]
     if files:
         yield from _format_rows(merge_sums(read_columns(warehouse, "gold_day", files, (*SEAL_COLUMNS, *columns)), SEAL_COLUMNS, "day"))
 

@@ -96,8 +96,8 @@ def _read_metered(tables: WarehouseSnapshot, streams: ResultStreams, oldest_ns: 
 
 
 def _read_pending(tables: WarehouseSnapshot, streams: ResultStreams) -> Iterator[Key]:
-    ingested = tables.warehouse.last_ingest()
-    after = ingested.last if ingested is not None and ingested.last is not None else 0
+    ingested = tables.warehouse.last_progress()
+    after = 0 if ingested is None else ingested.last
     for message in _read_messages(streams.usage, after + 1):
         body = _read_object(message.data)
         yield str(body.get("assignment_id") or body.get("request_id")), str(body.get("status"))

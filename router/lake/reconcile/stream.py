@@ -55,7 +55,7 @@ def open_stream(options: SourceOptions) -> OpenStream:
 
 def check_stream(tables: WarehouseSnapshot, stream: OpenStream) -> ReconcileCheck:
     """Check that bronze holds every message from its first sequence to its last."""
-    ingested = tables.warehouse.last_ingest()
+    ingested = tables.warehouse.last_progress()
     if ingested is not None and ingested.created != stream.facts.created:
         raise Misconfigured(
             "--nats-url", f"this {stream.facts.stream} was made at {stream.facts.created}, the warehouse's at {ingested.created}"

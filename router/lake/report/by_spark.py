@@ -16,9 +16,9 @@ from router.lake.tables.wide import widen
 from router.lake.warehouse import Warehouse
 
 
-def read_parts_by_spark(spark: SparkSession, warehouse: Warehouse, query: UsageQuery, as_of_commit: int | None = None) -> list[ReportPart]:
+def read_parts_by_spark(spark: SparkSession, warehouse: Warehouse, query: UsageQuery, as_of_cut: int | None = None) -> list[ReportPart]:
     """Return one part with all sums, or none if there is no file."""
-    files = [file for file in warehouse.files(TABLE, as_of_commit) if not query.days or file.day in query.days]
+    files = [file for file in warehouse.files(TABLE, as_of_cut) if not query.days or file.day in query.days]
     if not files:
         return []
     rows = _filter_rows(spark.read.schema(SCHEMAS[TABLE]).parquet(*(warehouse.storage.uri(file.path) for file in files)), query)

@@ -32,17 +32,17 @@ DayProgress = Callable[[int, int], None]
 
 
 def read_report(
-    warehouse: Warehouse, query: UsageQuery, as_of_commit: int | None = None, on_day: DayProgress = lambda _done, _total: None
+    warehouse: Warehouse, query: UsageQuery, as_of_cut: int | None = None, on_day: DayProgress = lambda _done, _total: None
 ) -> UsageReport:
     """Read a report by pyarrow. `on_day` gets (days read, days in all)."""
-    return make_report(read_parts(warehouse, query, as_of_commit, on_day), query.by)
+    return make_report(read_parts(warehouse, query, as_of_cut, on_day), query.by)
 
 
 def read_parts(
-    warehouse: Warehouse, query: UsageQuery, as_of_commit: int | None = None, on_day: DayProgress = lambda _done, _total: None
+    warehouse: Warehouse, query: UsageQuery, as_of_cut: int | None = None, on_day: DayProgress = lambda _done, _total: None
 ) -> list[ReportPart]:
     """Read the parts only, so that several reports can be made of them."""
-    days = _group_by_day(file for file in warehouse.files(TABLE, as_of_commit) if not query.days or file.day in query.days)
+    days = _group_by_day(file for file in warehouse.files(TABLE, as_of_cut) if not query.days or file.day in query.days)
     parts: list[ReportPart] = []
     with ThreadPoolExecutor(CONCURRENT_DAYS) as pool:
         for part in pool.map(lambda day: sum_day(_read_rows(warehouse, days[day]), query, day), days):

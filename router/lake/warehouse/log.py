@@ -32,7 +32,8 @@ class Warehouse:
         """Raises Misconfigured for a warehouse with the log of an earlier form."""
         if self.storage.has(OLD_LOG):
             raise Misconfigured(
-                "--warehouse", f"{self.location} has a log of an older form ({OLD_LOG}): `router usage ingest` into a new directory makes it anew"
+                "--warehouse",
+                f"{self.location} has a log of an older form ({OLD_LOG}): `router usage ingest` into a new directory makes it anew",
             )
 
     def head(self) -> int:
@@ -71,7 +72,9 @@ class Warehouse:
         """Return the last sequence of the stream in silver, which is the truth of progress; 0: none."""
         return self.tables["silver"].progress_of(name_application(stream, created)) or 0
 
-    def append_cut(self, kind: CutKind, versions: dict[str, int], progress: Progress | None = None, counts: dict[str, int] | None = None) -> Cut:
+    def append_cut(
+        self, kind: CutKind, versions: dict[str, int], progress: Progress | None = None, counts: dict[str, int] | None = None
+    ) -> Cut:
         return self._cuts.append(kind, versions, progress, counts)
 
     def write_seal(self, seal: Seal) -> None:

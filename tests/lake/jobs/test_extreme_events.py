@@ -72,7 +72,7 @@ def test_events_of_two_thousand_days_do_not_hold_the_tables(lake: Lake) -> None:
     """One result a day, of a worker with a broken clock: no task opens more files than it may."""
     with few_files():
         lake.take(*(a_body(f"d-{day}", at=NOON - timedelta(days=day)) for day in range(2000)), *HONEST)
-    counted = lake.warehouse.commits()[0].counts
+    counted = lake.told[0].counts
     assert counted["accepted"] + counted["quarantined"] == 2003
     assert counted["accepted"] <= 3 + BOUNDS.max_age_ms // 86_400_000 + 1
     assert {row["reason"] for row in lake.rows("quarantine")} == {"invalid:timestamp"}
@@ -90,7 +90,7 @@ def test_rows_of_many_days_are_written_with_few_files_open_and_all_of_them_are_t
         }
     )
     with few_files(OPEN_AT_ONCE + 16):
-        files = write_days(rows, lake.warehouse, "duplicates", "job")
+        files = write_days(rows, lake.warehouse.storage, "duplicates", "job")
     assert sum(file.rows for file in files) == 2 * days
     assert len({file.path for file in files}) == len(files)
     assert {file.day for file in files} == {str((NOON - timedelta(days=day)).date()) for day in range(days)}

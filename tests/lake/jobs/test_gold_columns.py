@@ -82,7 +82,7 @@ def test_one_entry_is_a_new_column_and_changes_no_seal_and_no_report_of_before(l
 
 
 def test_a_seal_from_before_seals_kept_their_columns_is_of_the_first_version() -> None:
-    old = {"first_day": "2026-10-01", "last_day": "2026-10-31", "sequence": 7, "commit": 3, "rows": 1, "hash": "0" * 64}
+    old = {"first_day": "2026-10-01", "last_day": "2026-10-31", "sequence": 7, "id": "s", "cut": 3, "rows": 1, "hash": "0" * 64}
     assert msgspec.convert(old, Seal).columns == FIRST_FIGURES
 
 

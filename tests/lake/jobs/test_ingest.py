@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from router.core.errors import Misconfigured
 from router.lake.jobs.ingest import IngestJob, _find_start, _make_options
 from router.lake.source import DataLoss
-from router.lake.warehouse import Commit, Warehouse
+from router.lake.warehouse import Progress, Warehouse
+from tests.support.lake_commits import add_files
 from tests.support.lake_jobs import FACTS
 
 HUNDRED = replace(FACTS, last=100, messages=100)
@@ -18,8 +19,7 @@ HUNDRED = replace(FACTS, last=100, messages=100)
 def ten(tmp_path: Path) -> Warehouse:
     """A warehouse that has the first ten messages."""
     warehouse = Warehouse(str(tmp_path))
-    read = {"kind": "ingest", "stream": HUNDRED.stream, "created": HUNDRED.created, "first": 1, "last": 10}
-    warehouse.append(lambda number, at: Commit(commit=number, at=at, **read), after=0)
+    add_files(warehouse, {}, Progress(stream=HUNDRED.stream, created=HUNDRED.created, first=1, last=10))
     return warehouse
 
 

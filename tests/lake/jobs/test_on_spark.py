@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from router.lake.jobs.backfill import Backfill, BackfillDifference
 from router.lake.tables.schemas import SCHEMAS
-from router.lake.warehouse import Commit
+from tests.support.lake_commits import replace_files
 from tests.support.lake_jobs import NOON, Lake, a_body
 
 Tables = dict[str, list[dict[str, object]]]
@@ -27,10 +27,10 @@ def made_on(lake: Lake) -> tuple[Tables, BackfillDifference]:
     """Two micro-batches with some of everything, the first one's events lost and made again."""
     lake.take(a_body("r-1", cost="1.0"), b"{broken", a_body("r-2", cost="2.0"))
     lake.take(a_body("r-1", cost="1.0"), a_body("r-2", cost="9.0"), a_body("r-3", cost="1.0"))
-    lost = {table: [lake.warehouse.files(table)[0].path] for table in ("silver", "gold_minute", "gold_day")}
-    lake.warehouse.append(lambda number, at: Commit(commit=number, kind="compact", at=at, remove=lost), after=2)
+    for table in ("silver", "gold_minute", "gold_day"):
+        kept = {file.path for file in lake.warehouse.files(table, 2)} - {file.path for file in lake.warehouse.files(table, 1)}
+        replace_files(lake.warehouse, table, [file for file in lake.warehouse.files(table) if file.path not in kept])
     work = Backfill(lake.spark, lake.warehouse, NOON.date(), NOON.date())
     found = work.compare()
     work.apply()
-    work.close()
     return {table: lake.rows(table) for table in SCHEMAS}, found

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from router.delivery.connection import head_of
 from router.lake.files import read_columns
-from router.lake.jobs.staging import StagedRange
-from router.lake.jobs.staging_file import read_staged, remove_staging
-from router.lake.jobs.staging_source import StagingReader, decode_range
+from router.lake.jobs.staging import EVENTS, FILES, StagedRange, StagedRow, decode_events, decode_files
+from router.lake.jobs.staging_source import StagingOptions, StagingReader
 from router.lake.tables.arrow import MESSAGE
 from router.lake.warehouse import Warehouse
 from tests.support.lake import Feed, a_feed
@@ -27,22 +27,31 @@ def warehouse(tmp_path: Path) -> Warehouse:
     return Warehouse(str(tmp_path))
 
 
-def landed(feed: Feed, warehouse: Warehouse, start: int, end: int, **options: str) -> list[StagedRange]:
+def staged(feed: Feed, warehouse: Warehouse, start: int, end: int, **options: str) -> list[StagedRow]:
     """As Spark would have it: from one offset to another."""
-    reader = StagingReader(warehouse.location, feed.options(**options))
+    reader = StagingReader(StagingOptions(warehouse=warehouse.location, tasks=2), feed.options(**options))
     offset = reader.initialOffset()
     partitions = reader.partitions({**offset, "next": start}, {**offset, "next": end})
-    return [decode_range(row) for partition in partitions for (row,) in reader.read(partition)]
+    return [row for partition in partitions for row in reader.read(partition)]
 
 
-def test_every_message_is_in_bronze_and_what_is_none_in_quarantine_and_events_are_put_aside(feed: Feed, warehouse: Warehouse) -> None:
-    (one,) = landed(feed, warehouse, 1, 5)
+def landed(feed: Feed, warehouse: Warehouse, start: int, end: int, **options: str) -> list[StagedRange]:
+    return [decode_files(body) for _, kind, body in staged(feed, warehouse, start, end, **options) if kind == FILES]
+
+
+def test_every_message_is_in_bronze_what_is_no_event_in_quarantine_and_events_go_to_the_tasks_of_their_buckets(
+    feed: Feed, warehouse: Warehouse
+) -> None:
+    rows = staged(feed, warehouse, 1, 5)
+    (one,) = (decode_files(body) for _, kind, body in rows if kind == FILES)
     seqs = [
         read_columns(warehouse, table, files, ["seq"])["seq"].to_pylist()
         for table, files in (("bronze", one.bronze), ("quarantine", one.quarantine))
     ]
     assert seqs == [[1, 2, 3, 4], [2]]
-    assert read_staged(warehouse, one.staging_path, ["request_id"])["request_id"].to_pylist() == ["r-1", "r-3", "r-4"]
+    dealt = [(task, event) for task, kind, body in rows if kind == EVENTS for event in decode_events(body).to_pylist()]
+    assert sorted(event["request_id"] for _, event in dealt) == ["r-1", "r-3", "r-4"]
+    assert all(event["id_high"] % 2 == task for task, event in dealt)
 
 
 def test_bronze_is_the_messages_as_the_stream_holds_them(feed: Feed, warehouse: Warehouse) -> None:
@@ -70,7 +79,9 @@ def test_what_the_log_has_does_not_land_again_wherever_a_checkpoint_begins(feed:
     assert [(file.min_seq, file.max_seq) for file in one.bronze] == [(3, 4)]
 
 
-def test_what_was_put_aside_is_gone_when_it_is_discarded(feed: Feed, warehouse: Warehouse) -> None:
-    (one,) = landed(feed, warehouse, 1, 5)
-    remove_staging(warehouse, one.staging_path)
-    assert not warehouse.storage.list_names("_staging")
+def test_a_first_batch_ends_where_tables_end_that_are_ahead(feed: Feed, warehouse: Warehouse) -> None:
+    """UL-3: they were committed before silver, and the process died between."""
+    reader = StagingReader(StagingOptions(warehouse=warehouse.location, tasks=2, first_end=2), feed.options())
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, ReadAllAvailable())
+    assert (start["next"], first["next"], reader.latestOffset(first, ReadAllAvailable())["next"]) == (1, 3, 5)

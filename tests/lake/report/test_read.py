@@ -126,7 +126,7 @@ def test_a_file_that_no_commit_names_is_not_read(tmp_path: Path) -> None:
 def test_as_of_an_earlier_commit_the_report_is_as_it_was(tmp_path: Path) -> None:
     """UL-10."""
     warehouse = a_warehouse(tmp_path, [Use()], [Use(), Use()])
-    assert read_report(warehouse, UsageQuery(), as_of_commit=1).totals.count == 1  # type: ignore[union-attr]
+    assert read_report(warehouse, UsageQuery(), as_of_cut=1).totals.count == 1  # type: ignore[union-attr]
     assert read_report(warehouse, UsageQuery()).totals.count == 3  # type: ignore[union-attr]
 
 

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from router.lake.files import read_columns
-from router.lake.jobs.compact import compact, sweep
 from router.lake.jobs.ingest import CHECKPOINT, IngestFailed
+from router.lake.jobs.maintenance import compact, sweep
 from router.lake.warehouse import Warehouse
 from tests.support.broker import Broker
 from tests.support.kills import KillPlan
@@ -86,7 +86,7 @@ def test_a_batch_that_lost_the_race_for_its_commit_is_done_again_on_what_the_win
 ) -> None:
     lake.take(a_body("r-1"))
     lake.take(a_body("r-2"))
-    at_first(monkeypatch, "lake_after_write", lambda: compact(lake.warehouse, at_least=2))
+    at_first(monkeypatch, "lake_after_write", lambda: compact(lake.warehouse))
     lake.take(a_body("r-1"), a_body("r-3"))
     assert [commit.kind for commit in lake.warehouse.commits()] == ["ingest", "ingest", "compact", "ingest"]
     assert [row["request_id"] for row in lake.rows("silver")] == ["r-1", "r-2", "r-3"]

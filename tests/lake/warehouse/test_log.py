@@ -4,27 +4,36 @@ from pathlib import Path
 
 import pytest
 
-from router.core.errors import Conflict, Misconfigured, Poison
-from router.lake.warehouse import Commit, DataFile, Seal, Warehouse
+from router.core.errors import Conflict, Misconfigured
+from router.lake.warehouse import Cut, DataFile, Progress, Seal, Warehouse
+from router.lake.warehouse.seals import name_mark
+from tests.support.lake_commits import add_files, replace_files
 
 
-def a_file(path: str, day: str = "2026-11-20") -> DataFile:
-    return DataFile(path=path, rows=1, bytes=10, min_seq=1, max_seq=1, day=day)
+def a_file(path: str, seq: int = 1) -> DataFile:
+    return DataFile(path=f"silver/{path}", rows=1, bytes=10, min_seq=seq, max_seq=seq, day="2026-11-20", bucket=0)
 
 
-def add(warehouse: Warehouse, *paths: str, remove: tuple[str, ...] = ()) -> Commit:
-    files = [a_file(path) for path in paths]
-    return warehouse.append(
-        lambda number, at: Commit(
-            commit=number, kind="ingest", at=at, first=1, last=number, add={"silver": files}, remove={"silver": list(remove)}
-        ),
-        after=warehouse.head(),
-    )
+def add(warehouse: Warehouse, *paths: str) -> Cut:
+    last = warehouse.head() + 1
+    progress = Progress(stream="S", created="2026-11-01T00:00:00Z", first=last, last=last)
+    return add_files(warehouse, {"silver": [a_file(path, last) for path in paths]}, progress)
+
+
+def names(warehouse: Warehouse, as_of_cut: int | None = None) -> list[str]:
+    return sorted(file.path.removeprefix("silver/") for file in warehouse.files("silver", as_of_cut))
 
 
 def test_a_warehouse_that_was_never_written_to_is_empty(tmp_path: Path) -> None:
     warehouse = Warehouse(str(tmp_path / "none"))
-    assert (warehouse.head(), warehouse.files("silver"), warehouse.last_ingest()) == (0, [], None)
+    assert (warehouse.head(), warehouse.cut(), warehouse.files("silver"), warehouse.last_progress(), warehouse.seals()) == (
+        0,
+        None,
+        [],
+        None,
+        [],
+    )
+    assert not (tmp_path / "none").exists()
 
 
 def test_the_location_is_absolute_for_executors_run_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,47 +44,61 @@ def test_the_location_is_absolute_for_executors_run_elsewhere(tmp_path: Path, mo
 def test_a_table_is_what_its_commits_added_and_did_not_remove(tmp_path: Path) -> None:
     warehouse = Warehouse(str(tmp_path))
     add(warehouse, "a", "b")
-    add(warehouse, "c", remove=("a",))
-    assert [file.path for file in Warehouse(str(tmp_path)).files("silver")] == ["b", "c"]
+    replace_files(warehouse, "silver", [a_file("a")], [a_file("c")])
+    assert names(Warehouse(str(tmp_path))) == ["b", "c"]
 
 
-def test_a_table_as_of_a_commit_stays_as_it_was(tmp_path: Path) -> None:
+def test_a_table_as_of_a_cut_stays_as_it_was(tmp_path: Path) -> None:
     """UL-10."""
     warehouse = Warehouse(str(tmp_path))
     add(warehouse, "a")
-    add(warehouse, "b", remove=("a",))
-    assert [file.path for file in warehouse.files("silver", as_of_commit=1)] == ["a"]
+    replace_files(warehouse, "silver", [a_file("a")], [a_file("b")])
+    assert (names(warehouse, as_of_cut=1), names(warehouse)) == (["a"], ["b"])
 
 
-def test_of_two_writers_on_the_same_state_one_has_a_conflict(tmp_path: Path) -> None:
+def test_a_description_of_a_file_comes_back_as_it_was_committed(tmp_path: Path) -> None:
+    warehouse = Warehouse(str(tmp_path))
+    add(warehouse, "a")
+    assert warehouse.files("silver") == [a_file("a")]
+
+
+def test_what_is_committed_without_a_cut_is_not_read(tmp_path: Path) -> None:
+    """UL-3."""
+    warehouse = Warehouse(str(tmp_path))
+    add(warehouse, "a")
+    warehouse.tables["silver"].commit([a_file("b", 2)], lambda _: [])
+    assert names(warehouse) == ["a"]
+
+
+def test_of_two_writers_on_the_same_version_one_has_a_conflict(tmp_path: Path) -> None:
     """UL-3."""
     one, other = Warehouse(str(tmp_path)), Warehouse(str(tmp_path))
-    head = other.head()
     add(one, "a")
+    table = other.tables["silver"].load()
+    assert table is not None
+    after = table.version()
+    add(one, "b")
     with pytest.raises(Conflict):
-        other.append(lambda number, at: Commit(commit=number, kind="ingest", at=at), after=head)
-    assert [commit.commit for commit in other.commits()] == [1]
+        other.tables["silver"].replace([a_file("a")], [], after=after)
+    assert names(one) == ["a", "b"]
 
 
 def test_a_reader_sees_what_another_process_committed_meanwhile(tmp_path: Path) -> None:
     reader, writer = Warehouse(str(tmp_path)), Warehouse(str(tmp_path))
     assert reader.head() == 0
     add(writer, "a")
-    assert reader.head() == 1
+    assert (reader.head(), names(reader)) == (1, ["a"])
 
 
-def test_a_commit_that_was_being_written_when_its_writer_died_is_none(tmp_path: Path) -> None:
-    warehouse = Warehouse(str(tmp_path))
-    add(warehouse, "a")
-    (tmp_path / "_commits" / ".draft-x").write_bytes(b'{"commit": 2')
-    assert Warehouse(str(tmp_path)).head() == 1
+def test_cuts_of_two_writers_are_numbered_one_after_the_other(tmp_path: Path) -> None:
+    one, other = Warehouse(str(tmp_path)), Warehouse(str(tmp_path))
+    assert [warehouse.append_cut("compact", {"silver": 1}).number for warehouse in (one, other, one, one, other)] == [1, 2, 3, 4, 5]
 
 
-def test_a_log_that_is_not_ours_is_refused(tmp_path: Path) -> None:
+def test_a_warehouse_of_the_form_before_is_refused_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "_commits").mkdir()
-    (tmp_path / "_commits" / f"{1:020d}.json").write_bytes(b"[]")
-    with pytest.raises(Poison):
-        Warehouse(str(tmp_path)).head()
+    with pytest.raises(Misconfigured, match="older form.*makes it anew"):
+        Warehouse(str(tmp_path)).refuse_old_form()
 
 
 def test_a_place_that_no_filesystem_knows_is_told_by_the_settings_name() -> None:
@@ -83,8 +106,13 @@ def test_a_place_that_no_filesystem_knows_is_told_by_the_settings_name() -> None
         Warehouse("nowhere://bucket/path")
 
 
-def test_seals_are_found_again(tmp_path: Path) -> None:
+def test_a_seal_counts_from_its_mark_on(tmp_path: Path) -> None:
+    from deltalake import Transaction
+
     warehouse = Warehouse(str(tmp_path))
-    seal = Seal(first_day="2026-11-01", last_day="2026-11-30", sequence=7, commit=0, rows=0, hash="e3")
-    warehouse.append(lambda number, at: Commit(commit=number, kind="seal", at=at, seals=seal), after=0)
+    add(warehouse, "a")
+    seal = Seal(id="s-1", first_day="2026-11-01", last_day="2026-11-30", sequence=7, cut=1, rows=0, hash="e3")
+    warehouse.write_seal(seal)
+    assert warehouse.seals() == []
+    warehouse.tables["gold_day"].commit([], lambda _: [Transaction(name_mark(seal), 1)])
     assert Warehouse(str(tmp_path)).seals() == [seal]

@@ -1,0 +1,85 @@
+"""Merge small files, and delete what no reader needs. delta-rs does both: no row changes, so Spark is not needed.
+
+A compaction is a commit of each table, beside running ingests: the library makes it again if another commit came first. It is seen with the
+next cut; if no batch is being written, at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+from msgspec import Struct
+
+from router.core.errors import Conflict
+from router.lake.jobs.commits import find_versions
+from router.lake.warehouse import Warehouse
+
+TARGET_BYTES = 128 * 1024 * 1024  # of a file
+TRIES = 10
+KEPT = timedelta(days=7)  # versions that readers may still read
+
+TableCallback = Callable[[str], None]
+
+
+class Compaction(Struct, frozen=True):
+    """How many files the tables had and have."""
+
+    files_before: int
+    files_after: int
+
+
+def compact(warehouse: Warehouse, on_table: TableCallback = lambda _: None) -> Compaction:
+    """Merge the files of all tables. Raises Conflict if another compaction is at work all the time."""
+    removed = added = 0
+    for name in warehouse.tables:
+        on_table(name)
+        found = _compact_table(warehouse, name)
+        removed, added = removed + found.files_before, added + found.files_after
+    if added:
+        _append_cut(warehouse)
+    return Compaction(removed, added)
+
+
+def vacuum(
+    warehouse: Warehouse, *, older_than: timedelta = KEPT, dry_run: bool = False, on_table: TableCallback = lambda _: None
+) -> list[str]:
+    """Delete files that no version of the last days has, and no seal's; return their paths. Earlier cuts cannot be read afterwards."""
+    pinned = [cut for seal in warehouse.seals() if (cut := warehouse.cut(seal.cut)) is not None]
+    newest = warehouse.cut()
+    kept = [*pinned, *([] if newest is None else [newest])]
+    removed: list[str] = []
+    for name, lake_table in warehouse.tables.items():
+        on_table(name)
+        if (table := lake_table.load()) is not None:
+            versions = sorted({cut.versions[name] for cut in kept if name in cut.versions})
+            hours = int(older_than.total_seconds() // 3600)
+            found = table.vacuum(hours, dry_run=dry_run, enforce_retention_duration=False, full=True, keep_versions=versions)
+            removed += (f"{name}/{path}" for path in found)
+    return removed
+
+
+def _compact_table(warehouse: Warehouse, name: str) -> Compaction:
+    for _ in range(TRIES):
+        table = warehouse.tables[name].load()
+        if table is None:
+            return Compaction(0, 0)
+        try:
+            return _optimize(table)
+        except CommitFailedError:  # another job replaced files meanwhile
+            continue
+    raise Conflict(f"{name}: other jobs replaced files during each of {TRIES} tries")
+
+
+def _optimize(table: DeltaTable) -> Compaction:
+    told = table.optimize.compact(target_size=TARGET_BYTES)
+    return Compaction(told["numFilesRemoved"], told["numFilesAdded"])
+
+
+def _append_cut(warehouse: Warehouse) -> None:
+    """Show the compaction at once, if no batch is half written."""
+    progress = warehouse.last_progress()
+    if progress is not None and (versions := find_versions(warehouse, progress.application, progress.last)) is not None:
+        warehouse.append_cut("compact", versions)

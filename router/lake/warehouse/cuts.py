@@ -1,0 +1,112 @@
+"""The table `cuts`: one row names the versions of all tables that belong together. A reader of "now" takes the newest row.
+
+A batch is several commits, one in each table. Its cut comes after the last of them, so no reader sees half a batch.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, Transaction
+from msgspec.structs import asdict
+
+from router.lake.warehouse.commit import Cut, CutKind, DataFile, Progress
+from router.lake.warehouse.delta import LakeTable
+from router.lake.warehouse.storage import Storage
+
+CUTS = "cuts"
+APPLICATION = "cuts"  # its version is the newest cut's number
+_COUNTS = pa.map_(pa.string(), pa.int64())
+SCHEMA = pa.schema(
+    [
+        ("cut", pa.int64()),
+        ("kind", pa.string()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("versions", _COUNTS),
+        ("stream", pa.string()),
+        ("created", pa.string()),
+        ("first", pa.int64()),
+        ("last", pa.int64()),
+        ("counts", _COUNTS),
+    ]
+)
+
+
+class Cuts:
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._table = LakeTable(storage, CUTS, SCHEMA, partitions=(), ordered_by="cut")
+        self._read: dict[int, Cut] = {}  # a cut never changes
+
+    def head(self) -> int:
+        """The newest cut's number; 0 before the first."""
+        return self._table.progress_of(APPLICATION) or 0
+
+    def read(self, number: int) -> Cut | None:
+        """None: there is no such cut."""
+        if number not in self._read and (found := self._find(number)) is not None:
+            self._read[number] = found
+        return self._read.get(number)
+
+    def _find(self, number: int) -> Cut | None:
+        holding = [file for file in self._table.list_files() if (file.min_seq or 0) <= number <= (file.max_seq or 0)]
+        rows = [row for file in holding for row in self._read_file(file) if row["cut"] == number]
+        return _make_cut(rows[0]) if rows else None
+
+    def append(
+        self, kind: CutKind, versions: dict[str, int], progress: Progress | None = None, counts: dict[str, int] | None = None
+    ) -> Cut:
+        """Write the next cut."""
+        while True:
+            number = self.head() + 1
+            cut = Cut(number=number, kind=kind, at=datetime.now(UTC).isoformat(), versions=versions, progress=progress, counts=counts or {})
+            if self._table.commit([self._write(cut)], lambda table, number=number: _follow(table, number)) is not None:  # type: ignore[misc]
+                return cut
+
+    def _write(self, cut: Cut) -> DataFile:
+        path = f"{CUTS}/part-{uuid4().hex}.parquet"
+        self._storage.make_directory(CUTS)
+        with self._storage.filesystem.open_output_stream(self._storage.resolve(path)) as stream:
+            pq.write_table(pa.Table.from_pylist([_make_row(cut)], schema=SCHEMA), stream)
+            size = stream.tell()
+        return DataFile(path=path, rows=1, bytes=size, min_seq=cut.number, max_seq=cut.number)
+
+    def _read_file(self, file: DataFile) -> list[dict[str, Any]]:
+        with self._storage.filesystem.open_input_file(self._storage.resolve(file.path)) as source:
+            rows: list[dict[str, Any]] = pq.read_table(source).to_pylist()
+        return rows
+
+
+def _follow(table: DeltaTable, number: int) -> list[Transaction] | None:
+    """None: another cut has this number by now."""
+    return [Transaction(APPLICATION, number)] if (table.transaction_version(APPLICATION) or 0) < number else None
+
+
+def _make_row(cut: Cut) -> dict[str, Any]:
+    progress = {} if cut.progress is None else asdict(cut.progress)
+    at = datetime.fromisoformat(cut.at)
+    return {
+        "cut": cut.number,
+        "kind": cut.kind,
+        "at": at,
+        "versions": list(cut.versions.items()),
+        "counts": list(cut.counts.items()),
+        **progress,
+    }
+
+
+def _make_cut(row: dict[str, Any]) -> Cut:
+    fields = {name: row[name] for name in ("stream", "created", "first", "last")}
+    progress = None if fields["stream"] is None else Progress(**fields)
+    return Cut(
+        number=row["cut"],
+        kind=row["kind"],
+        at=row["at"].isoformat(),
+        versions=dict(row["versions"]),
+        progress=progress,
+        counts=dict(row["counts"] or ()),
+    )

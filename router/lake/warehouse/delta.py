@@ -1,0 +1,157 @@
+"""One table of the warehouse as a Delta table: its files at a version, and commits that count once.
+
+    look at a fresh snapshot ── has it this batch already? ──> nothing to do
+                             └── no ──> commit exactly the next version ── another writer was first ──> look again
+
+A commit is never rebased by the library (no retries): what was looked at is what it builds on. The last sequence of a batch is the
+version of an application transaction (https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers), which
+stands in the same commit as the files.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Field, PostCommitHookProperties, Transaction
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from router.core.errors import Conflict
+from router.lake.warehouse.commit import DataFile
+from router.lake.warehouse.storage import Storage
+
+CHECKPOINT_INTERVAL = "100"  # commits
+NO_REBASE = 0  # retries of the library
+
+Decide = Callable[[DeltaTable], Sequence[Transaction] | None]  # of a fresh snapshot: what the commit carries; None: no commit
+
+
+class LakeTable:
+    """One table. `schema`: with the columns of `partitions`. `ordered_by`: the column whose ends each file's entry tells."""
+
+    def __init__(
+        self, storage: Storage, name: str, schema: pa.Schema, partitions: Sequence[str] = ("day",), ordered_by: str = "seq"
+    ) -> None:
+        self._storage = storage
+        self.name = name
+        self._schema = schema
+        self._partitions = list(partitions)
+        self._ordered_by = ordered_by
+        self._table: DeltaTable | None = None
+
+    def load(self, version: int | None = None) -> DeltaTable | None:
+        """Return a snapshot: of now, or of a version. None: nothing was ever committed."""
+        if version is not None:
+            return DeltaTable(self._storage.uri(self.name), version=version)
+        if self._table is None:
+            try:
+                self._table = DeltaTable(self._storage.uri(self.name))
+            except TableNotFoundError:
+                return None
+        else:
+            self._table.update_incremental()
+        return self._table
+
+    def list_files(self, version: int | None = None) -> list[DataFile]:
+        """Return the table's files, in the order in which they were written."""
+        table = self.load(version)
+        return [] if table is None else self._read_files(table)
+
+    def progress_of(self, application: str) -> int | None:
+        table = self.load()
+        return None if table is None else table.transaction_version(application)
+
+    def commit(self, files: Iterable[DataFile], decide: Decide) -> int | None:
+        """Add files, and return the version that has them; None if `decide` found that nothing is to be added."""
+        actions: list[AddAction | RemoveAction] = [self._describe(file) for file in files]
+        while True:
+            table = self._load_for_commit()
+            carried = decide(table)
+            if carried is None:
+                return None
+            if self._try_commit(table, actions, carried):
+                return table.version() + 1
+
+    def replace(self, old: Iterable[DataFile], new: Iterable[DataFile], *, after: int) -> None:
+        """Put files in place of others, as the commit after version `after`. Raises Conflict if there is a later version."""
+        table = self._load_for_commit()
+        now = int(time.time() * 1000)
+        removed = [RemoveAction(self._name(file), True, now, file.bytes, self._find_values(file)) for file in old]
+        if table.version() != after or not self._try_commit(table, [*map(self._describe, new), *removed], []):
+            raise Conflict(f"{self.name}: another job committed after version {after}; start again")
+
+    def _try_commit(self, table: DeltaTable, actions: list[AddAction | RemoveAction], carried: Sequence[Transaction]) -> bool:
+        """False: another writer committed that version."""
+        before = table.version()
+        try:
+            table.create_write_transaction(
+                actions,
+                "append",
+                self._schema,
+                self._partitions,
+                commit_properties=CommitProperties(max_commit_retries=NO_REBASE, app_transactions=list(carried)),
+                post_commithook_properties=PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
+            )
+        except CommitFailedError as exc:
+            if DeltaTable(self._storage.uri(self.name)).version() == before:
+                raise Conflict(f"{self.name}: its commit {before + 1} was refused: {exc}") from exc
+            return False
+        return True
+
+    def _load_for_commit(self) -> DeltaTable:
+        table = self.load() or self._create()
+        missing = [field for field in self._schema if field.name not in {one.name for one in table.schema().fields}]
+        if missing:
+            table.alter.add_columns([Field.from_arrow(field) for field in missing])
+            table.update_incremental()
+        return table
+
+    def _create(self) -> DeltaTable:
+        self._storage.make_directory(self.name)
+        self._table = DeltaTable.create(
+            self._storage.uri(self.name),
+            self._schema,
+            mode="ignore",
+            partition_by=self._partitions,
+            configuration={"delta.checkpointInterval": CHECKPOINT_INTERVAL, **self._name_indexed()},
+        )
+        return self._table
+
+    def _name_indexed(self) -> dict[str, str]:
+        """A compaction tells the ends of this column, too."""
+        return {"delta.dataSkippingStatsColumns": self._ordered_by} if self._ordered_by in self._schema.names else {}
+
+    def _describe(self, file: DataFile) -> AddAction:
+        stats: dict[str, object] = {"numRecords": file.rows}
+        if file.min_seq is not None:
+            name = self._ordered_by
+            stats |= {"minValues": {name: file.min_seq}, "maxValues": {name: file.max_seq}, "nullCount": {name: 0}}
+        return AddAction(
+            path=self._name(file),
+            size=file.bytes,
+            partition_values=self._find_values(file),
+            modification_time=int(time.time() * 1000),
+            data_change=True,
+            stats=msgspec.json.encode(stats).decode(),
+        )
+
+    def _name(self, file: DataFile) -> str:
+        return file.path.removeprefix(f"{self.name}/")
+
+    def _find_values(self, file: DataFile) -> dict[str, str | None]:
+        values = {"day": file.day, "bucket": None if file.bucket is None else str(file.bucket)}
+        return {name: values[name] for name in self._partitions}
+
+    def _read_files(self, table: DeltaTable) -> list[DataFile]:
+        found = pa.table(table.get_add_actions(flatten=True))
+        ends = (f"min.{self._ordered_by}", f"max.{self._ordered_by}")
+        names = ("modification_time", "path", "num_records", "size_bytes", *ends, "partition.day", "partition.bucket")
+        nothing = [None] * len(found)
+        columns = (found[name].to_pylist() if name in found.column_names else nothing for name in names)
+        return [
+            DataFile(path=f"{self.name}/{path}", rows=rows or 0, bytes=size, min_seq=low, max_seq=high, day=day, bucket=bucket)
+            for _, path, rows, size, low, high, day, bucket in sorted(zip(*columns, strict=True), key=lambda row: row[:2])
+        ]
