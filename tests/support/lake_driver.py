@@ -30,7 +30,11 @@ from tests.support.kills import KillCount, KillPlan
 from tests.support.waiting import until
 
 STREAM = "ROUTER_USAGE"
-POINTS = ("lake_after_read", "lake_after_write", "lake_after_commit", "lake_before_checkpoint")
+POINTS = (
+    "lake_after_write",
+    *(f"lake_after_{table}" for table in ("bronze", "quarantine", "duplicates", "conflicts", "silver", "gold")),
+    "lake_after_commit",
+)
 EXACT = (*DIMENSIONS, "count", "cost", "latency_sum_ms", "latency_min_ms", "latency_max_ms")
 WITHIN_1_PERCENT = ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
 
@@ -94,8 +98,8 @@ class Driver:
 
     def writes(self) -> None:
         """Return as a micro-batch begins to write what it reads, or it is over."""
-        before = set(self._home.glob("bronze/*"))
-        asyncio.run(until(lambda: self.is_over or set(self._home.glob("bronze/*")) - before, within_s=300, what="a micro-batch"))
+        before = set(self._home.glob("bronze/day=*/*"))
+        asyncio.run(until(lambda: self.is_over or set(self._home.glob("bronze/day=*/*")) - before, within_s=300, what="a micro-batch"))
 
     @property
     def said(self) -> str:

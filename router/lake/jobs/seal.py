@@ -29,7 +29,7 @@ from router.lake.warehouse.seals import name_mark
 
 DAYS = "gold_day"
 TRIES = 10
-PATIENCE_S = 60  # for a batch that is being committed
+PATIENCE_S = 60.0  # for a batch that is being committed
 SEAL_COLUMNS = ("window_start", *GOLD_DIMENSIONS, "corrects_window")
 
 
@@ -55,7 +55,7 @@ def seal(warehouse: Warehouse, first: date, last: date) -> Seal:
 
 def _find_whole_cut(warehouse: Warehouse) -> Cut:
     """Return the newest cut once nothing of a later batch stands in the table of days."""
-    for _ in range(PATIENCE_S * 10):
+    for _ in range(round(PATIENCE_S * 10)):
         cut = warehouse.cut()
         days = warehouse.tables[DAYS].load()
         if cut is not None and days is not None and _has_same_files(warehouse, cut.versions[DAYS]):

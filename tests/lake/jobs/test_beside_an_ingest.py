@@ -1,65 +1,146 @@
-"""Compaction and seals commit although ingests commit while they read and write."""
+"""Compaction and seals commit although batches are committed while they read and write."""
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from router.core.errors import Conflict
-from router.lake.jobs import compact as compaction
-from router.lake.jobs.maintenance import compact
+from router.lake.jobs import maintenance
+from router.lake.jobs import seal as sealing
+from router.lake.jobs.maintenance import Compaction, compact, vacuum
 from router.lake.jobs.seal import is_unchanged, seal
-from router.lake.warehouse import Warehouse
+from router.lake.warehouse import Seal, Warehouse
 from tests.support.lake_jobs import NOON, Lake, a_body
 
 DAY = NOON.date()
 
 
-def before_each_commit(monkeypatch: pytest.MonkeyPatch, works: list[Callable[[], object]]) -> None:
-    """The next of `works` runs before each try to commit."""
-    append = Warehouse.append
-
-    def append_late(self: Warehouse, *given: Any, **named: Any) -> Any:
-        if works:
-            works.pop(0)()
-        return append(self, *given, **named)
-
-    monkeypatch.setattr(Warehouse, "append", append_late)
+@pytest.fixture
+def other(lake: Lake) -> Lake:
+    """An ingest of the same warehouse, in another process."""
+    return Lake(lake.spark, lake.home)
 
 
-def test_a_compaction_keeps_what_ingests_commit_meanwhile(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def take(other: Lake, seq: int, body: bytes) -> None:
+    from tests.support.lake_jobs import messages
+
+    other.batch(messages([body], first=seq))
+
+
+def test_a_compaction_keeps_what_a_batch_commits_meanwhile(lake: Lake, other: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.take(a_body("r-1"))
     lake.take(a_body("r-2"))
-    before_each_commit(monkeypatch, [lambda: lake.take(a_body("r-3")), lambda: None, lambda: lake.take(a_body("r-4"))])
-    assert compact(lake.warehouse).files_after
-    assert [row["request_id"] for row in lake.rows("silver")] == ["r-1", "r-2", "r-3", "r-4"]
-    assert sum(row["count"] for row in lake.rows("gold_day")) == 4
+    optimize, works = maintenance._optimize, [lambda: take(other, 3, a_body("r-3"))]
+
+    def optimize_late(table: DeltaTable) -> Compaction:
+        while works:
+            works.pop()()
+        return optimize(table)
+
+    monkeypatch.setattr(maintenance, "_optimize", optimize_late)
+    compact(lake.warehouse)
+    assert [row["request_id"] for row in lake.rows("silver")] == ["r-1", "r-2", "r-3"]
+    assert sum(row["count"] for row in lake.rows("gold_day")) == 3
 
 
-def test_two_compactions_at_once_are_a_conflict_and_no_row_doubles(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_is_committed_after_a_compaction_shows_it(lake: Lake) -> None:
+    for number in range(4):
+        lake.take(a_body(f"r-{number}"))
+    before = len(lake.warehouse.files("gold_day"))
+    compact(lake.warehouse)
+    assert len(lake.warehouse.files("gold_day")) < before
+    lake.take(a_body("r-0"), a_body("r-9"))
+    assert [row["first_seq"] for row in lake.rows("duplicates")] == [1]
+    assert len(lake.rows("silver")) == 5
+
+
+def test_a_batch_that_is_planned_before_a_compaction_is_committed_after_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.take(a_body("r-1"))
     lake.take(a_body("r-2"))
-    before_each_commit(monkeypatch, [lambda: compaction.compact(Warehouse(str(lake.home)), at_least=2)])
-    with pytest.raises(Conflict):
-        compact(lake.warehouse)
-    assert len(lake.rows("silver")) == 2
+    happens_at(monkeypatch, "lake_after_write", lambda: compact(lake.warehouse))
+    lake.take(a_body("r-1"), a_body("r-3"))
+    assert [row["request_id"] for row in lake.rows("silver")] == ["r-1", "r-2", "r-3"]
+    assert [row["first_seq"] for row in lake.rows("duplicates")] == [1]
 
 
-def test_a_seal_is_committed_beside_ingests_of_other_days(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake.take(a_body("r-1"))
-    tomorrow = NOON + timedelta(days=1)
-    before_each_commit(monkeypatch, [lambda: lake.take(a_body("r-2", at=tomorrow), came=tomorrow)])
-    sealed = seal(lake.warehouse, DAY, DAY)
-    assert (sealed.sequence, sealed.commit) == (1, 1)
-    assert is_unchanged(lake.warehouse, sealed)
-    assert len(lake.rows("silver")) == 2
-
-
-def test_a_seal_is_made_again_if_an_event_of_its_period_came_meanwhile(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vacuum_deletes_what_was_replaced_and_spares_sealed_periods_and_the_newest_cut(lake: Lake) -> None:
     lake.take(a_body("r-1", cost="1.0"))
-    before_each_commit(monkeypatch, [lambda: lake.take(a_body("r-2", cost="2.0"))])
     sealed = seal(lake.warehouse, DAY, DAY)
-    assert (sealed.sequence, sealed.commit) == (2, 2)
+    for number in range(2, 5):
+        lake.take(a_body(f"r-{number}"))
+    compact(lake.warehouse)
+    assert vacuum(lake.warehouse, older_than=timedelta(0), dry_run=True)
+    gone = vacuum(lake.warehouse, older_than=timedelta(0))
+    assert gone
+    assert is_unchanged(lake.warehouse, sealed)
+    assert len(lake.rows("silver")) == 4
+
+
+def test_a_seal_is_committed_beside_batches_of_other_days(lake: Lake, other: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.take(a_body("r-1"))
+    late = a_body("r-2", at=NOON + timedelta(days=1))
+    before_each_mark(monkeypatch, [lambda: take(other, 2, late)])
+    sealed = seal(lake.warehouse, DAY, DAY)
+    assert (sealed.sequence, sealed.cut, sealed.rows) == (2, 2, 1)
+    assert is_unchanged(lake.warehouse, sealed)
+
+
+def test_a_seal_is_made_again_if_an_event_of_its_period_came_meanwhile(lake: Lake, other: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.take(a_body("r-1", cost="1.0"))
+    before_each_mark(monkeypatch, [lambda: take(other, 2, a_body("r-2", cost="2.0"))])
+    sealed = seal(lake.warehouse, DAY, DAY)
+    assert (sealed.sequence, sealed.cut) == (2, 2)
+    assert lake.warehouse.seals() == [sealed]
     assert is_unchanged(lake.warehouse, sealed)
     assert all(row["corrects_window"] is None for row in lake.rows("gold_day"))
+
+
+def test_a_batch_that_was_planned_before_a_seal_corrects_the_sealed_day(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.take(a_body("r-1", cost="1.0"))
+    sealed: list[Seal] = []
+    happens_at(monkeypatch, "lake_after_write", lambda: sealed.append(seal(Warehouse(str(lake.home)), DAY, DAY)))
+    lake.take(a_body("r-2", cost="2.0"), came=NOON + timedelta(days=1))
+    (late,) = [row for row in lake.rows("gold_day") if row["cost"] == 2]
+    assert late["corrects_window"] is not None
+    assert late["window_start"].date() == DAY + timedelta(days=1)
+    assert is_unchanged(lake.warehouse, sealed[0])
+
+
+def test_a_seal_beside_a_batch_without_its_cut_says_what_to_do(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.take(a_body("r-1"))
+    happens_at(monkeypatch, "lake_after_gold", die)
+    with pytest.raises(MemoryError):
+        lake.take(a_body("r-2"))
+    monkeypatch.setattr(sealing, "PATIENCE_S", 0.2)
+    with pytest.raises(Conflict, match="run `router usage ingest`"):
+        seal(lake.warehouse, DAY, DAY)
+
+
+def die() -> None:
+    raise MemoryError
+
+
+def happens_at(monkeypatch: pytest.MonkeyPatch, point: str, happens: Callable[[], object]) -> None:
+    """Once, at the next batch's crash point."""
+    due = {point}
+
+    def crashpoint(name: str) -> None:
+        if name in due:
+            due.clear()
+            happens()
+
+    for module in ("micro_batch_sink", "commits"):
+        monkeypatch.setattr(f"router.lake.jobs.{module}.crashpoint", crashpoint)
+
+
+def before_each_mark(monkeypatch: pytest.MonkeyPatch, works: list[Callable[[], object]]) -> None:
+    mark = sealing._mark
+
+    def mark_late(warehouse: Warehouse, made: Seal, version: int) -> int | None:
+        while works:
+            works.pop(0)()
+        return mark(warehouse, made, version)
+
+    monkeypatch.setattr(sealing, "_mark", mark_late)
