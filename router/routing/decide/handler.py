@@ -68,7 +68,8 @@ class DecideMeter(Protocol):
 
     def on_decision(self, request: RouteRequest, answer: Decision | Refusal, seconds: float) -> None: ...
 
-    def on_violations(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
+    def on_violations(self, message: Message, violations: tuple[Violation, ...], tenant_id: str | None, trace_id: str | None) -> None:
+        """The ids as they were read from the message; None: they could not be."""
 
     def on_replay(self) -> None: ...
 
@@ -129,7 +130,7 @@ class DecideHandler:
         started = self._now()
         reading = read(message, self._rules.limits)
         if reading.violations:
-            self._meter.on_violations(message, reading.violations)
+            self._meter.on_violations(message, reading.violations, reading.tenant_id, reading.trace_id)
         request = reading.asked
         if isinstance(request, Fault):
             return refuse_request(request, reading, INVALID_REQUEST)
