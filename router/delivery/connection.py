@@ -354,5 +354,29 @@ def open_head_of(headers: Mapping[str, str]) -> bytes:
     return block.encode("utf-8", "replace")
 
 
+class EncodedHeaders(dict[str, str]):
+    """Headers for several messages, encoded once: a block costs as much as the content of a small message."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        super().__init__(headers)
+        self._open_head = open_head_of(headers)
+
+    def head_with_id(self, message_id: str) -> bytes:
+        """The block with this `Nats-Msg-Id`."""
+        return self._open_head + _id_line(message_id)
+
+
+def head_with_id(headers: Mapping[str, str], message_id: str) -> bytes:
+    """`head_of` these headers and a `Nats-Msg-Id`, which replaces one of theirs."""
+    if isinstance(headers, EncodedHeaders):
+        return headers.head_with_id(message_id)
+    return head_of({**headers, "Nats-Msg-Id": message_id})
+
+
+def _id_line(message_id: str) -> bytes:
+    value = message_id if message_id.isprintable() else _LINE_BREAKS.sub(" ", message_id)
+    return f"Nats-Msg-Id: {value}\r\n\r\n".encode("utf-8", "replace")
+
+
 async def _ignore_message(_: Msg) -> None:
     """nats-py requires a coroutine function; it is never called, because the parser calls the direct callback."""
