@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -65,6 +65,7 @@ class Connection(ReconnectingClient):
         self._will_write = False  # a call of `_write` is scheduled
         self.is_behind = False  # the newest chunk was as large as a read can be, so more bytes wait in the socket
         self.on_fault: Callable[[BaseException], None] = lambda _: None
+        self.can_open_another: Callable[[], Awaitable[bool]] = _open_none  # whether another connection to the same servers is opened
         self.denials = denials.Denials(denials.log_denial)
 
     @property
@@ -354,28 +355,9 @@ def open_head_of(headers: Mapping[str, str]) -> bytes:
     return block.encode("utf-8", "replace")
 
 
-class EncodedHeaders(dict[str, str]):
-    """Headers for several messages, encoded once: a block costs as much as the content of a small message."""
-
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        super().__init__(headers)
-        self._open_head = open_head_of(headers)
-
-    def head_with_id(self, message_id: str) -> bytes:
-        """The block with this `Nats-Msg-Id`."""
-        return self._open_head + _id_line(message_id)
-
-
-def head_with_id(headers: Mapping[str, str], message_id: str) -> bytes:
-    """`head_of` these headers and a `Nats-Msg-Id`, which replaces one of theirs."""
-    if isinstance(headers, EncodedHeaders):
-        return headers.head_with_id(message_id)
-    return head_of({**headers, "Nats-Msg-Id": message_id})
-
-
-def _id_line(message_id: str) -> bytes:
-    value = message_id if message_id.isprintable() else _LINE_BREAKS.sub(" ", message_id)
-    return f"Nats-Msg-Id: {value}\r\n\r\n".encode("utf-8", "replace")
+async def _open_none() -> bool:
+    """For a connection that was not opened by `first_connection.connect`."""
+    return False
 
 
 async def _ignore_message(_: Msg) -> None:

@@ -25,7 +25,8 @@ from router.core.errors import Poison
 from router.core.masking import shorten
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Fault, Outcome, Retry
-from router.delivery.connection import Connection, EncodedHeaders
+from router.delivery.connection import Connection
+from router.delivery.encoded_headers import EncodedHeaders, head_with_id
 from router.sdk import reports
 from router.sdk.attempts import Attempts, AttemptsResult
 from router.sdk.start_point import StartPoint
@@ -136,7 +137,7 @@ class Assignments:
             tenant_id=assignment.tenant_id,
             trace_id=assignment.trace_id,
         )
-        head = headers.head_with_id(f"ack:{assignment.assignment_id}:{status}:{self._worker_id}")
+        head = head_with_id(headers, f"ack:{assignment.assignment_id}:{status}:{self._worker_id}")
         self._connection.publish_nowait(self._topology.acks, reports.ack_bytes(acknowledgement, self._encoding), "", head)
 
     def _acknowledge_unread(self, message: Message, says: str) -> None:

@@ -26,7 +26,7 @@ from router.contracts.result import MAX_CODE
 from router.core.masking import shorten
 from router.core.message import Effect, Message
 from router.core.outcome import Fault
-from router.delivery.connection import EncodedHeaders
+from router.delivery.encoded_headers import EncodedHeaders
 from router.sdk.attempts import AttemptsResult
 from router.sdk.step import RESULT_STATUS
 
