@@ -28,7 +28,8 @@ from router.contracts.decision import (
     Refusal,
     SkippedAssignment,
 )
-from router.contracts.headers import Violation, traceparent_in
+from router.contracts.header_rules import Violation
+from router.contracts.headers import traceparent_in
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
 from router.contracts.request import RouteRequest
 from router.core.clock import Clock, steady, wall
