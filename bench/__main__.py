@@ -53,6 +53,7 @@ QUESTIONS = (
     "inbox_http",
     "scrape_hold",
     "policy_engine",
+    "policy_states",
     "read_request",
     "lake_source",
     "lake_report",

@@ -41,13 +41,13 @@ def as_ack(number: int) -> bytes:
 
 def as_record(number: int) -> tuple[str, bytes]:
     """The assignment that this result is of: its id, and its record in the bucket of known assignments."""
-    key = _assignment_id(number)
-    return key, record_bytes(build_record(key, _request(number), DECISION, subject=ASSIGNMENT_SUBJECT, traceparent=None, content=None))
+    key, request = _assignment_id(number), _request(number, "…")
+    return key, record_bytes(build_record(key, request, DECISION, subject=ASSIGNMENT_SUBJECT, traceparent=None, content=None))
 
 
 def as_assignment(number: int) -> bytes:
     """What the router publishes for a worker."""
-    return assignment_bytes(_assignment_id(number), _request(number), DECISION)
+    return assignment_bytes(_assignment_id(number), _request(number, TEXT), DECISION)
 
 
 def assignment_head(number: int) -> bytes:
@@ -62,9 +62,9 @@ def _assignment_id(number: int) -> str:
     return f"5d9c2f7e-8f7b-5c1e-9a39-{number:012d}"
 
 
-def _request(number: int) -> RouteRequest:
+def _request(number: int, payload: str) -> RouteRequest:
     key = f"r-{number}"
-    return RouteRequest(tenant_id=TENANT, message_type="chat", payload=TEXT, request_key=key, answer_id=key, trace_id=TRACE)
+    return RouteRequest(tenant_id=TENANT, message_type="chat", payload=payload, request_key=key, answer_id=key, trace_id=TRACE)
 
 
 def _fields(number: int) -> dict[str, Any]:

@@ -121,7 +121,7 @@ class TaskPool:
         """Begin calls while there are any. One that waits keeps this task; if another one begins calls then, this task ends with it."""
         task = asyncio.current_task()
         assert task is not None  # a coroutine is run by one  # noqa: S101
-        while self._queue and self._takes_queue(task):
+        while self._queue and self._take_queue(task):
             call = self._queue.popleft()
             on_outcome = await self._handle(call, task) if not call.is_over else None  # over: cancelled before it began
             is_clean = copy_context() == self._clean
@@ -129,12 +129,12 @@ class TaskPool:
                 self._leave_queue(task)
                 self._clean.copy().run(self._report, call, on_outcome)
                 return
-            self._takes_queue(task)  # what is put meanwhile needs no other task
+            self._take_queue(task)  # what is put meanwhile needs no other task
             self._report(call, on_outcome)
         self._leave_queue(task)
 
-    def _takes_queue(self, task: asyncio.Task[None]) -> bool:
-        """Whether this task begins what is queued; it does if no other one does."""
+    def _take_queue(self, task: asyncio.Task[None]) -> bool:
+        """Begin what is queued by this task, if no other one does. Returns whether it does."""
         if self._beginner is None:
             self._beginner = task
         return self._beginner is task
