@@ -34,10 +34,10 @@ async def backup(session: CommandSession, directory: Directory, stream: Others =
     Example:  router backup /backup/2026-11-23    router backup ./all --stream SEA_EVENTS
     """
     from router.app.recovery_order import list_in_order
-    from router.operations.recovery import back_up
+    from router.operations.recovery import save_backup
 
     names = [*(spec.name for spec in list_in_order(session.settings)), *(stream or ())]
-    manifest = await back_up(await session.open_jetstream(), names, directory, lambda saved: _tell_saved(session, saved))
+    manifest = await save_backup(await session.open_jetstream(), names, directory, lambda saved: _tell_saved(session, saved))
     if not session.as_json:
         print(f"{len(manifest.streams)} streams in {directory}")
 

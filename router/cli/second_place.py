@@ -35,7 +35,7 @@ RESTART = (
 )
 
 
-def declare_mirrored(settings: Settings, domain: str | None) -> Topology:
+def build_mirrors(settings: Settings, domain: str | None) -> Topology:
     """Mirrors of all declared streams of a domain; without one, of the stream of usage in another account (deploy/nats/accounts.conf)."""
     from router.app.recovery_order import list_in_order
     from router.delivery.topology import MirrorSpec, Topology

@@ -13,7 +13,7 @@ from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.options import Monitors
 from router.cli.output import print_json
-from router.cli.second_place import Domain, declare_mirrored, promote, source
+from router.cli.second_place import Domain, build_mirrors, promote, source
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -81,7 +81,7 @@ async def mirror(session: CommandSession, domain: Domain = None) -> None:
 
     Example:  router topology mirror    router topology mirror --domain hub
     """
-    await _bring_about(session, declare_mirrored(session.settings, domain), "every mirror was as declared")
+    await _bring_about(session, build_mirrors(session.settings, domain), "every mirror was as declared")
 
 
 topology.command()(source)

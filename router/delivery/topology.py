@@ -227,7 +227,7 @@ async def _make(jetstream: JetStream, topology: Topology, difference: Difference
 async def _stream(jetstream: JetStream, spec: StreamSpec, verb: str) -> None:
     body = spec.to_json()
     if verb == "UPDATE" and (info := await jetstream.stream(spec.name)) is not None:
-        body = {**info["config"], **body, "metadata": _without_mark(info["config"])}  # undeclared fields stay
+        body = {**info["config"], **body, "metadata": _remove_mark(info["config"])}  # undeclared fields stay
     try:
         await jetstream.ask(f"STREAM.{verb}.{spec.name}", body)
     except BrokerRefused as exc:
@@ -243,7 +243,7 @@ def _difference(kind: str, name: str, declared: Json, info: Json | None) -> Sequ
     return [Difference(kind, name, state, fields)] if fields else []
 
 
-def _without_mark(config: Json) -> Json:
+def _remove_mark(config: Json) -> Json:
     return {name: value for name, value in (config.get("metadata") or {}).items() if name != WIDENED_WINDOW}
 
 

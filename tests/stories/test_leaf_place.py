@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-import nats
+import nats.errors
 import pytest
 from nats.aio.client import Client
 
@@ -17,8 +17,8 @@ from router.config import Settings
 from router.contracts.usage import USAGE_SUBJECT
 from router.sdk import ExecAssignment, StepResult, Worker
 from tests.faults.proxy import BOTH
-from tests.support.cli import call_command_async
-from tests.support.places import Places, settings_at, two_places
+from tests.support.pages import commands_of
+from tests.support.places import LEAF, PAGE, Places, client_at, settings_at, two_places, type_commands
 from tests.support.router_streams import read_stream, read_usage
 from tests.support.service import a_router
 from tests.support.stories import Inboxes, a_request, make_topology, read_dead_letters
@@ -37,7 +37,7 @@ async def test_what_is_asked_while_the_leaf_is_cut_off_is_answered_once_and_mete
         await until(leaf.has_all_answers)
         await until(lambda: leaf.has_usage_of_all(leaf.here))
 
-    async with two_places() as places:
+    async with two_places(domain=LEAF) as places:
         await _rehearse(places, places.way.cut, ask_all)
 
 
@@ -51,7 +51,7 @@ async def test_the_same_for_ten_minutes_without_either_server_being_told() -> No
             await leaf.ask(f"cut-{number}")
             await asyncio.sleep(max(0.0, began + number / RATE - time.monotonic()))
 
-    async with two_places() as places:
+    async with two_places(domain=LEAF) as places:
         await _rehearse(places, lambda: places.way.silence(*BOTH), ask_for_long)
 
 
@@ -61,7 +61,7 @@ async def test_a_plain_connection_stores_one_request_in_both_places() -> None:
         at_hub, at_leaf = settings_at(places.hub), settings_at(places.second)
         await make_topology(at_hub)
         await make_topology(at_leaf)
-        async with _client(places.hub.url) as hub, _client(places.second.url) as leaf:
+        async with client_at(places.hub) as hub, client_at(places.second) as leaf:
             await until(lambda: _is_joined(leaf, hub))
             await leaf.publish(at_leaf.decide.subject, a_request("once"))
             await until(lambda: read_stream(leaf, at_leaf.streams.decide.name))
@@ -106,10 +106,8 @@ class LeafPlace:
 
 async def _rehearse(places: Places, cut: Callable[[], None], ask_meanwhile: Callable[[LeafPlace], Awaitable[None]]) -> None:
     """The commands of the page, a cut while `ask_meanwhile` works at the leaf, and the ledger of both places."""
-    await make_topology(settings_at(places.hub))
     async with _leaf_at_work(places) as leaf:
-        taken_in = await call_command_async("topology", "source", "second", "--nats-url", places.hub.url)
-        assert taken_in.status == 0, taken_in.err
+        await type_commands(places.hub, *commands_of(PAGE, "leaf"))
         await leaf.ask("before")
         await until(lambda: leaf.has_usage_of_all(leaf.hub))
 
@@ -127,7 +125,7 @@ async def _rehearse(places: Places, cut: Callable[[], None], ask_meanwhile: Call
         assert await leaf.has_usage_of_all(leaf.here)
         refused = [number for number, name in enumerate(leaf.expected()) if leaf.expected()[name] == [False]]
         assert len(await read_dead_letters(leaf.here, leaf.settings)) == len(refused)
-        mirrored = leaf.settings.streams.dlq.name + "_SECOND"
+        mirrored = leaf.settings.streams.dlq.name + "_LEAF"
         await until(lambda: _holds(leaf.hub, mirrored, len(refused)))
         for stream in (leaf.settings.streams.decide, leaf.settings.streams.assignments, leaf.settings.streams.dlq):
             assert await read_stream(leaf.hub, stream.name) == []
@@ -137,7 +135,7 @@ async def _rehearse(places: Places, cut: Callable[[], None], ask_meanwhile: Call
 async def _leaf_at_work(places: Places) -> AsyncIterator[LeafPlace]:
     settings = settings_at(places.second, **ALLOWED)
     worker = Worker(places.second.url, _work, worker_id="w-1")
-    async with a_router(settings), _client(places.second.url) as here, _client(places.hub.url) as hub:
+    async with a_router(settings), client_at(places.second) as here, client_at(places.hub) as hub:
         working = asyncio.create_task(worker.work())
         try:
             yield LeafPlace(settings, here, hub, await Inboxes.under(here, "asked"))
@@ -148,15 +146,6 @@ async def _leaf_at_work(places: Places) -> AsyncIterator[LeafPlace]:
 
 def _work(_: ExecAssignment) -> StepResult:
     return StepResult(output="done")
-
-
-@asynccontextmanager
-async def _client(url: str) -> AsyncIterator[Client]:
-    client = await nats.connect(url)
-    try:
-        yield client
-    finally:
-        await client.close()
 
 
 async def _holds(client: Client, stream: str, messages: int) -> bool:

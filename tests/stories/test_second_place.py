@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
-import nats
+import pytest
 from nats.aio.client import Client
 
 from router.app.recovery_order import list_in_order
 from router.config import Settings
-from tests.support.cli import CommandResult, call_command_async
-from tests.support.places import Places, settings_at, two_places
+from tests.support.pages import commands_of
+from tests.support.places import PAGE, Places, client_at, settings_at, two_places, type_command, type_commands
 from tests.support.router_streams import a_result, headers_of, publish_result, read_stream, read_usage, results_are_settled
 from tests.support.service import a_router
 from tests.support.stories import Inboxes, a_request, ask, is_settled, read_dead_letters
@@ -22,9 +20,13 @@ from tests.support.waiting import until
 PUSHED, METERED = 6, 5
 
 
-async def test_a_promoted_place_handles_what_was_stored_again_and_nothing_comes_twice() -> None:
+MIRROR, PROMOTE, APPLY = commands_of(PAGE, "promotion")
+
+
+@pytest.mark.parametrize("is_cluster", [False, pytest.param(True, marks=pytest.mark.matrix)], ids=["one server", "three servers"])
+async def test_a_promoted_place_handles_what_was_stored_again_and_nothing_comes_twice(is_cluster: bool) -> None:
     """Requests, results, usage events and a dead letter are mirrored; the hub dies; the durables begin again in the second place."""
-    async with two_places() as places:
+    async with two_places(is_cluster=is_cluster) as places:
         answers = await _work_at_the_hub(places)
         await _promote(places)
         await _check_the_ledger(places, answers)
@@ -35,9 +37,9 @@ async def test_a_promotion_without_a_restart_of_the_servers_stores_effects_again
     async with two_places() as places:
         await _work_at_the_hub(places)
         places.hub.kill()
-        assert (await _run(places, "promote")).status == 0
+        await type_commands(places.second, PROMOTE)
         settings = settings_at(places.second)
-        async with _client(places.second.url) as nc, a_router(settings):
+        async with client_at(places.second) as nc, a_router(settings):
             await until(lambda: results_are_settled(nc, settings))
             assert set((await _count_usage(nc, settings)).values()) == {2}
 
@@ -45,10 +47,10 @@ async def test_a_promotion_without_a_restart_of_the_servers_stores_effects_again
 async def test_a_promotion_is_refused_while_the_mirrored_place_answers() -> None:
     async with two_places() as places:
         await _work_at_the_hub(places)
-        refused = await _run(places, "promote")
+        refused = await type_command(places.second, *PROMOTE)
         assert refused.status == 1
         assert "is not lost" in refused.err
-        async with _client(places.second.url) as nc:
+        async with client_at(places.second) as nc:
             info = await nc.jsm().stream_info(settings_at(places.second).streams.usage.name)
             assert info.config.mirror is not None
 
@@ -56,8 +58,8 @@ async def test_a_promotion_is_refused_while_the_mirrored_place_answers() -> None
 async def _work_at_the_hub(places: Places) -> dict[str, str]:
     """The providers that were chosen, by request. Returns when all of it is in the mirrors."""
     settings = settings_at(places.hub)
-    async with _client(places.hub.url) as nc, a_router(settings):
-        assert (await _run(places, "mirror", "--domain", "hub")).status == 0
+    async with client_at(places.hub) as nc, a_router(settings):
+        await type_commands(places.second, MIRROR)
         answers = {}
         for number in range(PUSHED):
             answer = await ask(nc, settings, a_request(number, push_assignment=True))
@@ -67,7 +69,7 @@ async def _work_at_the_hub(places: Places) -> dict[str, str]:
         await publish_result(nc, settings, b"{", headers_of("broken"))
         await until(lambda: read_dead_letters(nc, settings))
         await until(lambda: results_are_settled(nc, settings))
-        async with _client(places.second.url) as second:
+        async with client_at(places.second) as second:
             await until(lambda: _is_mirrored(nc, second, settings), what="every message in its mirror")
     return answers
 
@@ -75,17 +77,17 @@ async def _work_at_the_hub(places: Places) -> dict[str, str]:
 async def _promote(places: Places) -> None:
     """The steps of the page, after the hub is gone."""
     places.hub.kill()
-    promoted = await _run(places, "promote", "--worker", "caf-worker", "--json")
+    promoted = await type_command(places.second, *PROMOTE, "--json")
     assert promoted.status == 0, promoted.err
     assert {one["state"] for one in promoted.lines} == {"promoted"}
-    places.restart_second()
-    again = await _run(places, "promote", "--worker", "caf-worker", "--json")  # it may be given again
+    await places.restart_second()
+    again = await type_command(places.second, *PROMOTE, "--json")  # it may be given again
     assert {one["state"] for one in again.lines} == {"is ours"}
 
 
 async def _check_the_ledger(places: Places, answers: dict[str, str]) -> None:
     settings = settings_at(places.second)
-    async with _client(places.second.url) as nc, a_router(settings):
+    async with client_at(places.second) as nc, a_router(settings):
         await until(lambda: results_are_settled(nc, settings))
         await until(lambda: is_settled(nc, settings))
         assert await _count_usage(nc, settings) == {f"r-{number}": 1 for number in range(METERED)}
@@ -104,8 +106,7 @@ async def _check_the_ledger(places: Places, answers: dict[str, str]) -> None:
         assert set((await _count_usage(nc, settings)).values()) == {1}
         assert await _count_assignments(nc, settings) == {f"r-{name}": 1 for name in (*range(PUSHED), "new")}
 
-        narrowed = await _run(places, "apply", "--overcommit")
-        assert narrowed.status == 0, narrowed.err
+        await type_commands(places.second, APPLY)
         window = (await nc.jsm().stream_info(settings.streams.usage.name)).config.duplicate_window
         assert window == settings.streams.usage.duplicate_window_ms / 1000
 
@@ -130,16 +131,3 @@ async def _is_mirrored(hub: Client, second: Client, settings: Settings) -> bool:
 
 async def _last(nc: Client, stream: str) -> int:
     return (await nc.jsm().stream_info(stream)).state.last_seq
-
-
-async def _run(places: Places, *arguments: str) -> CommandResult:
-    return await call_command_async("topology", *arguments, "--nats-url", places.second.url)
-
-
-@asynccontextmanager
-async def _client(url: str) -> AsyncIterator[Client]:
-    client = await nats.connect(url)
-    try:
-        yield client
-    finally:
-        await client.close()

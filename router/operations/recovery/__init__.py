@@ -7,7 +7,7 @@ mirrors promotion   the streams mirrored from another domain, and the mirrors ma
 windows             how long effect streams must know ids, so that a message which is handled again changes nothing
 """
 
-from router.operations.recovery.backup import back_up
+from router.operations.recovery.backup import save_backup
 from router.operations.recovery.manifest import Manifest, SavedStream, read_manifest, verify_files
 from router.operations.recovery.mirrors import add_source, declare_mirror, declare_mirrors
 from router.operations.recovery.promotion import PromotedStream, find_newest, promote_streams, start_durables
@@ -19,7 +19,7 @@ __all__ = [
     "RestoredStream",
     "SavedStream",
     "add_source",
-    "back_up",
+    "save_backup",
     "declare_mirror",
     "declare_mirrors",
     "find_newest",

@@ -27,7 +27,7 @@ class TargetInUse(RouterError):
     code = "target_in_use"
 
 
-async def back_up(jetstream: JetStream, names: Sequence[str], directory: Path, on_saved: OnSaved = lambda _: None) -> Manifest:
+async def save_backup(jetstream: JetStream, names: Sequence[str], directory: Path, on_saved: OnSaved = lambda _: None) -> Manifest:
     """Save these streams in this order; one that does not exist is left out. Raises TargetInUse, NotFound where there is none of them."""
     _require_empty(directory)
     began_at = datetime.now(UTC)

@@ -16,7 +16,7 @@ from nats.aio.client import Client
 from router.app.recovery_order import list_effect_streams, list_in_order
 from router.config import Settings
 from router.delivery.api import JetStream
-from router.operations.recovery import back_up, read_manifest, restore
+from router.operations.recovery import save_backup, read_manifest, restore
 from tests.support.broker import Broker
 from tests.support.cli import CommandResult, call_command_async
 from tests.support.delivery import connected
@@ -127,10 +127,10 @@ async def _save_around_the_work(servers: tuple[Broker, Broker], directory: Path,
     async with _client(one.url) as nc, connected(one.url) as connection:
         for number in range(COUNT):
             await publish_result(nc, settings, a_result(number), headers_of(number))
-        await back_up(JetStream(connection), parts[0], directory / "0")
+        await save_backup(JetStream(connection), parts[0], directory / "0")
         async with a_router(settings):
             await until(lambda: results_are_settled(nc, settings))
-        await back_up(JetStream(connection), parts[1], directory / "1")
+        await save_backup(JetStream(connection), parts[1], directory / "1")
     await _restore(other, directory, ("0", "1"), list_effect_streams(settings))
     return after
 
