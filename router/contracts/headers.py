@@ -1,18 +1,12 @@
-"""The header contract as data, and what a reader may take from headers (docs/contracts.md#header-contract).
+"""The headers of the contract, the values that they may have, and what a reader may take from them.
 
-One table, RULES: the validator, its page and its tests are made from it. Breaking a rule does not
-stop a message; the bad header counts as absent. Which violations do stop one is the reader's to say.
-
-    none of the five contract headers   = the CP1 baseline, never a violation
-    any of them                         = every rule holds for the headers that are there, and Nats-Msg-Id must be
+What a message must keep stands in `header_rules` (docs/contracts.md#header-contract). A malformed header counts as absent.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-
-from msgspec import Struct
+from collections.abc import Mapping
 
 from router.core import ids
 
@@ -26,11 +20,12 @@ MESSAGE_ID = "Nats-Msg-Id"
 CONTRACT_HEADERS = frozenset({TRACE_ID, TENANT_ID, VERSION_HEADER, TRACEPARENT, CP_PHASE})
 SUPPORTED_VERSIONS = frozenset({"1", "1.0", "v1"})  # "1.0" and "v1" read as "1"
 PHASES = frozenset({"cp1", "cp2"})
+MAX_HEADER_BYTES = 65_535  # JetStream's limit of one message's headers; a `no_ack` stream refuses more without an answer
 CHECKED_SUBJECTS = ("beamline.router.v1.decide", "caf.exec.result.v1", "caf.exec.assign.v1.ack")
 
 # W3C Trace Context, level 1: version 00 ends after the flags, a later one may go on; ids of zeros and version ff are invalid.
 _IDS = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
-_W3C = re.compile(rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(?:-[\x20-\x7e]{{0,128}})?")
+is_traceparent = re.compile(rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(?:-[\x20-\x7e]{{0,128}})?").fullmatch
 
 # Headers that command the server (2.15); none of them is a requester's business (docs/contracts.md#control-headers).
 # `Nats-Expected-Stream` is none of them: a publisher that names the stream gets a PubAck (`delivery.pub_acks`).
@@ -70,67 +65,6 @@ def _find_first(names: frozenset[str], headers: Mapping[str, str]) -> str:
     return next(name for name in headers if name in names)
 
 
-Violation = tuple[str, str]  # (header, rule): two labels of router_nats_contract_violations_total
-
-
-class HeaderRule(Struct, frozen=True, kw_only=True):
-    """One line of the contract. `holds` is asked about a value that is there; None: it is compared with the payload."""
-
-    header: str
-    name: str
-    says: str
-    holds: Callable[[str], object] | None
-    is_required: bool = False  # beside any contract header
-    subjects: tuple[str, ...] = CHECKED_SUBJECTS
-
-
-RULES: tuple[HeaderRule, ...] = (
-    HeaderRule(header=TRACE_ID, name="empty", says="not empty", holds=len),
-    HeaderRule(header=TENANT_ID, name="empty", says="not empty", holds=len),
-    HeaderRule(
-        header=VERSION_HEADER, name="unsupported", says='"1", or "1.0" or "v1" which read as it', holds=SUPPORTED_VERSIONS.__contains__
-    ),
-    HeaderRule(header=TRACEPARENT, name="not_w3c", says="W3C Trace Context", holds=_W3C.fullmatch),
-    HeaderRule(header=CP_PHASE, name="unknown", says="cp1 or cp2", holds=PHASES.__contains__),
-    HeaderRule(header=MESSAGE_ID, name="missing", says="there and not empty, beside any contract header", holds=len, is_required=True),
-    HeaderRule(header=TENANT_ID, name="mismatch", says="the payload's tenant, if both are given; the header's holds", holds=None),
-)
-
-MISMATCH: Violation = (TENANT_ID, "mismatch")
-# The table as the loop below reads it: plain tuples, since this runs for every message.
-_BY_VALUE = tuple((rule.header, rule.name, rule.holds, rule.is_required) for rule in RULES if rule.holds is not None)
-
-
-def violations(headers: Mapping[str, str], payload_tenant: object = None) -> tuple[Violation, ...]:
-    """Every rule that these headers break, in the table's order; never a value, which may be a secret."""
-    if CONTRACT_HEADERS.isdisjoint(headers) or _are_plain(headers, payload_tenant):
-        return ()
-    found: list[Violation] | None = None
-    for header, name, holds, is_required in _BY_VALUE:
-        value = headers.get(header)
-        if is_required if value is None else not holds(value):
-            found = [*(found or ()), (header, name)]
-    tenant = headers.get(TENANT_ID)
-    if tenant and payload_tenant and tenant != payload_tenant:
-        found = [*(found or ()), MISMATCH]
-    return tuple(found) if found else ()
-
-
-def _are_plain(headers: Mapping[str, str], payload_tenant: object) -> bool:
-    """Whether these keep all rules, in a third of the time of the table. False: the table says it; a test compares both."""
-    if TRACEPARENT in headers or CP_PHASE in headers or headers.get(VERSION_HEADER, "1") not in SUPPORTED_VERSIONS:
-        return False
-    tenant = headers.get(TENANT_ID, payload_tenant)
-    has_ids = tenant and headers.get(MESSAGE_ID) and headers.get(TRACE_ID, "none")
-    return bool(has_ids) and (not payload_tenant or tenant == payload_tenant)
-
-
-def describe() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
-    """The contract for a page or a test: (header, rule, what it says, subjects)."""
-    for rule in RULES:
-        yield rule.header, rule.name, rule.says, rule.subjects
-
-
 def tenant_in(headers: Mapping[str, str]) -> str | None:
     """The header's tenant; None when absent, empty or not a tenant id (a malformed header counts as absent: docs/contracts.md#fields)."""
     value = headers.get(TENANT_ID)
@@ -149,7 +83,7 @@ def message_id_in(headers: Mapping[str, str]) -> str | None:
 
 def traceparent_in(headers: Mapping[str, str]) -> str | None:
     value = headers.get(TRACEPARENT)
-    return value if value and _W3C.fullmatch(value) else None
+    return value if value and is_traceparent(value) else None
 
 
 def is_supported_version(value: object) -> bool:

@@ -16,7 +16,8 @@ from google.protobuf.message import DecodeError
 from msgspec import Struct
 
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, oversized_payload, read_object
-from router.contracts.headers import SUPPORTED_VERSIONS, Violation, is_supported_version, violations
+from router.contracts.header_rules import Violation, violations
+from router.contracts.headers import SUPPORTED_VERSIONS, is_supported_version
 from router.contracts.malformed import (
     HEADER_CONTRACT_VIOLATION,
     STAGE_HEADERS,

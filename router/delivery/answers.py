@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from router.contracts.headers import SILENCING_HEADERS, find_silencing_header
+from router.contracts.headers import MAX_HEADER_BYTES, SILENCING_HEADERS, find_silencing_header
 from router.core.ids import is_literal_subject
 from router.core.message import Message, Reply
 from router.delivery.connection import Connection, head_of
@@ -45,7 +45,6 @@ MAX_SHARED_REQUEST_BYTES = 128 * 1024  # a larger request is not published to th
 NO_SEQUENCE = 2**62  # no sequence is above it
 NOT_STORED = 2**63  # stored time, ns, of a live copy: no answer is later
 CLOCK_SLACK_S = 1.0  # a stored copy has the server's time, an answer this process's
-MAX_HEADER_BYTES = 65_535  # JetStream's limit; a `no_ack` stream refuses more without an answer
 MAX_ADDRESS_LENGTH = 500  # of an inbox, which a client chooses; 200 000 of them are kept
 MAX_STEMS, MAX_STEM_LENGTH = 1024, 256  # of clients whose requests are refused; an inbox is shorter
 MANY_HEADER_LETTERS = MAX_HEADER_BYTES // 8  # with fewer letters in its values a header block is not too large, so it is not measured

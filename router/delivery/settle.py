@@ -217,13 +217,17 @@ class Settler:
         self._background_tasks.start_once(PUBLISHING, self._retry_publish)
 
     async def _retry_publish(self) -> None:
-        """Publish the first one again until it is stored; then all of them go on."""
+        """Publish the first one again until it is stored; then all of them go on.
+
+        Others may become unstored while its publish ack is on its way, also one that came before it: each gets its own publish acks.
+        """
         while unstored := self._list_unstored():
             await sleep(self._subscription.options.store_retry)
-            result = await self._publisher.publish_and_wait(unstored[0].settlement.effects)
+            first = unstored[0]
+            result = await self._publisher.publish_and_wait(first.settlement.effects)
             if isinstance(result, NotPublished) and not self.refused.means(result):
                 continue
-            first, *others = self._list_unstored()
+            others = [pending for pending in self._list_unstored() if pending is not first]
             self._pause_switch.open(PUBLISHING)
             self._on_result(first, result)
             for pending in others:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.contracts.decision import POLICY_NOT_FOUND, RATE_LIMIT_EXCEEDED, Decision, Refusal
-from router.contracts.headers import Violation
+from router.contracts.header_rules import Violation
 from router.contracts.request import RouteRequest
 from router.core.message import Message
 from router.operations.observability import OTHER, LogRateLimit, Metrics, events, logs

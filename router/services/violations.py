@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections import defaultdict, deque
 
 from router.contracts.alert import WARNING, Alert
-from router.contracts.headers import MESSAGE_ID, Violation, message_id_in
+from router.contracts.header_rules import Violation
+from router.contracts.headers import MESSAGE_ID, message_id_in
 from router.core.clock import Clock, steady
 from router.core.message import Message
 from router.operations.observability import LogRateLimit, Metrics, events, logs

@@ -14,7 +14,7 @@ from router.cli.contract.field_report import report_fields
 from router.cli.contract.readers import build_readers
 from router.config import Settings
 from router.contracts import protos
-from router.contracts.headers import RULES
+from router.contracts.header_rules import RULES
 from router.contracts.shapes import MessageShape, build_shapes
 from tests.contracts.agreement.generate import generate
 from tests.support.cli import CommandResult, call_command

@@ -15,6 +15,7 @@ from router.cli import exit_codes
 from router.contracts import codes, decision
 from router.contracts.codes import pages as code_pages
 from router.contracts.codes.pages import locate, read_rule
+from router.contracts.header_rules import RULES
 from router.contracts.malformed import VALIDATION_CODES
 from router.core import outcome
 from router.core.errors import RouterError
@@ -38,6 +39,7 @@ TOLD = {
     "worker": {value for name, value in vars(step).items() if name.isupper() and isinstance(value, str) and value.isdigit()},
     "reason": {outcome.VALIDATION_FAILED, outcome.MAXDELIVER_EXHAUSTED, outcome.PROCESSING_ERROR},
     "validation": set(VALIDATION_CODES),
+    "violation": {rule.code for rule in RULES},
     "policy": {name for policy in POLICIES for name in (policy.id, policy.error_code) if name},
     "verdict": {verdict.value for verdict in Verdict},
     "exit": {str(value) for name, value in vars(exit_codes).items() if name.isupper() and isinstance(value, int)},

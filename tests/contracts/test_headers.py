@@ -4,23 +4,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.contracts import headers as contract
-from router.contracts.headers import RULES, describe, message_id_in, tenant_in, trace_in, traceparent_in, violations
+from router.contracts import header_rules
+from router.contracts.header_rules import RULES, control_violations, describe, find_rule, violations
+from router.contracts.headers import CONTRACT_HEADERS, CONTROL_HEADERS, MESSAGE_ID, message_id_in, tenant_in, trace_in, traceparent_in
 from tests.support.requests import GOOD_HEADERS, TRACE, TRACEPARENT
 
 # Every row of the table and a header that breaks it alone.
 BROKEN = {
     ("trace_id", "empty"): {"trace_id": ""},
+    ("trace_id", "malformed"): {"trace_id": "a b"},
     ("tenant_id", "empty"): {"tenant_id": ""},
+    ("tenant_id", "malformed"): {"tenant_id": "_shared"},
     ("version", "unsupported"): {"version": "2"},
     ("traceparent", "not_w3c"): {"traceparent": "nonsense"},
     ("cp_phase", "unknown"): {"cp_phase": "cp3"},
     ("Nats-Msg-Id", "missing"): {"Nats-Msg-Id": ""},
+    ("Nats-Msg-Id", "malformed"): {"Nats-Msg-Id": "x" * 129},
     ("tenant_id", "mismatch"): {"tenant_id": "other"},
 }
+REFUSED = [("control headers", "forbidden"), ("headers", "too_large")]  # of any request, whatever it carries
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.header}-{rule.name}")
+@pytest.mark.parametrize("rule", [rule for rule in RULES if not rule.is_always], ids=lambda rule: rule.code)
 def test_each_rule_of_the_table_is_broken_by_its_header_alone(rule) -> None:
     headers = {**GOOD_HEADERS, **BROKEN[rule.header, rule.name]}
     assert violations(headers, "acme") == ((rule.header, rule.name),)
@@ -45,7 +50,8 @@ def test_an_absent_payload_tenant_is_no_mismatch() -> None:
 
 def test_violations_come_in_the_order_of_the_table() -> None:
     every = violations({"trace_id": "", "tenant_id": "", "version": "", "traceparent": "", "cp_phase": ""}, "acme")
-    assert every == tuple((rule.header, rule.name) for rule in RULES if rule.name != "mismatch")
+    not_empty = {"malformed", "mismatch", "forbidden", "too_large"}
+    assert every == tuple((rule.header, rule.name) for rule in RULES if rule.name not in not_empty)
 
 
 @pytest.mark.parametrize("version", ["1", "1.0", "v1"])
@@ -76,6 +82,17 @@ def test_later_versions_of_traceparent_are_taken(value) -> None:
     assert traceparent_in({"traceparent": value}) == value
 
 
+def test_a_malformed_tenant_is_not_compared_with_the_payloads() -> None:
+    """It counts as absent, so the payload's holds."""
+    assert violations({**GOOD_HEADERS, "tenant_id": "a b"}, "acme") == (("tenant_id", "malformed"),)
+
+
+@pytest.mark.parametrize("name", sorted(CONTROL_HEADERS))
+def test_a_control_header_is_forbidden_also_beside_no_contract_header(name: str) -> None:
+    assert control_violations({name: "hunter2"}) == ((name, "forbidden"),)
+    assert find_rule((name, "forbidden")).header == "control headers"
+
+
 def test_a_malformed_header_counts_as_absent() -> None:
     assert tenant_in({"tenant_id": "../acme"}) is None
     assert tenant_in({"tenant_id": "_shared"}) is None
@@ -84,12 +101,29 @@ def test_a_malformed_header_counts_as_absent() -> None:
 
 
 def test_the_page_is_made_from_the_table() -> None:
-    assert [(header, name) for header, name, _, _ in describe()] == list(BROKEN)
+    assert [(header, name) for header, name, _, _ in describe()] == [*BROKEN, *REFUSED]
     assert all(says and subjects for _, _, says, subjects in describe())
 
 
-_VALUES = st.sampled_from(["", "1", "1.0", "2", "acme", "globex", "cp1", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"])
-_HEADERS = st.dictionaries(st.sampled_from([*sorted(contract.CONTRACT_HEADERS), contract.MESSAGE_ID, "other"]), _VALUES)
+_VALUES = st.sampled_from(
+    [
+        "",
+        "a b",
+        "_x",
+        "x" * 129,
+        "é",
+        "cp3",
+        "00-x",
+        "1",
+        "1.0",
+        "2",
+        "acme",
+        "globex",
+        "cp1",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    ]
+)
+_HEADERS = st.dictionaries(st.sampled_from([*sorted(CONTRACT_HEADERS), MESSAGE_ID, "other"]), _VALUES)
 
 
 @given(_HEADERS, st.none() | _VALUES | st.integers())
@@ -97,5 +131,5 @@ def test_headers_that_seem_to_keep_all_rules_keep_them(headers: dict[str, str], 
     """The quick look is never more lenient than the table."""
     quick = violations(headers, tenant)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contract, "_are_plain", lambda *_: False)
+        patch.setattr(header_rules, "_are_plain", lambda *_: False)
         assert quick == violations(headers, tenant)

@@ -8,7 +8,7 @@ import pytest
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Commit, Dead, Done, Fault, Outcome, PublishAck
 from router.delivery.background_tasks import BackgroundTasks
-from router.delivery.in_flight import InFlight
+from router.delivery.in_flight import InFlight, MessageState
 from router.delivery.outages import Outages
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.redeliveries import RedeliveryTracker
@@ -153,6 +153,26 @@ async def test_everything_that_was_stuck_goes_on_where_it_was(settling: Settling
     await until(lambda: settling.pause_switch.is_open)
     settling.publisher.accept()
     assert settling.finished == [1, 2, 3]
+
+
+async def test_what_is_refused_while_another_is_tried_again_is_published_itself(settling: Settling) -> None:
+    """Message 1 came before message 2, and its publish is refused later: after a leader's death each waits for its own publish ack."""
+    earlier, later = Done((Effect("usage", b"1", "u-1"),), REPLY), Done((Effect("usage", b"2", "u-2"),))
+    settling.in_flight.enter(a_delivery(1), MessageState.HANDLING)
+    settling.settle(later, a_delivery(2))
+    settling.publisher.refuse()
+    settling.publisher.holding = asyncio.Event()
+    settling.publisher.refusing = None
+    await until(lambda: later.effects in settling.publisher.asked[1:])
+
+    settling.settle(earlier, a_delivery(1))
+    settling.publisher.refuse()
+    settling.publisher.refusing = None
+    settling.publisher.holding.set()
+    await until(lambda: settling.pause_switch.is_open)
+    assert (settling.finished, settling.publisher.asked[-1]) == ([2], earlier.effects)
+    settling.publisher.accept()
+    assert settling.watcher.publish_acks == [(2, ["u-2"]), (1, ["u-1"])]
 
 
 async def test_while_one_lies_stuck_only_the_first_is_tried(settling: Settling) -> None:

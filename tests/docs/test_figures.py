@@ -9,7 +9,7 @@ from router.bus.metrics import BusMetrics
 from router.config import Settings
 from router.config.group import list_settings
 from router.config.names import NAMES
-from router.contracts.headers import describe
+from router.contracts.header_rules import describe
 from router.operations.observability import Metrics, events
 from router.operations.observability.metrics import ParentMetrics
 from router.routing.extensions import entry

@@ -73,11 +73,12 @@ class FakeConnection:
 
 
 class FakePublisher:
-    """Keeps what is to be stored until `accept` or `refuse`; `refusing` answers every later try."""
+    """Keeps what is to be stored until `accept` or `refuse`; `refusing` answers every later try, `holding` delays it."""
 
     def __init__(self) -> None:
         self.asked: list[Sequence[Effect]] = []
         self.refusing: NotPublished | None = None
+        self.holding: asyncio.Event | None = None
         self._told: list[tuple[Sequence[Effect], PublishCallback]] = []
 
     def publish(self, effects: Sequence[Effect], callback: PublishCallback) -> None:
@@ -86,6 +87,8 @@ class FakePublisher:
 
     async def publish_and_wait(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
         self.asked.append(effects)
+        if self.holding is not None:
+            await self.holding.wait()
         return self.refusing or publish_acks_for(effects)
 
     def accept(self) -> None:

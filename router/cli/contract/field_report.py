@@ -14,6 +14,7 @@ import orjson
 from msgspec import Struct
 
 from router.cli.contract.readers import Reader, ReaderVerdict
+from router.contracts.header_rules import Violation, find_rule
 from router.contracts.shapes import MessageShape
 from router.contracts.shapes.fields import find_unknown, list_fields
 from router.core.outcome import Fault
@@ -43,10 +44,15 @@ def report_fields(shape: MessageShape, reader: Reader, data: bytes, headers: Map
     message = _parse(data)
     faults = {} if verdict.fault is None else _find_faults(shape, reader, message, headers, verdict.fault)
     lines = [FieldLine(place, REFUSED, f"{fault.message} ({fault.code})") for place, fault in faults.items()]
-    lines += [FieldLine(header, BROKEN, f"the header contract's rule `{rule}` is broken") for header, rule in verdict.violations]
+    lines += [FieldLine(violation[0], BROKEN, _describe(violation)) for violation in verdict.violations]
     if message is not None:
         lines += _list_other_fields(shape, message, faults, verdict)
     return FieldReport(verdict.fault is None, tuple(lines))
+
+
+def _describe(violation: Violation) -> str:
+    rule = find_rule(violation)
+    return f"the header contract's rule `{rule.name}` is broken: {rule.says} (`router explain {rule.code}`)"
 
 
 def _find_faults(

@@ -22,7 +22,7 @@ def headers(session: CommandSession) -> None:
 
     Example:  router contract headers
     """
-    from router.contracts.headers import describe
+    from router.contracts.header_rules import describe
 
     session.emit(
         [HeaderLine(*rule) for rule in describe()],

@@ -19,7 +19,7 @@ from router.contracts.ack import read_ack
 from router.contracts.codec import read_object
 from router.contracts.envelope import read_envelope
 from router.contracts.exec_assignment import read_exec_assignment
-from router.contracts.headers import Violation
+from router.contracts.header_rules import Violation
 from router.contracts.heartbeat import read_heartbeat
 from router.contracts.ingress import read_body_of, read_ingress
 from router.contracts.malformed import STAGE_SCHEMA, Malformed, missing_field
@@ -30,6 +30,7 @@ from router.contracts.request import NO_HINTS
 from router.contracts.result import read_result
 from router.contracts.shapes import MessageShape
 from router.contracts.shapes.fields import list_required
+from router.contracts.unread_report import read_unread_report
 from router.contracts.worker import WorkerMessageLimits
 from router.core.clock import now_ms
 from router.core.errors import RouterError
@@ -84,6 +85,7 @@ def _build_raising_readers(settings: Settings) -> Mapping[str, Reader]:
         "extension-request": lambda data, _: extension.read_request(data),
         "extension-message": lambda data, _: extension.read_processor_answer(data),
         "extension-verdict": lambda data, _: extension.read_validator_answer(data),
+        "unread-report": lambda data, _: read_unread_report(data),
         "provider-request": lambda data, headers: provider_request.read_request(data, headers, *bounds),
         "provider-response": lambda data, _: read_response(data),
         "chunk": lambda data, _: read_chunk(data),

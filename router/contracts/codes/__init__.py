@@ -6,6 +6,7 @@
     dead_letters.toml    in dead letters
     failures.toml        on standard error, in logs
     operators.toml       the mailbox's policies, the doctor's verdicts, exit statuses
+    header_rules.RULES   violations of the header contract: `trace_id.malformed`
 
 The files are data for `router explain`; a test compares them with the codes in the source, in both directions.
 """
@@ -21,6 +22,8 @@ from importlib import resources
 import msgspec
 from msgspec import Struct
 
+from router.contracts.header_rules import RULES, HeaderRule
+
 FILES = ("answers", "decisions", "workers", "dead_letters", "failures", "operators")
 
 # Where a code is met, in the order in which they are listed.
@@ -33,6 +36,7 @@ CODE_KINDS: Mapping[str, str] = {
     "validation": "In a dead letter: validation_error.code",
     "fault": "In a dead letter: last_error.code",
     "error": "On standard error, in logs, in a Python exception",
+    "violation": "A violation of the header contract: header and rule",
     "policy": "A policy of the mailbox, or its error code",
     "verdict": "A verdict of `router doctor`",
     "exit": "An exit status of `router`",
@@ -53,7 +57,7 @@ class Code(Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def read_codes() -> Mapping[str, Code]:
     """Read all codes, by name, in the order of the files."""
-    return {code.code: code for name in FILES for code in _read(name)}
+    return {code.code: code for code in (*(code for name in FILES for code in _read(name)), *map(_explain_rule, RULES))}
 
 
 def find(name: str) -> Code | None:
@@ -65,6 +69,17 @@ def find_similar(name: str) -> list[str]:
     """Return codes with a similar name, the most similar first."""
     by_lower = {code.lower(): code for code in read_codes()}
     return [by_lower[found] for found in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
+
+
+def _explain_rule(rule: HeaderRule) -> Code:
+    """What `router explain` says of a line of the header contract."""
+    seen = f"`router_nats_contract_violations_total` with the rule `{rule.name}` says on which subject"
+    means = f"A message breaks the header contract. {_name_subject(rule)} must be {rule.says}."
+    return Code(rule.code, ("violation",), means, (f"{rule.usual}.",), (seen, rule.do), "docs/contracts.md#violations")
+
+
+def _name_subject(rule: HeaderRule) -> str:
+    return f"`{rule.header}`" if not rule.is_always else "Its " + rule.header
 
 
 def _read(name: str) -> Iterable[Code]:

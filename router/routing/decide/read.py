@@ -21,7 +21,8 @@ from msgspec.structs import replace
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.contracts.extract import ids_in
 from router.contracts.flow import read_body
-from router.contracts.headers import SUPPORTED_VERSIONS, Violation, find_control_header, message_id_in, violations
+from router.contracts.header_rules import Violation, control_violations, violations
+from router.contracts.headers import SUPPORTED_VERSIONS, find_control_header, message_id_in
 from router.contracts.malformed import HEADER_CONTRACT_VIOLATION, STAGE_HEADERS, Malformed, invalid_field
 from router.contracts.request import NO_HINTS, NOTHING, RouteRequest
 from router.core import ids
@@ -78,7 +79,7 @@ def read(message: Message, limits: RequestLimits = DEFAULT_LIMITS) -> RequestRea
             raise invalid_field(control, control, "absent: JetStream's control headers are not a requester's")
         request = _build_request(message, body, inner, task, limits)
     except Malformed as refused:
-        return _refuse(message, body, refused)
+        return _refuse(message, body, refused, limits)
     return RequestReading(request, request.answer_id, request.trace_id, request.tenant_id, broken)
 
 
@@ -148,7 +149,7 @@ def _contract_broken(broken: tuple[Violation, ...]) -> Malformed:
     return Malformed(HEADER_CONTRACT_VIOLATION, f"Header contract broken: {names}", STAGE_HEADERS, broken[0][0])
 
 
-def _refuse(message: Message, body: Object, refused: Malformed) -> RequestReading:
+def _refuse(message: Message, body: Object, refused: Malformed, limits: RequestLimits) -> RequestReading:
     """A Fault, with the ids that could be read: its answer and its dead letter must be found again."""
     seen = ids_in(message.headers, body)
     tenant_id = seen.get("tenant_id")
@@ -158,6 +159,8 @@ def _refuse(message: Message, body: Object, refused: Malformed) -> RequestReadin
     inner = body.get("message")
     payload_tenant = body.get("tenant_id") or (inner.get("tenant_id") if isinstance(inner, dict) else None)
     broken = violations(message.headers, payload_tenant)
+    if limits.refuses_control_headers:
+        broken += control_violations(message.headers)
     fault = translate_place(refused, body).as_fault()
     return RequestReading(fault, answer_id, seen.get("trace_id"), tenant_id, broken, _hints_in(body))
 

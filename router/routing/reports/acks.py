@@ -17,7 +17,7 @@ from msgspec import Struct
 from router.contracts.ack import REJECTED, ExecAssignmentAck, read_ack
 from router.contracts.alert import WARNING, Alert
 from router.contracts.assignment import Assignment
-from router.contracts.headers import Violation
+from router.contracts.header_rules import Violation
 from router.contracts.malformed import STAGE_TENANT
 from router.contracts.worker import DEFAULT_LIMITS, WorkerMessageLimits
 from router.core.message import Message

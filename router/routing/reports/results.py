@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from router.contracts.assignment import Assignment, assignment_id_of
-from router.contracts.headers import Violation
+from router.contracts.header_rules import Violation
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, STAGE_TENANT
 from router.contracts.result import ExecResult, read_result
 from router.contracts.usage import USAGE_SUBJECT, UsageEvent, identity
