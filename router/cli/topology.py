@@ -81,7 +81,9 @@ async def mirror(session: CommandSession, domain: Domain = None) -> None:
 
     Example:  router topology mirror    router topology mirror --domain hub
     """
-    await _bring_about(session, build_mirrors(session.settings, domain), "every mirror was as declared")
+    await _bring_about(
+        session, build_mirrors(session.settings, domain), "the mirror was as declared" if domain is None else "every mirror was as declared"
+    )
 
 
 topology.command()(source)

@@ -16,7 +16,7 @@ from nats.aio.client import Client
 from router.app.recovery_order import list_effect_streams, list_in_order
 from router.config import Settings
 from router.delivery.api import JetStream
-from router.operations.recovery import save_backup, read_manifest, restore
+from router.operations.recovery import read_manifest, restore, save_backup
 from tests.support.broker import Broker
 from tests.support.cli import CommandResult, call_command_async
 from tests.support.delivery import connected
