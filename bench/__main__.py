@@ -52,6 +52,7 @@ QUESTIONS = (
     "inbox_http",
     "scrape_hold",
     "policy_engine",
+    "policy_states",
     "read_request",
     "lake_source",
     "lake_report",

@@ -9,7 +9,7 @@ import orjson
 
 from bench.requests import TENANT, TRACE
 from router.contracts.assignment import ASSIGNMENT_SUBJECT
-from router.contracts.assignment_record import record_bytes
+from router.contracts.assignment_record import build_record, record_bytes
 from router.contracts.decision import Decision
 from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.contracts.request import RouteRequest
@@ -42,7 +42,7 @@ def as_record(number: int) -> tuple[str, bytes]:
     )
     decision = Decision("openai", "weighted", 50, 800, 0.012, {"policy_id": "default", "policy_version": "1"})
     key: str = fields["assignment_id"]
-    return key, record_bytes(key, request, decision, subject=ASSIGNMENT_SUBJECT, traceparent=None, content=None)
+    return key, record_bytes(build_record(key, request, decision, subject=ASSIGNMENT_SUBJECT, traceparent=None, content=None))
 
 
 FORMS: dict[str, Callable[[int], bytes]] = {"json": as_json, "protobuf": as_protobuf}
