@@ -15,12 +15,13 @@ import orjson
 from router.contracts import headers as contract
 from router.contracts.codec import text_of
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, VALIDATION_CODES
+from router.contracts.unread_report import UNREAD_SUBJECT
 from router.core import ids
 from router.core.masking import MASK, is_masked_key, shorten
 from router.core.message import Effect, Message
 from router.core.outcome import VALIDATION_FAILED, Fault
 
-WORKER_DEAD_LETTER_SUBJECTS = ("caf.exec.dlq.v1", "caf.deadletter.v1")  # dead letters of workers: assignments given up, and unreadable ones
+WORKER_DEAD_LETTER_SUBJECTS = ("caf.exec.dlq.v1", UNREAD_SUBJECT)  # dead letters of workers: assignments given up, and unreadable ones
 DEFAULT_SUBJECT_PATTERN = "{original_subject}.dlq"
 KEPT_BYTES = 64 * 1024  # of a payload, where the stream that it came from keeps the whole of it
 _BESIDE_BYTES = 32 * 1024  # for everything in a dead letter but the payload: the headers of a message may be as large as the server bears

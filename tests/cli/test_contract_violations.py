@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from nats.aio.client import Client
-from nats.js.api import StreamConfig
+from nats.js.api import StorageType, StreamConfig
 
 from router.contracts.violation import ALL_VIOLATIONS, ViolationEvent, violation_bytes, violation_subject
 from tests.support.cli import CommandResult, call_command_async
@@ -21,7 +21,7 @@ def an_event(tenant: str | None = "acme", rule: str = "malformed", **fields: Any
 async def stream(nc: Client) -> AsyncIterator[str]:
     """Events of two tenants, and bytes that are no event."""
     js, name = nc.jetstream(), "ROUTER_VIOLATIONS"
-    await js.add_stream(StreamConfig(name=name, subjects=[ALL_VIOLATIONS]))
+    await js.add_stream(StreamConfig(name=name, subjects=[ALL_VIOLATIONS], storage=StorageType.MEMORY))
     events = [
         *(an_event(message_id=f"m-{number}") for number in range(3)),
         an_event(count=40, messages=39, message_id="m-43"),

@@ -14,9 +14,10 @@ from pathlib import Path
 
 TOP = Path(__file__).parents[2]
 ROOMS = ("router", "docs", "deploy", "bench", "proto", "clients", "samples", "tests")
-KINDS = frozenset({".py", ".toml", ".proto", ".sql", ".md", ".yaml", ".yml", ".conf", ".sh", ".json", ".service"})
-# Generated, or made of wrong pointers on purpose.
-LEFT_OUT = frozenset({"router/contracts/pb", "bench/results", "deploy/grafana/dashboards", "tests/docs"})
+KINDS = frozenset({".py", ".ts", ".mjs", ".toml", ".proto", ".sql", ".md", ".yaml", ".yml", ".conf", ".sh", ".json", ".service"})
+# Generated or installed, or made of wrong pointers on purpose.
+NODE = {f"clients/typescript/{name}" for name in ("node_modules", "dist", "build")}
+LEFT_OUT = frozenset({"router/contracts/pb", "bench/results", "deploy/grafana/dashboards", "tests/docs", *NODE})
 OLD = (chr(167), "policy reference", "open points")  # sections and pages that are not in the repository
 
 _FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)

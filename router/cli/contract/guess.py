@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import orjson
 
+from router.contracts.unread_report import UNREAD_KIND
+
 # The first of these whose fields are all there.
 MARKS: tuple[tuple[str, frozenset[str]], ...] = (
     ("answer", frozenset({"ok"})),
@@ -24,8 +26,14 @@ MARKS: tuple[tuple[str, frozenset[str]], ...] = (
     ("provider-answer", frozenset({"output"})),
     ("chunk", frozenset({"done"})),
     ("extension-verdict", frozenset({"valid"})),
+    ("unread-report", frozenset({"reason", "payload_ref"})),
 )
-KINDS = {"exec_result": "result", "exec_assignment_ack": "ack", "provider_request": "provider-request"}  # of envelopes
+KINDS = {
+    "exec_result": "result",
+    "exec_assignment_ack": "ack",
+    "provider_request": "provider-request",
+    UNREAD_KIND: "unread-report",
+}  # of envelopes
 VERDICTS = ("ok", "reject")
 DEFAULT = "decide"
 

@@ -30,6 +30,7 @@ from router.contracts.request import NO_HINTS
 from router.contracts.result import read_result
 from router.contracts.shapes import MessageShape
 from router.contracts.shapes.fields import list_required
+from router.contracts.unread_report import read_unread_report
 from router.contracts.violation import read_violation
 from router.contracts.worker import WorkerMessageLimits
 from router.core.clock import now_ms
@@ -85,6 +86,7 @@ def _build_raising_readers(settings: Settings) -> Mapping[str, Reader]:
         "extension-request": lambda data, _: extension.read_request(data),
         "extension-message": lambda data, _: extension.read_processor_answer(data),
         "extension-verdict": lambda data, _: extension.read_validator_answer(data),
+        "unread-report": lambda data, _: read_unread_report(data),
         "provider-request": lambda data, headers: provider_request.read_request(data, headers, *bounds),
         "provider-response": lambda data, _: read_response(data),
         "chunk": lambda data, _: read_chunk(data),

@@ -5,7 +5,7 @@
     message_shape     a message's name, schema and examples
     decide, answer    a request and its answer
     assignment        work for a worker
-    worker            acknowledgements, results, heartbeats; `enveloped`: bare or in an envelope
+    worker            acknowledgements, results, reports of unread bytes, heartbeats; `enveloped`: bare or in an envelope
     usage             what an outcome cost
     operators         alerts, violations, dead letters
     extension         requests to extensions and their answers
@@ -37,13 +37,13 @@ from router.contracts.shapes.provider import (
     build_provider_response,
 )
 from router.contracts.shapes.usage import build_usage
-from router.contracts.shapes.worker import build_ack, build_heartbeat, build_result
+from router.contracts.shapes.worker import build_ack, build_heartbeat, build_result, build_unread_report
 
 __all__ = ["RECEIVED", "SENT", "MessageShape", "ShapeLimits", "build_shapes"]
 
 BUILDERS: tuple[Callable[[ShapeLimits], MessageShape], ...] = (
     *(build_decide, build_answer),
-    *(build_assignment, build_ack, build_result, build_heartbeat),
+    *(build_assignment, build_ack, build_result, build_unread_report, build_heartbeat),
     *(build_usage, build_alert, build_dead_letter_shape, build_violation_shape),
     *(build_extension_request, build_extension_message, build_extension_verdict),
     *(build_provider_request, build_provider_response, build_chunk, build_provider_call, build_provider_answer),

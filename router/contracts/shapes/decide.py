@@ -62,17 +62,20 @@ def _build_body(limits: ShapeLimits) -> dict[str, Any]:
 
 
 def _list_message_fields() -> dict[str, Schema]:
+    names = ("tenant_id", "message_id", "trace_id", "request_id", "version", "idempotency_key", "timestamp_ms", *_WORKFLOW)
     beside = "; the same field beside `message` goes before it"
     return {
-        **{name: {"description": name.replace("_", " ") + beside} for name in ("tenant_id", "message_id", "trace_id", "request_id")},
+        **{name: {"description": name.replace("_", " ") + beside} for name in names},
         "metadata": refer("object"),
         **_list_content_fields("message_type"),
     }
 
 
 def _list_content_fields(type_field: str) -> dict[str, Schema]:
+    alias: Schema = {} if type_field == "type" else {"type": {"description": f"as {type_field}, which goes before it"}}
     return {
         type_field: {"description": "the type of the message, 1..256 characters"},
+        **alias,
         "payload": {"description": "any JSON value"},
         "payload_encoding": {"description": f'"{BASE64}" where the payload is bytes in base64'},
         "payload_ref": {"description": f"where the payload is, 1..{MAX_REFERENCE} characters, where it is not here"},

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from router.contracts.shapes.parts import PARTS, Schema, list_parts
+from router.contracts.shapes.parts import PARTS, Schema, list_parts, name_all_types
 from router.contracts.worker import MAX_COST
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -47,7 +47,7 @@ class MessageShape(Struct, frozen=True, kw_only=True):
             "title": self.title,
             "description": f"{self.text} Fields that are not known are ignored. {self.page}",
             DIRECTION: self.direction,
-            **self.body,
+            **name_all_types(self.body),
             "examples": list(self.examples),
             **({"$defs": definitions} if definitions else {}),
         }

@@ -88,6 +88,27 @@ def build_object(properties: Mapping[str, Schema], required: Sequence[str] = (),
     return {"type": "object", **({"required": list(required)} if required else {}), "properties": dict(properties), **more}
 
 
+_ANY = ["array", "boolean", "null", "number", "object", "string"]
+_WORDS = frozenset({"description", "not"})  # a field with these alone may be of any type
+
+
+def name_all_types(schema: Schema) -> dict[str, Any]:
+    """The same schema, where each field that may be of any type says so: makers of types take a field without one for an object."""
+    named = dict(schema)
+    if "properties" in schema:
+        named["properties"] = {name: _name_types_of(field) for name, field in schema["properties"].items()}
+    if "oneOf" in schema:
+        named["oneOf"] = [name_all_types(form) for form in schema["oneOf"]]
+    for inner in ("items", "additionalProperties"):
+        if isinstance(schema.get(inner), Mapping):
+            named[inner] = _name_types_of(schema[inner])
+    return named
+
+
+def _name_types_of(field: Schema) -> Schema:
+    return {**field, "type": _ANY} if field.keys() <= _WORDS else name_all_types(field)
+
+
 def build_from_type(wire: type[Struct]) -> dict[str, Any]:
     """The schema of a type that a reader decodes, its parts in place; `Any` is any JSON value."""
     made = msgspec.json.schema(wire, schema_hook=lambda _: {})

@@ -1,4 +1,4 @@
-"""What workers send: results and acknowledgements, bare or in a worker's envelope (docs/contracts.md#results).
+"""What workers send: results, acknowledgements, heartbeats, reports of unread bytes; bare or in an envelope (docs/contracts.md#results).
 
 {…}                                   bare
 {version, kind, data{…}}              enveloped: `data`, and beside it `tenant_id`, `trace_id`, `msg_id`, which go first
@@ -15,6 +15,7 @@ from router.contracts.shapes.enveloped import build_worker_message, build_worker
 from router.contracts.shapes.message_shape import RECEIVED, MessageShape, ShapeLimits
 from router.contracts.shapes.parts import MOMENT, Schema, add_description, build_object, refer
 from router.contracts.shapes.precedence import constrain, is_anywhere_present, is_present
+from router.contracts.unread_report import UNREAD_KIND
 
 _ANY_TEXT: Schema = {"type": ["string", "null"]}
 
@@ -113,6 +114,29 @@ def build_heartbeat(_: ShapeLimits) -> MessageShape:
     )
 
 
+def build_unread_report(_: ShapeLimits) -> MessageShape:
+    place = {"subject": {"description": "the subject that they came on"}, "len": {"description": "how many bytes they are"}}
+    fields: dict[str, Schema] = {
+        "reason": {"type": "string", "minLength": 1, "description": "a code, like PARSE_ERROR; operators see it"},
+        "payload_ref": {"properties": place, "description": "where the bytes came from"},
+        "ts": {"description": "when the worker received them, ISO 8601"},
+        **{name: {"description": "where it could be read"} for name in ("tenant_id", "trace_id", "request_id", "assignment_id")},
+    }
+    report, filled = build_object(fields, ("reason",)), {"type": "object", "minProperties": 1}
+    names: dict[str, Schema] = {"version": {"description": "the version of the contract"}, "kind": {"description": UNREAD_KIND}}
+    enveloped = build_object({**names, "data": {**report, **filled}}, ("data",), title="enveloped")
+    bare = {**report, "properties": {**names, **fields}, "not": build_object({"data": filled}, ("data",)), "title": "bare"}
+    return MessageShape(
+        name="unread-report",
+        title="UnreadReport",
+        text="What a worker says of bytes that it could not read as an assignment.",
+        direction=RECEIVED,
+        body={"type": "object", "oneOf": [bare, enveloped]},
+        page="docs/contracts.md#workers-dead-letters",
+        examples=UNREAD_EXAMPLES,
+    )
+
+
 _ASSIGNMENT_ID = "0a4f0b52-3df5-5a1c-9d1e-2b8f3a3f6f10"
 _RESULT: dict[str, Any] = {
     "assignment_id": _ASSIGNMENT_ID,
@@ -149,3 +173,9 @@ HEARTBEAT_EXAMPLES: tuple[Any, ...] = (
     {"worker_id": "w-1", "timestamp": 1_700_000_000_000, "status": "busy", "load": 0.75, "capacity": 4, "interval_ms": 5000},
     {"version": "1", "kind": "worker_heartbeat", "data": {"worker_id": "w-1", "timestamp": "2024-01-15T14:30:00Z", "status": "stopped"}},
 )
+_UNREAD: dict[str, Any] = {
+    "reason": "PARSE_ERROR",
+    "payload_ref": {"subject": "caf.exec.assign.v1", "len": 17},
+    "ts": "2024-01-15T14:30:00Z",
+}
+UNREAD_EXAMPLES: tuple[Any, ...] = ({"version": "1", "kind": UNREAD_KIND, "data": _UNREAD}, _UNREAD)

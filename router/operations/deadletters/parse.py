@@ -18,12 +18,12 @@ from router.contracts.codec import bytes_of
 from router.contracts.first_stored import read_first_stored
 from router.contracts.malformed import Malformed
 from router.contracts.result import RESULT
+from router.contracts.unread_report import UNREAD_SUBJECT, find_report
 from router.contracts.worker import read_body
 from router.core.outcome import PROCESSING_ERROR
 from router.delivery.api import StoredMessage
 
 WORKERS_SUBJECT = "caf.exec.dlq.v1"
-UNREAD_SUBJECT = "caf.deadletter.v1"  # {version, kind, data{reason, payload_ref, ts}}, or its data alone
 WORKERS_SUBJECTS = (WORKERS_SUBJECT, UNREAD_SUBJECT)
 DEAD_LETTER_SUFFIX = ".dlq"
 UNREADABLE = "unreadable"
@@ -130,7 +130,7 @@ def _parse_result(stored: StoredMessage) -> DeadLetter:
 
 def _parse_unread(stored: StoredMessage, body: Mapping[str, Any]) -> DeadLetter:
     """What a worker could not read; it names the subject that the bytes came on, and seldom an id."""
-    data = _part(body, "data") or body
+    data = find_report(body)
     source = _text(_part(data, "payload_ref"), "subject")
     message = f"a worker could not read a message on {source}" if source is not None else None
     return _parse_worker_report(stored, data, _text(data, "reason"), message)

@@ -36,6 +36,7 @@ from router.core.clock import Clock, steady, wall
 from router.core.deferred import Deferred
 from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, PublishAck
+from router.routing.decide.choose import ProviderChooser
 from router.routing.decide.idempotency_cache import CacheResult, IdempotencyCache
 from router.routing.decide.previous import PREVIOUS_REQUEST, find_previous
 from router.routing.decide.push import REQUEST_ID_TAKEN, SWITCHED_OFF, AssignmentPusher, Pushed, PushedAssignment, RunPipeline
@@ -53,7 +54,6 @@ from router.routing.policy import (
     RateLimits,
     Sessions,
     evaluate,
-    session_of,
 )
 from router.routing.reports.assignments import AssignmentLookup
 
@@ -113,7 +113,8 @@ class DecideHandler:
         self._meter = meter
         self._rules = rules
         self._cache = cache if cache is not None else IdempotencyCache(clock=now)
-        self._sessions = sessions if sessions is not None else Sessions(clock=now)
+        sessions = sessions if sessions is not None else Sessions(clock=now)
+        self._choose = ProviderChooser(sessions, meter, states=states, on_decision=on_decision, evaluate=evaluate).choose
         self._rates = rates if rates is not None else RateLimits()
         self._push = push
         self._extensions = (
@@ -121,9 +122,6 @@ class DecideHandler:
         )  # none is registered
         self._in_progress: SingleFlight[None] = SingleFlight()
         self._assignments = assignments  # assignments of earlier requests, for those that follow one up
-        self._states = states  # of a tenant's providers; NO_STATES costs nothing
-        self._on_decision = on_decision  # told of each decision that looked at states: it may be a breaker's probe
-        self._evaluate = evaluate  # the engine's own, or the same recorded
         self._now = now
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
@@ -270,26 +268,3 @@ class DecideHandler:
     def _check_rate(self, policy: Policy, request: RouteRequest, now: float) -> Refusal | None:
         wait_ms = self._rates.allow(policy, request.tenant_id, now)
         return None if wait_ms is None else Refusal(RATE_LIMIT_EXCEEDED, "Rate limit exceeded", {"retry_after_ms": wait_ms})
-
-    def _choose(self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None) -> Decision | Refusal:
-        if policy.sticky is None or (session := session_of(policy, request)) is None:
-            return self._evaluate_with_states(policy, request, now, previous=previous)
-        remembered = self._sessions.recall(request.tenant_id, policy.policy_id, session)
-        decision = self._evaluate_with_states(policy, request, now, remembered=remembered, previous=previous)
-        if isinstance(decision, Refusal):
-            return decision
-        if remembered == decision.provider_id:
-            self._meter.on_session("hit")
-        else:
-            self._meter.on_session("miss" if remembered is None else "moved")
-            self._sessions.remember(request.tenant_id, policy.policy_id, session, decision.provider_id, policy.sticky.ttl_s)
-        return decision
-
-    def _evaluate_with_states(
-        self, policy: Policy, request: RouteRequest, now: float, *, remembered: str | None = None, previous: PreviousAttempt | None = None
-    ) -> Decision | Refusal:
-        states = self._states(request.tenant_id)
-        decision = self._evaluate(policy, request, states=states, now=now, remembered=remembered, previous=previous)
-        if states is not NO_STATES and isinstance(decision, Decision):
-            self._on_decision(request.tenant_id, decision)
-        return decision

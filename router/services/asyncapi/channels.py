@@ -99,8 +99,8 @@ def _list_work(settings: Settings) -> Iterator[ChannelSpec]:
     given_up, unread = WORKER_DEAD_LETTER_SUBJECTS
     text = "Assignments that workers gave up."
     yield ChannelSpec(name="workerDeadLetters", address=given_up, action=RECEIVE, messages=("result",), text=text)
-    text = "Bytes that workers could not read: {version, kind, data{reason, payload_ref, ts}}."
-    yield ChannelSpec(name="unreadDeadLetters", address=unread, action=RECEIVE, messages=(), text=text)
+    text = "Reports of bytes that workers could not read."
+    yield ChannelSpec(name="unreadDeadLetters", address=unread, action=RECEIVE, messages=("unread-report",), text=text)
 
 
 def _list_reports(settings: Settings) -> Iterator[ChannelSpec]:

@@ -8,7 +8,7 @@ from typing import Any
 from router.contracts.shapes import MessageShape
 from router.contracts.shapes.header_shape import build_headers_schema
 from router.contracts.shapes.message_shape import DIRECTION
-from router.contracts.shapes.parts import PARTS
+from router.contracts.shapes.parts import PARTS, name_all_types
 
 JSON = "application/json"
 HEADERS = "contract-headers"
@@ -49,7 +49,7 @@ def _build_message(shape: MessageShape, has_headers: bool) -> dict[str, Any]:
 
 
 def _build_schema(shape: MessageShape) -> dict[str, Any]:
-    return {"title": shape.title, "description": shape.text, DIRECTION: shape.direction, **shape.body}
+    return {"title": shape.title, "description": shape.text, DIRECTION: shape.direction, **name_all_types(shape.body)}
 
 
 def _refer(name: str) -> dict[str, str]:

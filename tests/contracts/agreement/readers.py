@@ -14,6 +14,7 @@ from router.contracts.ingress import read_body_of, read_ingress
 from router.contracts.provider_call import read_answer
 from router.contracts.provider_chunk import read_chunk
 from router.contracts.result import read_result
+from router.contracts.unread_report import read_unread_report
 from router.contracts.worker import WorkerMessageLimits
 from router.core.errors import Poison, RouterError
 from router.core.message import Message
@@ -68,6 +69,7 @@ READERS: Mapping[str, Callable[[bytes], bool]] = {
     "provider-answer": _is_taken(_read_own_answer),
     "ingress": _is_taken(_read_ingress),
     "envelope": _is_taken(read_envelope),
+    "unread-report": _is_taken(read_unread_report),
 }
 
 

@@ -73,6 +73,14 @@ def test_a_schema_refers_to_nothing_outside_itself_and_describes_what_its_exampl
     assert b"https://" not in orjson.dumps({**schema, "$schema": ""})
 
 
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_every_field_of_a_published_schema_has_a_type(shape: MessageShape) -> None:
+    """Makers of types take a field without one for an object, and then refuse `"message_type": "chat"`."""
+    kinds = {"type", "const", "enum", "$ref", "anyOf", "properties"}
+    fields = {place: field for place, field in list_fields(shape.build_schema()).items() if not kinds & field.keys()}
+    assert fields == {}
+
+
 def fixtures() -> list[tuple[str, Any]]:
     """The messages that other tests use."""
     decide = [(f"decide {form}", message.data) for form, message in requests.every_form().items() if form != "e"]
