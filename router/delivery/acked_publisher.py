@@ -25,7 +25,7 @@ from router.core.errors import RouterError
 from router.core.message import Effect
 from router.core.outcome import PublishAck
 from router.delivery.api import IN_PROCESS, JetStream
-from router.delivery.connection import head_of
+from router.delivery.encoded_headers import head_with_id
 from router.delivery.frame_parser import Headers
 from router.delivery.known_effects import KnownEffects
 
@@ -129,7 +129,7 @@ class AckedPublisher:
         self._count += 1
         inbox = f"{self._inbox}{self._count}"
         self._pending[inbox] = pending
-        self._connection.publish_nowait(effect.subject, effect.data, inbox, head_of({**effect.headers, "Nats-Msg-Id": effect.id}))
+        self._connection.publish_nowait(effect.subject, effect.data, inbox, head_with_id(effect.headers, effect.id))
 
     async def publish_and_wait(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
         """For retries after a pause, and for commands. Costs a future."""
