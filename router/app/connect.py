@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from router.config import NatsConfig
@@ -23,7 +24,8 @@ async def connect_by(
 
     `again_s`: seconds between two attempts to reconnect, instead of the default."""
     options = options_of(config) | ({"reconnect_time_wait": again_s} if again_s is not None else {})
-    return await connect(options, timeout_s=2 * config.connect_timeout_ms / 1000, on_lost=on_lost, on_back=on_back)
+    timeout_s = 2 * config.connect_timeout_ms / 1000
+    return await connect(options, timeout_s=timeout_s, on_lost=on_lost, on_back=on_back, read_options=partial(options_of, config))
 
 
 def options_of(config: NatsConfig) -> dict[str, Any]:

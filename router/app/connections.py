@@ -44,6 +44,10 @@ class Connections(Struct, frozen=True):
         return cls(connection, connection, connection)
 
     @property
+    def distinct(self) -> tuple[Connection, ...]:
+        return tuple({id(one): one for one in (self.main, self.workers, self.providers)}.values())
+
+    @property
     def lost(self) -> list[str]:
         """The names of those that are not connected."""
         return [name for name in self.__struct_fields__ if not getattr(self, name).is_connected]

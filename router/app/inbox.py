@@ -23,6 +23,7 @@ from router.core.errors import Misconfigured
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Deadlines
+from router.delivery.stuck import ConnectionWatchdog, watch_connections
 from router.delivery.topology import NANOS_PER_S, Topology, bucket
 from router.mailbox.backlog import age_s, get_inbox_backlog
 from router.mailbox.errors import DatabaseUnavailable
@@ -63,6 +64,7 @@ class InboxService:
         self._drift: DriftWatch | None = None
         self._database_error: str | None = None  # measured with the gauges, so it needs no message
         self._broker = BrokerLog("inbox")
+        self._watchdog: ConnectionWatchdog | None = None
 
     @property
     def figures(self) -> InboxStats:
@@ -70,7 +72,10 @@ class InboxService:
         return self._inbox.observer.stats if self._inbox is not None else InboxStats()
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
-        """`on_ready` gets the address of the pages. Raises Misconfigured, DatabaseUnavailable and BrokerUnavailable at the start."""
+        """`on_ready` gets the address of the pages.
+
+        Raises Misconfigured, DatabaseUnavailable and BrokerUnavailable at the start, ConnectionStuck later.
+        """
         async with self._open() as inbox:
             await inbox.open()
             self._inbox = inbox
@@ -101,6 +106,7 @@ class InboxService:
             self._drift = DriftWatch(jetstream, self._declared, REMEDY)
             await self._drift.look()
             await self._warn_of_in_flight(jetstream)
+            self._watchdog = await opened.enter_async_context(watch_connections(connection))
             yield self._build_inbox(jetstream)
 
     def _build_inbox(self, jetstream: JetStream) -> Inbox:
@@ -149,7 +155,7 @@ class InboxService:
 
     def _tree(self, inbox: Inbox, on_ready: Callable[[str], None]) -> Supervisor:
         host, port = self.settings.http.host, self.settings.http.port
-        http = HttpServer(host, port, self.metrics.registry, self.readiness)
+        http = HttpServer(host, port, self.metrics.registry, self.readiness, stuck=self._read_stuck_cause)
         gauges = Helper("gauges", self._gauges)
         helpers = (gauges, *((Helper("drift", self._drift.run),) if self._drift is not None and self.settings.topology != "off" else ()))
         self.metrics.helper_failing.set_function(lambda: helper_states((*helpers, *inbox.helpers)))
@@ -159,6 +165,9 @@ class InboxService:
             inbox.tree(),
         )
         return Supervisor("service", children, intensity=Intensity(5, 30))
+
+    def _read_stuck_cause(self) -> str | None:
+        return self._watchdog.cause if self._watchdog is not None else None
 
     def _register_gauges(self, inbox: Inbox) -> None:
         durable, metrics = self.rules.durable, self.metrics

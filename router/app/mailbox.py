@@ -18,6 +18,7 @@ from router.config import Settings
 from router.core.errors import BrokerRefused, Misconfigured
 from router.delivery import topology
 from router.delivery.api import JetStream
+from router.delivery.stuck import ConnectionWatchdog, watch_connections
 from router.delivery.topology import Topology
 from router.mailbox.backlog import age_s, get_outbox_backlog
 from router.mailbox.errors import DatabaseUnavailable
@@ -109,9 +110,13 @@ class RelayService:
         self._database = database_of(settings, "router outbox relay")
         self._drift: DriftWatch | None = None
         self._broker = BrokerLog("relay")
+        self._watchdog: ConnectionWatchdog | None = None
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
-        """Serve; `on_ready` gets the address of the pages. Raises Misconfigured, BrokerUnavailable, DatabaseUnavailable at the start."""
+        """Serve; `on_ready` gets the address of the pages.
+
+        Raises Misconfigured, BrokerUnavailable, DatabaseUnavailable at the start, ConnectionStuck later.
+        """
         async with self._open() as relay:
             self.relay = relay
             self._register_gauges(relay)
@@ -127,7 +132,8 @@ class RelayService:
                 await ensure_events(jetstream, self.settings)
                 self._drift = DriftWatch(jetstream, declared_events(self.settings), "change mailbox.events.* or the stream")
                 await self._drift.look()
-                yield OutboxPublisher(relay_config(self.settings), database, jetstream, lambda: ensure_events(jetstream, self.settings))
+                async with watch_connections(connection) as self._watchdog:
+                    yield OutboxPublisher(relay_config(self.settings), database, jetstream, lambda: ensure_events(jetstream, self.settings))
             finally:
                 self._broker.is_closing = True
                 with contextlib.suppress(Exception):  # shutdown must not fail on a connection that is closed already
@@ -135,7 +141,8 @@ class RelayService:
 
     def _tree(self, relay: OutboxPublisher, on_ready: Callable[[str], None]) -> Supervisor:
         settings = self.settings
-        http = HttpServer(settings.http.host, settings.http.port, self.metrics.registry, self.readiness)
+        host, port = settings.http.host, settings.http.port
+        http = HttpServer(host, port, self.metrics.registry, self.readiness, stuck=self._read_stuck_cause)
         retention = OutboxRetention(self._database, OutboxRetentionRules(keep=settings.mailbox.relay.keep_ms / 1000))
         drift = (Helper("drift", self._drift.run),) if self._drift is not None and settings.topology != "off" else ()
         helpers = (
@@ -146,7 +153,7 @@ class RelayService:
         )
         self.metrics.helper_failing.set_function(lambda: helper_states(helpers))
         children = (
-            Child("http", lambda: http.run(lambda port: on_ready(f"http://{settings.http.host}:{port}"))),
+            Child("http", lambda: http.run(lambda bound: on_ready(f"http://{host}:{bound}"))),
             *(helper.child for helper in helpers),
             Child("relay", relay.run, shutdown_s=settings.drain.hard_deadline_ms / 1000),
         )
@@ -156,6 +163,9 @@ class RelayService:
         trouble = self.relay.trouble if self.relay is not None else "not started"
         topology = {"topology": self._drift.check} if self._drift is not None else {}
         return {"relay": ReadinessCheck(trouble is None, trouble or "publishing"), **topology}
+
+    def _read_stuck_cause(self) -> str | None:
+        return self._watchdog.cause if self._watchdog is not None else None
 
     def _register_gauges(self, relay: OutboxPublisher) -> None:
         context, metrics = self.settings.mailbox.context, self.metrics

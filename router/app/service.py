@@ -28,6 +28,7 @@ from router.contracts.alert import CRITICAL, INFO, Alert
 from router.core.errors import NoLeader
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
+from router.delivery.stuck import ConnectionWatchdog, watch_connections
 from router.operations.observability import HttpServer, Metrics, ReadinessCheck, events, logs, readiness_series
 from router.operations.supervision import Child, Supervisor, supervise
 from router.routing.policy import PolicyTable
@@ -67,18 +68,25 @@ class RouterService:
         self._monitor: TopologyMonitor | None = None
         self._context: AppContext | None = None
         self._connection: Connection | None = None
+        self._watchdog: ConnectionWatchdog | None = None
         self._is_stopping = False
         self._has_http = http
         self._http = ""
         self.metrics.ready.set_function(lambda: readiness_series(self.readiness()))
 
     async def run(self, on_ready: Callable[[Ready], None] = lambda _: None) -> None:
-        """Serve. Raises Misconfigured or BrokerUnavailable when it cannot begin, SupervisionFailed when it cannot go on."""
+        """Serve.
+
+        Raises Misconfigured or BrokerUnavailable when it cannot begin, SupervisionFailed or ConnectionStuck when it cannot go on.
+        """
         log.info(events.ROUTER_STARTING, node_id=self.settings.node_id)
         connection = await self._connect()
         opener = ConnectionOpener(self.settings.nats, self.metrics, lambda: self._is_stopping)
         try:
-            async with opener.open(connection, providers=self.settings.providers.enabled) as connections:
+            async with (
+                opener.open(connection, providers=self.settings.providers.enabled) as connections,
+                watch_connections(*connections.distinct) as self._watchdog,
+            ):
                 await self._serve(connections, on_ready)
         finally:
             self._is_stopping = True
@@ -129,7 +137,8 @@ class RouterService:
 
     def _tree(self, context: AppContext, monitor: TopologyMonitor) -> Supervisor:
         pages = ContractPages(self.settings)
-        operators = HttpServer(self.settings.http.host, self.settings.http.port, self.metrics.registry, self.readiness, pages.read)
+        host, port = self.settings.http.host, self.settings.http.port
+        operators = HttpServer(host, port, self.metrics.registry, self.readiness, pages.read, stuck=self._read_stuck_cause)
         http = Child("http", lambda: operators.run(self._on_bound))
         return SupervisionTree(context, monitor, self._consumers).tree(http if self._has_http else None)
 
@@ -143,6 +152,9 @@ class RouterService:
             **{name: check() for name, check in (self._context.checks if self._context is not None else {}).items()},
             **{child.label: child.check for child in self._consumers.children},
         }
+
+    def _read_stuck_cause(self) -> str | None:
+        return self._watchdog.cause if self._watchdog is not None else None
 
     async def _announce(self, on_ready: Callable[[Ready], None]) -> None:
         while not (bool(self._http) is self._has_http and all(check.ok for check in self.readiness().values())):  # noqa: ASYNC110 - many causes, once

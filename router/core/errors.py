@@ -59,6 +59,10 @@ class QuorumLost(NoLeader):
     """What leads a stream or a consumer cannot reach enough of its servers. Another server may be on the other side."""
 
 
+class ConnectionStuck(BrokerUnavailable):
+    """The connection does not come back though its servers can be reached. Only a new process helps."""
+
+
 class BrokerDenied(BrokerUnavailable):
     """The broker refuses this process. Waiting does not help: its configuration, or a setting here, must be corrected."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -65,6 +65,7 @@ class Connection(ReconnectingClient):
         self._will_write = False  # a call of `_write` is scheduled
         self.is_behind = False  # the newest chunk was as large as a read can be, so more bytes wait in the socket
         self.on_fault: Callable[[BaseException], None] = lambda _: None
+        self.can_open_another: Callable[[], Awaitable[bool]] = _open_none  # whether another connection to the same servers is opened
         self.denials = denials.Denials(denials.log_denial)
 
     @property
@@ -352,6 +353,11 @@ def open_head_of(headers: Mapping[str, str]) -> bytes:
     for name, value in headers.items():
         block += f"{name}: {value if value.isprintable() else _LINE_BREAKS.sub(' ', value)}\r\n"
     return block.encode("utf-8", "replace")
+
+
+async def _open_none() -> bool:
+    """For a connection that was not opened by `first_connection.connect`."""
+    return False
 
 
 async def _ignore_message(_: Msg) -> None:

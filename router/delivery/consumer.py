@@ -204,7 +204,7 @@ class Consumer:
     async def _watch(self, puller: Puller) -> None:
         self._seen_at = asyncio.get_running_loop().time()
         while True:
-            if self._connection.is_closed or self._connection.is_stuck:  # for good: the process must end, or it would hear nothing
+            if self._connection.is_closed:
                 raise BrokerUnavailable("the connection is closed for good")
             if self._connection.is_connected:
                 await self._look(puller)

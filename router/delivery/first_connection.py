@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import nats.errors
@@ -15,6 +17,8 @@ from router.delivery import denials, tls
 from router.delivery.connection import Connection
 from router.delivery.reconnecting import PING_EVERY_S
 
+ONE_TRY = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0.1}  # of each server
+
 
 async def connect(
     options: Mapping[str, Any],
@@ -22,9 +26,11 @@ async def connect(
     timeout_s: float = 5.0,
     on_lost: Callable[[], Awaitable[None]] | None = None,
     on_back: Callable[[], Awaitable[None]] | None = None,
+    read_options: Callable[[], Mapping[str, Any]] | None = None,
 ) -> Connection:
     """A Connection that never gives up reconnecting; `options` are nats-py's.
 
+    `read_options` reads them anew, with what files hold by then: for `can_open_another`.
     Raises BrokerUnavailable if the first connection takes longer than `timeout_s`, so that a wrong address is reported.
     """
     _warn_of_login(options)
@@ -56,7 +62,26 @@ async def connect(
             raise BrokerUnavailable(f"TLS failed with the server at {said}") from exc
         raise BrokerUnavailable(f"no NATS server answers at {said}: start it, or name another in nats.url (--nats-url)") from exc
     refusals.on_connected()
+    connection.can_open_another = partial(_can_open, read_options or (lambda: options), timeout_s)
     return connection
+
+
+async def _can_open(read_options: Callable[[], Mapping[str, Any]], timeout_s: float) -> bool:
+    """Whether a server accepts a login. The connection that shows it is closed at once."""
+    other = Connection()
+    try:
+        async with asyncio.timeout(timeout_s):
+            await other.connect(**{**read_options(), **ONE_TRY}, error_cb=_ignore_error)
+        return True
+    except Exception:  # of any kind: an address, a login, a file that cannot be read now
+        return False
+    finally:
+        with contextlib.suppress(Exception):
+            await other.close()
+
+
+async def _ignore_error(_: Exception) -> None:
+    """The connection itself reports what fails."""
 
 
 def _warn_of_login(options: Mapping[str, Any]) -> None:

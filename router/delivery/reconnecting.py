@@ -1,12 +1,13 @@
 """How a connection notices that its server is gone, and finds another one: nats-py's client, with a bound on every step.
 
     silent   nothing came for three PINGs, and a full socket took nothing  ──┐
+    deaf     messages come, no PONG for a minute, and nothing is taken     ──┤
     left     `leave_server`: the server answers, its JetStream does not    ──┼──> close, at most half a second
     closed   by the server, or by an error                                 ──┘      └──> another server: connect, login, flush
                                                                                             └ one fails, or is slow: the next
 
 nats-py alone waits 45 seconds and more for a machine that vanished, may come back to the same server, and ends its search for good at
-an error that is neither an OSError nor its own.
+an error that is neither an OSError nor its own. `stuck` watches what is written here, and ends the process if it does not hold.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ PING_EVERY_S = 2.5
 LOGIN_STEPS = 3  # of a login, each within the connect timeout: INFO, TLS, CONNECT and PONG
 AVOID_S = 2.0  # so long a server that was left is refused: another address may lead to it
 LEAVE_FIRST_S, LEAVE_MOST_S = 10.0, 60.0  # between two servers that are left
-STUCK_AFTER_S = 30.0  # longer than all steps of one attempt
+DEAF_PINGS = 24  # without a PONG: the server reads nothing of ours, though what it sends arrives
+STILL_AFTER_S = 30.0  # longer than all steps of one attempt
 
 
 class ReconnectingClient(Client):
@@ -37,15 +39,16 @@ class ReconnectingClient(Client):
         self._avoided: tuple[str, float] = ("", 0.0)  # the id of the server that was left, and until when it is refused
         self._left_at = float("-inf")
         self._leave_pause = LEAVE_FIRST_S
-        self._step_at = steady()  # when the newest attempt to connect began
+        self._step_at = steady()  # when the newest attempt to connect, or to see that the server is there, began
 
     def on_reconnect_error(self, exc: Exception) -> None:
         """An error that nats-py does not expect while it looks for a server; the search goes on."""
 
     @property
-    def is_stuck(self) -> bool:
-        """Whether it looks for a server no more, though it is not closed: only a new process helps."""
-        return not (self.is_connected or self.is_closed) and steady() - self._step_at > STUCK_AFTER_S
+    def is_standing_still(self) -> bool:
+        """Whether it has stopped looking for a server, or looking after the one it has, though it is not closed."""
+        limit_s = STILL_AFTER_S + (self.options["ping_interval"] if self.is_connected else 0.0)
+        return not self.is_closed and steady() - self._step_at > limit_s
 
     async def leave_server(self) -> bool:
         """Go to another server, because this one is cut off from the others; returns whether it did.
@@ -68,14 +71,20 @@ class ReconnectingClient(Client):
 
     async def _ping_interval(self) -> None:
         # nats-py's counts PONGs alone: one that waits behind a megabyte on a slow link is no sign of a dead server.
+        pongs, unanswered = self._pongs_received, 0
         while True:
             await asyncio.sleep(self.options["ping_interval"])
+            self._step_at = steady()
             if not self.is_connected:
                 continue
-            if isinstance(self._transport, DirectTransport) and self._transport.take_progress():
-                self._pings_outstanding = 0
+            if isinstance(self._transport, DirectTransport):
+                has_heard, has_sent = self._transport.take_progress()
+                self._pings_outstanding = 0 if has_heard or has_sent else self._pings_outstanding
+                unanswered = 0 if has_sent or self._pongs_received != pongs else unanswered
+                pongs = self._pongs_received
             self._pings_outstanding += 1
-            if self._pings_outstanding > self.options["max_outstanding_pings"]:
+            unanswered += 1
+            if self._pings_outstanding > self.options["max_outstanding_pings"] or unanswered > DEAF_PINGS:
                 await self._process_op_err(nats.errors.StaleConnectionError())
                 return
             await self._send_ping()

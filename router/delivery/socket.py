@@ -111,13 +111,13 @@ class DirectTransport(TcpTransport):
         self._written += len(data)
         self._io_writer.write(data)  # `writelines` of Python 3.12 does not pause the writer when the socket is full
 
-    def take_progress(self) -> bool:
-        """Whether anything came since the last call, or the socket took bytes though it had been full: then the server takes them."""
+    def take_progress(self) -> tuple[bool, bool]:
+        """Since the last call: whether anything came; whether the socket took bytes though it had been full, so the server reads."""
         protocol, left = self._protocol, self._io_writer.transport.get_write_buffer_size()
         before, self._taken = self._taken, self._written - left
-        is_progress = protocol.has_heard or (self._was_full and self._taken > before)
+        has_heard, has_sent = protocol.has_heard, self._was_full and self._taken > before
         protocol.has_heard, self._was_full = False, left > 0
-        return is_progress
+        return has_heard, has_sent
 
     @property
     def is_idle(self) -> bool:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from router.delivery.api import JetStream
+from router.delivery.stuck import watch_connections
 from router.operations.observability.broker_log import BrokerLog
 from router.runtime.adapter import AgentAdapter, AgentState, Context, Outgoing
 from router.runtime.agent import DEFAULT_TOPOLOGY, AgentRuntime
@@ -68,7 +69,8 @@ class Agent:
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """`on_ready` gets the server's URL once, before the first message is fetched.
 
-        Raises BrokerUnavailable when no server answers, Misconfigured when the store or the durable belongs to another agent, StoreFailed.
+        Raises BrokerUnavailable when no server answers, ConnectionStuck when only a new process comes through, Misconfigured when the
+        store or the durable belongs to another agent, StoreFailed.
         """
         await run_until_signal(self.work(on_ready))
 
@@ -80,8 +82,9 @@ class Agent:
         address = f"nats://{url.hostname}:{url.port}" if url is not None else ""
         jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
         try:
-            pages = (self._pages.child(connection),) if self._pages is not None else ()
-            await self._runtime.run(jetstream, lambda: on_ready(address), *pages)
+            async with watch_connections(connection) as watchdog:
+                pages = (self._pages.child(connection, watchdog),) if self._pages is not None else ()
+                await self._runtime.run(jetstream, lambda: on_ready(address), *pages)
         finally:
             broker.is_closing = True
             with contextlib.suppress(Exception):  # closing must not fail on a connection that is closed already

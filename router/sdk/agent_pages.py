@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from router.delivery.connection import Connection
+from router.delivery.stuck import ConnectionWatchdog
 from router.operations.observability import HttpServer, Metrics, ReadinessCheck, readiness_series
 from router.operations.observability.instruments import Labels, Value
 from router.operations.supervision import Child, Helper, helper_states
@@ -26,11 +27,11 @@ class AgentPages:
         self._connection: Connection | None = None
         self._helper: Helper | None = None
 
-    def child(self, connection: Connection, on_bound: Callable[[int], None] = lambda _: None) -> Child:
+    def child(self, connection: Connection, watchdog: ConnectionWatchdog, on_bound: Callable[[int], None] = lambda _: None) -> Child:
         """The child beside the agent's consumers; `on_bound` gets the port."""
         self._connection = connection
         metrics = self._register(Metrics())
-        server = HttpServer(*self._where, metrics.registry, self._checks)
+        server = HttpServer(*self._where, metrics.registry, self._checks, stuck=lambda: watchdog.cause)
         self._helper = Helper("http", lambda: server.run(on_bound))  # an agent works on without its pages
         return self._helper.child
 

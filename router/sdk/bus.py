@@ -16,10 +16,10 @@ streams are called.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from router.app.bus import build_bus_settings
 from router.app.connect import connect_by
@@ -36,6 +36,7 @@ from router.core.errors import BrokerUnavailable, Misconfigured, RouterError
 from router.core.outcome import PublishAck
 from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
+from router.delivery.stuck import watch_connections
 from router.delivery.topology import ConsumerSpec, Difference, Topology
 from router.operations.observability import events, logs
 from router.operations.supervision import Child, Intensity, Supervisor, supervise
@@ -148,7 +149,7 @@ class Bus:
         durable = durable_of(self.settings, Interest(name=name, category=category, only=only), options)
         processed = self._store_at(store, durable.durable)
         handling = EnvelopeProcessor(self.settings, handle, processed, ConsumerMeter(self.metrics, durable.durable))
-        await run_until_signal(self._consume(name, handling, durable, processed, options))
+        await run_until_signal(self._watch(self._consume(name, handling, durable, processed, options)))
 
     async def _consume(
         self, name: str, handling: EnvelopeProcessor, durable: ConsumerSpec, processed: Processed, options: ConsumerOptions
@@ -182,7 +183,13 @@ class Bus:
 
     async def respond(self, query: str, respond: Responder) -> None:
         """Answer a query until cancelled, or until SIGTERM or Ctrl-C."""
-        await run_until_signal(QueryResponder(self.jetstream.connection, self.settings, query, respond).run())
+        await run_until_signal(self._watch(QueryResponder(self.jetstream.connection, self.settings, query, respond).run()))
+
+    async def _watch(self, work: Coroutine[Any, Any, None]) -> None:
+        """Raises ConnectionStuck when only a new process comes through to the broker."""
+        with closing(work):
+            async with watch_connections(self.jetstream.connection):
+                await work
 
     def _store_at(self, store: str | Path | Processed | None, durable: str) -> Processed:
         if store is None:

@@ -35,6 +35,7 @@ from router.core.errors import BrokerDenied, Misconfigured, RouterError
 from router.core.signatures import require_call
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
+from router.delivery.stuck import watch_connections
 from router.delivery.subscription import ConsumerOptions, Subscription
 from router.delivery.topology import ConsumerSpec, Topology, create, restore
 from router.operations.observability.broker_log import BrokerLog
@@ -125,7 +126,7 @@ class Worker:
         """Work until cancelled, or until a signal ends the program. `on_ready` gets the server's URL once, before the first assignment.
 
         Raises BrokerUnavailable when no server answers at the start, BrokerDenied when it refuses the login, has no JetStream or
-        gives no permission. A stream that is not there yet is waited for.
+        gives no permission, ConnectionStuck when only a new process comes through. A stream that is not there yet is waited for.
         """
         await run_until_signal(self.work(on_ready))
 
@@ -135,10 +136,11 @@ class Worker:
         jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
         start_point = StartPoint(jetstream, self._topology.stream, self._topology.results, self._start)
         try:
-            await self._wait_for_durable(jetstream, start_point)
-            url = connection.connected_url
-            on_ready(f"nats://{url.hostname}:{url.port}" if url is not None else "")
-            await supervise(self._tree(jetstream, start_point))
+            async with watch_connections(connection):
+                await self._wait_for_durable(jetstream, start_point)
+                url = connection.connected_url
+                on_ready(f"nats://{url.hostname}:{url.port}" if url is not None else "")
+                await supervise(self._tree(jetstream, start_point))
         finally:
             self._attempts.close()
             broker.is_closing = True

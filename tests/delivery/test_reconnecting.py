@@ -75,6 +75,18 @@ async def test_a_server_whose_pong_is_late_is_alive_as_long_as_anything_comes_fr
             await connection.close()
 
 
+async def test_a_server_that_goes_on_talking_and_hears_nothing_is_left(broker: Broker) -> None:
+    """What it sends proves nothing about what is sent to it: no write would ever arrive, and no PING is answered."""
+    async with a_pongless_server() as server:
+        connection = await connect({"servers": [server.url, broker.url], **PINGS, "ping_interval": 0.01})
+        try:
+            await until(lambda: connection.reconnect_count == 1)
+            assert server.is_talking
+            assert _port(connection) == broker.port
+        finally:
+            await connection.close()
+
+
 async def test_a_server_that_talks_nonsense_does_not_end_the_search_for_another(broker: Broker) -> None:
     """A line without an end is no OSError and no error of nats-py, which would look for no server any more."""
 
@@ -88,7 +100,7 @@ async def test_a_server_that_talks_nonsense_does_not_end_the_search_for_another(
     try:
         await connection.force_reconnect()
         await until(lambda: connection.reconnect_count == 1)
-        assert not connection.is_stuck
+        assert not connection.is_standing_still
         await connection.flush()
     finally:
         await connection.close()

@@ -65,11 +65,54 @@ async def test_a_slot_goes_on_with_the_next_message_in_the_same_task(processor: 
 
 async def test_a_message_that_comes_while_its_slot_is_at_work_has_a_task_of_its_own(processor: PoolOwner) -> None:
     first, second = processor.put(quick), processor.put(quick)
-    assert first.task is not second.task
     assert processor.slots.are_full
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert first.task is not second.task
     await first.wait_until_over()
     await second.wait_until_over()
     assert not processor.slots.are_full
+
+
+async def at_once() -> Outcome:
+    return DONE
+
+
+async def test_handlers_that_never_wait_share_one_task(processor: PoolOwner) -> None:
+    calls = [processor.put(at_once) for _ in range(3)]
+    await calls[-1].wait_until_over()
+    assert processor.came == [DONE] * 3
+    assert len({call.task for call in calls}) == 1
+    assert not processor.slots.are_full
+
+
+async def test_a_handler_that_waits_keeps_none_behind_it_from_beginning(processor: PoolOwner) -> None:
+    waits, after = processor.put(for_ever), processor.put(at_once)
+    await after.wait_until_over()
+    assert (processor.came, processor.slots.running) == ([DONE], 1)
+    waits.cancel()
+    await waits.wait_until_over()
+    assert processor.came == [DONE, None]
+
+
+async def test_a_call_that_is_cancelled_before_it_begins_goes_back(processor: PoolOwner) -> None:
+    first, second = processor.put(at_once), processor.put(at_once)
+    first.cancel()
+    await second.wait_until_over()
+    assert processor.came == [None, DONE]
+
+
+async def test_a_handler_that_cancels_its_own_task_takes_no_other_along(processor: PoolOwner) -> None:
+    async def cancels_itself() -> Outcome:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return DONE
+
+    processor.put(cancels_itself)
+    after = processor.put(quick)
+    await after.wait_until_over()
+    assert processor.came == [DONE, DONE]
 
 
 async def test_what_a_handler_raises_is_an_outcome_and_its_slot_goes_on(processor: PoolOwner) -> None:

@@ -51,20 +51,22 @@ class Lake:
 
     def __init__(self, spark: SparkSession, home: Path) -> None:
         self.spark = spark
+        self.home = home
         self.warehouse = Warehouse(str(home))
         self._next = 1
         self._batch = 0
         self.told: list[Commit] = []
-        self.writing = MicroBatchSink(self.warehouse, FACTS, 1, self.told.append)
+        self.writing = MicroBatchSink(self.warehouse, FACTS, self.told.append)
 
     def take(self, *bodies: bytes, came: datetime = NOON + timedelta(seconds=1)) -> None:
         rows = messages(bodies, first=self._next, came=came)
         self._next += len(bodies)
         self.batch(rows)
 
-    def batch(self, rows: pa.Table) -> None:
-        landed = stage_range(rows.to_batches(), self.warehouse)
-        self.writing.write_batch(self.spark.createDataFrame([(encode_range(landed),)], STAGED_ROW), self._batch)
+    def batch(self, *ranges: pa.Table) -> None:
+        """One micro-batch, of one range or more."""
+        landed = [(encode_range(stage_range(rows.to_batches(), self.warehouse)),) for rows in ranges]
+        self.writing.write_batch(self.spark.createDataFrame(landed, STAGED_ROW), self._batch)
         self._batch += 1
 
     def rows(self, table: str, as_of_commit: int | None = None) -> list[dict[str, Any]]:

@@ -30,6 +30,9 @@ AWAY_S = 5.0  # how long the broker may be silent before the job starts
 
 Continuous = Annotated[bool, typer.Option("--continuous/--available-now", help="Run for ever, or end at the stream's present end.")]
 Rows = Annotated[int, typer.Option(metavar="N", help="Messages in a micro-batch, at most: what is held in memory at once.", min=1)]
+Partitions = Annotated[
+    int | None, typer.Option(metavar="N", help="Ranges that are read side by side. Default: what the cluster runs at once.", min=1)
+]
 OnLoss = Annotated[bool, typer.Option("--fail-on-data-loss/--accept-data-loss", help="End if messages were lost, or go on without them.")]
 
 
@@ -39,6 +42,7 @@ def ingest(
     *,
     continuous: Continuous = False,
     max_rows: Rows = 500_000,
+    partitions: Partitions = None,
     fail_on_data_loss: OnLoss = True,
     master: Master = None,
     warehouse: WarehouseAt = WAREHOUSE,
@@ -62,7 +66,14 @@ def ingest(
             from router.lake.jobs.ingest import IngestJob
 
             source = {**make_source_options(settings.nats, stream), "failOnDataLoss": str(fail_on_data_loss).lower()}
-            job = IngestJob(warehouse=warehouse, source=source, continuous=continuous, max_rows=max_rows, bounds=make_bounds(settings))
+            job = IngestJob(
+                warehouse=warehouse,
+                source=source,
+                continuous=continuous,
+                max_rows=max_rows,
+                partitions=partitions,
+                bounds=make_bounds(settings),
+            )
             _watch(spark, job, session.as_json)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("what was committed counts, and the next run continues there") from None

@@ -6,7 +6,7 @@ The merged files stay in the warehouse: a table as of an earlier commit is made 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from router.core.errors import Conflict
 from router.lake.files import describe_file
 from router.lake.jobs.staging_file import STAGING
 from router.lake.tables.schemas import SCHEMAS
@@ -24,7 +25,10 @@ LEFTOVER = timedelta(days=1)  # no job runs longer
 
 
 def compact(warehouse: Warehouse, *, at_least: int = AT_LEAST) -> Commit | None:
-    """Compact all tables in one commit; None if there was nothing to do. Raises Conflict if another job committed meanwhile."""
+    """Compact all tables in one commit; None if there was nothing to do. Ingests may commit meanwhile.
+
+    Raises Conflict if another job replaced files meanwhile.
+    """
     head, directory = warehouse.head(), f"compact-{uuid4().hex[:12]}"
     added: defaultdict[str, list[DataFile]] = defaultdict(list)
     removed: defaultdict[str, list[str]] = defaultdict(list)
@@ -35,9 +39,19 @@ def compact(warehouse: Warehouse, *, at_least: int = AT_LEAST) -> Commit | None:
                 removed[table] += (file.path for file in files)
     if not added:
         return None
-    return warehouse.append(
-        lambda commit, at: Commit(commit=commit, kind="compact", at=at, add=dict(added), remove=dict(removed)), after=head
-    )
+    return _append(warehouse, lambda commit, at: Commit(commit=commit, kind="compact", at=at, add=dict(added), remove=dict(removed)), head)
+
+
+def _append(warehouse: Warehouse, make: Callable[[int, str], Commit], head: int) -> Commit:
+    """Commit after whatever was committed since `head`, as long as no file was replaced: files that came since stay as they are."""
+    while True:
+        try:
+            return warehouse.append(make, after=head)
+        except Conflict:
+            newer = warehouse.commits()[head:]
+            if not newer or any(commit.remove for commit in newer):
+                raise
+            head += len(newer)
 
 
 def sweep(warehouse: Warehouse, *, older_than: timedelta = LEFTOVER) -> list[str]:

@@ -42,6 +42,7 @@ class IngestJob(Struct, frozen=True, kw_only=True):
     continuous: bool = False
     max_rows: int = MAX_ROWS
     interval: str = "2 seconds"  # of a continuous query
+    partitions: int | None = None  # ranges that are read side by side; None: as many as the cluster runs at once
     bounds: EventBounds = BOUNDS
 
 
@@ -69,10 +70,10 @@ class RunningIngest:
 def start_ingest(spark: SparkSession, job: IngestJob, on_commit: CommitCallback = lambda _: None) -> RunningIngest:
     """Start the query; it calls `on_commit` after every commit. Raises DataLoss, Misconfigured, BrokerUnavailable."""
     warehouse = Warehouse(job.warehouse)
-    options = {"maxOffsetsPerTrigger": str(job.max_rows), **job.source}
+    options = _make_options(job, spark.sparkContext.defaultParallelism)
     facts = read_facts(read_options(options))
     following = _find_start(warehouse, facts, fails_on_loss=options.get("failOnDataLoss", "true") == "true")
-    writing = MicroBatchSink(warehouse, facts, following, on_commit)
+    writing = MicroBatchSink(warehouse, facts, on_commit)
     staging_source.register(spark)
     staging = {"warehouse": warehouse.location, "bounds": msgspec.json.encode(job.bounds).decode()}
     source = {**options, "startingOffsets": str(following), **staging}
@@ -80,6 +81,11 @@ def start_ingest(spark: SparkSession, job: IngestJob, on_commit: CommitCallback 
     query = frame.writeStream.foreachBatch(writing.write_batch).option("checkpointLocation", warehouse.storage.uri(CHECKPOINT))
     query = query.trigger(processingTime=job.interval) if job.continuous else query.trigger(availableNow=True)
     return RunningIngest(query.start(), writing, facts.head - following)
+
+
+def _make_options(job: IngestJob, parallelism: int) -> dict[str, str]:
+    """Return the source's options. A source cannot ask Spark how many tasks run at once, so the job says it."""
+    return {"maxOffsetsPerTrigger": str(job.max_rows), "minPartitions": str(job.partitions or parallelism), **job.source}
 
 
 def _find_start(warehouse: Warehouse, facts: StreamState, *, fails_on_loss: bool) -> int:

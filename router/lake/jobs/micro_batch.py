@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from router.core.errors import RouterError
 from router.lake.identities import IdentityIndex
 from router.lake.jobs.derive import DeriveTask, FilesByTable, derive_all, merge_files
 from router.lake.jobs.rejects import write_rejects
@@ -26,22 +27,33 @@ from router.lake.tables.late import compute_lateness, count_late, list_sealed_da
 from router.lake.warehouse import Warehouse
 
 
+class Overtaken(RouterError):
+    """Another ingest committed a part of this batch meanwhile. A new run reads on after it."""
+
+    code = "overtaken"
+
+
 class MicroBatch:
+    """What of the staged ranges is new after the newest commit. A writer that stood still may hold ranges that another one committed."""
+
     def __init__(self, spark: SparkSession, warehouse: Warehouse, identities: IdentityIndex, landed: Sequence[StagedRange]) -> None:
         self._spark = spark
         self._warehouse = warehouse
         self._identities = identities
-        self._staged = [one for one in landed if one.bronze]
         self._directory = f"ingest-{uuid4().hex[:12]}"
         self.after = warehouse.head()  # the commit that this attempt builds on
+        self._staged = select_new(landed, warehouse.last_sequence(self.after))
         self._silver = warehouse.files("silver", self.after)
         self.added: FilesByTable = merge_files({"bronze": one.bronze, "quarantine": one.quarantine} for one in self._staged)
         self.counts: dict[str, int] = {}
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether all of it is committed, or there was no message."""
+        return not self._staged
+
     def write_tables(self) -> None:
         """Write silver, gold, duplicates and conflicts of the staged messages."""
-        if not self._staged:
-            return
         keys = pa.concat_tables(
             [read_staged(self._warehouse, one.staging_path, [*KEY_COLUMNS, "time", "timestamp"]) for one in self._staged]
         )
@@ -81,3 +93,11 @@ class MicroBatch:
             "accepted": len(keys) - len(rejects),
             **count_late(compute_lateness(keys)),
         }
+
+
+def select_new(landed: Sequence[StagedRange], last: int) -> list[StagedRange]:
+    """Return the ranges after `last`, the last sequence of the log. Raises Overtaken for one that lies on both sides of it."""
+    new = [one for one in landed if one.last > last]
+    if any(one.first <= last for one in new):
+        raise Overtaken(f"another ingest has committed up to sequence {last} meanwhile; start this one again")
+    return new

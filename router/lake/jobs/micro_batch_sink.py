@@ -1,8 +1,10 @@
 """Write each micro-batch into the tables once, in one commit, wherever a process dies.
 
 Why nothing is lost or doubled if the driver dies: messages that the log covers are not read again (the log has their last
-sequence), and all others are read again from the same sequences. Spark's number of a batch proves nothing: a power cut may take
-its checkpoint, and then another range gets that number. Files that no commit names are part of no table.
+sequence), and all others are read again from the same sequences. The same holds beside another writer, and after a pause of any
+length: each attempt compares its sequences with the log that it builds on, and drops those that the log has. Spark's number of a
+batch proves nothing: a power cut may take its checkpoint, and then another range gets that number. Files that no commit names are
+part of no table.
 """
 
 from __future__ import annotations
@@ -23,17 +25,17 @@ from router.lake.warehouse import Commit, Warehouse
 
 WRITE_ATTEMPTS = 3  # to commit a batch: a seal or a compaction may commit first
 
+
 CommitCallback = Callable[[Commit], None]
 
 
 class MicroBatchSink:
     """The function that Spark calls with each micro-batch."""
 
-    def __init__(self, warehouse: Warehouse, facts: StreamState, following: int, on_commit: CommitCallback) -> None:
+    def __init__(self, warehouse: Warehouse, facts: StreamState, on_commit: CommitCallback) -> None:
         self._warehouse = warehouse
         self._identities = IdentityIndex(warehouse)
         self._facts = facts
-        self._following = following
         self._on_commit = on_commit
         self.error: RouterError | None = None
 
@@ -49,13 +51,13 @@ class MicroBatchSink:
         query = str(spark.sparkContext.getLocalProperty("sql.streaming.queryId"))
         landed = [decode_range(row.landed) for row in frame.collect()]
         crashpoint("lake_after_read")
-        if fresh := [one for one in landed if one.last >= self._following]:
-            self._on_commit(self._commit_with_retries(spark, fresh, query, number))
+        if (commit := self._commit_with_retries(spark, landed, query, number)) is not None:
+            self._on_commit(commit)
         for one in landed:
             remove_staging(self._warehouse, one.staging_path)
         crashpoint("lake_before_checkpoint")
 
-    def _commit_with_retries(self, spark: SparkSession, landed: list[StagedRange], query: str, number: int) -> Commit:
+    def _commit_with_retries(self, spark: SparkSession, landed: list[StagedRange], query: str, number: int) -> Commit | None:
         for _ in range(WRITE_ATTEMPTS - 1):
             try:
                 return self._try_commit(spark, landed, query, number)
@@ -63,12 +65,13 @@ class MicroBatchSink:
                 continue
         return self._try_commit(spark, landed, query, number)
 
-    def _try_commit(self, spark: SparkSession, landed: list[StagedRange], query: str, number: int) -> Commit:
+    def _try_commit(self, spark: SparkSession, landed: list[StagedRange], query: str, number: int) -> Commit | None:
         batch = MicroBatch(spark, self._warehouse, self._identities, landed)
+        if batch.is_empty:
+            return None
         batch.write_tables()
         crashpoint("lake_after_write")
         commit = self._warehouse.append(lambda at, time: self._make_commit(batch, at, time, query, number), after=batch.after)
-        self._following = max(self._following, (commit.last or 0) + 1)
         crashpoint("lake_after_commit")
         return commit
 

@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 from msgspec import Struct
 
-from router.core.errors import Misconfigured
+from router.core.errors import Conflict, Misconfigured
 from router.lake.files import read_columns
 from router.lake.tables.gold import GOLD_DIMENSIONS, merge_sums
 from router.lake.tables.gold_columns import AMOUNTS, FIGURES
@@ -33,22 +33,48 @@ class SealContent(Struct, frozen=True):
 
 
 def seal(warehouse: Warehouse, first: date, last: date) -> Seal:
-    """Close these days, both inclusive, UTC. Raises Misconfigured, and Conflict when something was committed meanwhile."""
-    _check(warehouse, first, last)
-    head = warehouse.head()
+    """Close these days, both inclusive, UTC. Ingests may commit meanwhile. Raises Misconfigured."""
+    while True:
+        _check(warehouse, first, last)
+        made = _read_seal(warehouse, first, last, warehouse.head())
+        if _append(warehouse, made):
+            return made
+
+
+def _append(warehouse: Warehouse, made: Seal) -> bool:
+    """Commit the seal. False: an event of the period was committed meanwhile, so the seal must be made again."""
+    head = made.commit
+    while True:
+        try:
+            warehouse.append(lambda commit, at: Commit(commit=commit, kind="seal", at=at, seals=made), after=head)
+        except Conflict:
+            newer = warehouse.commits()[head:]
+            if not newer:
+                raise
+            if not all(_is_outside_period(commit, made) for commit in newer):
+                return False
+            head += len(newer)
+        else:
+            return True
+
+
+def _is_outside_period(commit: Commit, made: Seal) -> bool:
+    """Whether a commit neither adds to the period nor replaces files nor closes days itself."""
+    is_other = all(not made.first_day <= (file.day or "") <= made.last_day for file in commit.add.get("gold_day", ()))
+    return is_other and not commit.remove and commit.seals is None
+
+
+def _read_seal(warehouse: Warehouse, first: date, last: date, head: int) -> Seal:
     content = read_content(warehouse, first, last, head, FIGURES)
-    ingested = warehouse.last_ingest()
-    made = Seal(
+    return Seal(
         first_day=str(first),
         last_day=str(last),
-        sequence=(ingested.last if ingested is not None else None) or 0,
+        sequence=warehouse.last_sequence(head),
         commit=head,
         rows=content.rows,
         hash=content.hash,
         columns=FIGURES,
     )
-    warehouse.append(lambda commit, at: Commit(commit=commit, kind="seal", at=at, seals=made), after=head)
-    return made
 
 
 def is_unchanged(warehouse: Warehouse, sealed: Seal) -> bool:

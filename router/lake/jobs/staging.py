@@ -38,6 +38,11 @@ class StagedRange(Struct, frozen=True, kw_only=True):
         return sum(file.rows for file in self.bronze)
 
     @property
+    def first(self) -> int:
+        """The first sequence; 0 if there was no message."""
+        return min((file.min_seq or 0 for file in self.bronze), default=0)
+
+    @property
     def last(self) -> int:
         """The last sequence; 0 if there was no message."""
         return max((file.max_seq or 0 for file in self.bronze), default=0)

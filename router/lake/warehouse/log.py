@@ -20,8 +20,8 @@ class Warehouse:
     """One warehouse, at a directory or a URI. Commits are read once: they never change."""
 
     def __init__(self, location: str) -> None:
-        self.location = location  # for another process
         self.storage = Storage(location)
+        self.location = self.storage.location  # absolute: an executor has another working directory
         self._commits: list[Commit] = []
 
     def commits(self, as_of_commit: int | None = None) -> list[Commit]:
@@ -49,9 +49,15 @@ class Warehouse:
     def seals(self, as_of_commit: int | None = None) -> list[Seal]:
         return [commit.seals for commit in self.commits(as_of_commit) if commit.seals is not None]
 
-    def last_ingest(self) -> Commit | None:
-        """Return the last ingest that read messages: its `last` is the last sequence in the tables."""
-        return next((one for one in reversed(self.commits()) if one.kind == "ingest" and one.last is not None), None)
+    def last_ingest(self, as_of_commit: int | None = None) -> Commit | None:
+        """Return the ingest that read furthest: its `last` is the last sequence in the tables."""
+        ingests = [one for one in self.commits(as_of_commit) if one.kind == "ingest" and one.last is not None]
+        return max(ingests, key=lambda one: one.last or 0, default=None)
+
+    def last_sequence(self, as_of_commit: int | None = None) -> int:
+        """Return the last sequence in the tables; 0 before the first ingest."""
+        last = self.last_ingest(as_of_commit)
+        return 0 if last is None else last.last or 0
 
     def append(self, make: Callable[[int, str], Commit], *, after: int) -> Commit:
         """Write the commit that follows `after`; `make` gets its number and the time. Raises Conflict."""

@@ -26,7 +26,7 @@ class Storage:
             self.filesystem, self._root = fs.FileSystem.from_uri(whole)
         except (ArrowInvalid, NotImplementedError) as exc:
             raise Misconfigured("warehouse", f"{location}: a directory, or a URI such as s3://bucket/path ({exc})") from exc
-        self._location = whole.removeprefix("file://").rstrip("/")
+        self.location = whole.removeprefix("file://").rstrip("/")
 
     @property
     def is_local(self) -> bool:
@@ -34,7 +34,7 @@ class Storage:
 
     def uri(self, name: str) -> str:
         """Return the path for Spark and other programs: with the scheme, if there is one."""
-        return f"{self._location}/{name}"
+        return f"{self.location}/{name}"
 
     def resolve(self, name: str) -> str:
         """Return the path for `filesystem`."""

@@ -1,6 +1,6 @@
 """The port for operators: /metrics, /healthz, /readyz, and the contract.
 
-/healthz   200 as long as the process answers
+/healthz   200 as long as the process answers; 503 with a cause that only a new process ends
 /readyz    200 or 503, {"ready": bool, "checks": {name: {"ok": bool, "detail": str}}}
 /metrics   Prometheus' text of the given source, rendered in a thread
 /contract  the published contract: /contract/asyncapi.json, /contract/schemas/decide.json …, read in a thread; 404 where there is none
@@ -34,6 +34,13 @@ ACCEPT_BACKLOG = 64  # connections accepted in one turn of the loop, before `htt
 ReadPage = Callable[[str], bytes | None]  # a page below /contract/; None: there is none
 
 
+ReadCause = Callable[[], str | None]  # why only a new process helps; None: nothing is wrong with this one
+
+
+def read_no_cause() -> None:
+    """For a program without a connection of its own."""
+
+
 def read_no_page(_: str) -> bytes | None:
     """For a program that publishes no contract."""
     return None
@@ -48,10 +55,19 @@ class MetricSource(Protocol):
 class HttpServer:
     """A child of the supervision tree: `run` serves until it is cancelled, and can be called again."""
 
-    def __init__(self, host: str, port: int, source: MetricSource, readiness: Readiness, read_page: ReadPage = read_no_page) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        source: MetricSource,
+        readiness: Readiness,
+        read_page: ReadPage = read_no_page,
+        *,
+        stuck: ReadCause = read_no_cause,
+    ) -> None:
         self._host = host
         self._port = port
-        self._app = create_application(source, readiness, read_page)
+        self._app = create_application(source, readiness, read_page, stuck)
 
     async def run(self, on_started: Callable[[int], None] | None = None) -> None:
         """Serve. `on_started` is called with the bound port. Raises Misconfigured if the address cannot be bound."""
@@ -79,14 +95,17 @@ class HttpServer:
                 await server.shutdown([listener])
 
 
-def create_application(source: MetricSource, readiness: Readiness, read_page: ReadPage = read_no_page) -> Starlette:
+def create_application(
+    source: MetricSource, readiness: Readiness, read_page: ReadPage = read_no_page, stuck: ReadCause = read_no_cause
+) -> Starlette:
     """The pages as an ASGI application."""
 
     async def metrics(_: Request) -> Response:
         return Response(await source.exposition(), media_type=CONTENT_TYPE)
 
     async def healthz(_: Request) -> Response:
-        return PlainTextResponse("ok\n")
+        cause = stuck()
+        return PlainTextResponse("ok\n") if cause is None else PlainTextResponse(f"{cause}\n", 503)
 
     async def readyz(_: Request) -> Response:
         checks = readiness()

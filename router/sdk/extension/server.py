@@ -22,6 +22,7 @@ from router.delivery.calls.micro_endpoint import stop_service
 from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.connection import Connection
 from router.delivery.request_server import INBOXES
+from router.delivery.stuck import watch_connections
 from router.sdk.connect import DEFAULT_URL, open_connection
 from router.sdk.extension.author import Extension
 from router.sdk.extension.dispatcher import DispatcherRules, RequestDispatcher
@@ -64,14 +65,17 @@ class ExtensionServer:
         self._rules = DispatcherRules(concurrency=concurrency, prefixes=reply_prefixes, drain_s=drain_s)
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
-        """Serve. `on_ready` gets the broker's URL once, when every subject is subscribed. Raises BrokerUnavailable at the start."""
+        """Serve. `on_ready` gets the broker's URL once, when every subject is subscribed.
+
+        Raises BrokerUnavailable at the start, ConnectionStuck when only a new process comes through.
+        """
         await run_until_signal(self.work(on_ready))
 
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """The same, until cancelled, for a program that handles signals itself."""
         connection = await open_connection(self._nats, "router-extensions")
         try:
-            async with ReplyStreams(connection) as outlets:
+            async with watch_connections(connection), ReplyStreams(connection) as outlets:
                 await self._serve(connection, outlets, on_ready)
         finally:
             with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from router.core.errors import Misconfigured
-from router.lake.jobs.ingest import _find_start
+from router.lake.jobs.ingest import IngestJob, _find_start, _make_options
 from router.lake.source import DataLoss
 from router.lake.warehouse import Commit, Warehouse
 from tests.support.lake_jobs import FACTS
@@ -46,3 +46,9 @@ def test_another_stream_s_messages_are_not_added_whatever_may_be_lost(ten: Wareh
     """UL-18, UL-28."""
     with pytest.raises(Misconfigured, match="it holds ROUTER_USAGE, made 2026-11-01"):
         _find_start(ten, replace(HUNDRED, **other), fails_on_loss=False)
+
+
+@pytest.mark.parametrize(("wanted", "ranges"), [(None, "8"), (3, "3")])
+def test_a_batch_is_read_in_as_many_ranges_as_the_cluster_runs_tasks_or_as_was_asked(wanted: int | None, ranges: str) -> None:
+    job = IngestJob(warehouse="w", source={"stream": "S"}, partitions=wanted)
+    assert _make_options(job, 8) == {"stream": "S", "maxOffsetsPerTrigger": "500000", "minPartitions": ranges}

@@ -27,6 +27,11 @@ def test_a_warehouse_that_was_never_written_to_is_empty(tmp_path: Path) -> None:
     assert (warehouse.head(), warehouse.files("silver"), warehouse.last_ingest()) == (0, [], None)
 
 
+def test_the_location_is_absolute_for_executors_run_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Warehouse("usage").location == str(tmp_path / "usage")
+
+
 def test_a_table_is_what_its_commits_added_and_did_not_remove(tmp_path: Path) -> None:
     warehouse = Warehouse(str(tmp_path))
     add(warehouse, "a", "b")
