@@ -1538,6 +1538,65 @@ export interface UsageEvent {
   correlated?: false;
 }
 
+/**
+ * Who broke which rule of the header contract; never a value of a header. Fields that are not known are ignored. docs/contracts.md#violation-events
+ */
+export interface ContractViolation {
+  version: "1";
+  /**
+   * the consumer that read it: decide, results or acks
+   */
+  subscription: string;
+  subject: string;
+  /**
+   * its name; `headers`: all of them together
+   */
+  header: string;
+  rule: "empty" | "malformed" | "unsupported" | "not_w3c" | "unknown" | "missing" | "mismatch" | "forbidden" | "too_large";
+  /**
+   * what the header should be
+   */
+  expected: string;
+  /**
+   * when the violation was counted, milliseconds since the epoch
+   */
+  timestamp: number;
+  router_node_id: string;
+  /**
+   * violations that this event stands for: itself, and those that were left out
+   */
+  count: number;
+  /**
+   * of these, how many are the first violation of their message
+   */
+  messages: number;
+  /**
+   * absent: it could not be read
+   */
+  tenant_id?: string;
+  /**
+   * the event stands for violations of several tenants
+   */
+  several_tenants?: true;
+  /**
+   * 1..128 printable ASCII characters without spaces
+   */
+  message_id?: string;
+  /**
+   * 1..128 printable ASCII characters without spaces
+   */
+  trace_id?: string;
+  /**
+   * where the message stands; absent: the listener refused it, and no stream has it
+   */
+  stream?: string;
+  sequence?: number;
+  /**
+   * of the requester: each role has its own
+   */
+  inbox_prefix?: string;
+}
+
 /** The type of each message, by the name of its schema. */
 export interface Messages {
   "ack": ExecAssignmentAck;
@@ -1561,4 +1620,5 @@ export interface Messages {
   "result": ExecResult;
   "unread-report": UnreadReport;
   "usage": UsageEvent;
+  "violation": ContractViolation;
 }

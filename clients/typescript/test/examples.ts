@@ -633,4 +633,36 @@ export const examples: { [name in keyof Messages]: Messages[name][] } = {
       "request_id": "r-1"
     }
   ],
+  "violation": [
+    {
+      "version": "1",
+      "subscription": "decide",
+      "subject": "beamline.router.v1.decide",
+      "header": "Nats-Msg-Id",
+      "rule": "missing",
+      "expected": "there and not empty, beside any contract header",
+      "tenant_id": "beta",
+      "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+      "stream": "ROUTER_DECIDE",
+      "sequence": 17,
+      "inbox_prefix": "_INBOX_gateway.one",
+      "timestamp": 1700000000123,
+      "router_node_id": "host:7",
+      "count": 1,
+      "messages": 1
+    },
+    {
+      "version": "1",
+      "subscription": "decide",
+      "subject": "beamline.router.v1.decide",
+      "header": "Nats-TTL",
+      "rule": "forbidden",
+      "expected": "absent: JetStream's control headers are not a requester's",
+      "message_id": "m-1",
+      "timestamp": 1700000000123,
+      "router_node_id": "host:7",
+      "count": 31,
+      "messages": 31
+    }
+  ],
 };
