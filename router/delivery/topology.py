@@ -34,6 +34,7 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
     subjects: tuple[str, ...]
     max_age: float = 0.0
     max_bytes: int = -1
+    max_messages: int = -1
     discard: str = "old"
     duplicate_window: float = 120.0
     retention: str = "limits"
@@ -61,6 +62,7 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
             "allow_rollup_hdrs": self.allow_rollup,
             "allow_atomic": self.allow_atomic,
             "storage": "file",
+            **({"max_msgs": self.max_messages} if self.max_messages > 0 else {}),
         }
 
 
