@@ -65,8 +65,9 @@ class Worker:
     """One process' share of the work. `run` until cancelled, or until SIGTERM or Ctrl-C; then it drains.
 
     `handler`: async, or a plain function (then in a thread). `subject`: which assignments, wildcards allowed, None = all of
-    the stream. `slots`: assignments at once; while the handler answers without waiting, three times as many are pulled ahead. `accepts`: why an assignment is not taken, None = it is. `on_done` hears of
-    every assignment that was handled, just before its result is stored: the assignment, the step, milliseconds.
+    the stream. `slots`: assignments at once; while the handler answers without waiting, three times as many more are pulled ahead.
+    `accepts`: why an assignment is not taken, None = it is. `on_done` hears of every assignment that was handled, just before its
+    result is stored: the assignment, the step, milliseconds.
     `drain_s`: seconds that work in flight may take after a stop.
     `start`: what becomes of assignments that were stored before the durable was made, by the worker that makes it
     (`start_point`): "unanswered" are done, or none ("new"), or all, also those with a result.
