@@ -18,7 +18,7 @@ from router.contracts.usage import USAGE_SUBJECT
 from router.sdk import ExecAssignment, StepResult, Worker
 from tests.faults.proxy import BOTH
 from tests.support.pages import commands_of
-from tests.support.places import LEAF, PAGE, Places, client_at, settings_at, two_places, type_commands
+from tests.support.places import LEAF, PAGE, Places, client_at, settings_at, two_places, type_command, type_commands
 from tests.support.router_streams import read_stream, read_usage
 from tests.support.service import a_router
 from tests.support.stories import Inboxes, a_request, make_topology, read_dead_letters
@@ -41,13 +41,20 @@ async def test_what_is_asked_while_the_leaf_is_cut_off_is_answered_once_and_mete
         await _rehearse(places, places.way.cut, ask_all)
 
 
+@pytest.mark.slow
 @pytest.mark.matrix
 async def test_the_same_for_ten_minutes_without_either_server_being_told() -> None:
-    """Nothing passes, and nothing is closed, as behind a firewall that forgot the connection."""
+    """Nothing passes, and nothing is closed, as behind a firewall that forgot the connection; halfway, both servers start again.
+
+    Slow: it lasts ten minutes.
+    """
 
     async def ask_for_long(leaf: LeafPlace) -> None:
         began = time.monotonic()
-        for number in range(int(TEN_MINUTES_S * RATE)):
+        count = int(TEN_MINUTES_S * RATE)
+        for number in range(count):
+            if number == count // 2:
+                await _restart_both(places, leaf)
             await leaf.ask(f"cut-{number}")
             await asyncio.sleep(max(0.0, began + number / RATE - time.monotonic()))
 
@@ -84,7 +91,7 @@ class LeafPlace:
         self._asked.append(name)
         body = json.loads(a_request(name, push_assignment=True))
         body["message"]["tenant_id"] = "foreign" if is_foreign else "acme"
-        await self._inboxes.publish(self.here, self.settings, name, json.dumps(body).encode())
+        await self._inboxes.publish_named(self.here, self.settings, name, json.dumps(body).encode())
 
     def has_all_answers(self) -> bool:
         return all(self._inboxes.answers(name) for name in self._asked)
@@ -108,6 +115,7 @@ async def _rehearse(places: Places, cut: Callable[[], None], ask_meanwhile: Call
     """The commands of the page, a cut while `ask_meanwhile` works at the leaf, and the ledger of both places."""
     async with _leaf_at_work(places) as leaf:
         await type_commands(places.hub, *commands_of(PAGE, "leaf"))
+        await until(lambda: _is_called_connected(places))
         await leaf.ask("before")
         await until(lambda: leaf.has_usage_of_all(leaf.hub))
 
@@ -146,6 +154,18 @@ async def _leaf_at_work(places: Places) -> AsyncIterator[LeafPlace]:
 
 def _work(_: ExecAssignment) -> StepResult:
     return StepResult(output="done")
+
+
+async def _restart_both(places: Places, leaf: LeafPlace) -> None:
+    for server in (places.hub, places.second):
+        server.stop()
+        server.start()
+    await until(lambda: all(client.stats["reconnects"] and client.is_connected for client in (leaf.here, leaf.hub)))
+
+
+async def _is_called_connected(places: Places) -> bool:
+    told = (await type_command(places.hub, "doctor", "--json")).lines
+    return {"ok"} == {one["verdict"] for one in told if one["check"] == "ROUTER_USAGE of $JS.leaf.API in ROUTER_USAGE"}
 
 
 async def _holds(client: Client, stream: str, messages: int) -> bool:

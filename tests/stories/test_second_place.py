@@ -23,13 +23,36 @@ PUSHED, METERED = 6, 5
 MIRROR, PROMOTE, APPLY = commands_of(PAGE, "promotion")
 
 
-@pytest.mark.parametrize("is_cluster", [False, pytest.param(True, marks=pytest.mark.matrix)], ids=["one server", "three servers"])
+ON_THREE = pytest.param(True, id="three servers", marks=(pytest.mark.matrix, pytest.mark.slow))  # slow: three servers start twice
+
+
+@pytest.mark.parametrize("is_cluster", [pytest.param(False, id="one server"), ON_THREE])
 async def test_a_promoted_place_handles_what_was_stored_again_and_nothing_comes_twice(is_cluster: bool) -> None:
     """Requests, results, usage events and a dead letter are mirrored; the hub dies; the durables begin again in the second place."""
     async with two_places(is_cluster=is_cluster) as places:
         answers = await _work_at_the_hub(places)
         await _promote(places)
         await _check_the_ledger(places, answers)
+
+
+async def test_what_the_mirrors_lack_is_metered_from_the_results_or_asked_again() -> None:
+    """The mirror of usage events has none of them, and two requests came after the connection was cut."""
+    async with two_places() as places:
+        answers = await _work_at_the_hub(places)
+        settings = settings_at(places.hub)
+        async with client_at(places.second) as nc:
+            await nc.jsm().delete_stream(settings.streams.usage.name)
+        places.way.cut()
+        async with client_at(places.hub) as nc, a_router(settings):
+            for name in ("late-1", "late-2"):
+                assert (await ask(nc, settings, a_request(name, push_assignment=True)))["ok"] is True
+        await _promote(places, states={"promoted", "made"})
+        await _check_the_ledger(places, answers)
+        async with client_at(places.second) as nc, a_router(settings_at(places.second)):
+            for name in ("late-1", "late-2"):
+                assert (await ask(nc, settings, a_request(name, push_assignment=True)))["ok"] is True
+            counts = await _count_assignments(nc, settings)
+            assert {counts["r-late-1"], counts["r-late-2"], *counts.values()} == {1}
 
 
 async def test_a_promotion_without_a_restart_of_the_servers_stores_effects_again() -> None:
@@ -74,12 +97,12 @@ async def _work_at_the_hub(places: Places) -> dict[str, str]:
     return answers
 
 
-async def _promote(places: Places) -> None:
+async def _promote(places: Places, states: frozenset[str] | set[str] = frozenset({"promoted"})) -> None:
     """The steps of the page, after the hub is gone."""
     places.hub.kill()
     promoted = await type_command(places.second, *PROMOTE, "--json")
     assert promoted.status == 0, promoted.err
-    assert {one["state"] for one in promoted.lines} == {"promoted"}
+    assert {one["state"] for one in promoted.lines} == states
     await places.restart_second()
     again = await type_command(places.second, *PROMOTE, "--json")  # it may be given again
     assert {one["state"] for one in again.lines} == {"is ours"}

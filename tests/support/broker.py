@@ -47,8 +47,16 @@ class Broker:
     @property
     def monitor_url(self) -> str:
         """Of a server that was given a line `http`."""
+        return self._listed("monitoring")
+
+    @property
+    def websocket_url(self) -> str:
+        """Of a server that was given a line `websocket`."""
+        return self._listed("websocket")
+
+    def _listed(self, what: str) -> str:
         (ports,) = self._home.glob("*.ports")
-        url: str = json.loads(ports.read_text())["monitoring"][0]
+        url: str = json.loads(ports.read_text())[what][0]
         return url
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from router.core.errors import BrokerRefused, BrokerUnavailable, NoLeader, Permi
 from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.topology import NANOS_PER_S, ConsumerSpec, StreamSpec, Topology, compare
 from router.operations.doctor.collect_partitions import PartitionedSubject, list_partition_facts
-from router.operations.doctor.facts import ConsumerFacts, Facts, ServerFacts, StreamFacts
+from router.operations.doctor.facts import ConsumerFacts, Facts, Origin, ServerFacts, StreamFacts
 from router.operations.doctor.monitor import find_sync_mode, read_group, read_servers, read_storage
 
 T = TypeVar("T")
@@ -136,6 +136,7 @@ async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
         discard=config.get("discard", "old"),
         replicas=config.get("num_replicas", 1),
         group=read_group(info.get("cluster")),
+        origins=tuple(_read_origins(info)),
         first_sequence=state["first_seq"],
         last_sequence=state["last_seq"],
         first_at=_seconds(state.get("first_ts")) if state["messages"] else None,
@@ -143,6 +144,13 @@ async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
         recent_at=_seconds(recent.time) if recent is not None else None,
         last_at=_seconds(state.get("last_ts")) if state["messages"] else None,
     )
+
+
+def _read_origins(info: Json) -> Iterator[Origin]:
+    """The sources of a stream, and what it mirrors."""
+    for one in (*(info.get("sources") or ()), *filter(None, (info.get("mirror"),))):
+        active = one.get("active", -1)
+        yield Origin(one["name"], (one.get("external") or {}).get("api", ""), active / NANOS_PER_S if active >= 0 else None)
 
 
 async def _is_left_over(jetstream: JetStream, bucket: str, topology: Topology) -> bool:

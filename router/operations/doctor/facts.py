@@ -62,6 +62,16 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     account_reserved: int = 0  # what they reserve, each stream counted once
 
 
+class Origin(Struct, frozen=True):
+    """A stream of another place that a stream takes in. `silence`: since the last sign of it; None: there was none yet.
+
+    The server's own figure of how far it is behind is not here: it stays 0 while the connection is cut."""
+
+    name: str
+    place: str
+    silence: float | None = None
+
+
 class StreamFacts(Struct, frozen=True, kw_only=True):
     """A stream as declared, and as it is on the server."""
 
@@ -74,6 +84,7 @@ class StreamFacts(Struct, frozen=True, kw_only=True):
     discard: str = "old"
     replicas: int = 1
     group: RaftGroup | None = None  # None: its server is in no cluster
+    origins: tuple[Origin, ...] = ()
     first_sequence: int = 0
     last_sequence: int = 0
     first_at: float | None = None

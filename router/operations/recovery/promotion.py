@@ -51,10 +51,14 @@ async def promote_streams(
 
 
 async def start_durables(jetstream: JetStream, consumers: Iterable[ConsumerSpec], since: datetime) -> None:
-    """Make each durable that is missing, and let it deliver from the first message since `since`. One that is there keeps its place."""
+    """Make each durable that is missing, and let it deliver from the first message since `since`. One that delivered keeps its place."""
     for consumer in consumers:
-        if await jetstream.consumer(consumer.stream, consumer.durable) is None:
-            await _start_durable(jetstream, consumer, since)
+        info = await jetstream.consumer(consumer.stream, consumer.durable)
+        if info is None:
+            body = {"stream_name": consumer.stream, "config": consumer.to_json(), "action": "create"}
+            await jetstream.ask(f"CONSUMER.CREATE.{consumer.stream}.{consumer.durable}", body)
+        if info is None or not info["delivered"]["consumer_seq"]:
+            await _start_at(jetstream, consumer, since)
 
 
 async def find_newest(jetstream: JetStream, streams: Iterable[StreamSpec]) -> datetime | None:
@@ -90,12 +94,10 @@ async def _promote(jetstream: JetStream, spec: StreamSpec, info: Json | None, si
     return PromotedStream(spec.name, "promoted" if is_mirror else "is ours", state["messages"], *last)
 
 
-async def _start_durable(jetstream: JetStream, consumer: ConsumerSpec, since: datetime) -> None:
-    """By a reset, so that its configuration is the declared one."""
+async def _start_at(jetstream: JetStream, consumer: ConsumerSpec, since: datetime) -> None:
+    """By a reset: its configuration stays the declared one. A durable that was just made may have no leader yet, and hears nothing."""
     first = await find_first_since(jetstream, consumer.stream, since)
-    body = {"stream_name": consumer.stream, "config": consumer.to_json(), "action": "create"}
-    await jetstream.ask(f"CONSUMER.CREATE.{consumer.stream}.{consumer.durable}", body)
-    await jetstream.ask(f"CONSUMER.RESET.{consumer.stream}.{consumer.durable}", {"seq": first})
+    await jetstream.ask_repeatedly(f"CONSUMER.RESET.{consumer.stream}.{consumer.durable}", {"seq": first})
 
 
 def _metadata(info: Json | None) -> Json:

@@ -19,6 +19,7 @@ from router.delivery.api import JetStream
 from router.operations.recovery import read_manifest, restore, save_backup
 from tests.support.broker import Broker
 from tests.support.cli import CommandResult, call_command_async
+from tests.support.cluster import started_cluster, wait_for_cluster
 from tests.support.delivery import connected
 from tests.support.router_streams import a_result, headers_of, publish_result, read_stream, read_usage, results_are_settled
 from tests.support.service import a_router, names_for, settings_for
@@ -92,6 +93,29 @@ async def test_all_that_a_router_stores_is_saved_under_load_and_restored(servers
         assert (await nc.jsm().stream_info(after.streams.assignments.name)).state.messages == 1
 
 
+@pytest.mark.slow
+@pytest.mark.matrix
+async def test_a_cluster_gets_what_one_server_had(servers: tuple[Broker, Broker], tmp_path: Path) -> None:
+    """Three copies instead of one. Slow: three servers start twice."""
+    settings = settings_for(servers[0].url, results__ack_wait_ms=500)
+    async with _client(servers[0].url) as nc, a_router(settings):
+        for number in range(COUNT):
+            await publish_result(nc, settings, a_result(number), headers_of(number))
+        await until(lambda: results_are_settled(nc, settings))
+        assert (await _run("backup", tmp_path / "b", servers[0])).status == 0
+    with started_cluster() as cluster:
+        await wait_for_cluster(cluster)
+        restored = await _run("restore", tmp_path / "b", cluster.servers[0], "--replicas", "3")
+        assert restored.status == 0, restored.err
+        cluster.stop()
+        cluster.start()
+        await wait_for_cluster(cluster)
+        after = settings_for(cluster.url, replicas=3, results__ack_wait_ms=500)
+        async with connected(cluster.servers[0].url) as connection:
+            await connection.request(f"$JS.API.CONSUMER.RESET.{after.streams.results.name}.{after.results.durable}", b'{"seq": 1}')
+        assert await _handle_the_rest(after) == ALL
+
+
 async def test_nothing_is_overwritten_and_nothing_damaged_is_restored(servers: tuple[Broker, Broker], tmp_path: Path) -> None:
     one, other = servers
     settings, target = settings_for(one.url), tmp_path / "b"
@@ -155,9 +179,9 @@ async def _publish_for_ever(nc: Client, settings: Settings) -> None:
         number += 1
 
 
-async def _run(what: str, directory: Path, broker: Broker) -> CommandResult:
+async def _run(what: str, directory: Path, broker: Broker, *options: str) -> CommandResult:
     names = {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in names_for(broker.url, "t").items()}
-    return await call_command_async(what, str(directory), "--json", environ=names)
+    return await call_command_async(what, str(directory), "--json", *options, environ=names)
 
 
 @asynccontextmanager
