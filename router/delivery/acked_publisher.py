@@ -191,7 +191,7 @@ class AckedPublisher:
             self._send(PendingPublish(pending.group, pending.place, copy, self._now() + self._timeout_s))
 
     def _accept(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
-        others = self._remove_owned(pending)
+        others = self._remove_owned(pending) if self._owned else ()  # once a message, and most subscriptions own none
         if self._known is not None and pending.effect.owner:
             self._known.keep(pending.effect, publish_ack)
         self._count_ack(pending, publish_ack)
@@ -207,6 +207,10 @@ class AckedPublisher:
     def _count_ack(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
         group = pending.group
         if not group.waiting:
+            return
+        if len(group.publish_acks) == 1:  # nearly always
+            group.waiting = 0
+            group.callback((publish_ack,))
             return
         group.publish_acks[pending.place] = publish_ack
         group.waiting -= 1

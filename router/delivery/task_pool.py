@@ -20,6 +20,8 @@ from router.core.message import Message
 from router.core.outcome import Outcome
 from router.core.remaining_steps import RemainingSteps
 
+AT_ONCE_S = 0.002  # a handler that takes longer holds the loop, though it does not wait
+
 PooledOutcome = Outcome | BrokerUnavailable | None  # None: cancelled, the message is to go back
 
 
@@ -77,8 +79,11 @@ class TaskPool:
         self._outcome_of_error = outcome_of_error
         self._queue: deque[PooledCall] = deque()  # not begun
         self._beginner: asyncio.Task[None] | None = None  # the task that begins what is queued
+        self._parked: asyncio.Future[None] | None = None  # it waits for a call
+        self._is_closed = False
         self._running: dict[asyncio.Task[None], float] = {}  # calls that wait: since when; oldest first
         self._overdue: set[asyncio.Task[None]] = set()  # cancelled because the handler took too long
+        self.ended_at_once = 0  # handlers in a row that neither waited nor held the loop
         self._clean = copy_context()  # what every message begins with
         self._now = asyncio.get_running_loop().time
 
@@ -95,6 +100,19 @@ class TaskPool:
         self._queue.append(call)
         if self._beginner is None:
             self._start_beginner()
+        elif self._parked is not None:
+            self._wake_beginner()
+
+    def close(self) -> None:
+        """End the task that waits for calls; what is put afterwards is still handled."""
+        self._is_closed = True
+        if self._parked is not None:
+            self._wake_beginner()
+
+    def _wake_beginner(self) -> None:
+        if self._parked is not None and not self._parked.done():
+            self._parked.set_result(None)
+        self._parked = None
 
     def _start_beginner(self) -> None:
         self._beginner = self._tasks.create_task(self._work(), context=self._clean.copy())
@@ -118,20 +136,29 @@ class TaskPool:
         return None if task.cancelling() else self._outcome_of_error(message, exc)
 
     async def _work(self) -> None:
-        """Begin calls while there are any. One that waits keeps this task; if another one begins calls then, this task ends with it."""
+        """Begin calls as they are put. One that waits keeps this task: another one begins calls then, and this one ends with it."""
         task = asyncio.current_task()
         assert task is not None  # a coroutine is run by one  # noqa: S101
+        while await self._begin_queued(task) and not self._is_closed:
+            self._parked = asyncio.get_running_loop().create_future()
+            await self._parked  # a new task, and the turn of the loop that its end takes, would cost three times as much
+        self._leave_queue(task)
+
+    async def _begin_queued(self, task: asyncio.Task[None]) -> bool:
+        """Whether this task begins what is put later, too."""
+        begun, ended_before = self._now(), self.ended_at_once
         while self._queue and self._take_queue(task):
             call = self._queue.popleft()
             on_outcome = await self._handle(call, task) if not call.is_over else None  # over: cancelled before it began
-            is_clean = copy_context() == self._clean
-            if not is_clean or task.cancelling():  # such a task is not reused, even if the handler swallowed its cancellation
+            if copy_context() != self._clean or task.cancelling():  # not reused, even if the handler swallowed its cancellation
                 self._leave_queue(task)
                 self._clean.copy().run(self._report, call, on_outcome)
-                return
+                return False
             self._take_queue(task)  # what is put meanwhile needs no other task
             self._report(call, on_outcome)
-        self._leave_queue(task)
+        if self._now() - begun > AT_ONCE_S * max(1, self.ended_at_once - ended_before):  # one clock for all of them
+            self.ended_at_once = 0
+        return self._beginner is task
 
     def _take_queue(self, task: asyncio.Task[None]) -> bool:
         """Begin what is queued by this task, if no other one does. Returns whether it does."""
@@ -146,8 +173,10 @@ class TaskPool:
             try:
                 waits_for = next(steps)
             except StopIteration as ended:
+                self.ended_at_once += 1
                 outcome: Outcome = ended.value
                 return outcome
+            self.ended_at_once = 0
             self._running[task] = self._now()
             self._leave_queue(task)
             try:

@@ -14,6 +14,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
+from types import CoroutineType
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -62,7 +63,7 @@ class Attempts:
         begun = steady()
         answer = self._call_handler(assignment)
         if isinstance(answer, StepResult) and not (answer.is_retriable and answer.status == ERROR):
-            return AttemptsResult(answer, 1, _elapsed_ms(begun))
+            return AttemptsResult(answer, 1, round((steady() - begun) * 1000))
         return self._go_on(assignment, begun, answer)
 
     async def _go_on(self, assignment: ExecAssignment, begun: float, first: object) -> AttemptsResult:
@@ -74,7 +75,7 @@ class Attempts:
             step = build_failure(DEADLINE_PASSED, f"not done within its deadline of {assignment.deadline_ms} ms", status=TIMEOUT)
         except Poison as exc:
             step, is_hopeless = build_failure(HOPELESS, _describe(exc)), True
-        return AttemptsResult(replace(step, cost=totals.cost + step.cost), totals.attempts, _elapsed_ms(begun), is_hopeless)
+        return AttemptsResult(replace(step, cost=totals.cost + step.cost), totals.attempts, round((steady() - begun) * 1000), is_hopeless)
 
     def close(self) -> None:
         if self._pool is not None:
@@ -96,7 +97,12 @@ class Attempts:
             if self._pool is not None:
                 return asyncio.get_running_loop().run_in_executor(self._pool, self._handler, assignment)
             answer = self._handler(assignment)
-            return _begin(answer) if inspect.isawaitable(answer) else answer
+            if not isinstance(answer, CoroutineType) and not inspect.isawaitable(answer):
+                return answer
+            steps = answer.__await__()
+            return RemainingSteps(steps, next(steps))
+        except StopIteration as ended:  # it never waited
+            return ended.value
         except (Exception, asyncio.CancelledError) as exc:  # the author's code may raise anything
             return _raise(exc)
 
@@ -136,19 +142,5 @@ def _describe(exc: Exception) -> str:
     return shorten(str(exc)) or type(exc).__name__
 
 
-def _begin(answer: Awaitable[object]) -> object:
-    """Run a coroutine until it ends or waits: its value, or an awaitable of the rest."""
-    steps = answer.__await__()
-    try:
-        waits_for = next(steps)
-    except StopIteration as ended:
-        return ended.value
-    return RemainingSteps(steps, waits_for)
-
-
 async def _raise(exc: BaseException) -> None:
     raise exc
-
-
-def _elapsed_ms(begun: float) -> int:
-    return round((steady() - begun) * 1000)

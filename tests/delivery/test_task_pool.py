@@ -9,6 +9,7 @@ import pytest
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, Retry
+from router.delivery import task_pool
 from router.delivery.task_pool import PooledCall, PooledOutcome, TaskPool
 from tests.support.requests import a_message
 
@@ -42,7 +43,9 @@ class PoolOwner:
 @pytest.fixture
 async def processor() -> AsyncIterator[PoolOwner]:
     async with asyncio.TaskGroup() as tasks:
-        yield PoolOwner(tasks)
+        owner = PoolOwner(tasks)
+        yield owner
+        owner.slots.close()
 
 
 async def quick() -> Outcome:
@@ -84,6 +87,35 @@ async def test_handlers_that_never_wait_share_one_task(processor: PoolOwner) -> 
     assert processor.came == [DONE] * 3
     assert len({call.task for call in calls}) == 1
     assert not processor.slots.are_full
+
+
+async def test_the_task_that_begins_handlers_is_there_for_the_next_turn_too(processor: PoolOwner) -> None:
+    first = processor.put(at_once)
+    await first.wait_until_over()
+    await asyncio.sleep(0)
+    second = processor.put(at_once)
+    await second.wait_until_over()
+    assert first.task is second.task
+
+
+@pytest.mark.parametrize(("at_once_s", "counted"), [(60.0, 3), (-1.0, 0)])
+async def test_handlers_that_end_at_once_are_counted_until_one_waits_or_holds_the_loop(
+    processor: PoolOwner, monkeypatch: pytest.MonkeyPatch, at_once_s: float, counted: int
+) -> None:
+    monkeypatch.setattr(task_pool, "AT_ONCE_S", at_once_s)
+    for _ in range(3):
+        await processor.put(at_once).wait_until_over()
+        await asyncio.sleep(0)
+    assert processor.slots.ended_at_once == counted
+    await processor.put(quick).wait_until_over()
+    assert processor.slots.ended_at_once == 0
+
+
+async def test_what_is_put_after_the_close_is_handled(processor: PoolOwner) -> None:
+    await processor.put(at_once).wait_until_over()
+    processor.slots.close()
+    await processor.put(quick).wait_until_over()
+    assert processor.came == [DONE] * 2
 
 
 async def test_a_handler_that_waits_keeps_none_behind_it_from_beginning(processor: PoolOwner) -> None:
@@ -164,6 +196,7 @@ async def test_a_message_that_took_too_long_leaves_its_slot_fit_for_the_next(swa
         processor.slots.end_overdue()
         await turn.wait_until_over()
         await processor.turns[-1].wait_until_over()
+        processor.slots.close()
     assert processor.came == [DONE if swallows else FAILED, DONE]
 
 

@@ -163,6 +163,9 @@ async def test_no_more_handlers_wait_at_once_than_there_are_slots(place: WorkerS
     await place.push(*(a_body(f"a-{number}") for number in range(12)))
     async with run_workers(place.worker(waits, slots=3)):
         await all_taken.wait()
+        info = await place.jetstream.consumer(place.topology.stream, "caf-worker")
+        assert info is not None
+        assert info["num_ack_pending"] == 3  # nothing is pulled ahead for handlers that wait
         go_on.set()
         await place.results(12)
         await place.settled()
