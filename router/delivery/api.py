@@ -26,6 +26,7 @@ STREAM_NOT_FOUND = 10059
 CONSUMER_NOT_FOUND = 10014
 CONSUMER_EXISTS = 10148  # created with other settings than these
 MESSAGE_NOT_FOUND = 10037
+IN_PROCESS = 10158  # an earlier message with this id is neither stored nor refused: its leader waits for its followers
 WRONG_LAST_SEQUENCE = frozenset({10071, 10164})  # the second is said while another write to the key is still under way
 # No room in the account, in memory, on the disk; the message is too large for the stream; the stream is full.
 STORAGE_FULL_CODES = frozenset({10002, 10028, 10047, 10054, 10077})
@@ -85,6 +86,8 @@ class JetStream:
                 raise NoJetStream(f"JetStream is not enabled for this account: {_TURN_ON}")
             if error.get("err_code") in _WITHOUT_LEADER:
                 raise NoLeader(f"no answer on {subject}: {_NO_LEADER} ({error.get('description', '')})")
+            if error.get("err_code") == IN_PROCESS:
+                raise BrokerUnavailable(f"{subject}: an earlier copy is neither stored nor refused yet")
             raise BrokerRefused(error.get("err_code", 0), error.get("description", ""), error.get("code", 0))
         return answer  # type: ignore[no-any-return]
 
@@ -156,19 +159,19 @@ class JetStream:
 
     async def _request_or_none(self, what: str, *missing: int) -> Json | None:
         try:
-            return await self._ask_repeatedly(what)
+            return await self.ask_repeatedly(what)
         except BrokerRefused as exc:
             if exc.err_code in missing:
                 return None
             raise
 
-    async def _ask_repeatedly(self, what: str) -> Json:
-        """Ask for an info, and again at short intervals until the first answer: it comes soon after the election of a leader."""
+    async def ask_repeatedly(self, what: str, body: Json | None = None) -> Json:
+        """Ask what may be asked twice, such as an info, at short intervals until the first answer: it comes soon after an election."""
         until = asyncio.get_running_loop().time() + self._timeout_s
         asking: set[asyncio.Task[Json]] = set()
         try:
             while True:
-                asking.add(asyncio.create_task(self.ask(what)))
+                asking.add(asyncio.create_task(self.ask(what, body)))
                 is_last = asyncio.get_running_loop().time() + ASK_AGAIN_S > until
                 done, _ = await asyncio.wait(asking, timeout=None if is_last else ASK_AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
                 if done:

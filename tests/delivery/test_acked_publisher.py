@@ -176,6 +176,13 @@ async def test_a_publish_ack_that_cannot_be_read_proves_nothing(silent: Silent, 
     assert len(silent.causes) == 1
 
 
+async def test_a_copy_of_a_publish_that_is_in_process_is_as_open_as_that_one(silent: Silent) -> None:
+    """A leader without its followers says this of a second copy: the first is neither stored nor refused."""
+    silent.store("a")
+    silent.ack(0, error={"code": 409, "err_code": 10158, "description": "duplicate message id is in process"})
+    assert silent.told == [NotPublished("effects", 0, "duplicate message id is in process")]
+
+
 async def test_a_check_that_fails_on_whatever_refuses_its_claim(
     place: WorkStreams, publisher: AckedPublisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,9 +19,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.faults.job import HEALTHY, HOPELESS
-from tests.faults.load import POISONED, SINGLE, Asked
+from tests.faults.load import OVERLOADED, POISONED, SINGLE, Asked
 
-EXPIRED = "expired"  # docs/contracts.md#expired
+NO_DECISION = {"expired", OVERLOADED}  # docs/contracts.md#expired, #overloaded
 
 
 class Letter(Struct, frozen=True):
@@ -171,10 +171,10 @@ def _ids(places: Iterable[str]) -> tuple[str, ...]:
 
 
 def _different(asked: Iterable[Asked]) -> Iterable[tuple[str, str, str]]:
-    """A single request may be told `expired` besides: a copy that waited too long is refused by an instance that knows no other answer."""
+    """A single request may be told `expired` or `overloaded` besides: a copy is refused by an instance that knows no other answer."""
     for one in asked:
         if one.kind == SINGLE:
-            one = replace(one, answers=[heard for heard in one.answers if heard.code != EXPIRED] or one.answers[:1])
+            one = replace(one, answers=[heard for heard in one.answers if heard.code not in NO_DECISION] or one.answers[:1])
         yield from ((one.name, one.answers[0].said, later.said) for later in one.answers[1:] if later.said != one.answers[0].said)
 
 

@@ -5,6 +5,7 @@ Rule: docs/contracts.md#one-answer.
 Each has an inbox of its own, named in `Reply-To`, so that every answer is counted where it belongs: the second one too.
 Of the requests some cannot be read, some ask for a job that no worker can do; beside them results are told that are none.
 On a cluster some are single plain requests: they push nothing and are asked once only.
+`overloaded` says "ask again" (docs/contracts.md#overloaded), so it is no answer to a request that is asked again.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from tests.faults.job import HEALTHY, HOPELESS
 
 POISONED = "poisoned"
 SINGLE = "single"  # a plain request that is asked once
+OVERLOADED = "overloaded"
 TENANTS = ("acme", "bolt", "corn")
 ASK_AGAIN_S = 2.0
 INBOX = "_INBOX.faults"
@@ -215,7 +217,7 @@ class Load:
     async def _hear(self, connection: int, message: Msg) -> None:
         name = message.subject.rpartition(".")[2]
         asked, answer = self.asked[name], _heard(orjson.loads(message.data))
-        if self._is_copy(connection, asked, answer):
+        if (answer.code == OVERLOADED and asked.kind != SINGLE) or self._is_copy(connection, asked, answer):
             return
         asked.answers.append(answer)
         if self.waiting.pop(name, None) is not None and asked.kind != POISONED:

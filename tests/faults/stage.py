@@ -11,7 +11,7 @@ import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -53,7 +53,7 @@ class Stage:
 
     def __init__(self, cast: Cast, home: Path) -> None:
         self._cast = cast
-        self._home = home
+        self.home = home
         self.routers: list[Child] = []
         self.workers: list[Child] = []
         self.extensions: list[Child] = []
@@ -134,10 +134,11 @@ class Stage:
             await proxy.close()
         await self.end_servers()
 
-    async def _child(self, name: str, command: tuple[str, ...], announces: str) -> Child:
-        settings = _given(await self.url_of(name), self._cast)
+    async def _child(self, name: str, command: tuple[str, ...], announces: str, **more: object) -> Child:
+        """`more`: settings of its own, by dotted name."""
+        settings = {**_given(await self.url_of(name), self._cast), **more}
         environ = {f"ROUTER_{key.upper().replace('.', '__')}": str(value) for key, value in settings.items()}
-        return Child(name, command, announces, environ, self._home)
+        return Child(name, command, announces, environ, self.home)
 
 
 async def connect(url: str, **options: str) -> Client:
@@ -149,7 +150,7 @@ async def connect(url: str, **options: str) -> Client:
 
 
 @contextlib.asynccontextmanager
-async def on_stage(cast: Cast, kind: type[AnyStage]) -> AsyncIterator[AnyStage]:
+async def on_stage(cast: Cast, kind: Callable[[Cast, Path], AnyStage]) -> AsyncIterator[AnyStage]:
     """All of it, gone in the end, whatever happens meanwhile."""
     home = Path(tempfile.mkdtemp(prefix="router-faults-"))
     stage = kind(cast, home)

@@ -126,9 +126,10 @@ def test_a_single_request_is_expected_to_be_answered_if_its_stream_has_it() -> N
     assert rows["answered"].is_clean
 
 
-def test_a_single_request_may_be_told_that_it_expired_besides_its_answer() -> None:
-    """docs/contracts.md#expired: a redelivered copy that pushed nothing; a decision that differs is none the less one."""
-    twice = asked("f-4", SINGLE, heard("openai"), heard("expired", is_decision=False))
+@pytest.mark.parametrize("refusal", ["expired", "overloaded"])
+def test_a_single_request_may_be_refused_for_now_besides_its_answer(refusal: str) -> None:
+    """docs/contracts.md#expired, #overloaded: a redelivered copy that pushed nothing; a decision that differs is none the less one."""
+    twice = asked("f-4", SINGLE, heard("openai"), heard(refusal, is_decision=False))
     changed = asked("f-5", SINGLE, heard("openai"), heard("anthropic"))
     ledger = balanced(facts(asked={"f-1": GOOD, "f-2": HARD, "f-3": BAD, "f-4": twice, "f-5": changed}))
     assert ledger.different == (("f-5", "openai", "anthropic"),)

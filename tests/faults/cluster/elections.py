@@ -3,14 +3,14 @@
 import contextlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from tests.faults.clients import Clients
-from tests.faults.cluster.groups import META, Group, list_groups
+from tests.faults.cluster.groups import META, Group
 
 SUBJECTS = (
     "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED.>",
@@ -29,7 +29,8 @@ class Election(Struct, frozen=True):
 class Elections:
     """Of the groups that a run names; consumers that come and go do not count."""
 
-    def __init__(self) -> None:
+    def __init__(self, groups: Collection[Group]) -> None:
+        self._groups = groups
         self.each: list[Election] = []
         self._ids: set[str] = set()  # the same advisory comes through every connection
 
@@ -44,6 +45,6 @@ class Elections:
 
     def _add(self, advisory: dict[str, str], now: float) -> None:
         group = Group(advisory.get("stream", META), advisory.get("consumer", ""))
-        if advisory["id"] not in self._ids and group in list_groups():
+        if advisory["id"] not in self._ids and group in self._groups:
             self._ids.add(advisory["id"])
             self.each.append(Election(group.name, now))

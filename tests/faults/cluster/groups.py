@@ -6,7 +6,7 @@ Their names are the same in every run, so that a fault can be named after the le
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -55,9 +55,9 @@ async def find_leader(client: Callable[[], Client], servers: Servers, group: Gro
     raise RuntimeError(f"{group.name} has no leader for {FIND_WITHIN_S:g} s")
 
 
-async def list_behind(client: Client, servers: Servers) -> list[str]:
-    """The names of the groups without a leader, or with a copy that does not follow it."""
-    groups = [group for group in list_groups() if group.stream != META]
+async def list_behind(client: Client, servers: Servers, groups: Sequence[Group]) -> list[str]:
+    """The names of those of these groups, and of the cluster, without a leader, or with a copy that does not follow it."""
+    groups = [group for group in groups if group.stream != META]
     infos = await asyncio.gather(*(_read(client, group) for group in groups))
     behind = [group.name for group, info in zip(groups, infos, strict=True) if not is_current(info)]
     return behind if await servers.is_meta_current() else [META, *behind]

@@ -52,6 +52,7 @@ class Cost(Struct, frozen=True):
     answers_well_s: float | None  # None: never
     usage_well_s: float | None
     mended_s: float | None  # the same (answers and usage), counted from the end of the fault
+    elected_after_s: float | None = None  # from the end of the fault to the last new leader; None if there was no election
 
 
 class Observed(Struct, frozen=True):
@@ -104,9 +105,10 @@ def _measure_one(observed: Observed, turn: Turn) -> Cost:
         gap_answers_s=_gap([wait.end for wait in answers], turn),
         gap_usage_s=_gap(observed.metered_at.values(), turn),
         election_s=_election(observed.elections, turn, since, until),
-        answers_well_s=_well(answers, ANSWERED_WITHIN_S, since, until),
-        usage_well_s=_well(usage, METERED_WITHIN_S, since, until),
-        mended_s=_later(_well(answers, ANSWERED_WITHIN_S, fault.ended), _well(usage, METERED_WITHIN_S, fault.ended)),
+        answers_well_s=measure_well(answers, ANSWERED_WITHIN_S, since, until),
+        usage_well_s=measure_well(usage, METERED_WITHIN_S, since, until),
+        mended_s=_later(measure_well(answers, ANSWERED_WITHIN_S, fault.ended), measure_well(usage, METERED_WITHIN_S, fault.ended)),
+        elected_after_s=_election(observed.elections, turn, fault.ended, math.inf),
     )
 
 
@@ -120,8 +122,8 @@ def _wait_for_usage(one: Asked, metered_at: Mapping[str, float]) -> Wait:
     return Wait(one.answers[0].at, end, end)
 
 
-def _well(waits: Iterable[Wait], within_s: float, since: float, until: float = math.inf) -> float | None:
-    """Seconds from `since` until no wait is too long, of those that began before `until`. None if one has no end."""
+def measure_well(waits: Iterable[Wait], within_s: float, since: float, until: float = math.inf) -> float | None:
+    """Seconds from `since` until no wait is longer than `within_s`, of those that began before `until`. None if one has no end."""
     over = [wait.over for wait in waits if wait.end - wait.begin > within_s and wait.begin < until]
     last = max([0.0, *(at - since for at in over)])
     return last if last < math.inf else None

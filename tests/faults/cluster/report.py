@@ -32,6 +32,7 @@ HEADS = (
     "election p50 / max",
     "well again: answers p50 / max",
     "usage p50 / max",
+    "after the end: election p50 / max",
     "after the end p50 / max",
 )
 MOST_LOSSES = 10  # of which the page tells more
@@ -44,7 +45,8 @@ policy's rule for a missing extension, of which the stage has one process. *Long
 between two usage events in their stream. *Election*: from the start of the fault to the last new leader of a stream, bucket, durable or
 the cluster itself before the fault's end, by the servers' advisories; it is part of *well again*: from the start of the fault until every
 new request is answered within 1 s, and every usage event is stored 2 s after the answer. The kinds marked * count both from their
-end. *After the end*: the same (the later of both) from the end of the fault, which for a kill is the moment the server is started again.
+end. *After the end*: the same (the later of both) from the end of the fault, which for a kill is the moment the server is started again;
+and the last new leader from then to the next fault, where a run has recorded it.
 Seconds, seen by a client that always uses a server without a fault; 0.00: no request waited so long.
 """
 
@@ -118,6 +120,7 @@ def _cells(costs: Sequence[Cost]) -> list[str]:
     *counts, unstored, incomplete = [sum(getattr(cost, name) for cost in costs) for name in COUNTS]
     gaps = [max(cost.gap_answers_s for cost in costs), max(cost.gap_usage_s for cost in costs)]
     elections = [cost.election_s for cost in costs if cost.election_s is not None]
+    later_elections = [cost.elected_after_s for cost in costs if cost.elected_after_s is not None]
 
     def pair(read: Callable[[Cost], float | None]) -> str:
         return _pair([math.inf if (seconds := read(cost)) is None else seconds for cost in costs])
@@ -130,6 +133,7 @@ def _cells(costs: Sequence[Cost]) -> list[str]:
         _pair(elections),
         pair(lambda cost: cost.answers_well_s),
         pair(lambda cost: cost.usage_well_s),
+        _pair(later_elections),
         pair(lambda cost: cost.mended_s),
     ]
 
@@ -146,7 +150,7 @@ def _sums(costs: Iterable[Cost]) -> str:
         sum(getattr(cost, name) for cost in every) for name in ("sent", "lost", "double", "stuck", "unanswered", "unstored", "incomplete")
     ]
     *counts, unstored, incomplete = sums
-    return f"| all | {len(every)} | {' | '.join(str(one) for one in counts)} | ({unstored}) | {incomplete} |{' |' * 6}"
+    return f"| all | {len(every)} | {' | '.join(str(one) for one in counts)} | ({unstored}) | {incomplete} |{' |' * 7}"
 
 
 def _ledger(reports: Sequence[ClusterReport]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from tests.faults.clients import Clients
 from tests.faults.cluster.elections import Elections
-from tests.faults.cluster.groups import Group, find_leader, list_behind
+from tests.faults.cluster.groups import Group, find_leader, list_behind, list_groups
 from tests.faults.cluster.servers import Servers
 from tests.faults.load import Load
 from tests.faults.proxy import Proxy
@@ -34,12 +34,17 @@ class ClusterStage(Stage):
     load: Load | None = None
 
     @property
+    def groups(self) -> tuple[Group, ...]:
+        """Those whose leaders and copies count."""
+        return list_groups()
+
+    @property
     def url(self) -> str:
         return self.servers.url
 
     async def start_servers(self) -> None:
         """Returns when the cluster has a leader that both others follow."""
-        self.servers, self.clients, self.elections = Servers(), Clients([]), Elections()
+        self.servers, self.clients, self.elections = Servers(), Clients([]), Elections(self.groups)
         await self.servers.start()
         self.clients = Clients([await connect(broker.url) for broker in self.servers.brokers], self._is_healthy)
         await self.elections.watch(self.servers.system)
@@ -87,7 +92,7 @@ class ClusterStage(Stage):
         return [*waiting, *starting, *await self._list_behind()]
 
     async def _list_behind(self) -> list[str]:
-        return await list_behind(self.clients.current, self.servers)
+        return await list_behind(self.clients.current, self.servers, self.groups)
 
     def _is_healthy(self, server: int) -> bool:
         return server not in self.servers.broken

@@ -23,7 +23,9 @@ def a_report(*costs: Cost, lost: tuple[str, ...] = (), deaths: int = 0, is_quiet
 
 def test_runs_are_added_up_by_kind() -> None:
     table = tables([a_report(a_cost("paused", 2.0)), a_report(a_cost("paused", 6.0), a_cost("no quorum", None, stuck=1))])
-    assert "| paused | 2 | 200 | 0 | 0 | 0 | 0 | (6) | 0 | 4.00 | 5.00 | 1.50 / 1.50 | 2.00 / 6.00 | 3.00 / 3.00 | 0.00 / 0.00 |" in table
+    assert (
+        "| paused | 2 | 200 | 0 | 0 | 0 | 0 | (6) | 0 | 4.00 | 5.00 | 1.50 / 1.50 | 2.00 / 6.00 | 3.00 / 3.00 | – | 0.00 / 0.00 |" in table
+    )
     assert "| no quorum * | 1 | 100 | 0 | 0 | 1 | 0 | (3) | 0 | 4.00 | 5.00 | 1.50 / 1.50 | never / never |" in table
     assert "| all | 3 | 300 | 0 | 0 | 1 | 0 | (9) | 0 |" in table
 

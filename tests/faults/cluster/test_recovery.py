@@ -80,7 +80,8 @@ def test_single_requests_without_an_answer_are_told_by_whether_the_stream_stored
 def test_an_election_counts_from_where_the_recovery_counts() -> None:
     killed, no_quorum = observed([], elected_at=(14.0, 15.0, 21.0, 112.0, 131.0))
     assert (killed.election_s, no_quorum.election_s) == (5.0, 1.0)
-    assert observed([])[0].election_s is None
+    assert (killed.elected_after_s, no_quorum.elected_after_s) == (1.0, 1.0)
+    assert (observed([])[0].election_s, observed([])[0].elected_after_s) == (None, None)
 
 
 def test_a_cost_without_an_end_is_no_number() -> None:
