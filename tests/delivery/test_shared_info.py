@@ -36,6 +36,7 @@ class Fleet:
         """Each instance's first answer is its own; it hears others from then on."""
         for info in self.infos:
             await info.stream(self.stream)
+        await until(lambda: not any(info._unpublished for info in self.infos))  # a late one would be heard in the first round
         await self.hears_all()
 
     async def hears_all(self) -> None:
