@@ -141,6 +141,16 @@ async def test_copies_that_find_no_room_are_refused_with_figures_and_what_a_lost
         assert forced.status == 0 or "stream " in forced.err, forced.err
         assert "would reserve" not in forced.err
 
+        async def tells_the_rest() -> bool:
+            found = await _doctor(environ)
+            return (
+                found.get("storage of a server", {}).get("verdict") == "warn"
+                and len([check for check in found if check.startswith("storage of c")]) == 2
+            )
+
+        cluster.servers[2].kill()
+        await until(tells_the_rest, what="what the other servers show, when a server is down")
+
 
 async def _doctor(environ: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """The findings by their checks."""
