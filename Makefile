@@ -15,7 +15,7 @@ CONTROL ?= a551f3a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix bench bench-smoke faults soak neighbours fuzz schemas asyncapi audit ci clean
+.PHONY: help demo run test lint format proto proto-check matrix bench bench-smoke faults soak neighbours fuzz schemas contract-diff asyncapi client-types audit ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,19 +70,29 @@ fuzz: $(VENV)/.dev  ## a million damaged messages into every decoder, a million 
 schemas: $(VENV)/.dev  ## the published schemas against the readers, on 100 000 messages of each kind, and a table
 	$(BIN)/python -m tests.contracts.agreement --messages 100000
 
-asyncapi: $(VENV)/.dev  ## the AsyncAPI document, read by AsyncAPI's own parser (needs npm)
-	@command -v npm >/dev/null || { echo "npm is not here: AsyncAPI's parser reads nothing" >&2; exit 1; }
-	npm --prefix $(VENV)/asyncapi install --silent --no-save --ignore-scripts @asyncapi/parser@3.6.3
+contract-diff: $(VENV)/.dev  ## the contract against the last tag's: what is new, what changed, what breaks (exit 1)
+	$(BIN)/python deploy/contract_diff.py --into $(VENV)/contract
+
+asyncapi: contract-diff  ## the AsyncAPI document, read by AsyncAPI's own parser, and compared by its own diff (needs npm)
+	@command -v npm >/dev/null || { echo "npm is not here: AsyncAPI's tools read nothing" >&2; exit 1; }
+	npm --prefix $(VENV)/asyncapi install --silent --no-save --ignore-scripts @asyncapi/parser@3.6.3 @asyncapi/diff@0.5.0
 	$(BIN)/router contract asyncapi --json > $(VENV)/asyncapi/asyncapi.json
-	cp tests/services/validate_asyncapi.mjs $(VENV)/asyncapi
+	cp tests/services/*_asyncapi.mjs $(VENV)/asyncapi
 	node $(VENV)/asyncapi/validate_asyncapi.mjs $(VENV)/asyncapi/asyncapi.json
+	@if [ -s $(VENV)/contract/old.json ]; then node $(VENV)/asyncapi/diff_asyncapi.mjs $(VENV)/contract/old.json $(VENV)/asyncapi/asyncapi.json; \
+	else echo "no tag: AsyncAPI's diff compares nothing"; fi
+
+client-types: $(VENV)/.dev  ## generate the types of clients/typescript from the schemas (needs npm)
+	npm --prefix clients/typescript ci --ignore-scripts
+	$(BIN)/router contract schemas $(VENV)/schemas >/dev/null
+	node clients/typescript/scripts/generate.mjs $(VENV)/schemas clients/typescript
 
 audit:  ## known vulnerabilities of the versions in constraints.txt (asks the package index; a set-up of its own)
 	$(PYTHON) -m venv $(VENV)-audit
 	$(VENV)-audit/bin/python -m pip --quiet install pip-audit==2.10.1
 	$(VENV)-audit/bin/pip-audit -r constraints.txt --no-deps --disable-pip --progress-spinner off
 
-ci: lint test  ## what CI runs
+ci: lint contract-diff test  ## what CI runs
 
 clean:  ## remove what the other targets made (not .router, the store of `make run`)
 	rm -rf $(VENV) $(VENV)-audit .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -32,6 +32,7 @@ QUESTIONS = (
     "decide_backlog",
     "decide_push",
     "circle",
+    "worker",
     "decide_live",
     "decide_load",
     "workers",

@@ -33,7 +33,6 @@ from router.contracts.headers import traceparent_in
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
 from router.contracts.request import RouteRequest
 from router.core.clock import Clock, steady, wall
-from router.core.deferred import Deferred
 from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, PublishAck
 from router.routing.decide.choose import ProviderChooser
@@ -68,7 +67,8 @@ class DecideMeter(Protocol):
 
     def on_decision(self, request: RouteRequest, answer: Decision | Refusal, seconds: float) -> None: ...
 
-    def on_violations(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
+    def on_violations(self, message: Message, violations: tuple[Violation, ...], tenant_id: str | None, trace_id: str | None) -> None:
+        """The ids as they were read from the message; None: they could not be."""
 
     def on_replay(self) -> None: ...
 
@@ -127,7 +127,7 @@ class DecideHandler:
         started = self._now()
         reading = read(message, self._rules.limits)
         if reading.violations:
-            self._meter.on_violations(message, reading.violations)
+            self._meter.on_violations(message, reading.violations, reading.tenant_id, reading.trace_id)
         request = reading.asked
         if isinstance(request, Fault):
             return refuse_request(request, reading, INVALID_REQUEST)
@@ -219,10 +219,12 @@ class DecideHandler:
         refusal = push.find_refusal(request)
         if refusal is not None:
             return self._answer(request, refusal, started)
-        pushed = push.push(request, message, lambda: self._decide_for_push(request, message, started, previous))
-        if isinstance(pushed, Deferred):
-            return pushed.map(lambda result: self._conclude_push(request, message, started, result))
-        return self._await_push(pushed, request, message, started)
+        return push.push(
+            request,
+            message,
+            lambda: self._decide_for_push(request, message, started, previous),
+            lambda pushed: self._conclude_push(request, message, started, pushed),
+        )
 
     def _decide_for_push(
         self, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
@@ -231,9 +233,6 @@ class DecideHandler:
         if not isinstance(decided, Policy):
             return decided
         return lambda: self._run_pipeline(decided, request, message, started, previous)
-
-    async def _await_push(self, pushing: Awaitable[Pushed], request: RouteRequest, message: Message, started: float) -> Outcome:
-        return self._conclude_push(request, message, started, await pushing)
 
     def _conclude_push(self, request: RouteRequest, message: Message, started: float, pushed: Pushed) -> Outcome:
         """The stored assignment is the decision: it is stored already, and published as an effect of this message."""
