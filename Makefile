@@ -8,14 +8,15 @@ PYTHONS := python3.13 python3.12 python3.11 python3 python3.14 python $(wildcard
 PYTHON  ?= $(shell for one in $(PYTHONS); do "$$one" -c '$(FITS)' >/dev/null 2>&1 && { command -v "$$one"; break; }; done)
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
-JOBS   ?= 3
+# More than the machine has processors: half of its time a test waits for a server.
+JOBS   ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 2 )))
 # The commit that `make neighbours` compares with: the last one without admission and fair shares.
 CONTROL ?= a551f3a
 # The tests start a few hundred processes: what the first of them compiled, the others load.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix bench bench-smoke faults soak neighbours fuzz schemas asyncapi audit ci clean
+.PHONY: help demo run test lint format proto proto-check matrix bench bench-smoke faults soak neighbours fuzz schemas contract-diff asyncapi client-types audit ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,8 +55,8 @@ bench: $(VENV)/.bench  ## throughput, latency and memory beside their yardsticks
 bench-smoke: $(VENV)/.bench  ## one short round of the bench
 	$(BIN)/python -m bench --smoke
 
-faults: $(VENV)/.dev  ## the whole circle under load and eighteen kinds of faults, five minutes; then a ledger. CLUSTER=3: on three servers
-	$(BIN)/python -m tests.faults $(if $(CLUSTER),--cluster $(CLUSTER),--minutes 5 --seed 7)
+faults: $(VENV)/.dev  ## the whole circle under load and eighteen kinds of faults, five minutes; then a ledger. CLUSTER=3: on three servers; CHAINS=1: relay, inbox, agent and bus there
+	$(BIN)/python -m tests.faults$(if $(CHAINS),.cluster.chains,$(if $(CLUSTER), --cluster $(CLUSTER), --minutes 5 --seed 7))
 
 soak: $(VENV)/.dev  ## the circle for half an hour at half of its capacity: does anything grow?
 	$(BIN)/python -m tests.faults.soak --minutes 30
@@ -70,19 +71,29 @@ fuzz: $(VENV)/.dev  ## a million damaged messages into every decoder, a million 
 schemas: $(VENV)/.dev  ## the published schemas against the readers, on 100 000 messages of each kind, and a table
 	$(BIN)/python -m tests.contracts.agreement --messages 100000
 
-asyncapi: $(VENV)/.dev  ## the AsyncAPI document, read by AsyncAPI's own parser (needs npm)
-	@command -v npm >/dev/null || { echo "npm is not here: AsyncAPI's parser reads nothing" >&2; exit 1; }
-	npm --prefix $(VENV)/asyncapi install --silent --no-save --ignore-scripts @asyncapi/parser@3.6.3
+contract-diff: $(VENV)/.dev  ## the contract against the last tag's: what is new, what changed, what breaks (exit 1)
+	$(BIN)/python deploy/contract_diff.py --into $(VENV)/contract
+
+asyncapi: contract-diff  ## the AsyncAPI document, read by AsyncAPI's own parser, and compared by its own diff (needs npm)
+	@command -v npm >/dev/null || { echo "npm is not here: AsyncAPI's tools read nothing" >&2; exit 1; }
+	npm --prefix $(VENV)/asyncapi install --silent --no-save --ignore-scripts @asyncapi/parser@3.6.3 @asyncapi/diff@0.5.0
 	$(BIN)/router contract asyncapi --json > $(VENV)/asyncapi/asyncapi.json
-	cp tests/services/validate_asyncapi.mjs $(VENV)/asyncapi
+	cp tests/services/*_asyncapi.mjs $(VENV)/asyncapi
 	node $(VENV)/asyncapi/validate_asyncapi.mjs $(VENV)/asyncapi/asyncapi.json
+	@if [ -s $(VENV)/contract/old.json ]; then node $(VENV)/asyncapi/diff_asyncapi.mjs $(VENV)/contract/old.json $(VENV)/asyncapi/asyncapi.json; \
+	else echo "no tag: AsyncAPI's diff compares nothing"; fi
+
+client-types: $(VENV)/.dev  ## generate the types of clients/typescript from the schemas (needs npm)
+	npm --prefix clients/typescript ci --ignore-scripts
+	$(BIN)/router contract schemas $(VENV)/schemas >/dev/null
+	node clients/typescript/scripts/generate.mjs $(VENV)/schemas clients/typescript
 
 audit:  ## known vulnerabilities of the versions in constraints.txt (asks the package index; a set-up of its own)
 	$(PYTHON) -m venv $(VENV)-audit
 	$(VENV)-audit/bin/python -m pip --quiet install pip-audit==2.10.1
 	$(VENV)-audit/bin/pip-audit -r constraints.txt --no-deps --disable-pip --progress-spinner off
 
-ci: lint test  ## what CI runs
+ci: lint contract-diff test  ## what CI runs
 
 clean:  ## remove what the other targets made (not .router, the store of `make run`)
 	rm -rf $(VENV) $(VENV)-audit .mypy_cache .ruff_cache .pytest_cache .hypothesis

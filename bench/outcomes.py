@@ -1,4 +1,7 @@
-"""The result that every side is told: one content as JSON or protobuf, with the four headers of `requests`; a number makes it a new one."""
+"""The result that every side is told, and the assignment that it is of: one content, which a number makes a new one.
+
+A result is JSON or protobuf, with the four headers of `requests`.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,16 @@ from typing import Any
 
 import orjson
 
-from bench.requests import TENANT, TRACE
-from router.contracts.assignment import ASSIGNMENT_SUBJECT
-from router.contracts.assignment_record import record_bytes
+from bench.requests import TENANT, TEXT, TRACE
+from router.contracts.assignment import ASSIGNMENT_SUBJECT, assignment_bytes
+from router.contracts.assignment_record import build_record, record_bytes
 from router.contracts.decision import Decision
 from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.contracts.request import RouteRequest
 from router.core.clock import now_ms
+from router.delivery.connection import head_of
 
+DECISION = Decision("openai", "weighted", 50, 800, 0.012, {"policy_id": "default", "policy_version": "1"})
 STAMP_MS = now_ms()  # a result's own time has to lie near the time that it is stored at
 
 
@@ -36,21 +41,35 @@ def as_ack(number: int) -> bytes:
 
 def as_record(number: int) -> tuple[str, bytes]:
     """The assignment that this result is of: its id, and its record in the bucket of known assignments."""
-    fields = _fields(number)
-    request = RouteRequest(
-        tenant_id=TENANT, message_type="chat", payload="…", request_key=fields["request_id"], answer_id=fields["request_id"], trace_id=TRACE
-    )
-    decision = Decision("openai", "weighted", 50, 800, 0.012, {"policy_id": "default", "policy_version": "1"})
-    key: str = fields["assignment_id"]
-    return key, record_bytes(key, request, decision, subject=ASSIGNMENT_SUBJECT, traceparent=None, content=None)
+    key, request = _assignment_id(number), _request(number, "…")
+    return key, record_bytes(build_record(key, request, DECISION, subject=ASSIGNMENT_SUBJECT, traceparent=None, content=None))
+
+
+def as_assignment(number: int) -> bytes:
+    """What the router publishes for a worker."""
+    return assignment_bytes(_assignment_id(number), _request(number, TEXT), DECISION)
+
+
+def assignment_head(number: int) -> bytes:
+    """The block of headers of an assignment."""
+    return head_of({"version": "1", "tenant_id": TENANT, "trace_id": TRACE, "Nats-Msg-Id": _assignment_id(number)})
 
 
 FORMS: dict[str, Callable[[int], bytes]] = {"json": as_json, "protobuf": as_protobuf}
 
 
+def _assignment_id(number: int) -> str:
+    return f"5d9c2f7e-8f7b-5c1e-9a39-{number:012d}"
+
+
+def _request(number: int, payload: str) -> RouteRequest:
+    key = f"r-{number}"
+    return RouteRequest(tenant_id=TENANT, message_type="chat", payload=payload, request_key=key, answer_id=key, trace_id=TRACE)
+
+
 def _fields(number: int) -> dict[str, Any]:
     return {
-        "assignment_id": f"5d9c2f7e-8f7b-5c1e-9a39-{number:012d}",
+        "assignment_id": _assignment_id(number),
         "request_id": f"r-{number}",
         "status": "success",
         "provider_id": "openai",

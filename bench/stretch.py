@@ -32,6 +32,11 @@ async def stretch(done: Done, first: int, last: int) -> dict[str, float]:
     """From message `first` to message `last`: rate (1/s), cpu_us (a message), peak_mib (resident, of the whole life)."""
     begin, _ = await reaches(done, first)
     _, end = await reaches(done, last)
+    return figures_of(begin, end)
+
+
+def figures_of(begin: Look, end: Look) -> dict[str, float]:
+    """The figures of the messages between two looks."""
     count = end.done - begin.done
     return {
         "rate": count / (end.wall - begin.wall),

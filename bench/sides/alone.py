@@ -19,12 +19,14 @@ from bench.question import Measured
 from bench.stretch import MIB, peak_bytes
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.request import RouteRequest
+from router.core.clock import steady
 from router.core.message import Message
-from router.routing.decide import read
-from router.routing.policy import evaluate, load_policy
+from router.routing.decide import ProviderChooser, read
+from router.routing.policy import Averages, PolicyTable, ProviderBreakers, ProviderTracker, Sessions, evaluate, load_policy
 
 T = TypeVar("T")
 KEPT = 1000  # different arguments, used in turn
+FAILURES = 5  # in a row open a breaker
 
 
 async def engine(ready: Ready, *, count: int) -> Measured:
@@ -40,6 +42,32 @@ async def engine(ready: Ready, *, count: int) -> Measured:
 
     times = {"sticky_us": _each(sticky, asked, count), "draw_us": _each(draw, asked, count)}
     return {**times, **allocated("sticky", sticky, asked), **allocated("draw", draw, asked), "peak_mib": peak_bytes() / MIB}
+
+
+async def choose(ready: Ready, *, count: int, states: str) -> Measured:
+    """A choice as the handler makes it: session, states of the tenant's providers, engine. `states`: none, averages or breaker."""
+    document = orjson.loads((POLICIES / "_shared/default.json").read_bytes())
+    guarded = orjson.dumps({**document, "circuit_breaker": {"enabled": True}})
+    policy = load_policy(guarded, "_shared", "default").policy
+    table = PolicyTable({("_shared", "default"): policy})
+    providers = ProviderTracker(Averages(), ProviderBreakers(table.get_all))
+    if states != "none":
+        for provider in policy.providers:
+            _observe(providers, provider.name, "success")
+    if states == "breaker":
+        for _ in range(FAILURES):
+            _observe(providers, "openai", "timeout")
+    chooser = ProviderChooser(Sessions(), _Uncounted(), states=providers.states_of, on_decision=providers.breakers.on_decision)
+    asked = [_request(number) for number in range(KEPT)]
+    return {"choose_us": _each(lambda one: chooser.choose(policy, one, steady(), None), asked, count), "peak_mib": peak_bytes() / MIB}
+
+
+def _observe(providers: ProviderTracker, name: str, status: str) -> None:
+    providers.observe(requests.TENANT, name, latency_ms=700, cost=0.01, status=status, error_code=None)
+
+
+class _Uncounted:
+    def on_session(self, outcome: str) -> None: ...
 
 
 async def read_forms(ready: Ready, *, count: int) -> Measured:

@@ -1,4 +1,4 @@
-"""Requests into the decide stream, and acknowledgements into theirs, by a process of their own that is never measured."""
+"""Requests into the decide stream, acknowledgements and assignments into theirs, by a process of their own that is never measured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from bench import outcomes, requests
 from bench.broker import jetstream_on, settings
 from bench.child import Ready
 from bench.question import Measured
+from router.delivery import topology
 from router.delivery.api import JetStream
+from router.sdk.worker import worker_durable
 
 BATCH = 2000  # the server drops what a stream cannot take in at once, and a `no_ack` stream does not say so
 
@@ -44,13 +46,23 @@ async def fill_acks(ready: Ready, *, url: str, count: int) -> Measured:
     return await _filled(url, config.streams.acks.name, config.acks.subject, outcomes.as_ack, range(count))
 
 
-async def _filled(url: str, stream: str, subject: str, body: Body, numbers: range) -> Measured:
+async def fill_assignments(ready: Ready, *, url: str, count: int) -> Measured:
+    """Assignments for a worker, and its durable: one that a worker makes later would note where its own work begins."""
+    config = settings(url)
+    async with jetstream_on(url) as jetstream:
+        await topology.create(jetstream, topology.Topology((), (worker_durable(),)))
+    return await _filled(
+        url, config.streams.assignments.name, config.assignment.subjects[0], outcomes.as_assignment, range(count), outcomes.assignment_head
+    )
+
+
+async def _filled(url: str, stream: str, subject: str, body: Body, numbers: range, head: Body = requests.head) -> Measured:  # noqa: PLR0917
     batch = max(1, min(BATCH, HELD // len(body(0))))
     async with jetstream_on(url) as jetstream:
         for begin in range(0, len(numbers), batch):
             some = numbers[begin : begin + batch]
             for number in some:
-                jetstream.connection.publish_nowait(subject, body(number), "", requests.head(number))
+                jetstream.connection.publish_nowait(subject, body(number), "", head(number))
             await jetstream.connection.flush()
             while await _stored(jetstream, stream) < some.stop:  # noqa: ASYNC110 - asks the server
                 await asyncio.sleep(0.002)

@@ -32,7 +32,7 @@ from router.services.live_policies import LivePolicies
 from router.services.policy_store import PolicyStore
 from router.services.recorded_decisions import build_recorder
 from router.services.shared_breakers import SharedBreakers
-from router.services.violations import Violations
+from router.services.violation_recorder import ViolationRecorder
 
 
 def has_live_copies(settings: Settings) -> bool:
@@ -63,7 +63,7 @@ class AppContext:
         self.jetstream = jetstream
         self.policy_store = PolicyStore(DocumentBucket(jetstream, settings.buckets.policies.name))
         self.live_policies = LivePolicies(jetstream, settings.buckets.policies.name, policies, infos)
-        self.violations = Violations(metrics, alerts)
+        self.violations = ViolationRecorder(settings, metrics, alerts)
         shared = SharedBreakers(jetstream, settings.buckets.breakers.name, settings.node_id, infos=infos)
         self.breakers = Breakers(metrics, alerts, shared, policies.get_all, rules=breaker_rules(settings.extension_breaker))
         self.providers = ProviderTracker(Averages(), self.breakers.providers)

@@ -83,7 +83,7 @@ class ConsumerChild:
     async def run(self, context: AppContext, monitor: TopologyMonitor, drain_deadline: DrainDeadline, answer: Answer) -> None:
         """Run the consumer until cancelled, then drain it."""
         drain_deadline.reset()
-        self.observer.violations = context.violations
+        self.observer.violations = context.violations.violations
         consumer = self._consumer = Consumer(
             build_subscription(self.joined, context, self.observer),
             context.jetstream,

@@ -45,7 +45,9 @@ class DecideBranch:
     @cached_property
     def _answers(self) -> Answers:
         """Created once: a restarted child must still know which inbox waits for which answer."""
-        return build_answers(self._context.settings, self._context.connection, self._context.metrics, self._list_in_flight)
+        answers = build_answers(self._context, self._list_in_flight)
+        self._context.violations.set_requesters(self._child.stream, answers.find_requester)
+        return answers
 
     def _list_in_flight(self) -> list[Message]:
         processor = self._child.consumer.processor if self._child.consumer is not None else None

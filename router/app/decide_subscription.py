@@ -16,7 +16,6 @@ from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, VERSION_HE
 from router.core.message import Message, Reply
 from router.core.outcome import Fault
 from router.delivery.answers import Answers, ReplyRules
-from router.delivery.connection import Connection
 from router.delivery.settlement import STORAGE_FULL, UNAVAILABLE
 from router.operations.observability import Metrics
 from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules, RequestLimits
@@ -55,7 +54,7 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         extensions=context.extensions,
         assignments=context.assignments,
         states=context.providers.states_of,
-        on_decision=context.providers.on_decision,
+        on_decision=context.breakers.providers.on_decision,
         evaluate=context.recorder.evaluate if context.recorder.is_on else evaluate,
     )
 
@@ -84,10 +83,9 @@ def build_push_rules(settings: Settings) -> PushRules:
     return PushRules(enabled=assignment.enabled, tenants_allowed=frozenset(assignment.tenants_allowed), subject=assignment.subjects[0])
 
 
-def build_answers(
-    settings: Settings, connection: Connection, metrics: Metrics, read_in_flight: Callable[[], Iterable[Message]] = lambda: ()
-) -> Answers:
+def build_answers(context: AppContext, read_in_flight: Callable[[], Iterable[Message]] = lambda: ()) -> Answers:
     """Where answers go (docs/contracts.md#replies). `read_in_flight`: the requests that are being handled."""
+    settings, connection, metrics = context.settings, context.connection, context.metrics
     rules = ReplyRules(
         reply_subject=settings.reply.subject or "{subject}.reply",
         prefixes=settings.reply.prefixes,
@@ -101,7 +99,7 @@ def build_answers(
         connection,
         rules,
         conflict=partial(_answer_conflict, metrics),
-        refusal=partial(_answer_control_header, metrics),
+        refusal=partial(_answer_control_header, context),
         is_same=is_same,
         on_refused=note_refused(metrics, "decide"),
         read_in_flight=read_in_flight,
@@ -139,9 +137,11 @@ def _answer_conflict(metrics: Metrics, msg_id: str, data: bytes) -> bytes:
     return failure(INVALID_REQUEST, text, details, _answer_id(ids_read, headers), ids_read.get("trace_id"))
 
 
-def _answer_control_header(metrics: Metrics, name: str, data: bytes, headers: Mapping[str, str]) -> bytes:
+def _answer_control_header(context: AppContext, name: str, inbox: str, data: bytes, headers: Mapping[str, str]) -> bytes:
     ids_read = extract_request_ids(data, headers)
-    count_answer(metrics, ids_read.get("tenant_id", ""), INVALID_REQUEST)
+    count_answer(context.metrics, ids_read.get("tenant_id", ""), INVALID_REQUEST)
+    known = {**ids_read, MESSAGE_ID: message_id} if (message_id := message_id_in(headers)) is not None else ids_read
+    context.violations.refuse(context.settings.decide.subject, name, inbox, data, known)
     text = f"The header {name} is not accepted on this subject"
     return failure(INVALID_REQUEST, text, {"field": name}, _answer_id(ids_read, headers), ids_read.get("trace_id"))
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from router.config import DECIDE, SUBSCRIPTIONS, BucketConfig, ConsumerConfig, Settings, StreamConfig, SubscriptionSpec, list_standby
 from router.contracts import usage
 from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS, dead_letter_subject
+from router.contracts.violation import ALL_VIOLATIONS
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
 
 Specs = Sequence[SubscriptionSpec[ConsumerConfig]]
@@ -29,10 +32,14 @@ def _message_stream(spec: SubscriptionSpec[ConsumerConfig], settings: Settings) 
 
 
 def _effect_streams(settings: Settings, specs: Specs) -> Iterator[StreamSpec]:
-    """Streams that the router publishes to before it acks: a full one refuses messages, and those that need it wait."""
+    """Streams that the router publishes to before it acks: a full one refuses messages, and those that need it wait.
+
+    No message waits for the events of violations: their stream drops its oldest.
+    """
     streams = settings.streams
     yield _stream(streams.assignments, *settings.assignment.subjects, discard="new")
     yield _stream(streams.usage, usage.USAGE_SUBJECT, discard="new")
+    yield replace(_stream(streams.violations, ALL_VIOLATIONS), max_messages=streams.violations.max_messages)
     yield _stream(streams.dlq, *_dead_letter_subjects(settings, specs), discard="new")
 
 

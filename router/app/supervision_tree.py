@@ -12,6 +12,7 @@ from router.app.joined_subscription import JoinedSubscription
 from router.app.request_servers import build_ingress_server, build_provider_server
 from router.config import DECIDE, Settings, list_standby
 from router.core.message import Message, Reply
+from router.delivery.api import JetStream
 from router.delivery.topology import ConsumerSpec
 from router.operations.deadletters.depth import DepthGauge
 from router.operations.observability import Metrics
@@ -74,6 +75,7 @@ class SupervisionTree:
         helpers = [Helper("topology", self._monitor.run), Helper("dead_letters", self._build_depth_gauge().run)]
         if self._context.settings.assignment.removal_every_ms:
             helpers.append(Helper("finished_assignments", self._context.finished.run))
+        helpers.append(Helper("violations", self._record_violations))
         helpers.append(Helper("assignment_shares", self._context.assignment_shares.run))
         helpers.append(Helper("dead_letter_shares", self._context.dead_letter_shares.run))
         if self._context.settings.decide.partition is not None:
@@ -98,9 +100,14 @@ class SupervisionTree:
         stream, letters, dlq = context.settings.streams.dlq.name, context.metrics.dead_letters_stored, context.settings.dlq
         return DepthGauge(context.jetstream, stream, letters, context.metrics.subject, dlq.subject_pattern, infos=context.infos)
 
+    async def _record_violations(self) -> None:
+        """Beside the consumers: a connection that they do not use."""
+        context = self._context
+        await context.violations.run(JetStream(context.connections.workers, context.settings.nats.js_domain))
+
     def _build_partition_monitor(self) -> PartitionMonitor:
         context = self._context
-        return PartitionMonitor(context.settings, context.jetstream, context.metrics, context.alerts)
+        return PartitionMonitor(context.settings, context.jetstream, context.metrics, context.alerts, context.infos)
 
     def _consumer_branch(self, child: ConsumerChild) -> Supervisor:
         if child.joined.spec.is_answered:

@@ -9,6 +9,7 @@ import typer
 
 from router.cli.agent import agent
 from router.cli.assignments import assignments
+from router.cli.backup import backup, restore
 from router.cli.bench import OWN_OPTIONS, bench
 from router.cli.bus import bus
 from router.cli.config import config
@@ -69,6 +70,8 @@ PANELS: Mapping[str, Mapping[str, Command | typer.Typer]] = {
     "Set up and check": {
         "doctor": doctor,
         "topology": topology,
+        "backup": backup,
+        "restore": restore,
         "contract": contract,
         "mailbox": mailbox,
         "config": config,

@@ -13,6 +13,7 @@ from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.options import Monitors
 from router.cli.output import print_json
+from router.cli.second_place import Domain, build_mirrors, promote, source
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -28,7 +29,7 @@ AlwaysJson = Annotated[bool, typer.Option("--json", help="Changes nothing: it is
 
 topology = typer.Typer(no_args_is_help=True, help="Streams and consumers: compared, created, exported.", rich_markup_mode="rich")
 
-DONE = {"missing": "made", "drifted": "brought back"}  # by the state before
+DONE = {"missing": "made", "drifted": "brought back", "widened": "brought back"}  # by the state before
 
 LESS = "Lower streams.*.max_bytes, set fewer replicas, or make room; --overcommit reserves more than there is"
 
@@ -72,19 +73,21 @@ async def apply(session: CommandSession, worker: Workers = None, monitor: Monito
 
 @topology.command()
 @command()
-async def mirror(session: CommandSession) -> None:
-    """Mirror the stream of usage into the account of this key, so that the lake reads it there.
+async def mirror(session: CommandSession, domain: Domain = None) -> None:
+    """Mirror a router's streams and buckets from another JetStream domain; or usage alone, into the account of this key.
 
-    An account of its own keeps the lake's key away from every other stream: deploy/nats/accounts.conf imports what it needs.
-    Exit status: 0 done, 1 the server refused, or does not answer.
+    With --domain it prepares a second place (docs/two-places.md). Without it the lake reads usage in an account of its own, away from every
+    other stream: deploy/nats/accounts.conf imports what it needs. Exit status: 0 done, 1 the server refused, or does not answer.
 
-    Example:  router topology mirror
+    Example:  router topology mirror    router topology mirror --domain hub
     """
-    from router.delivery.topology import MirrorSpec, Topology
+    await _bring_about(
+        session, build_mirrors(session.settings, domain), "the mirror was as declared" if domain is None else "every mirror was as declared"
+    )
 
-    usage = session.settings.streams.usage
-    spec = MirrorSpec(name=usage.name, max_age=usage.max_age_ms / 1000, max_bytes=usage.max_bytes, replicas=usage.replicas)
-    await _bring_about(session, Topology((spec,)), "the mirror was as declared")
+
+topology.command()(source)
+topology.command()(promote)
 
 
 @topology.command()

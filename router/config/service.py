@@ -23,6 +23,11 @@ class ExtensionsConfig(Group):
 
 class ContractConfig(Group):
     mode: Literal["lenient", "strict"] = Field(default="lenient", description="strict: every header violation is a validation failure")
+    events_per_minute: Count = Field(
+        default=20,
+        description="events of violations that one instance stores of one tenant, subject, header and rule in a minute; one more stands for"
+        " the rest",
+    )
 
 
 class ReplyConfig(Group):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from router.config.group import Group, Name, add_fields
-from router.config.stream import DAY_MS, MINUTE_MS, StreamConfig, declare_stream
+from router.config.stream import DAY_MS, MIB, MINUTE_MS, EventStreamConfig, StreamConfig, declare_stream
 from router.config.subscriptions import ACKS, DECIDE, RESULTS, SUBSCRIPTIONS
 
 
@@ -30,6 +30,9 @@ class StreamsConfig(Group):
     # A day of 100 outcomes a second is 3 GB.
     usage: StreamConfig = declare_stream("ROUTER_USAGE", days=90, mib=4096, window_ms=10 * MINUTE_MS)
     dlq: StreamConfig = declare_stream("ROUTER_DLQ", days=30, mib=1024, window_ms=60 * MINUTE_MS)
+    violations: EventStreamConfig = EventStreamConfig(
+        name="ROUTER_VIOLATIONS", max_age_ms=7 * DAY_MS, max_bytes=64 * MIB, duplicate_window_ms=2 * MINUTE_MS, max_messages=100_000
+    )
     advisories: StreamConfig = declare_stream("ROUTER_ADVISORIES", days=7, mib=64, window_ms=2 * MINUTE_MS)
 
 

@@ -21,5 +21,11 @@ class StreamConfig(Group):
     replicas: int = Field(default=1, description="copies in a cluster", ge=1, le=5)
 
 
+class EventStreamConfig(StreamConfig):
+    """A stream that is bounded by the number of its messages too."""
+
+    max_messages: int = Field(default=-1, description="the stream holds at most this many messages; -1 = no limit", ge=-1)
+
+
 def declare_stream(name: str, *, days: int, mib: int, window_ms: int) -> StreamConfig:
     return StreamConfig(name=name, max_age_ms=days * DAY_MS, max_bytes=mib * MIB, duplicate_window_ms=window_ms)

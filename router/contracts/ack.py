@@ -24,7 +24,7 @@ ERROR = "error"
 ACK_STATUSES = frozenset({ACCEPTED, REJECTED, ERROR})
 
 
-class ExecAssignmentAck(Struct, frozen=True, kw_only=True, gc=False):
+class ExecAssignmentAck(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A valid acknowledgement, whatever form it came in."""
 
     assignment_id: str

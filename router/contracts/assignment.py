@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from router.contracts.answer import decision_fields
 from router.contracts.codec import BASE64, UNREADABLE_ERRORS, text_of
-from router.contracts.decision import Decision
+from router.contracts.decision import EXECUTED_EXTENSIONS, Decision
 from router.contracts.request import RouteRequest
 from router.core import ids
 from router.core.errors import Poison
@@ -24,6 +24,7 @@ from router.core.errors import Poison
 ASSIGNMENT_SUBJECT = "caf.exec.assign.v1"
 DEFAULT_RETRY = {"max_attempts": 2, "backoff_ms": 200}
 _WORKFLOW = ("run_id", "flow_id", "step_id")
+_NOTHING: dict[str, str] = {}
 
 
 class Assignment(Struct, frozen=True, kw_only=True):
@@ -52,10 +53,44 @@ def deadline_ms(expected_latency_ms: float) -> int:
     return math.floor(min(60_000.0, max(5_000.0, 5 * expected_latency_ms)) + 0.5)
 
 
+class DecisionFragments(Struct, frozen=True):
+    """What of an assignment follows from its decision alone, as JSON."""
+
+    decision: Decision
+    deadline_ms: int
+    executor: orjson.Fragment
+    options: orjson.Fragment
+    fields: orjson.Fragment
+
+
+_MAX_FRAGMENTS = 1024
+# A policy answers with few decisions and gives the same objects again. Each entry keeps its Decision alive: no id is ever reused here.
+_fragments: dict[int, DecisionFragments] = {}
+
+
+def _find_fragments(decision: Decision) -> DecisionFragments:
+    return _fragments.get(id(decision)) or _encode_fragments(decision)
+
+
+def _encode_fragments(decision: Decision) -> DecisionFragments:
+    wait_ms = deadline_ms(decision.expected_latency_ms)
+    options = {"priority": decision.priority, "deadline_ms": wait_ms, "retry": DEFAULT_RETRY}
+    parts = ({"provider_id": decision.provider_id, "channel": "nats"}, options, decision_fields(decision))
+    fragments = DecisionFragments(decision, wait_ms, *[orjson.Fragment(orjson.dumps(part)) for part in parts])
+    if EXECUTED_EXTENSIONS not in decision.metadata:  # else no other request gets this decision
+        if len(_fragments) >= _MAX_FRAGMENTS:
+            _fragments.clear()
+        _fragments[id(decision)] = fragments
+    return fragments
+
+
 def assignment_bytes(assignment_id: str, request: RouteRequest, decision: Decision) -> bytes:
     """The assignment of one decision; what is absent is left out, but for `job.payload`."""
-    trace = {"trace_id": request.trace_id} if request.trace_id is not None else {}
-    workflow = {name: value for name in _WORKFLOW if (value := getattr(request, name)) is not None}
+    fragments = _find_fragments(decision)
+    trace = {"trace_id": request.trace_id} if request.trace_id is not None else _NOTHING
+    workflow = _NOTHING  # all of it, or none
+    if request.run_id is not None:
+        workflow = {name: value for name in _WORKFLOW if (value := getattr(request, name)) is not None}
     return orjson.dumps(
         {
             "version": "1",
@@ -64,11 +99,11 @@ def assignment_bytes(assignment_id: str, request: RouteRequest, decision: Decisi
             "tenant_id": request.tenant_id,
             **trace,
             **workflow,
-            "executor": {"provider_id": decision.provider_id, "channel": "nats"},
+            "executor": fragments.executor,
             "job": _job(request),
-            "options": {"priority": decision.priority, "deadline_ms": deadline_ms(decision.expected_latency_ms), "retry": DEFAULT_RETRY},
+            "options": fragments.options,
             "correlation": trace,
-            "decision": decision_fields(decision),
+            "decision": fragments.fields,
             "metadata": dict(request.metadata),
         }
     )
@@ -92,7 +127,7 @@ def build_assignment(assignment_id: str, request: RouteRequest, decision: Decisi
         tenant_id=request.tenant_id,
         provider_id=decision.provider_id,
         job_type=request.message_type,
-        deadline_ms=deadline_ms(decision.expected_latency_ms),
+        deadline_ms=_find_fragments(decision).deadline_ms,
         decision=decision,
         trace_id=request.trace_id,
     )

@@ -15,7 +15,7 @@ from router.core import ids
 from router.core.message import NO_HEADERS
 
 TRACE_FIELDS = frozenset({"trace_id", "span_id", "traceparent", "tracestate"})
-_TRACED = ("message", "metadata", "context")  # parts that may be traced, beside the top level
+_TRACED = frozenset({"message", "metadata", "context"})  # parts that may be traced, beside the top level
 
 
 def is_same(one: bytes, other: bytes) -> bool:
@@ -41,11 +41,13 @@ def canonical(data: bytes) -> bytes:
 
 def _drop_trace_fields(part: dict[str, object]) -> None:
     """In place: what was just read belongs to this call alone."""
-    for name in TRACE_FIELDS:
-        part.pop(name, None)
-    for name in _TRACED:
-        if isinstance(inner := part.get(name), dict):
-            _drop_trace_fields(inner)
+    if not TRACE_FIELDS.isdisjoint(part):
+        for name in TRACE_FIELDS:
+            part.pop(name, None)
+    if not _TRACED.isdisjoint(part):
+        for name in _TRACED:
+            if isinstance(inner := part.get(name), dict):
+                _drop_trace_fields(inner)
 
 
 def _to_plain(value: object) -> object:

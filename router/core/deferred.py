@@ -38,6 +38,11 @@ class Deferred(Generic[T]):
             for callback in self._callbacks:
                 callback(result)
 
+    def resolve_with(self, function: Callable[[R], T], value: R) -> None:
+        """Resolve with `function(value)`, or with what it raises."""
+        if not self.is_resolved:
+            self.resolve(_apply(function, value))
+
     def cancel(self) -> None:
         self.resolve(asyncio.CancelledError())
 

@@ -25,7 +25,7 @@ from router.core.errors import RouterError
 from router.core.message import Effect
 from router.core.outcome import PublishAck
 from router.delivery.api import IN_PROCESS, JetStream
-from router.delivery.connection import head_of
+from router.delivery.encoded_headers import head_with_id
 from router.delivery.frame_parser import Headers
 from router.delivery.known_effects import KnownEffects
 
@@ -129,7 +129,7 @@ class AckedPublisher:
         self._count += 1
         inbox = f"{self._inbox}{self._count}"
         self._pending[inbox] = pending
-        self._connection.publish_nowait(effect.subject, effect.data, inbox, head_of({**effect.headers, "Nats-Msg-Id": effect.id}))
+        self._connection.publish_nowait(effect.subject, effect.data, inbox, head_with_id(effect.headers, effect.id))
 
     async def publish_and_wait(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
         """For retries after a pause, and for commands. Costs a future."""
@@ -191,7 +191,7 @@ class AckedPublisher:
             self._send(PendingPublish(pending.group, pending.place, copy, self._now() + self._timeout_s))
 
     def _accept(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
-        others = self._remove_owned(pending)
+        others = self._remove_owned(pending) if self._owned else ()  # once a message, and most subscriptions own none
         if self._known is not None and pending.effect.owner:
             self._known.keep(pending.effect, publish_ack)
         self._count_ack(pending, publish_ack)
@@ -207,6 +207,10 @@ class AckedPublisher:
     def _count_ack(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
         group = pending.group
         if not group.waiting:
+            return
+        if len(group.publish_acks) == 1:  # nearly always
+            group.waiting = 0
+            group.callback((publish_ack,))
             return
         group.publish_acks[pending.place] = publish_ack
         group.waiting -= 1

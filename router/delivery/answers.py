@@ -71,7 +71,7 @@ class Answers:
         rules: ReplyRules,
         *,
         conflict: Callable[[str, bytes], bytes],
-        refusal: Callable[[str, bytes, Headers], bytes],
+        refusal: Callable[[str, str, bytes, Headers], bytes],
         is_same: Callable[[bytes, bytes], bool] = lambda one, other: one == other,
         on_refused: Callable[[str], None] = lambda _: None,
         read_in_flight: Callable[[], Iterable[Message]] = lambda: (),
@@ -79,7 +79,7 @@ class Answers:
         self._connection = connection
         self._rules = rules
         self._on_refused = on_refused
-        self._refusal = refusal  # the answer to a request that the stream refuses: header's name, request, its headers
+        self._refusal = refusal  # the answer to a request that the stream refuses: header's name, inbox, request, its headers
         self.live = LiveAnswers(lambda data: connection.publish_nowait(LIVE_ANSWERS, data))
         identical = IdenticalRequests(lambda lines: connection.publish_nowait(IDENTICAL, "\n".join((self.live.instance, *lines)).encode()))
         self._request = b""  # whose answer is being sent
@@ -176,6 +176,13 @@ class Answers:
         """Whether the listener hears the inbox of every request that is stored from now on."""
         return self._listens_from is not None and self._listens_from < NO_SEQUENCE
 
+    def find_requester(self, message: Message) -> str | None:
+        """The inbox that waits for this message's answer: the one that it names, else one that the listener heard."""
+        named = message.headers.get(REPLY_TO)
+        if named:
+            return named if self._may_reach(named) else None
+        return self._correlator.find_inbox(_build_identity(message))
+
     def start_listening_from(self, sequence: int) -> None:
         """The listener is subscribed and hears every request that is stored after `sequence`."""
         self._listens_from = sequence
@@ -225,7 +232,7 @@ class Answers:
                 self._refuse(inbox)
             return None
         if (silenced := _find_silencing_header(headers)) is not None:  # the stream drops it without an answer, so this answers
-            self._connection.publish_nowait(inbox, self._refusal(silenced, data, headers))
+            self._connection.publish_nowait(inbox, self._refusal(silenced, inbox, data, headers))
             return None
         return inbox
 

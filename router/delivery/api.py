@@ -159,19 +159,19 @@ class JetStream:
 
     async def _request_or_none(self, what: str, *missing: int) -> Json | None:
         try:
-            return await self._ask_repeatedly(what)
+            return await self.ask_repeatedly(what)
         except BrokerRefused as exc:
             if exc.err_code in missing:
                 return None
             raise
 
-    async def _ask_repeatedly(self, what: str) -> Json:
-        """Ask for an info, and again at short intervals until the first answer: it comes soon after the election of a leader."""
+    async def ask_repeatedly(self, what: str, body: Json | None = None) -> Json:
+        """Ask what may be asked twice, such as an info, at short intervals until the first answer: it comes soon after an election."""
         until = asyncio.get_running_loop().time() + self._timeout_s
         asking: set[asyncio.Task[Json]] = set()
         try:
             while True:
-                asking.add(asyncio.create_task(self.ask(what)))
+                asking.add(asyncio.create_task(self.ask(what, body)))
                 is_last = asyncio.get_running_loop().time() + ASK_AGAIN_S > until
                 done, _ = await asyncio.wait(asking, timeout=None if is_last else ASK_AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
                 if done:

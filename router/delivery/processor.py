@@ -19,6 +19,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable
 from functools import partial
+from types import CoroutineType
 
 from msgspec.structs import replace
 
@@ -44,6 +45,7 @@ from router.delivery.task_pool import PooledCall, PooledOutcome, TaskPool
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
 ANSWERED_LIVE = Done()  # from its live copy
 IMMEDIATE_NAK_S = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to the next puller
+AT_ONCE_FOR_ONE_AHEAD = 8  # handlers in a row: where one of a hundred waits, a dozen messages are pulled ahead
 HANDLER = "handler"
 EXAMINE = "examine"
 
@@ -187,6 +189,8 @@ class MessageProcessor:
         held = len(self.in_flight) - (self._task_pool.running if options.slots_beside_prefetch else 0)
         # What waits for room in a stream, or for a slot, keeps nothing from being taken.
         prefetch = options.prefetch if self.most_held is None else self.most_held + len(self.settler.refused) + len(self._without_slot)
+        if options.prefetch_ahead:
+            prefetch -= max(0, options.prefetch_ahead - self._task_pool.ended_at_once // AT_ONCE_FOR_ONE_AHEAD)
         return min(prefetch, options.prefetch) - held - max(0, self._redeliveries.delayed - options.max_delayed)
 
     # -- redeliveries --------------------------------------------------------------------------------------------
@@ -219,11 +223,14 @@ class MessageProcessor:
         except BrokerUnavailable as exc:
             self._stall(message, exc)
             return
-        if not is_held and type(outcome) is Done and not outcome.effects and outcome.commit is None:
-            self.settler.settle_plain(message, outcome, message.token)
+        if type(outcome) is Done:  # first: to ask whether it is awaitable costs more than the rest of this
+            if is_held or outcome.effects or outcome.commit is not None:
+                self.settler.conclude(message, outcome)
+            else:
+                self.settler.settle_plain(message, outcome, message.token)
         elif isinstance(outcome, Deferred):
             self._add_deferred(message, outcome, waits_as)
-        elif isinstance(outcome, Awaitable):
+        elif type(outcome) is CoroutineType or isinstance(outcome, Awaitable):  # the first is a fifth of the second's cost
             self._put_into_slot(message, outcome, waits_as)
         else:
             self.settler.conclude(message, outcome)
@@ -231,14 +238,12 @@ class MessageProcessor:
     def _call_handler(self, message: Message) -> Outcome | Awaitable[Outcome]:
         """The handler's answer; raises BrokerUnavailable alone."""
         try:
-            return self.subscription.handle(message) if self._is_allowed(message) else Retry(REFUSED_SUBJECT)
+            is_allowed = self.subscription.is_allowed
+            return self.subscription.handle(message) if is_allowed is None or is_allowed(message.subject) else Retry(REFUSED_SUBJECT)
         except BrokerUnavailable:
             raise
         except Exception as exc:  # whatever else a handler raises is an outcome too
             return self._outcome_of_error(message, exc)
-
-    def _is_allowed(self, message: Message) -> bool:
-        return self.subscription.is_allowed is None or self.subscription.is_allowed(message.subject)
 
     def _add_deferred(self, message: Message, later: Deferred[Outcome], state: MessageState) -> None:
         """An outcome that comes by a call: no task and no slot, because its maker resolves or cancels it."""
@@ -357,6 +362,7 @@ class MessageProcessor:
                 held.call.cancel()
         await self._wait_until_empty(hard_s - soft_s)
         self._hand_back(*MessageState)
+        self._task_pool.close()
         return is_clean
 
     async def _wait_until_empty(self, seconds: float) -> None:

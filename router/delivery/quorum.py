@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from router.core.errors import NoLeader, QuorumLost
+from router.core.clock import Clock, steady
+from router.core.errors import NoLeader, QuorumLost, RouterError
+from router.delivery.api import JetStream
 
 FOLLOWER_SILENCE_NS = 3_000_000_000  # followers answer their leader every second
+ELECTION_S = 7.0  # so long the election of a leader takes, with its whole cluster at hand
 
 
 def require_quorum(name: str, info: dict[str, Any]) -> None:
@@ -25,3 +28,30 @@ def require_quorum(name: str, info: dict[str, Any]) -> None:
     answering = 1 + sum(one["active"] < FOLLOWER_SILENCE_NS and not one.get("offline", False) for one in followers)
     if 2 * answering <= copies:
         raise QuorumLost(f"{name} lost its quorum: {answering} of its {copies} servers answer each other")
+
+
+class CutOffWatch:
+    """For a process that only publishes: it leaves a server that is cut off from the others. A consumer sees to that by itself."""
+
+    def __init__(self, jetstream: JetStream, stream: str, now: Clock = steady) -> None:
+        self._jetstream = jetstream
+        self._stream = stream
+        self._now = now
+        self._without_leader_since: float | None = None
+
+    async def look(self) -> None:
+        """Call it when the broker did not take a message. One info, which a server without a leader may not answer in time."""
+        if not self._jetstream.connection.is_connected:
+            return
+        try:
+            require_quorum(f"stream {self._stream}", await self._jetstream.stream(self._stream) or {})
+        except QuorumLost:
+            await self._jetstream.connection.leave_server()
+        except NoLeader:
+            self._without_leader_since = self._without_leader_since or self._now()
+            if self._now() - self._without_leader_since > ELECTION_S:
+                await self._jetstream.connection.leave_server()
+        except RouterError:  # it says nothing about this server
+            pass
+        else:
+            self._without_leader_since = None

@@ -93,6 +93,12 @@ class ReplyCorrelator:
         """Inboxes that this instance has not answered. Other instances answered most of them."""
         return len(self._inboxes)
 
+    def find_inbox(self, request: RequestIdentity) -> str | None:
+        """An inbox that waits for the answer to this request; None: none was heard, or it has its answer."""
+        key = _hash_content(request) if request.msg_id is None else hash(request.msg_id)
+        waiting = self._inboxes.younger.get(key) or self._inboxes.older.get(key)
+        return (waiting[0][0] or None) if waiting else None
+
     # -- once for each request, once for each answer -------------------------------------------------------
 
     def add_request(self, request: RequestIdentity, inbox: str, now: float, number: int = 0) -> None:

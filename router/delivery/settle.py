@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from asyncio import sleep
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from router.core.crashpoints import crashpoint, crashpoint_sent
 from router.core.message import Message, Reply
@@ -121,7 +122,7 @@ class Settler:
         if pending.settlement.effects:
             self._in_flight.enter(pending.message, PUBLISHING_STATE)
             crashpoint("before_publish")
-            self._publisher.publish(pending.settlement.effects, lambda result: self._on_result(pending, result))
+            self._publisher.publish(pending.settlement.effects, partial(self._on_result, pending))
             crashpoint_sent("after_publish")
         else:
             self._on_stored(pending, ())

@@ -36,7 +36,10 @@ RawMessage = tuple[bytes, bytes, bytes, bytes | None]  # subject, ack subject, d
 
 
 class BatchReader(Generic[T]):
-    """`headers_only`: without payloads; `subject`: only messages on it; `name`: a fixed one, so that one process reads at a time."""
+    """`headers_only`: without payloads; `subject`: only messages on it; `name`: a fixed one, so that one process reads at a time.
+
+    `since`: those that were stored from then on, whatever `start` is.
+    """
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class BatchReader(Generic[T]):
         subject: str | None = None,
         headers_only: bool = False,
         name: str | None = None,
+        since: datetime | None = None,
     ) -> None:
         self._jetstream = jetstream
         self._connection = connection = jetstream.connection
@@ -61,6 +65,9 @@ class BatchReader(Generic[T]):
             "mem_storage": True,
             "inactive_threshold": INACTIVE_THRESHOLD_NS if name is None else NAMED_INACTIVE_THRESHOLD_NS,
         }
+        if since is not None:
+            del self._config["opt_start_seq"]
+            self._config |= {"deliver_policy": "by_start_time", "opt_start_time": since.astimezone(UTC).isoformat().replace("+00:00", "Z")}
         if subject is not None:
             self._config["filter_subject"] = subject
         self._inbox = connection.new_inbox() + "."
@@ -157,9 +164,10 @@ async def open_reader(
     *,
     subject: str | None = None,
     headers_only: bool = False,
+    since: datetime | None = None,
 ) -> AsyncIterator[StreamReader]:
     """An open StreamReader, closed in the end."""
-    reader = StreamReader(jetstream, stream, start, subject=subject, headers_only=headers_only)
+    reader = StreamReader(jetstream, stream, start, subject=subject, headers_only=headers_only, since=since)
     try:
         await reader.open()
         yield reader

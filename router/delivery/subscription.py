@@ -27,6 +27,7 @@ class ConsumerOptions(Struct, frozen=True, kw_only=True):
     backoff: tuple[float, ...] = (1.0, 2.0, 4.0)
     ack_wait: float = 30.0  # the server's; in-progress signals go out at a quarter of it
     prefetch: int = 512  # messages pulled and not yet settled, at most
+    prefetch_ahead: int = 0  # of it: pulled only while handlers end at once, because a message that waits here could be handled elsewhere
     prefetch_bytes: int = 8 * 1024 * 1024  # asked for and not yet delivered, about: a single message may be larger
     max_delayed: int = 5000  # NAKed messages that are to come again, at most: they count against the server's max_ack_pending
     slots: int = 64  # waiting handlers (awaitables) at once

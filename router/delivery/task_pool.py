@@ -1,21 +1,26 @@
 """Run waiting handlers in slots: each slot is a task, which goes from one message straight to the next.
 
-    put --> a slot has just become free --> it awaits this handler next: no new task, and no turn of the event loop
-        \\-> else --> a new task, which ends when no handler waits for a slot
+    put --> the queue --> a task begins one call after the other, until one waits: that call keeps the task as its slot,
+                          and another task goes on with the queue
 
-A task for each message would cost as much as reading the message. For the same reason the subscription's timer checks timeouts.
-A slot ends if its handler has changed a context variable, so that the next message does not see it.
+So a handler that ends without waiting costs no task: a task for each message would cost as much as reading the message. For the same
+reason the subscription's timer checks timeouts. A slot ends if its handler has changed a context variable, so that the next message
+does not see it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import copy_context
 
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
 from router.core.outcome import Outcome
+from router.core.remaining_steps import RemainingSteps
+
+AT_ONCE_S = 0.002  # a handler that takes longer holds the loop, though it does not wait
 
 PooledOutcome = Outcome | BrokerUnavailable | None  # None: cancelled, the message is to go back
 
@@ -72,30 +77,45 @@ class TaskPool:
         self._tasks = tasks
         self._on_outcome = on_outcome
         self._outcome_of_error = outcome_of_error
-        self._running: dict[asyncio.Task[None], float] = {}  # since when; oldest first
-        self._overdue: set[asyncio.Task[None]] = set()  # cancelled because they took too long
-        self._free: asyncio.Task[None] | None = None  # the slot that is telling what came, and can go on with another message
-        self._next: PooledCall | None = None  # what it goes on with
+        self._queue: deque[PooledCall] = deque()  # not begun
+        self._beginner: asyncio.Task[None] | None = None  # the task that begins what is queued
+        self._parked: asyncio.Future[None] | None = None  # it waits for a call
+        self._is_closed = False
+        self._running: dict[asyncio.Task[None], float] = {}  # calls that wait: since when; oldest first
+        self._overdue: set[asyncio.Task[None]] = set()  # cancelled because the handler took too long
+        self.ended_at_once = 0  # handlers in a row that neither waited nor held the loop
         self._clean = copy_context()  # what every message begins with
         self._now = asyncio.get_running_loop().time
 
     @property
     def are_full(self) -> bool:
-        return len(self._running) >= self._count
+        return len(self._running) + len(self._queue) >= self._count
 
     @property
     def running(self) -> int:
-        return len(self._running)
+        return len(self._running) + len(self._queue)
 
     def put(self, call: PooledCall) -> None:
         """Await what a handler promised."""
-        task, self._free = self._free, None
-        if task is None:
-            task = self._tasks.create_task(self._work(call), context=self._clean.copy())
-        else:
-            self._next = call
-        call.task = task
-        self._running[task] = self._now()
+        self._queue.append(call)
+        if self._beginner is None:
+            self._start_beginner()
+        elif self._parked is not None:
+            self._wake_beginner()
+
+    def close(self) -> None:
+        """End the task that waits for calls; what is put afterwards is still handled."""
+        self._is_closed = True
+        if self._parked is not None:
+            self._wake_beginner()
+
+    def _wake_beginner(self) -> None:
+        if self._parked is not None and not self._parked.done():
+            self._parked.set_result(None)
+        self._parked = None
+
+    def _start_beginner(self) -> None:
+        self._beginner = self._tasks.create_task(self._work(), context=self._clean.copy())
 
     def end_overdue(self) -> None:
         """By the subscription's timer: a timeout of its own would cost each handler more than its slot does."""
@@ -115,37 +135,72 @@ class TaskPool:
         # Not cancelled itself: the handler awaited a task that other code had cancelled.
         return None if task.cancelling() else self._outcome_of_error(message, exc)
 
-    async def _work(self, first: PooledCall) -> None:
-        """One slot, from message to message while others wait."""
-        call: PooledCall | None = first
-        while call is not None:
-            on_outcome: PooledOutcome
+    async def _work(self) -> None:
+        """Begin calls as they are put. One that waits keeps this task: another one begins calls then, and this one ends with it."""
+        task = asyncio.current_task()
+        assert task is not None  # a coroutine is run by one  # noqa: S101
+        while await self._begin_queued(task) and not self._is_closed:
+            self._parked = asyncio.get_running_loop().create_future()
+            await self._parked  # a new task, and the turn of the loop that its end takes, would cost three times as much
+        self._leave_queue(task)
+
+    async def _begin_queued(self, task: asyncio.Task[None]) -> bool:
+        """Whether this task begins what is put later, too."""
+        begun, ended_before = self._now(), self.ended_at_once
+        while self._queue and self._take_queue(task):
+            call = self._queue.popleft()
+            on_outcome = await self._handle(call, task) if not call.is_over else None  # over: cancelled before it began
+            if copy_context() != self._clean or task.cancelling():  # not reused, even if the handler swallowed its cancellation
+                self._leave_queue(task)
+                self._clean.copy().run(self._report, call, on_outcome)
+                return False
+            self._take_queue(task)  # what is put meanwhile needs no other task
+            self._report(call, on_outcome)
+        if self._now() - begun > AT_ONCE_S * max(1, self.ended_at_once - ended_before):  # one clock for all of them
+            self.ended_at_once = 0
+        return self._beginner is task
+
+    def _take_queue(self, task: asyncio.Task[None]) -> bool:
+        """Begin what is queued by this task, if no other one does. Returns whether it does."""
+        if self._beginner is None:
+            self._beginner = task
+        return self._beginner is task
+
+    async def _handle(self, call: PooledCall, task: asyncio.Task[None]) -> PooledOutcome:
+        call.task = task
+        try:
+            steps = call.awaited.__await__()
             try:
-                on_outcome = await call.awaited
-            except (Exception, asyncio.CancelledError) as exc:  # whatever a handler raises is an outcome
-                on_outcome = exc if isinstance(exc, BrokerUnavailable) else self._outcome_instead(call.message, exc)
-            self._on_ended(call)
-            is_clean = copy_context() == self._clean
-            self._free = call.task if is_clean and not self._is_ending(call) else None
+                waits_for = next(steps)
+            except StopIteration as ended:
+                self.ended_at_once += 1
+                outcome: Outcome = ended.value
+                return outcome
+            self.ended_at_once = 0
+            self._running[task] = self._now()
+            self._leave_queue(task)
             try:
-                if is_clean:
-                    self._on_outcome(call.message, on_outcome)
-                else:
-                    self._clean.copy().run(self._on_outcome, call.message, on_outcome)
+                return await RemainingSteps(steps, waits_for)
             finally:
-                call.end()
-                self._free, self._next, call = None, None, self._next
-
-    def _on_ended(self, call: PooledCall) -> None:
-        """Stop watching the call's timeout."""
-        if call.task is not None:
-            self._running.pop(call.task, None)
+                self._running.pop(task, None)
+        except (Exception, asyncio.CancelledError) as exc:  # whatever a handler raises is an outcome
+            return exc if isinstance(exc, BrokerUnavailable) else self._outcome_instead(call.message, exc)
+        finally:
             if self._overdue:  # it swallowed its cancellation: the slot's next message must not hear of it
-                self._uncancel_overdue(call.task)
+                self._uncancel_overdue(task)
 
-    def _is_ending(self, call: PooledCall) -> bool:
-        """Whether its task was cancelled, even if the handler swallowed that: such a task is not reused."""
-        return call.task is None or call.task.cancelling() > 0
+    def _leave_queue(self, task: asyncio.Task[None]) -> None:
+        """This task is taken: another one begins what is queued."""
+        if self._beginner is task:
+            self._beginner = None
+            if self._queue:
+                self._start_beginner()
+
+    def _report(self, call: PooledCall, outcome: PooledOutcome) -> None:
+        try:
+            self._on_outcome(call.message, outcome)
+        finally:
+            call.end()
 
     def _uncancel_overdue(self, task: asyncio.Task[None]) -> bool:
         """Cancelled by `end_overdue`; that is taken back."""

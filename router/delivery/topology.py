@@ -19,6 +19,9 @@ from router.delivery.quorum import require_quorum
 NANOS_PER_S = 1_000_000_000
 MISSING = "missing"
 DRIFTED = "drifted"
+WIDENED = "widened"
+
+WIDENED_WINDOW = "router-widened-window"  # metadata of a stream whose duplicate window is wider than declared, on purpose, for a while
 
 Create = Callable[[], Awaitable[object]]  # makes a durable that is missing, if it can
 OnFound = Callable[[Json], Awaitable[None]]  # gets what the server tells of a durable
@@ -31,6 +34,7 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
     subjects: tuple[str, ...]
     max_age: float = 0.0
     max_bytes: int = -1
+    max_messages: int = -1
     discard: str = "old"
     duplicate_window: float = 120.0
     retention: str = "limits"
@@ -58,6 +62,7 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
             "allow_rollup_hdrs": self.allow_rollup,
             "allow_atomic": self.allow_atomic,
             "storage": "file",
+            **({"max_msgs": self.max_messages} if self.max_messages > 0 else {}),
         }
 
 
@@ -137,7 +142,7 @@ class Difference(Struct, frozen=True):
 
     kind: str  # stream | consumer
     name: str
-    state: str  # missing | drifted
+    state: str  # missing | drifted | widened (its window alone, by a restore or a promotion: `apply` brings it back, nothing else minds)
     fields: Mapping[str, tuple[Any, Any]] = {}
 
     def __str__(self) -> str:
@@ -224,7 +229,7 @@ async def _make(jetstream: JetStream, topology: Topology, difference: Difference
 async def _stream(jetstream: JetStream, spec: StreamSpec, verb: str) -> None:
     body = spec.to_json()
     if verb == "UPDATE" and (info := await jetstream.stream(spec.name)) is not None:
-        body = {**info["config"], **body}  # undeclared fields stay
+        body = {**info["config"], **body, "metadata": _remove_mark(info["config"])}  # undeclared fields stay
     try:
         await jetstream.ask(f"STREAM.{verb}.{spec.name}", body)
     except BrokerRefused as exc:
@@ -236,7 +241,12 @@ def _difference(kind: str, name: str, declared: Json, info: Json | None) -> Sequ
         return [Difference(kind, name, MISSING)]
     has = info["config"]
     fields = {field: (want, has.get(field)) for field, want in declared.items() if not _is_same(want, has.get(field))}
-    return [Difference(kind, name, DRIFTED, fields)] if fields else []
+    state = WIDENED if set(fields) == {"duplicate_window"} and WIDENED_WINDOW in (has.get("metadata") or {}) else DRIFTED
+    return [Difference(kind, name, state, fields)] if fields else []
+
+
+def _remove_mark(config: Json) -> Json:
+    return {name: value for name, value in (config.get("metadata") or {}).items() if name != WIDENED_WINDOW}
 
 
 def _is_same(want: Any, has: Any) -> bool:

@@ -25,7 +25,8 @@ from router.core.errors import Poison
 from router.core.masking import shorten
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Fault, Outcome, Retry
-from router.delivery.connection import Connection, head_of
+from router.delivery.connection import Connection
+from router.delivery.encoded_headers import EncodedHeaders, head_with_id
 from router.sdk import reports
 from router.sdk.attempts import Attempts, AttemptsResult
 from router.sdk.start_point import StartPoint
@@ -82,23 +83,19 @@ class Assignments:
         except Poison as exc:
             self._acknowledge_unread(message, str(exc))
             raise
-        if await self._is_over(message, assignment):
+        starts = self._start_point
+        if starts is not None and starts.is_before_start(message) and await starts.is_over(assignment.tenant_id, assignment.assignment_id):
             return Done()
+        headers = reports.build_headers(assignment, message)
         if (reason := self._accepts(assignment)) is not None:
-            self._acknowledge(assignment, message, REJECTED, reason)
+            self._acknowledge(assignment, headers, REJECTED, reason)
             return Retry(Fault("rejected", f"not accepted by {self._worker_id}: {reason}"))
-        self._acknowledge(assignment, message, ACCEPTED)
-        attempted = await self._attempts.run(assignment)
+        self._acknowledge(assignment, headers, ACCEPTED)
+        attempted = self._attempts.begin(assignment)
+        if not isinstance(attempted, AttemptsResult):
+            attempted = await attempted
         self._on_done(assignment, attempted.step, attempted.latency_ms)
-        return Done((self._report(assignment, message, attempted),))
-
-    async def _is_over(self, message: Message, assignment: ExecAssignment) -> bool:
-        """Whether it was stored before the durable was made, and need not be done."""
-        return (
-            self._start_point is not None
-            and self._start_point.is_before_start(message)
-            and await self._start_point.is_over(assignment.tenant_id, assignment.assignment_id)
-        )
+        return Done((self._report(assignment, message, headers, attempted),))
 
     def letter(self, message: Message, _reason: str, fault: Fault) -> Effect:
         """Build the consumer's dead letter: it is stored when no handler answers for the assignment."""
@@ -110,13 +107,12 @@ class Assignments:
         headers = reports.build_headers(assignment, message) if assignment is not None else {}
         return reports.letter_effect(self._topology.letters, data, message, headers)
 
-    def _report(self, assignment: ExecAssignment, message: Message, attempted: AttemptsResult) -> Effect:
+    def _report(self, assignment: ExecAssignment, message: Message, headers: EncodedHeaders, attempted: AttemptsResult) -> Effect:
         if attempted.is_hopeless:
             data = self._encode_result(assignment, reports.cut_to_letter(attempted), reports.JSON_ENCODING)
-            return reports.letter_effect(self._topology.letters, data, message, reports.build_headers(assignment, message))
-        return reports.result_effect(
-            self._topology.results, self._encode_result(assignment, attempted, self._encoding), assignment, message
-        )
+            return reports.letter_effect(self._topology.letters, data, message, headers)
+        data = self._encode_result(assignment, attempted, self._encoding)
+        return reports.result_effect(self._topology.results, data, assignment, headers)
 
     def _encode_result(self, assignment: ExecAssignment, attempted: AttemptsResult, encoding: str) -> bytes:
         """Encode the result, or an error where it cannot be sent: the content of a result must not lose the outcome."""
@@ -131,7 +127,7 @@ class Assignments:
         cut = replace(attempted, step=replace(build_failure(UNSENDABLE, problem), cost=attempted.step.cost))
         return reports.result_bytes(assignment, cut, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding)
 
-    def _acknowledge(self, assignment: ExecAssignment, message: Message, status: str, says: str | None = None) -> None:
+    def _acknowledge(self, assignment: ExecAssignment, headers: EncodedHeaders, status: str, says: str | None = None) -> None:
         acknowledgement = ExecAssignmentAck(
             assignment_id=assignment.assignment_id,
             status=status,
@@ -141,11 +137,8 @@ class Assignments:
             tenant_id=assignment.tenant_id,
             trace_id=assignment.trace_id,
         )
-        headers = {
-            **reports.build_headers(assignment, message),
-            "Nats-Msg-Id": f"ack:{assignment.assignment_id}:{status}:{self._worker_id}",
-        }
-        self._connection.publish_nowait(self._topology.acks, reports.ack_bytes(acknowledgement, self._encoding), "", head_of(headers))
+        head = head_with_id(headers, f"ack:{assignment.assignment_id}:{status}:{self._worker_id}")
+        self._connection.publish_nowait(self._topology.acks, reports.ack_bytes(acknowledgement, self._encoding), "", head)
 
     def _acknowledge_unread(self, message: Message, says: str) -> None:
         if (assignment_id := message_id_in(message.headers)) is not None:

@@ -3,15 +3,18 @@
     the handler answers, or raises -> a StepResult        retriable, and attempts are left -> backoff, again
     the deadline passes            -> a timeout           Poison                           -> an error, and hopeless
 
-An async handler runs on the loop and is cancelled at its deadline. A plain function runs in a thread, so that heartbeats
-and deadlines go on; a thread cannot be stopped, so past its deadline it keeps its place in the pool until it returns.
+An async handler runs on the loop and is cancelled at its deadline; one that answers without waiting costs no timer. A plain function
+runs in a thread, so that heartbeats and deadlines go on; a thread cannot be stopped, so past its deadline it keeps its place in the
+pool until it returns.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
+from types import CoroutineType
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,6 +23,7 @@ from router.contracts.exec_assignment import ExecAssignment
 from router.core.clock import steady
 from router.core.errors import Poison, Transient
 from router.core.masking import shorten
+from router.core.remaining_steps import RemainingSteps
 from router.operations.observability import events, logs
 from router.sdk.step import (
     CANCELLED,
@@ -54,35 +58,60 @@ class Attempts:
         is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
         self._pool = None if is_async else ThreadPoolExecutor(slots, thread_name_prefix="router-worker")
 
-    async def run(self, assignment: ExecAssignment) -> AttemptsResult:
-        """Make as many attempts as are allowed and needed."""
-        begun, totals, is_hopeless = steady(), _AttemptTotals(), False
+    def begin(self, assignment: ExecAssignment) -> AttemptsResult | Awaitable[AttemptsResult]:
+        """Make as many attempts as are allowed and needed. The caller awaits what is no result yet, in the same task."""
+        begun = steady()
+        answer = self._call_handler(assignment)
+        if isinstance(answer, StepResult) and not (answer.is_retriable and answer.status == ERROR):
+            return AttemptsResult(answer, 1, round((steady() - begun) * 1000))
+        return self._go_on(assignment, begun, answer)
+
+    async def _go_on(self, assignment: ExecAssignment, begun: float, first: object) -> AttemptsResult:
+        totals, is_hopeless = _AttemptTotals(), False
         try:
-            async with asyncio.timeout(assignment.deadline_ms / 1000):
-                step = await self._repeat(assignment, totals)
+            async with asyncio.timeout_at(begun + assignment.deadline_ms / 1000):
+                step = await self._repeat(assignment, totals, first)
         except TimeoutError:
             step = build_failure(DEADLINE_PASSED, f"not done within its deadline of {assignment.deadline_ms} ms", status=TIMEOUT)
         except Poison as exc:
             step, is_hopeless = build_failure(HOPELESS, _describe(exc)), True
-        latency_ms = round((steady() - begun) * 1000)
-        return AttemptsResult(replace(step, cost=totals.cost + step.cost), totals.attempts, latency_ms, is_hopeless)
+        return AttemptsResult(replace(step, cost=totals.cost + step.cost), totals.attempts, round((steady() - begun) * 1000), is_hopeless)
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _repeat(self, assignment: ExecAssignment, totals: _AttemptTotals) -> StepResult:
+    async def _repeat(self, assignment: ExecAssignment, totals: _AttemptTotals, answer: object) -> StepResult:
         while True:
             totals.attempts += 1
-            step = await self._run_once(assignment)
+            step = await self._read_answer(assignment, answer)
             if not (step.status == ERROR and step.is_retriable) or totals.attempts >= assignment.max_attempts:
                 return step
             totals.cost += step.cost
             await asyncio.sleep(assignment.backoff_ms / 1000)
+            answer = self._call_handler(assignment)
 
-    async def _run_once(self, assignment: ExecAssignment) -> StepResult:
+    def _call_handler(self, assignment: ExecAssignment) -> object:
+        """The handler's answer, or an awaitable of it, which raises what the handler raised."""
         try:
-            return await self._answer(assignment)
+            if self._pool is not None:
+                return asyncio.get_running_loop().run_in_executor(self._pool, self._handler, assignment)
+            answer = self._handler(assignment)
+            if not isinstance(answer, CoroutineType) and not inspect.isawaitable(answer):
+                return answer
+            steps = answer.__await__()
+            return RemainingSteps(steps, next(steps))
+        except StopIteration as ended:  # it never waited
+            return ended.value
+        except (Exception, asyncio.CancelledError) as exc:  # the author's code may raise anything
+            return _raise(exc)
+
+    async def _read_answer(self, assignment: ExecAssignment, answer: object) -> StepResult:
+        try:
+            if inspect.isawaitable(answer):
+                answer = await answer
+                if self._pool is not None and inspect.isawaitable(answer):  # a plain function may return one
+                    answer = await answer
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise  # by the deadline, or by a drain: not by the handler
@@ -96,16 +125,9 @@ class Attempts:
         except Exception as exc:  # the author's code may raise anything
             log.warning(events.HANDLER_FAILED, assignment_id=assignment.assignment_id, error=repr(exc), exc_info=exc)
             return build_failure(HANDLER_RAISED, _describe(exc))
-
-    async def _answer(self, assignment: ExecAssignment) -> StepResult:
-        if self._pool is None:
-            answer = self._handler(assignment)
-        else:
-            answer = await asyncio.get_running_loop().run_in_executor(self._pool, self._handler, assignment)
-        step: object = await answer if inspect.isawaitable(answer) else answer  # a user's function may return anything
-        if not isinstance(step, StepResult):
-            return build_failure(UNSENDABLE, f"the handler returned {type(step).__name__}, not a StepResult")
-        return step
+        if not isinstance(answer, StepResult):
+            return build_failure(UNSENDABLE, f"the handler returned {type(answer).__name__}, not a StepResult")
+        return answer
 
 
 class _AttemptTotals:
@@ -118,3 +140,7 @@ class _AttemptTotals:
 
 def _describe(exc: Exception) -> str:
     return shorten(str(exc)) or type(exc).__name__
+
+
+async def _raise(exc: BaseException) -> None:
+    raise exc

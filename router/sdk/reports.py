@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import orjson
 from msgspec.structs import replace
 
@@ -25,6 +26,7 @@ from router.contracts.result import MAX_CODE
 from router.core.masking import shorten
 from router.core.message import Effect, Message
 from router.core.outcome import Fault
+from router.delivery.encoded_headers import EncodedHeaders
 from router.sdk.attempts import AttemptsResult
 from router.sdk.step import RESULT_STATUS
 
@@ -35,19 +37,23 @@ ENCODINGS = (JSON_ENCODING, PROTOBUF_ENCODING)
 
 def ack_bytes(ack: ExecAssignmentAck, encoding: str) -> bytes:
     """An acknowledgement on the wire."""
-    fields = {name: value for name in ack.__struct_fields__ if name != "msg_id" and (value := getattr(ack, name)) is not None}
-    return orjson.dumps(fields) if encoding == JSON_ENCODING else ack_pb2.ExecAssignmentAck(**fields).SerializeToString()
+    if encoding == JSON_ENCODING:
+        return _encode(ack)
+    return ack_pb2.ExecAssignmentAck(**msgspec.to_builtins(ack)).SerializeToString()
 
 
 def result_bytes(assignment: ExecAssignment, done: AttemptsResult, *, worker_id: str, now_ms: int, encoding: str = JSON_ENCODING) -> bytes:
     """A result on the wire. Raises TypeError for an output or metadata that JSON cannot hold."""
     body = _result(assignment, done, worker_id, now_ms)
-    return orjson.dumps({**body, **_payload(done.step.output)}) if encoding == JSON_ENCODING else _protobuf(body)
+    if encoding != JSON_ENCODING:
+        return _protobuf(body)
+    _add_payload(body, done.step.output)
+    return orjson.dumps(body)
 
 
-def result_effect(subject: str, data: bytes, assignment: ExecAssignment, message: Message) -> Effect:
+def result_effect(subject: str, data: bytes, assignment: ExecAssignment, headers: EncodedHeaders) -> Effect:
     """A result, which the stream stores once, however often its assignment is delivered."""
-    return Effect(subject, data, f"result:{assignment.assignment_id}", build_headers(assignment, message))
+    return Effect(subject, data, f"result:{assignment.assignment_id}", headers)
 
 
 def letter_effect(subject: str, data: bytes, message: Message, headers: Mapping[str, str]) -> Effect:
@@ -70,46 +76,50 @@ def unstarted_bytes(message: Message, assignment: ExecAssignment | None, fault: 
     return orjson.dumps({**known, "status": "error", "latency_ms": 0, "cost": 0.0, **why, "timestamp": now_ms})
 
 
-def build_headers(assignment: ExecAssignment, message: Message) -> dict[str, str]:
+def build_headers(assignment: ExecAssignment, message: Message) -> EncodedHeaders:
     """The headers of everything that a worker publishes about an assignment: those of the header contract."""
     headers = {"version": "1", "tenant_id": assignment.tenant_id}
     if assignment.trace_id is not None:
         headers["trace_id"] = assignment.trace_id
     if (traceparent := contract.traceparent_in(message.headers)) is not None:
         headers["traceparent"] = traceparent
-    return headers
+    return EncodedHeaders(headers)
 
 
 def _result(assignment: ExecAssignment, done: AttemptsResult, worker_id: str, now_ms: int) -> dict[str, Any]:
     step = done.step
-    code, message = step.error_code, step.error_message
-    errors = {
-        "error_code": str(code)[:MAX_CODE] if code is not None else None,
-        "error_message": shorten(message) if message is not None else None,
-    }
-    return {
-        **_correlation_of(assignment),
-        "status": RESULT_STATUS[step.status],
-        "latency_ms": done.latency_ms,
-        "cost": step.cost,
-        **{name: value for name, value in errors.items() if value is not None},
-        "metadata": {**step.metadata, "worker_id": worker_id, "attempts": done.attempts},
-        "timestamp": now_ms,
-    }
+    body = _correlation_of(assignment)
+    body["status"] = RESULT_STATUS[step.status]
+    body["latency_ms"] = done.latency_ms
+    body["cost"] = step.cost
+    if step.error_code is not None:
+        body["error_code"] = str(step.error_code)[:MAX_CODE]
+    if step.error_message is not None:
+        body["error_message"] = shorten(step.error_message)
+    body["metadata"] = {**step.metadata, "worker_id": worker_id, "attempts": done.attempts}
+    body["timestamp"] = now_ms
+    return body
 
 
 def _correlation_of(assignment: ExecAssignment) -> dict[str, Any]:
-    """The correlation fields: which assignment, of whom."""
-    named = ("trace_id", "run_id", "flow_id", "step_id")
-    return {
+    """The correlation fields: which assignment, of whom. Written field by field, because it runs for each result."""
+    known: dict[str, Any] = {
         "version": "1",
         "assignment_id": assignment.assignment_id,
         "request_id": assignment.request_id,
         "provider_id": assignment.provider_id,
         "job": {"type": assignment.job_type},
         "tenant_id": assignment.tenant_id,
-        **{name: value for name in named if (value := getattr(assignment, name)) is not None},
     }
+    if assignment.trace_id is not None:
+        known["trace_id"] = assignment.trace_id
+    if assignment.run_id is not None:
+        known["run_id"] = assignment.run_id
+    if assignment.flow_id is not None:
+        known["flow_id"] = assignment.flow_id
+    if assignment.step_id is not None:
+        known["step_id"] = assignment.step_id
+    return known
 
 
 def _guess_correlation(message: Message) -> dict[str, Any]:
@@ -118,16 +128,19 @@ def _guess_correlation(message: Message) -> dict[str, Any]:
     return {"version": "1", **{name: value for name, value in found.items() if value is not None}}
 
 
-def _payload(output: object) -> dict[str, object]:
-    if output is None:
-        return {}
-    if not isinstance(output, bytes):
-        return {"payload": output}
-    text, encoding = text_of(output)
-    return {"payload": text} if encoding is None else {"payload": text, "payload_encoding": encoding}
+def _add_payload(body: dict[str, Any], output: object) -> None:
+    if isinstance(output, bytes):
+        body["payload"], encoding = text_of(output)
+        if encoding is not None:
+            body["payload_encoding"] = encoding
+    elif output is not None:
+        body["payload"] = output
 
 
 def _protobuf(body: Mapping[str, Any]) -> bytes:
     metadata = {name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in body["metadata"].items()}
     known = {name: value for name, value in body.items() if name in result_pb2.ExecResult.DESCRIPTOR.fields_by_name and name != "job"}
     return result_pb2.ExecResult(**known, job=result_pb2.Job(type=body["job"]["type"], metadata=metadata)).SerializeToString()
+
+
+_encode = msgspec.json.Encoder().encode  # leaves out what is absent

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 DURABLE = "caf-worker"
 CONSUMER_CHECK_S = 0.25
+WINDOWS_AHEAD = 3  # times the slots
 _FULL_RETRY_S = 60.0  # seconds: a redelivered assignment is done again
 _A_DAY_S = 86_400.0  # the assignment's own deadline is what ends a handler
 
@@ -64,8 +65,9 @@ class Worker:
     """One process' share of the work. `run` until cancelled, or until SIGTERM or Ctrl-C; then it drains.
 
     `handler`: async, or a plain function (then in a thread). `subject`: which assignments, wildcards allowed, None = all of
-    the stream. `slots`: assignments at once. `accepts`: why an assignment is not taken, None = it is. `on_done` hears of
-    every assignment that was handled, just before its result is stored: the assignment, the step, milliseconds.
+    the stream. `slots`: assignments at once; while the handler answers without waiting, three times as many more are pulled ahead.
+    `accepts`: why an assignment is not taken, None = it is. `on_done` hears of every assignment that was handled, just before its
+    result is stored: the assignment, the step, milliseconds.
     `drain_s`: seconds that work in flight may take after a stop.
     `start`: what becomes of assignments that were stored before the durable was made, by the worker that makes it
     (`start_point`): "unanswered" are done, or none ("new"), or all, also those with a result.
@@ -101,11 +103,13 @@ class Worker:
         self._start = start
         self._attempts = Attempts(handler, slots)
         self._durable = worker_durable(topology.stream, durable, subject=subject, ack_wait_s=ack_wait_s)
-        # Nothing is pulled ahead: an assignment that waits here could be done elsewhere.
+        # Nothing is pulled ahead, because an assignment that waits here could be done elsewhere; but for handlers that answer at once,
+        # which then get theirs in windows: small ones cost half of the worker's time.
         self._pace = ConsumerOptions(
             max_attempts=max_attempts,
             ack_wait=ack_wait_s,
-            prefetch=slots,
+            prefetch=slots + slots * WINDOWS_AHEAD,
+            prefetch_ahead=slots * WINDOWS_AHEAD,
             slots=slots,
             handler_timeout=_A_DAY_S,
             max_waiting=slots // 4,  # full dead letters hold back what was given up, not the other assignments

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from router.config.subscriptions import ACKS, DECIDE, RESULTS
+from router.contracts.ack import EXEC_ASSIGNMENT_ACK, ExecAssignmentAck
 from router.contracts.decision import POLICY_NOT_FOUND, RATE_LIMIT_EXCEEDED, Decision, Refusal
 from router.contracts.header_rules import Violation
 from router.contracts.request import RouteRequest
+from router.contracts.result import RESULT, ExecResult
+from router.contracts.worker import MessageType, ReadResult
 from router.core.message import Message
+from router.core.outcome import Fault
 from router.operations.observability import OTHER, LogRateLimit, Metrics, events, logs
 from router.routing.decide.push import PUSH_TENANT_FORBIDDEN, SWITCHED_OFF
-from router.services.violations import Violations
+from router.services.violation_recorder import ViolationRecorder
 
 log = logs.logger(__name__)
+
+WorkerReading = ReadResult[ExecResult] | ReadResult[ExecAssignmentAck]
 
 
 class DecideMetrics:
     """`decide.DecideMeter`, counted."""
 
-    def __init__(self, metrics: Metrics, violations: Violations) -> None:
+    def __init__(self, metrics: Metrics, violations: ViolationRecorder) -> None:
         self._metrics = metrics
         self._violations = violations
         for skipped in (SWITCHED_OFF, PUSH_TENANT_FORBIDDEN):
@@ -35,8 +42,8 @@ class DecideMetrics:
                 metrics.rate_limited.value += 1
         metrics.decision_seconds.observe(seconds)
 
-    def on_violations(self, message: Message, violations: tuple[Violation, ...]) -> None:
-        self._violations.read(message, violations)
+    def on_violations(self, message: Message, violations: tuple[Violation, ...], tenant_id: str | None, trace_id: str | None) -> None:
+        self._violations.read(DECIDE.name, message, violations, tenant_id, trace_id)
 
     def on_replay(self) -> None:
         self._metrics.replays.value += 1
@@ -55,14 +62,14 @@ class ResultsMetrics:
     publish acks. Without them only the memory of this process detects repeats.
     """
 
-    def __init__(self, metrics: Metrics, violations: Violations, *, is_stored: bool) -> None:
+    def __init__(self, metrics: Metrics, violations: ViolationRecorder, *, is_stored: bool) -> None:
         self._metrics = metrics
         self._violations = violations
         self._is_stored = is_stored
         self._lines = LogRateLimit(every_s=1.0)
 
-    def on_violation(self, message: Message, violations: tuple[Violation, ...]) -> None:
-        self._violations.read(message, violations)
+    def on_violation(self, message: Message, reading: ReadResult[ExecResult]) -> None:
+        _read_violations(self._violations, RESULTS.name, message, reading, RESULT)
 
     def on_outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
         labels = self._metrics.provider
@@ -89,15 +96,23 @@ class ResultsMetrics:
 class AcksMetrics:
     """`acks.AcksMeter`, counted."""
 
-    def __init__(self, metrics: Metrics, violations: Violations) -> None:
+    def __init__(self, metrics: Metrics, violations: ViolationRecorder) -> None:
         self._metrics = metrics
         self._violations = violations
 
-    def on_violation(self, message: Message, violations: tuple[Violation, ...]) -> None:
-        self._violations.read(message, violations)
+    def on_violation(self, message: Message, reading: ReadResult[ExecAssignmentAck]) -> None:
+        _read_violations(self._violations, ACKS.name, message, reading, EXEC_ASSIGNMENT_ACK)
 
     def on_ack(self, status: str) -> None:
         self._metrics.assignment_acks[status,] += 1
 
     def on_uncorrelated(self) -> None:
         self._metrics.acks_uncorrelated.value += 1
+
+
+def _read_violations(recorder: ViolationRecorder, name: str, message: Message, reading: WorkerReading, kind: MessageType) -> None:
+    found = reading.found
+    if isinstance(found, Fault):
+        recorder.read_unreadable(name, message, reading.violations, kind)
+    else:
+        recorder.read(name, message, reading.violations, found.tenant_id, found.trace_id)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import assignment_ack_bytes, assignment_ack_key, read_record
 from router.core.deferred import Deferred
+from router.core.errors import Poison
 from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream
 from router.delivery.buckets.record_creator import RecordCreator
@@ -27,11 +30,16 @@ class AssignmentStore:
         return await self._records.find(key)
 
     def create(self, key: str, new: NewAssignment) -> Deferred[bytes]:
-        return self._creator.create(key, new.data).map(lambda stored: self._keep(stored, new))
+        created = self._creator.create(key, new.data)
+        created.add_callback(lambda stored: self._keep(stored, new))
+        return created
 
-    def _keep(self, stored: bytes, new: NewAssignment) -> bytes:
-        self._known.keep(new.known if stored == new.data else read_record(stored).read_assignment())
-        return stored
+    def _keep(self, stored: bytes | BaseException, new: NewAssignment) -> None:
+        if stored == new.data:
+            self._known.keep(new.known)
+        elif isinstance(stored, bytes):
+            with suppress(Poison):  # the caller reads it too, and says so
+                self._known.keep(read_record(stored).read_assignment())
 
 
 class AssignmentAckStore:

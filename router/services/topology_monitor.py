@@ -97,6 +97,7 @@ class TopologyMonitor:
 
     def _report_drift(self, drift: Sequence[Difference]) -> None:
         """Remember what differs, and log each difference once."""
+        drift = [one for one in drift if one.state != topology.WIDENED]
         for difference in drift:
             if difference not in self.drift:
                 log.error(events.TOPOLOGY_DRIFT, difference=str(difference), mend="router topology apply")

@@ -10,6 +10,8 @@ from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable, Poison
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Done, Fault, Hold, Outcome, Retry
+from router.delivery import task_pool
+from router.delivery.processor import AT_ONCE_FOR_ONE_AHEAD
 from tests.support.delivery import a_processor, token_of
 from tests.support.waiting import until
 
@@ -403,6 +405,27 @@ async def test_what_has_a_slot_leaves_its_place_in_the_prefetch_where_the_option
         assert bench.processor.free_capacity() == 9  # only the third, which waits for a slot, counts
         slow.ends.set()
         await until(lambda: bench.acks(3))
+
+
+async def test_messages_are_pulled_ahead_of_the_slots_only_while_handlers_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_pool, "AT_ONCE_S", 60.0)  # however busy the machine is
+    waits = asyncio.Event()
+
+    async def handle(message: Message) -> Outcome:
+        if message.sequence > 2 * AT_ONCE_FOR_ONE_AHEAD:
+            await waits.wait()
+        return Done()
+
+    async with a_processor(handle, slots=4, prefetch=6, prefetch_ahead=2) as bench:
+        before = bench.processor.free_capacity()
+        for sequence in range(1, 2 * AT_ONCE_FOR_ONE_AHEAD + 1):
+            bench.take(sequence)
+            await until(lambda sequence=sequence: bench.acks(sequence))
+        at_once = bench.processor.free_capacity()
+        bench.take(2 * AT_ONCE_FOR_ONE_AHEAD + 1)
+        await asyncio.sleep(0)
+        assert (before, at_once, bench.processor.free_capacity()) == (4, 6, 3)
+        waits.set()
 
 
 async def test_nothing_begins_while_the_consumer_is_paused_and_all_of_it_when_it_resumes() -> None:

@@ -1,9 +1,12 @@
 """What the info of a stream or a consumer says of its quorum."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from router.core.errors import NoLeader, QuorumLost
-from router.delivery.quorum import require_quorum
+from router.core.errors import BrokerUnavailable, NoLeader, QuorumLost
+from router.delivery.quorum import CutOffWatch, require_quorum
 
 SECOND = 1_000_000_000
 
@@ -45,3 +48,53 @@ def test_a_stream_that_any_member_tells_of_may_have_no_leader() -> None:
     with pytest.raises(NoLeader, match="stream S has no leader") as without:
         require_quorum("stream S", an_info("", 0.3, 0.3, 0.3))
     assert not isinstance(without.value, QuorumLost)
+
+
+class Answering:
+    """A JetStream that answers infos with what a test says, and counts the servers that are left."""
+
+    def __init__(self) -> None:
+        self.answer: dict[str, object] | Exception = {}
+        self.left = 0
+        self.time = 0.0
+        self.connection = SimpleNamespace(is_connected=True, leave_server=self._leave)
+
+    def watch(self) -> CutOffWatch:
+        jetstream: Any = self
+        return CutOffWatch(jetstream, "S", lambda: self.time)
+
+    async def stream(self, _: str) -> dict[str, object]:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    async def _leave(self) -> None:
+        self.left += 1
+
+
+async def test_a_publisher_leaves_a_server_whose_stream_lost_its_quorum() -> None:
+    server = Answering()
+    server.answer = an_info("a", 5, 5)
+    await server.watch().look()
+    assert server.left == 1
+
+
+@pytest.mark.parametrize("answer", [NoLeader("no answer"), an_info("", 0.3, 0.3)])
+async def test_a_publisher_leaves_a_server_without_a_leader_after_the_time_of_an_election(answer: Any) -> None:
+    server = Answering()
+    server.answer, watch = answer, server.watch()
+    for server.time in (1.0, 5.0, 7.9):
+        await watch.look()
+    assert server.left == 0
+    server.time = 8.1
+    await watch.look()
+    assert server.left == 1
+
+
+async def test_a_publisher_stays_where_there_is_a_leader_between_two_elections() -> None:
+    server = Answering()
+    watch = server.watch()
+    answers: list[Any] = [an_info("", 0.3, 0.3), an_info("a", 0.3, 0.3), an_info("", 0.3, 0.3), BrokerUnavailable("not connected")]
+    for server.time, server.answer in zip((1.0, 6.0, 9.0, 99.0), answers, strict=True):
+        await watch.look()
+    assert server.left == 0

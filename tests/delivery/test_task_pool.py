@@ -9,6 +9,7 @@ import pytest
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, Retry
+from router.delivery import task_pool
 from router.delivery.task_pool import PooledCall, PooledOutcome, TaskPool
 from tests.support.requests import a_message
 
@@ -42,7 +43,9 @@ class PoolOwner:
 @pytest.fixture
 async def processor() -> AsyncIterator[PoolOwner]:
     async with asyncio.TaskGroup() as tasks:
-        yield PoolOwner(tasks)
+        owner = PoolOwner(tasks)
+        yield owner
+        owner.slots.close()
 
 
 async def quick() -> Outcome:
@@ -65,11 +68,83 @@ async def test_a_slot_goes_on_with_the_next_message_in_the_same_task(processor: 
 
 async def test_a_message_that_comes_while_its_slot_is_at_work_has_a_task_of_its_own(processor: PoolOwner) -> None:
     first, second = processor.put(quick), processor.put(quick)
-    assert first.task is not second.task
     assert processor.slots.are_full
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert first.task is not second.task
     await first.wait_until_over()
     await second.wait_until_over()
     assert not processor.slots.are_full
+
+
+async def at_once() -> Outcome:
+    return DONE
+
+
+async def test_handlers_that_never_wait_share_one_task(processor: PoolOwner) -> None:
+    calls = [processor.put(at_once) for _ in range(3)]
+    await calls[-1].wait_until_over()
+    assert processor.came == [DONE] * 3
+    assert len({call.task for call in calls}) == 1
+    assert not processor.slots.are_full
+
+
+async def test_the_task_that_begins_handlers_is_there_for_the_next_turn_too(processor: PoolOwner) -> None:
+    first = processor.put(at_once)
+    await first.wait_until_over()
+    await asyncio.sleep(0)
+    second = processor.put(at_once)
+    await second.wait_until_over()
+    assert first.task is second.task
+
+
+@pytest.mark.parametrize(("at_once_s", "counted"), [(60.0, 3), (-1.0, 0)])
+async def test_handlers_that_end_at_once_are_counted_until_one_waits_or_holds_the_loop(
+    processor: PoolOwner, monkeypatch: pytest.MonkeyPatch, at_once_s: float, counted: int
+) -> None:
+    monkeypatch.setattr(task_pool, "AT_ONCE_S", at_once_s)
+    for _ in range(3):
+        await processor.put(at_once).wait_until_over()
+        await asyncio.sleep(0)
+    assert processor.slots.ended_at_once == counted
+    await processor.put(quick).wait_until_over()
+    assert processor.slots.ended_at_once == 0
+
+
+async def test_what_is_put_after_the_close_is_handled(processor: PoolOwner) -> None:
+    await processor.put(at_once).wait_until_over()
+    processor.slots.close()
+    await processor.put(quick).wait_until_over()
+    assert processor.came == [DONE] * 2
+
+
+async def test_a_handler_that_waits_keeps_none_behind_it_from_beginning(processor: PoolOwner) -> None:
+    waits, after = processor.put(for_ever), processor.put(at_once)
+    await after.wait_until_over()
+    assert (processor.came, processor.slots.running) == ([DONE], 1)
+    waits.cancel()
+    await waits.wait_until_over()
+    assert processor.came == [DONE, None]
+
+
+async def test_a_call_that_is_cancelled_before_it_begins_goes_back(processor: PoolOwner) -> None:
+    first, second = processor.put(at_once), processor.put(at_once)
+    first.cancel()
+    await second.wait_until_over()
+    assert processor.came == [None, DONE]
+
+
+async def test_a_handler_that_cancels_its_own_task_takes_no_other_along(processor: PoolOwner) -> None:
+    async def cancels_itself() -> Outcome:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return DONE
+
+    processor.put(cancels_itself)
+    after = processor.put(quick)
+    await after.wait_until_over()
+    assert processor.came == [DONE, DONE]
 
 
 async def test_what_a_handler_raises_is_an_outcome_and_its_slot_goes_on(processor: PoolOwner) -> None:
@@ -121,6 +196,7 @@ async def test_a_message_that_took_too_long_leaves_its_slot_fit_for_the_next(swa
         processor.slots.end_overdue()
         await turn.wait_until_over()
         await processor.turns[-1].wait_until_over()
+        processor.slots.close()
     assert processor.came == [DONE if swallows else FAILED, DONE]
 
 

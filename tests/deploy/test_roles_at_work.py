@@ -131,6 +131,7 @@ async def _operate(deployed: Deployed, tmp_path: Path) -> None:
     for command in (
         ("extension", "register", str(registered)),
         ("policy", "put", "acme", "guarded", str(policy)),
+        ("backup", str(tmp_path / "backup")),
     ):
         ended = await call_command_async(*command, environ=operator)
         assert ended.status == 0, ended.err or ended.out

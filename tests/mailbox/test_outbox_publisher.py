@@ -8,6 +8,7 @@ import pytest
 from router.core.errors import Misconfigured
 from router.mailbox.outbox.failed_rows import count_parked, list_failed_rows, requeue
 from router.mailbox.outbox.publisher import OutboxPublisher
+from router.mailbox.outbox.relay_batch import RelayReport
 from router.mailbox.outbox.repository import PostgresOutboxAdapter, RetryPolicy
 from router.mailbox.postgres import Database, DatabaseConfig
 from tests.support.broker import Broker
@@ -43,6 +44,30 @@ async def narrow(place: OutboxStream) -> None:
     """From now on the stream refuses messages above 2000 bytes."""
     info = await place.jetstream.stream("SEA_EVENTS") or {}
     await place.jetstream.ask("STREAM.UPDATE.SEA_EVENTS", {**info["config"], "max_msg_size": 2000})
+
+
+async def test_a_relay_on_a_server_that_is_cut_off_from_the_others_goes_to_another_one(
+    database: Database, place: OutboxStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its stream's leader is alone: it answers infos, and stores nothing."""
+    alone = {"cluster": {"leader": "a", "replicas": [{"name": name, "active": 60 * 10**9} for name in ("b", "c")]}}
+    left = asyncio.Event()
+
+    async def info(_: str) -> dict[str, object]:
+        return alone
+
+    async def leave_server() -> bool:
+        left.set()
+        return True
+
+    async def run_batch(*_: object) -> RelayReport:
+        return RelayReport(broker_error="no publish ack in time")
+
+    monkeypatch.setattr(place.jetstream, "stream", info)
+    monkeypatch.setattr(place.connection, "leave_server", leave_server)
+    monkeypatch.setattr(OutboxPublisher, "run_batch", run_batch)
+    async with a_relay(database, place):
+        await asyncio.wait_for(left.wait(), 10)
 
 
 # -- what is published ---------------------------------------------------------------------------------------------

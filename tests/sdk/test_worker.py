@@ -123,6 +123,56 @@ async def test_a_base64_payload_comes_to_the_handler_as_bytes(place: WorkerStrea
     assert (result["payload"], result["payload_encoding"]) == ("/wA=", "base64")
 
 
+async def test_a_handler_that_answers_at_once_begins_in_the_task_that_it_goes_on_in(place: WorkerStreams) -> None:
+    """A timeout of its own needs a task, before and after it waits."""
+    tasks: list[bool] = []
+
+    async def times_out(assignment: ExecAssignment) -> StepResult:
+        before = asyncio.current_task()
+        try:
+            async with asyncio.timeout(0.001):
+                await asyncio.sleep(5 if assignment.assignment_id == "a-1" else 0)
+        except TimeoutError:
+            tasks.append(before is not None and before is asyncio.current_task())
+            return a_step(status="timeout")
+        tasks.append(before is not None and before is asyncio.current_task())
+        return a_step()
+
+    async with run_workers(place.worker(times_out)):
+        await place.push(a_body("a-1"))
+        (result,) = await place.results()
+        await place.push(a_body("a-2"))
+        await place.results(2)
+    assert (result["status"], tasks) == ("timeout", [True, True])
+
+
+async def test_no_more_handlers_wait_at_once_than_there_are_slots(place: WorkerStreams) -> None:
+    at_work: list[int] = []
+    running, all_taken, go_on = 0, asyncio.Event(), asyncio.Event()
+
+    async def waits(assignment: ExecAssignment) -> StepResult:
+        nonlocal running
+        running += 1
+        at_work.append(running)
+        if running == 3:
+            all_taken.set()
+        await go_on.wait()
+        running -= 1
+        return a_step()
+
+    await place.push(*(a_body(f"a-{number}") for number in range(12)))
+    async with run_workers(place.worker(waits, slots=3)):
+        await all_taken.wait()
+        info = await place.jetstream.consumer(place.topology.stream, "caf-worker")
+        assert info is not None
+        assert info["num_ack_pending"] == 3  # nothing is pulled ahead for handlers that wait
+        go_on.set()
+        await place.results(12)
+        await place.settled()
+    assert max(at_work) == 3
+    assert len(await place.stored(place.topology.results)) == 12
+
+
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 

@@ -228,7 +228,9 @@ def test_a_readers_slow_wall_clock_holds_no_provider_longer_than_the_rules_say()
     told = a_sharing(reader, behind_s=3600)._build_transition(opened)
     assert told.until == 3610
     reader.breakers.apply_remote({PAIR: told})
-    assert (reader.breakers.find_not_closed("acme") or {})["openai"].block_end() == 10.0
+    shut = reader.breakers.find_not_closed("acme")
+    assert shut is not None
+    assert shut.breakers["openai"].block_end() == 10.0
 
 
 def a_sharing(some: SomeProviders, behind_s: float = 0.0) -> SharedBreakers:

@@ -14,7 +14,6 @@ from tests.support.waiting import until
 
 REQUESTS = 300
 DRAINS = 3
-MANY_DRAINS = 6  # twice the attempts allowed: a busy machine does not pull the same ones in each life
 
 
 async def test_drains_in_a_row_leave_no_dead_letter(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,9 +25,11 @@ async def test_drains_in_a_row_leave_no_dead_letter(nc: Client, nats_url: str, p
     inboxes = await Inboxes.under(nc, prefix)
     for n in range(REQUESTS):
         await inboxes.publish_named(nc, settings, n)
-    for drained in range(MANY_DRAINS):
+    while max(deliveries, default=0) <= settings.decide.max_attempts:  # how many a life pulls, and so how many lives it takes, is chance
+        handled = len(inboxes)
+        assert handled < REQUESTS * 2 / 3
         async with a_router(settings):
-            await until(lambda drained=drained: len(inboxes) > 20 * drained + 20)  # type: ignore[misc]
+            await until(lambda handled=handled: len(inboxes) > handled + 10)  # type: ignore[misc]
         assert await read_dead_letters(nc, settings) == []
         assert await read_attempt_records(nc, settings) == [], "an attempt is recorded, and no handler runs"
 
@@ -36,7 +37,6 @@ async def test_drains_in_a_row_leave_no_dead_letter(nc: Client, nats_url: str, p
         await until(lambda: len(inboxes) >= REQUESTS)
         await until(lambda: is_settled(nc, settings))
         assert inboxes.counts == {inboxes.of(n): 1 for n in range(REQUESTS)}
-        assert max(deliveries) > settings.decide.max_attempts
         assert await read_dead_letters(nc, settings) == []
 
 

@@ -96,7 +96,8 @@ async def test_many_times_what_the_stream_holds_goes_through_it_while_workers_se
     async with a_router(settings) as router:
         worker = await js.pull_subscribe(settings.assignment.subjects[0], "w", stream=settings.streams.assignments.name)
         for number in range(200):
-            assert (await ask(nc, settings, _pushed(number), timeout_s=10))["ok"]
+            answer = await ask(nc, settings, _pushed(number), timeout_s=10)
+            assert answer["ok"], (number, answer)
             (assigned,) = await worker.fetch(1, timeout=5)
             if number % 2:
                 await assigned.ack_sync()

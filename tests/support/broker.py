@@ -24,10 +24,12 @@ class Broker:
         sync_always: bool = False,
         store_limit: int | None = None,
         jetstream: bool = True,
+        domain: str | None = None,
     ) -> None:
         self._extra = extra
         self._limit = f", max_file_store: {store_limit}" if store_limit is not None else ""  # bytes, of all streams together
         self._has_jetstream = jetstream
+        self._domain = f", domain: {domain}" if domain is not None else ""
         self._sync = ", sync_interval: always" if sync_always else ""  # every publish ack waits for the disk
         self._max_payload = max_payload
         self._home = Path(tempfile.mkdtemp(prefix="router-test-"))
@@ -45,8 +47,16 @@ class Broker:
     @property
     def monitor_url(self) -> str:
         """Of a server that was given a line `http`."""
+        return self._listed("monitoring")
+
+    @property
+    def websocket_url(self) -> str:
+        """Of a server that was given a line `websocket`."""
+        return self._listed("websocket")
+
+    def _listed(self, what: str) -> str:
         (ports,) = self._home.glob("*.ports")
-        url: str = json.loads(ports.read_text())["monitoring"][0]
+        url: str = json.loads(ports.read_text())[what][0]
         return url
 
     @property
@@ -66,7 +76,11 @@ class Broker:
         lines = [
             f'listen: "127.0.0.1:{self._port}"',
             f"max_payload: {self._max_payload}",
-            *([f"jetstream {{ store_dir: {json.dumps(str(self._home / 'js'))}{self._sync}{self._limit} }}"] if self._has_jetstream else []),
+            *(
+                [f"jetstream {{ store_dir: {json.dumps(str(self._home / 'js'))}{self._sync}{self._limit}{self._domain} }}"]
+                if self._has_jetstream
+                else []
+            ),
             f"ports_file_dir: {json.dumps(str(self._home))}",
             *self._extra,
         ]

@@ -108,6 +108,16 @@ CLIENT_ACTIONS = (
         ("operator",),  # no server holds this apart from the line above: the lake has an account of its own
         _consumer("ROUTER_USAGE", deliver_subject="scratch.elsewhere"),
     ),
+    # violations of the header contract
+    ClientAction("tell of a violation", "ask", "beamline.router.v1.contract.violation.decide", ("router",), {}),
+    ClientAction("hear violations", "listen", "beamline.router.v1.contract.violation.decide", ("router", "operator")),
+    ClientAction(
+        "read violations by a consumer of one's own",
+        "ask",
+        f"{_API}CONSUMER.CREATE.ROUTER_VIOLATIONS.read-scratch",
+        ("operator",),
+        _consumer("ROUTER_VIOLATIONS", name="read-scratch"),
+    ),
     # dead letters
     ClientAction("write a dead letter", "ask", "beamline.router.v1.decide.dlq", ("router",), {}),
     ClientAction("read a dead letter", "ask", f"{_API}STREAM.MSG.GET.ROUTER_DLQ", ("router", "operator"), {"last_by_subj": ">"}),

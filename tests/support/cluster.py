@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import nats
@@ -33,6 +33,14 @@ class Cluster:
     def url(self) -> str:
         return ",".join(server.url for server in self.servers)
 
+    def stop(self) -> None:
+        for server in self.servers:
+            server.stop()
+
+    def start(self) -> None:
+        for server in self.servers:
+            server.start()
+
     async def is_ready(self) -> bool:
         """Whether it has a leader, and every server is current."""
         with suppress(NatsError, OSError, APIError):
@@ -46,10 +54,12 @@ class Cluster:
 
 
 @contextmanager
-def started_cluster(running: int = SIZE, store_limit: int | None = None) -> Iterator[Cluster]:
+def started_cluster(
+    running: int = SIZE, store_limit: int | None = None, lines: Sequence[str] = (), domain: str | None = None
+) -> Iterator[Cluster]:
     """Three servers that know each other, of which so many run; wait for `is_ready` before the first stream.
 
-    `store_limit`: bytes that each of them may store.
+    `store_limit`: bytes that each of them may store; `lines`: of each one's configuration; `domain`: JetStream's, of all.
     """
     ports = free_ports(SIZE)
     routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
@@ -58,7 +68,9 @@ def started_cluster(running: int = SIZE, store_limit: int | None = None) -> Iter
     try:
         for number, port in enumerate(ports):
             own = f'cluster {{ name: {name}, listen: "127.0.0.1:{port}", routes: {routes} }}'
-            servers.append(Broker(f"server_name: {name}-{number}", own, 'http: "127.0.0.1:-1"', store_limit=store_limit))
+            servers.append(
+                Broker(f"server_name: {name}-{number}", own, 'http: "127.0.0.1:-1"', *lines, store_limit=store_limit, domain=domain)
+            )
         for server in servers[:running]:
             server.start()
         yield Cluster(name, servers)

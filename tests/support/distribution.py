@@ -30,6 +30,7 @@ FIRST = (
     "tests/faults/",
     "tests/stories/",
     "tests/mailbox/",
+    "tests/clients/",
     "tests/cli/",
 )
 

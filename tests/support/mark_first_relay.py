@@ -6,6 +6,7 @@ The control of the kill table: the ledger must see it.
 """
 
 import asyncio
+import signal
 
 from router.config import load
 from router.core.crashpoints import crashpoint
@@ -16,8 +17,9 @@ from router.mailbox.outbox.repository import PostgresOutboxAdapter
 from router.mailbox.postgres import Database, DatabaseConfig
 
 
-async def relay(jetstream: JetStream, database: Database) -> None:
-    while True:
+async def relay(jetstream: JetStream, database: Database, is_stopping: asyncio.Event) -> None:
+    """Until it is told to go: then it publishes what it has marked, so that only the kills lose."""
+    while not is_stopping.is_set():
         async with database.transaction() as session:
             outbox = PostgresOutboxAdapter(session, limit=1)
             events = await outbox.find_unpublished()
@@ -33,10 +35,12 @@ async def relay(jetstream: JetStream, database: Database) -> None:
 async def main() -> None:
     settings = load().settings
     assert settings.mailbox.dsn is not None
+    is_stopping = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, is_stopping.set)
     connection = await connect({"servers": list(settings.nats.url)})
     async with Database(DatabaseConfig(settings.mailbox.dsn.get_secret_value())) as database:
         print('{"event": "outbox.ready"}', flush=True)
-        await relay(JetStream(connection), database)
+        await relay(JetStream(connection), database, is_stopping)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""A page's files, as a reader who follows the page writes them."""
+"""A page's files and commands, as a reader who follows the page writes and types them."""
 
 import re
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,3 +20,11 @@ def importable(files: Mapping[str, str], place: Path, monkeypatch: pytest.Monkey
         (place / name).write_text(text)
     monkeypatch.syspath_prepend(place)
     monkeypatch.setattr(sys, "modules", {**sys.modules})
+
+
+def commands_of(page: str, anchor: str) -> list[list[str]]:
+    """The words of each `router …` in the blocks below an anchor, up to the next one, in their order; without `router`."""
+    section = page.partition(f'<a id="{anchor}"></a>')[2].partition('<a id="')[0]
+    blocks = re.findall(r"^ *```\n(.*?)^ *```", section, re.MULTILINE | re.DOTALL)
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    return [shlex.split(line)[1:] for line in lines if line.startswith("router ")]

@@ -14,6 +14,7 @@ from router.app.subscriptions import JOINED
 from router.config import Settings, load
 from tests.support.forking import ForkedProgram, fork_server
 
+STREAMS = ("decide", "results", "acks", "assignments", "usage", "dlq", "violations")
 POLICIES = Path(__file__).parent / "policies"
 
 
@@ -35,7 +36,7 @@ def names_for(url: str, prefix: str) -> dict[str, object]:
         "results.subject": f"{prefix}.caf.exec.result.v1",
         "acks.subject": f"{prefix}.caf.exec.assign.v1.ack",
         "assignment.subjects": f"{prefix}.caf.exec.assign.v1",
-        **{f"streams.{name}.name": f"{upper}_{name.upper()}" for name in ("decide", "results", "acks", "assignments", "usage", "dlq")},
+        **{f"streams.{name}.name": f"{upper}_{name.upper()}" for name in STREAMS},
         "buckets.attempts.name": f"{upper}_ATTEMPTS",
         "buckets.assignments_known.name": f"{upper}_KNOWN",
         "buckets.breakers.name": f"{upper}_BREAKERS",

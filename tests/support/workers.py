@@ -8,6 +8,7 @@ import orjson
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.decision import Decision
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
+from router.contracts.worker import ReadResult
 from router.core.clock import now_ms
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
@@ -95,8 +96,8 @@ class RecordedOutcomes:
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
 
-    def on_violation(self, message: Message, violations: tuple[tuple[str, str], ...]) -> None:
-        self.told.append(("violated", *violations))
+    def on_violation(self, message: Message, reading: ReadResult[Any]) -> None:
+        self.told.append(("violated", *reading.violations))
 
     def on_outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
         self.told.append(("outcome", status))

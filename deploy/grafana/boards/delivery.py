@@ -130,9 +130,12 @@ FAILED = Row(
         ),
         panel(
             "Contract violations",
-            "Header rules that were broken, by rule; ten of one subject in a minute are an alert.",
+            "Header rules that were broken, by tenant and rule. Ten messages on one subject in a minute are an alert. Who and which:"
+            " router contract violations --since 1h --by tenant,subject,rule",
             "reqps",
-            (rate("router_nats_contract_violations_total", "header, rule"), "{{header}} {{rule}}"),
+            (rate("router_nats_contract_violations_total", "tenant, header, rule"), "{{tenant}} {{header}} {{rule}}"),
+            (rate("router_nats_contract_violating_messages_total", "subject"), "messages on {{subject}}"),
+            (rate("router_contract_events_lost_total"), "without an event"),
         ),
         panel(
             "Refused addresses and keys",

@@ -31,6 +31,7 @@ from router.contracts.result import read_result
 from router.contracts.shapes import MessageShape
 from router.contracts.shapes.fields import list_required
 from router.contracts.unread_report import read_unread_report
+from router.contracts.violation import read_violation
 from router.contracts.worker import WorkerMessageLimits
 from router.core.clock import now_ms
 from router.core.errors import RouterError
@@ -92,6 +93,7 @@ def _build_raising_readers(settings: Settings) -> Mapping[str, Reader]:
         "provider-answer": lambda data, _: read_provider_answer(data, _find_provider(data)),
         "ingress": lambda data, headers: _read_ingress(data, headers, limits),
         "envelope": lambda data, _: read_envelope(data),
+        "violation": lambda data, _: read_violation(data),
     }
     return {name: _build_raising_reader(read) for name, read in readers.items()}
 

@@ -40,7 +40,7 @@ def load_system_settings(of: Of = "router", nats_url: NatsUrl = None, config: Co
 def make_filter(subject: str | None, reason: str | None, tenant: str | None, since: str | None) -> DeadLetterFilter:
     from router.operations.deadletters import DeadLetterFilter
 
-    return DeadLetterFilter(subject=subject, reason=reason, tenant=tenant, since=_parse_instant(since))
+    return DeadLetterFilter(subject=subject, reason=reason, tenant=tenant, since=parse_instant(since))
 
 
 class DeadLetterSelection:
@@ -65,7 +65,7 @@ class DeadLetterSelection:
         return read_by_filter(jetstream, stream, self._matching, at_once or SELECTION_PAGE)
 
 
-def _parse_instant(text: str | None) -> datetime | None:
+def parse_instant(text: str | None) -> datetime | None:
     if text is None:
         return None
     if ago := re.fullmatch(r"(\d{1,6})([smhd])", text):

@@ -73,7 +73,7 @@ def find_similar(name: str) -> list[str]:
 
 def _explain_rule(rule: HeaderRule) -> Code:
     """What `router explain` says of a line of the header contract."""
-    seen = f"`router_nats_contract_violations_total` with the rule `{rule.name}` says on which subject"
+    seen = f"`router contract violations --since 1h --rule {rule.name} --by tenant,subject` names the senders"
     means = f"A message breaks the header contract. {_name_subject(rule)} must be {rule.says}."
     return Code(rule.code, ("violation",), means, (f"{rule.usual}.",), (seen, rule.do), "docs/contracts.md#violations")
 

@@ -7,7 +7,7 @@
     assignment        work for a worker
     worker            acknowledgements, results, reports of unread bytes, heartbeats; `enveloped`: bare or in an envelope
     usage             what an outcome cost
-    operators         alerts, dead letters
+    operators         alerts, violations, dead letters
     extension         requests to extensions and their answers
     provider          providers, invoked through the router and called by it
     ingress           messages that become requests
@@ -28,7 +28,7 @@ from router.contracts.shapes.envelope import build_envelope_shape
 from router.contracts.shapes.extension import build_extension_message, build_extension_request, build_extension_verdict
 from router.contracts.shapes.ingress import build_ingress, build_ingress_ack
 from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, ShapeLimits
-from router.contracts.shapes.operators import build_alert, build_dead_letter_shape
+from router.contracts.shapes.operators import build_alert, build_dead_letter_shape, build_violation_shape
 from router.contracts.shapes.provider import (
     build_chunk,
     build_provider_answer,
@@ -44,7 +44,7 @@ __all__ = ["RECEIVED", "SENT", "MessageShape", "ShapeLimits", "build_shapes"]
 BUILDERS: tuple[Callable[[ShapeLimits], MessageShape], ...] = (
     *(build_decide, build_answer),
     *(build_assignment, build_ack, build_result, build_unread_report, build_heartbeat),
-    *(build_usage, build_alert, build_dead_letter_shape),
+    *(build_usage, build_alert, build_dead_letter_shape, build_violation_shape),
     *(build_extension_request, build_extension_message, build_extension_verdict),
     *(build_provider_request, build_provider_response, build_chunk, build_provider_call, build_provider_answer),
     *(build_ingress, build_ingress_ack),

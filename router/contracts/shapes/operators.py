@@ -1,4 +1,4 @@
-"""What operators are told: alerts and dead letters (docs/contracts.md#alerts, docs/contracts.md#dead-letters)."""
+"""What operators are told: alerts, violations and dead letters (docs/contracts.md#alerts, #violation-events, #dead-letters)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import orjson
 from router.contracts.alert import CRITICAL, INFO, WARNING, Alert, alert_bytes
 from router.contracts.codec import BASE64
 from router.contracts.dead_letter import build_dead_letter
+from router.contracts.header_rules import CONTROL, FORBIDDEN, RULES, find_rule
+from router.contracts.headers import MESSAGE_ID
 from router.contracts.malformed import STAGES, VALIDATION_CODES, missing_field
 from router.contracts.shapes.message_shape import SENT, MessageShape, ShapeLimits
-from router.contracts.shapes.parts import UTC_TIME, Schema, build_object, refer
+from router.contracts.shapes.parts import UTC_TIME, Schema, add_description, build_object, refer
+from router.contracts.violation import ViolationEvent, violation_bytes
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Fault
 
@@ -41,6 +44,69 @@ def build_alert(_: ShapeLimits) -> MessageShape:
         page="docs/contracts.md#alerts",
         examples=(orjson.loads(alert_bytes(example, "6b0a7c0e-3f5d-4f0b-9a64-1f2a3b4c5d6e", 1_700_000_000_123)),),
     )
+
+
+def build_violation_shape(_: ShapeLimits) -> MessageShape:
+    count: Schema = {"type": "integer", "minimum": 1}
+    fields: dict[str, Schema] = {
+        "version": {"const": "1"},
+        "subscription": {**_TEXT, "description": "the consumer that read it: decide, results or acks"},
+        "subject": _TEXT,
+        "header": {**_TEXT, "description": "its name; `headers`: all of them together"},
+        "rule": {"enum": list(dict.fromkeys(rule.name for rule in RULES))},
+        "expected": {**_TEXT, "description": "what the header should be"},
+        "timestamp": {"type": "integer", "description": "when the violation was counted, milliseconds since the epoch"},
+        "router_node_id": _TEXT,
+        "count": add_description(count, "violations that this event stands for: itself, and those that were left out"),
+        "messages": {"type": "integer", "minimum": 0, "description": "of these, how many are the first violation of their message"},
+    }
+    optional: dict[str, Schema] = {
+        "tenant_id": add_description(refer("scoped_id"), "absent: it could not be read"),
+        "several_tenants": {"const": True, "description": "the event stands for violations of several tenants"},
+        "message_id": refer("id"),
+        "trace_id": refer("id"),
+        "stream": {**_TEXT, "description": "where the message stands; absent: the listener refused it, and no stream has it"},
+        "sequence": count,
+        "inbox_prefix": {**_TEXT, "description": "of the requester: each role has its own"},
+    }
+    return MessageShape(
+        name="violation",
+        title="ContractViolation",
+        text="Who broke which rule of the header contract; never a value of a header.",
+        direction=SENT,
+        body=build_object({**fields, **optional}, tuple(fields)),
+        page="docs/contracts.md#violation-events",
+        examples=_list_violations(),
+    )
+
+
+def _list_violations() -> tuple[Any, ...]:
+    """Written by the code that writes violations."""
+    shared = {"subject": "beamline.router.v1.decide", "timestamp": 1_700_000_000_123, "router_node_id": "host:7"}
+    missing, forbidden = find_rule((MESSAGE_ID, "missing")), find_rule((CONTROL, FORBIDDEN))
+    stored = ViolationEvent(
+        subscription="decide",
+        header=missing.header,
+        rule=missing.name,
+        expected=missing.says,
+        tenant_id="beta",
+        trace_id="4bf92f3577b34da6a3ce929d0e0e4736",
+        stream="ROUTER_DECIDE",
+        sequence=17,
+        inbox_prefix="_INBOX_gateway.one",
+        **shared,  # type: ignore[arg-type]
+    )
+    refused = ViolationEvent(
+        subscription="decide",
+        header="Nats-TTL",
+        rule=FORBIDDEN,
+        expected=forbidden.says,
+        message_id="m-1",
+        count=31,
+        messages=31,
+        **shared,  # type: ignore[arg-type]
+    )
+    return tuple(orjson.loads(violation_bytes(event)) for event in (stored, refused))
 
 
 def build_dead_letter_shape(_: ShapeLimits) -> MessageShape:

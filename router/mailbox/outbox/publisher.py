@@ -2,7 +2,8 @@
 
     check ── batches while there are rows ── wait ──┐     5 ms, 10, 20 … up to `poll_most`, or until NOTIFY
      └──────────────────────────────────────────────┘
-    broker unavailable     the relay claims nothing and spends no attempt; it tries again as soon as the connection is back
+    broker unavailable     the relay claims nothing and spends no attempt; it tries again as soon as the connection is back, on
+                           another server if this one is cut off from the others
     database unavailable   the same; a refusal by the database, and a clock that stepped back, are logged, and park nothing
     stop                   the relay finishes and commits the current batch, then it ends
 
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from router.core.crashpoints import crashpoint
 from router.core.errors import BrokerRefused, Misconfigured, RouterError, Transient
 from router.delivery.api import JetStream
+from router.delivery.quorum import CutOffWatch
 from router.mailbox.errors import DatabaseRefused
 from router.mailbox.outbox.add import CHANNEL
 from router.mailbox.outbox.broker_loss_detector import BrokerLossDetector, Restore
@@ -58,6 +60,7 @@ class OutboxPublisher:
         self._loss_detector = BrokerLossDetector(
             database, jetstream, config.stream, every=config.check, restore=restore, on_new_life=self.integrity_scan.restart
         )
+        self._cut_off = CutOffWatch(jetstream, config.stream)
         self._is_stopping = asyncio.Event()
         self.totals = RelayTotals()
         self.on_batch: Callable[[RelayReport], None] = lambda _: None
@@ -102,6 +105,7 @@ class OutboxPublisher:
         while not self._is_stopping.is_set():
             report = await self._try_batch(publisher)
             if report is None or report.broker_error is not None:
+                await self._cut_off.look()
                 await self._rest(self._config.retry)
             elif report.published or report.parked:
                 pause = self._config.poll_least

@@ -15,12 +15,14 @@ from router.operations.doctor.facts import (
     ConsumerFacts,
     Facts,
     Follower,
+    Origin,
     PartitionFacts,
     RaftGroup,
     ServerFacts,
     ServerStorage,
     StreamFacts,
     SyncMode,
+    ViolationFacts,
 )
 from router.operations.doctor.finding import Finding, Verdict
 from router.operations.doctor.storage import describe_need, find_shortages
@@ -30,6 +32,7 @@ __all__ = [
     "Facts",
     "Finding",
     "Follower",
+    "Origin",
     "PartitionFacts",
     "PartitionedSubject",
     "RaftGroup",
@@ -38,6 +41,7 @@ __all__ = [
     "StreamFacts",
     "SyncMode",
     "Verdict",
+    "ViolationFacts",
     "collect",
     "describe_need",
     "examine",

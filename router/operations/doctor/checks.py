@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from router.delivery.topology import MISSING
+from router.delivery.topology import MISSING, WIDENED
 from router.operations.doctor.backlog import consumer_distance, consumer_lag
 from router.operations.doctor.capacity import hours_until_full
 from router.operations.doctor.cluster import followers, leaders, lost_server, quorum
@@ -15,6 +15,7 @@ from router.operations.doctor.storage import storage
 
 _TURN_ON = "add `jetstream {}` to the server's configuration, or enable the account"
 OLDEST_SERVER = (2, 11, 0)
+LONGEST_SILENCE_S = 10.0  # of another place, which gives a sign every second
 Check = Callable[[Facts], Iterator[Finding]]
 
 
@@ -86,6 +87,8 @@ def topology(facts: Facts) -> Iterator[Finding]:
     for difference in facts.differences:
         if difference.state == MISSING:
             yield fail("topology", str(difference), "start a router with topology = create, or run `router topology apply`")
+        elif difference.state == WIDENED:
+            yield warn("topology", str(difference), "once the backlog is handled, run `router topology apply` (docs/two-places.md)")
         else:
             yield fail("topology", str(difference), "change the setting, or run `router topology apply`")
     if not facts.differences and not facts.denied:
@@ -103,12 +106,27 @@ def replicas(facts: Facts) -> Iterator[Finding]:
 
 def dedupe_windows(facts: Facts) -> Iterator[Finding]:
     """A shorter window than declared stores duplicates; a longer one drops a client's retry (docs/contracts.md#decide-window)."""
+    widened = {difference.name for difference in facts.differences if difference.state == WIDENED}  # `topology` tells of those
     for stream in facts.streams:
+        if stream.spec.name in widened:
+            continue
         check, declared = f"dedupe window {stream.spec.name}", _window(stream)
         if abs(stream.duplicate_window - declared) < 0.001:
             yield ok(check, span(stream.duplicate_window))
         else:
             yield warn(check, f"{span(stream.duplicate_window)}, declared {span(declared)}", "run `router topology apply`")
+
+
+def other_places(facts: Facts) -> Iterator[Finding]:
+    """What is taken in from another place comes again by itself when the connection is back (docs/two-places.md#leaf)."""
+    for stream in facts.streams:
+        for origin in stream.origins:
+            check = f"{origin.name} of {origin.place or 'this place'} in {stream.spec.name}"
+            if origin.silence is not None and origin.silence <= LONGEST_SILENCE_S:
+                yield ok(check, "connected")
+            else:
+                found = "nothing heard of it yet" if origin.silence is None else f"nothing heard for {span(origin.silence)}"
+                yield warn(check, found, "look at the leaf node connection; what was stored there meanwhile follows")
 
 
 def dead_letters(facts: Facts) -> Iterator[Finding]:
@@ -118,6 +136,19 @@ def dead_letters(facts: Facts) -> Iterator[Finding]:
                 yield warn("dead letters", str(stream.messages), "read them: `router dlq list`")
             else:
                 yield ok("dead letters", "none")
+
+
+def contract(facts: Facts) -> Iterator[Finding]:
+    """Messages that violate the header contract are handled all the same; their sender should hear of it."""
+    found = facts.violations
+    if found is None:
+        return
+    if not found.messages:
+        yield ok("header contract", "no message broke it within the last hour")
+        return
+    whose = f"{found.messages} messages of {found.tenants} {'tenant' if found.tenants == 1 else 'tenants'} broke it within the last hour"
+    text = f"{whose}; most of tenant {found.tenant}: {found.worst} times {found.rule} on {found.subject}"
+    yield warn("header contract", text, "see whose they are: `router contract violations --since 1h --by tenant,rule`")
 
 
 def earlier_buckets(facts: Facts) -> Iterator[Finding]:
@@ -145,10 +176,12 @@ CHECKS: tuple[Check, ...] = (
     lost_server,
     storage,
     dedupe_windows,
+    other_places,
     hours_until_full,
     consumer_lag,
     consumer_distance,
     partitions,
     dead_letters,
+    contract,
     earlier_buckets,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -15,8 +15,8 @@ from router.core.errors import BrokerRefused, BrokerUnavailable, NoLeader, Permi
 from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.topology import NANOS_PER_S, ConsumerSpec, StreamSpec, Topology, compare
 from router.operations.doctor.collect_partitions import PartitionedSubject, list_partition_facts
-from router.operations.doctor.facts import ConsumerFacts, Facts, ServerFacts, StreamFacts
-from router.operations.doctor.monitor import find_sync_mode, read_group, read_servers, read_storage
+from router.operations.doctor.facts import ConsumerFacts, Facts, Origin, ServerFacts, StreamFacts, ViolationFacts
+from router.operations.doctor.monitor import ServerStates, find_sync_mode, read_group, read_servers, read_storage
 
 T = TypeVar("T")
 EARLIER_BUCKETS = ("ROUTER_STARTS",)  # of versions before this one
@@ -40,6 +40,7 @@ async def collect(
     monitors: Sequence[str] = (),
     asks_server: bool = True,
     partitioned: PartitionedSubject | None = None,
+    read_violations: Callable[[], Awaitable[ViolationFacts]] | None = None,
 ) -> Facts:
     """All facts that `checks` need. `monitors`: the URLs of the servers' monitoring ports; without them the connected server is asked.
 
@@ -67,6 +68,7 @@ async def collect(
         partitions=tuple(await _note_unread(list_partition_facts(jetstream, partitioned), "", _Unread()) or ()) if partitioned else (),
         lease=partitioned.lease if partitioned else 0.0,
         differences=tuple(await _note_unread(compare(jetstream, readable), "", _Unread()) or ()),
+        violations=await _note_unread(read_violations(), "", _Unread()) if read_violations is not None else None,
         left_over=tuple([name for name in EARLIER_BUCKETS if await _note_unread(_is_left_over(jetstream, name, topology), "", _Unread())]),
         letters=letters,
         cleaned_stream=cleaned_stream,
@@ -76,14 +78,15 @@ async def collect(
 async def _server(jetstream: JetStream, monitors: Sequence[str], *, asks_server: bool) -> ServerFacts:
     connection = jetstream.connection
     version = connection.connected_server_version
-    servers = await read_servers(jetstream, monitors) if monitors or asks_server else []
+    servers = await read_servers(jetstream, monitors) if monitors or asks_server else ServerStates(())
     facts = ServerFacts(
         version=(version.major, version.minor, version.patch),
         has_jetstream=True,
         max_payload=connection.max_payload,
         is_clustered=bool(connection._server_info.get("cluster")),
-        sync=find_sync_mode(servers),
-        storage=tuple(filter(None, map(read_storage, servers))),
+        sync=find_sync_mode(servers.states),
+        storage=tuple(filter(None, map(read_storage, servers.states))),
+        unread=servers.unread,
     )
     return await _ask_account(jetstream, facts)
 
@@ -136,6 +139,7 @@ async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
         discard=config.get("discard", "old"),
         replicas=config.get("num_replicas", 1),
         group=read_group(info.get("cluster")),
+        origins=tuple(_read_origins(info)),
         first_sequence=state["first_seq"],
         last_sequence=state["last_seq"],
         first_at=_seconds(state.get("first_ts")) if state["messages"] else None,
@@ -143,6 +147,13 @@ async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
         recent_at=_seconds(recent.time) if recent is not None else None,
         last_at=_seconds(state.get("last_ts")) if state["messages"] else None,
     )
+
+
+def _read_origins(info: Json) -> Iterator[Origin]:
+    """The sources of a stream, and what it mirrors."""
+    for one in (*(info.get("sources") or ()), *filter(None, (info.get("mirror"),))):
+        active = one.get("active", -1)
+        yield Origin(one["name"], (one.get("external") or {}).get("api", ""), active / NANOS_PER_S if active >= 0 else None)
 
 
 async def _is_left_over(jetstream: JetStream, bucket: str, topology: Topology) -> bool:

@@ -58,8 +58,19 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     is_clustered: bool = False
     sync: SyncMode = SyncMode()
     storage: tuple[ServerStorage, ...] = ()  # of the servers whose monitoring port was read
+    unread: tuple[str, ...] = ()  # why the monitoring ports of other servers could not be read
     account_limit: int = -1  # bytes that this account's streams may reserve, each copy counted; -1 = no limit
     account_reserved: int = 0  # what they reserve, each stream counted once
+
+
+class Origin(Struct, frozen=True):
+    """A stream of another place that a stream takes in. `silence`: since the last sign of it; None: there was none yet.
+
+    The server's own figure of how far it is behind is not here: it stays 0 while the connection is cut."""
+
+    name: str
+    place: str
+    silence: float | None = None
 
 
 class StreamFacts(Struct, frozen=True, kw_only=True):
@@ -74,6 +85,7 @@ class StreamFacts(Struct, frozen=True, kw_only=True):
     discard: str = "old"
     replicas: int = 1
     group: RaftGroup | None = None  # None: its server is in no cluster
+    origins: tuple[Origin, ...] = ()
     first_sequence: int = 0
     last_sequence: int = 0
     first_at: float | None = None
@@ -108,6 +120,17 @@ class PartitionFacts(Struct, frozen=True, kw_only=True):
     standby_age: float | None = None  # since a standby said last that it is there
 
 
+class ViolationFacts(Struct, frozen=True, kw_only=True):
+    """Violations of the header contract within the last hour, and the tenant, subject and rule with the most of them."""
+
+    messages: int = 0
+    tenants: int = 0
+    tenant: str = ""
+    worst: int = 0  # its violations
+    subject: str = ""
+    rule: str = ""
+
+
 class Facts(Struct, frozen=True, kw_only=True):
     """All facts. A stream or consumer that does not exist is only in `differences`."""
 
@@ -122,6 +145,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     denied: tuple[str, ...] = ()  # the server's refusals of what this user may not read
     partitions: tuple[PartitionFacts, ...] = ()
     lease: float = 3.0  # a partition's lease lasts so long
+    violations: ViolationFacts | None = None  # None: they could not be read
     left_over: tuple[str, ...] = ()  # buckets of the earlier version, which nothing reads any more
     letters: str = ""  # the name of the dead letters' stream
     cleaned_stream: str = ""  # the name of the stream whose finished messages are removed

@@ -23,6 +23,7 @@ from router.operations.observability import ReadinessCheck
 from router.operations.observability.exposition import Snapshot
 
 LENGTH = 4
+READ_SIZE = 65536
 CLOSE_TIMEOUT_S = 1.0  # the child waits no longer for a parent that does not read
 
 
@@ -75,10 +76,12 @@ class Ipc(asyncio.Protocol, Generic[Received]):
         self._on_frame = on_frame
         self._on_closed = on_closed
         self._buffer = bytearray()
+        self._end: socket.socket | None = None
         self._transport: asyncio.WriteTransport | None = None
         self._closed = asyncio.Event()
 
     async def open(self, end: socket.socket) -> None:
+        self._end = end
         await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=end)
 
     def send(self, frame: FromParent | FromChild) -> None:
@@ -113,8 +116,15 @@ class Ipc(asyncio.Protocol, Generic[Received]):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if isinstance(exc, OSError):  # of a write: asyncio leaves unread what the other end sent before it closed
+            self._read_rest()
         self._closed.set()
         self._on_closed()
+
+    def _read_rest(self) -> None:
+        with contextlib.suppress(OSError):  # nothing is left, or the kernel tells of the close once more
+            while self._end is not None and (data := self._end.recv(READ_SIZE)):
+                self.data_received(data)
 
 
 def _do_nothing() -> None:

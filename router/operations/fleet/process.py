@@ -132,6 +132,8 @@ class ChildProcess:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._started_or_closed.wait()
+                if self._closed.is_set():
+                    await self._wait()  # `failure` names its status
         except TimeoutError:
             return False
         return not self._closed.is_set()

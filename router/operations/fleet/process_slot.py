@@ -79,8 +79,9 @@ class ProcessSlot:
         except RouterError as exc:
             return str(exc)
         if not await replacement.wait_until_ready(READY_TIMEOUT_S):
+            failure = replacement.failure  # read before it is stopped: a process that was told to end has not failed
             await self._stop_process(replacement)
-            return str(replacement.failure or f"it was not ready within {READY_TIMEOUT_S:.0f} s")
+            return str(failure or f"it was not ready within {READY_TIMEOUT_S:.0f} s")
         previous, self._current, self._settings = self._current, replacement, settings
         self._metrics.restarts[str(self._number), "reload"] += 1
         if previous is not None:

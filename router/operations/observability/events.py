@@ -66,6 +66,7 @@ REPLY_REFUSED: Final = "reply.refused"
 
 # Decisions, extensions, workers
 CONTRACT_VIOLATION: Final = "contract.violation"
+VIOLATIONS_UNSTORED: Final = "contract.violations_unstored"  # the events of violations cannot be stored; the messages go on
 POLICY_LOADED: Final = "policy.loaded"
 POLICY_BROKEN: Final = "policy.broken"
 POLICY_WARNING: Final = "policy.warning"

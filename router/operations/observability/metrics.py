@@ -16,6 +16,7 @@ from router.operations.observability.instruments import (
     Aggregation,
     CallbackGauge,
     Counter,
+    ExemplarCounter,
     Gauge,
     Histogram,
     LabelledCounter,
@@ -71,8 +72,13 @@ class Metrics:
         )
         self.rate_limited = Counter("router_rate_limited_total", "Requests above the rate limit of their policy")
         self.sticky = LabelledCounter("router_sticky_total", "Lookups of sticky sessions", "outcome")
-        self.violations = LabelledCounter(
-            "router_nats_contract_violations_total", "Violations of the header contract", "subject", "header", "rule"
+        self.violations = ExemplarCounter(
+            "router_nats_contract_violations_total", "Violations of the header contract", "subject", "header", "rule", "tenant"
+        )
+        broken = "Messages that violate the header contract, each counted once whatever it violates"
+        self.violating_messages = LabelledCounter("router_nats_contract_violating_messages_total", broken, "subject", "tenant")
+        self.violation_events_lost = Counter(
+            "router_contract_events_lost_total", "Violations of the header contract without an event in their stream; they are counted"
         )
 
     def _declare_delivery(self) -> None:

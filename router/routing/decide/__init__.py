@@ -1,6 +1,7 @@
 """Decide requests: five forms read as one, replayed or decided by policy, answered, pushed. Delivery sends, stores and acks."""
 
 from router.routing.decide.assign import NewAssignment
+from router.routing.decide.choose import ProviderChooser
 from router.routing.decide.handler import DecideHandler, DecideMeter, DecideRules
 from router.routing.decide.idempotency_cache import CacheResult, IdempotencyCache
 from router.routing.decide.push import AssignmentBucket, AssignmentPusher, PushRules
@@ -17,6 +18,7 @@ __all__ = [
     "DecisionRecorder",
     "IdempotencyCache",
     "NewAssignment",
+    "ProviderChooser",
     "PushRules",
     "RequestLimits",
     "RequestReading",

@@ -33,9 +33,9 @@ from router.contracts.headers import traceparent_in
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
 from router.contracts.request import RouteRequest
 from router.core.clock import Clock, steady, wall
-from router.core.deferred import Deferred
 from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, PublishAck
+from router.routing.decide.choose import ProviderChooser
 from router.routing.decide.idempotency_cache import CacheResult, IdempotencyCache
 from router.routing.decide.previous import PREVIOUS_REQUEST, find_previous
 from router.routing.decide.push import REQUEST_ID_TAKEN, SWITCHED_OFF, AssignmentPusher, Pushed, PushedAssignment, RunPipeline
@@ -53,7 +53,6 @@ from router.routing.policy import (
     RateLimits,
     Sessions,
     evaluate,
-    session_of,
 )
 from router.routing.reports.assignments import AssignmentLookup
 
@@ -68,7 +67,8 @@ class DecideMeter(Protocol):
 
     def on_decision(self, request: RouteRequest, answer: Decision | Refusal, seconds: float) -> None: ...
 
-    def on_violations(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
+    def on_violations(self, message: Message, violations: tuple[Violation, ...], tenant_id: str | None, trace_id: str | None) -> None:
+        """The ids as they were read from the message; None: they could not be."""
 
     def on_replay(self) -> None: ...
 
@@ -112,7 +112,8 @@ class DecideHandler:
         self._meter = meter
         self._rules = rules
         self._cache = cache if cache is not None else IdempotencyCache(clock=now)
-        self._sessions = sessions if sessions is not None else Sessions(clock=now)
+        sessions = sessions if sessions is not None else Sessions(clock=now)
+        self._choose = ProviderChooser(sessions, meter, states=states, on_decision=on_decision, evaluate=evaluate).choose
         self._rates = rates if rates is not None else RateLimits()
         self._push = push
         self._extensions = (
@@ -120,16 +121,13 @@ class DecideHandler:
         )  # none is registered
         self._in_progress: SingleFlight[None] = SingleFlight()
         self._assignments = assignments  # assignments of earlier requests, for those that follow one up
-        self._states = states  # of a tenant's providers; NO_STATES costs nothing
-        self._on_decision = on_decision  # told of each decision that looked at states: it may be a breaker's probe
-        self._evaluate = evaluate  # the engine's own, or the same recorded
         self._now = now
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         started = self._now()
         reading = read(message, self._rules.limits)
         if reading.violations:
-            self._meter.on_violations(message, reading.violations)
+            self._meter.on_violations(message, reading.violations, reading.tenant_id, reading.trace_id)
         request = reading.asked
         if isinstance(request, Fault):
             return refuse_request(request, reading, INVALID_REQUEST)
@@ -221,10 +219,12 @@ class DecideHandler:
         refusal = push.find_refusal(request)
         if refusal is not None:
             return self._answer(request, refusal, started)
-        pushed = push.push(request, message, lambda: self._decide_for_push(request, message, started, previous))
-        if isinstance(pushed, Deferred):
-            return pushed.map(lambda result: self._conclude_push(request, message, started, result))
-        return self._await_push(pushed, request, message, started)
+        return push.push(
+            request,
+            message,
+            lambda: self._decide_for_push(request, message, started, previous),
+            lambda pushed: self._conclude_push(request, message, started, pushed),
+        )
 
     def _decide_for_push(
         self, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
@@ -233,9 +233,6 @@ class DecideHandler:
         if not isinstance(decided, Policy):
             return decided
         return lambda: self._run_pipeline(decided, request, message, started, previous)
-
-    async def _await_push(self, pushing: Awaitable[Pushed], request: RouteRequest, message: Message, started: float) -> Outcome:
-        return self._conclude_push(request, message, started, await pushing)
 
     def _conclude_push(self, request: RouteRequest, message: Message, started: float, pushed: Pushed) -> Outcome:
         """The stored assignment is the decision: it is stored already, and published as an effect of this message."""
@@ -269,26 +266,3 @@ class DecideHandler:
     def _check_rate(self, policy: Policy, request: RouteRequest, now: float) -> Refusal | None:
         wait_ms = self._rates.allow(policy, request.tenant_id, now)
         return None if wait_ms is None else Refusal(RATE_LIMIT_EXCEEDED, "Rate limit exceeded", {"retry_after_ms": wait_ms})
-
-    def _choose(self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None) -> Decision | Refusal:
-        if policy.sticky is None or (session := session_of(policy, request)) is None:
-            return self._evaluate_with_states(policy, request, now, previous=previous)
-        remembered = self._sessions.recall(request.tenant_id, policy.policy_id, session)
-        decision = self._evaluate_with_states(policy, request, now, remembered=remembered, previous=previous)
-        if isinstance(decision, Refusal):
-            return decision
-        if remembered == decision.provider_id:
-            self._meter.on_session("hit")
-        else:
-            self._meter.on_session("miss" if remembered is None else "moved")
-            self._sessions.remember(request.tenant_id, policy.policy_id, session, decision.provider_id, policy.sticky.ttl_s)
-        return decision
-
-    def _evaluate_with_states(
-        self, policy: Policy, request: RouteRequest, now: float, *, remembered: str | None = None, previous: PreviousAttempt | None = None
-    ) -> Decision | Refusal:
-        states = self._states(request.tenant_id)
-        decision = self._evaluate(policy, request, states=states, now=now, remembered=remembered, previous=previous)
-        if states is not NO_STATES and isinstance(decision, Decision):
-            self._on_decision(request.tenant_id, decision)
-        return decision

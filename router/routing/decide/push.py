@@ -13,7 +13,7 @@ anything is decided, for the same request may be sent again later. It is a routi
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -43,6 +43,8 @@ OVER_SHARE = Refusal(
     "This tenant's assignments take more than its share of their stream; send it again",
     {"cause": "tenant_share", "retry_after_ms": 10_000},
 )
+
+T = TypeVar("T")
 
 RunPipeline = Callable[[], Refusal | Awaitable[PipelineResult]]
 Decide = Callable[[], Decision | Refusal | RunPipeline]  # the answer; or what asks the extensions for it
@@ -118,53 +120,64 @@ class AssignmentPusher:
         """Why this request may not be pushed now; None: it may."""
         return OVER_SHARE if self._shares.is_over(request.tenant_id) else None
 
-    def push(self, request: RouteRequest, message: Message, decide: Decide) -> Deferred[Pushed] | Awaitable[Pushed]:
-        """Decide and store. A Deferred, which costs no task, where no extension is asked and no duplicate is under way."""
+    def push(self, request: RouteRequest, message: Message, decide: Decide, conclude: Callable[[Pushed], T]) -> Deferred[T] | Awaitable[T]:
+        """Decide and store, then `conclude`. A Deferred, which costs no task, where no extension is asked and no duplicate is under way."""
         of = assignment_id(request)
-        if not self._in_progress.try_acquire(ids.key(of)):
-            return self._push_in_turn(of, request, message, decide)
+        if not self._in_progress.try_acquire(of):
+            return self._push_in_turn(of, request, message, decide, conclude)
         try:
             decided = decide()
             if isinstance(decided, Decision):
-                return self._create(build_new_assignment(of, request, message, decided, self._rules.subject), request, message)
+                return self._create(of, decided, request, request, message, conclude)
         except BaseException:
-            self._in_progress.release(ids.key(of))
+            self._in_progress.release(of)
             raise
-        self._in_progress.release(ids.key(of))
-        return self._push_in_turn(of, request, message, decide)
+        self._in_progress.release(of)
+        return self._push_in_turn(of, request, message, decide, conclude)
 
-    async def _push_in_turn(self, of: str, request: RouteRequest, message: Message, decide: Decide) -> Pushed:
+    async def _push_in_turn(self, of: str, request: RouteRequest, message: Message, decide: Decide, conclude: Callable[[Pushed], T]) -> T:
         """After a duplicate that is under way, which decides for both; with the extensions' answers; a refusal, unless it was decided."""
-        key = ids.key(of)
-        if (stored := await self._in_progress.acquire(key)) is not None:
-            return _read_pushed(stored, request, message)
+        if (stored := await self._in_progress.acquire(of)) is not None:
+            return conclude(_read_pushed(stored, request, message))
         try:
             decided, as_assigned = await _decide(decide, request)
             if isinstance(decided, Decision):
-                creating = self._create(build_new_assignment(of, as_assigned, message, decided, self._rules.subject), request, message)
+                creating = self._create(of, decided, as_assigned, request, message, conclude)
             else:
-                stored = await self._bucket.find(key)
+                stored = await self._bucket.find(ids.key(of))
         except BaseException:
-            self._in_progress.release(key)
+            self._in_progress.release(of)
             raise
         if isinstance(decided, Decision):
             return await creating
-        self._in_progress.release(key, stored)
-        return decided if stored is None else _read_pushed(stored, request, message)
+        self._in_progress.release(of, stored)
+        return conclude(decided if stored is None else _read_pushed(stored, request, message))
 
-    def _create(self, new: NewAssignment, request: RouteRequest, message: Message) -> Deferred[Pushed]:
-        """Store the record. The key is released when the bucket has answered, whatever has become of the message meanwhile."""
-        key = ids.key(new.known.assignment_id)
-        pushed: Deferred[Pushed] = Deferred()
+    def _create(  # noqa: PLR0917 - once a message
+        self,
+        of: str,
+        decision: Decision,
+        as_assigned: RouteRequest,
+        request: RouteRequest,
+        message: Message,
+        conclude: Callable[[Pushed], T],
+    ) -> Deferred[T]:
+        """Store the record. The id is released when the bucket has answered, whatever has become of the message meanwhile."""
+        new = build_new_assignment(of, as_assigned, message, decision, self._rules.subject)
+        concluded: Deferred[T] = Deferred()
 
         def on_created(result: bytes | BaseException) -> None:
-            self._in_progress.release(key, result if isinstance(result, bytes) else None)
-            pushed.resolve(self._conclude(new, request, message, result))
+            self._in_progress.release(of, result if isinstance(result, bytes) else None)
+            pushed = self._read_created(new, request, message, result)
+            if isinstance(pushed, BaseException):
+                concluded.resolve(pushed)
+            else:
+                concluded.resolve_with(conclude, pushed)
 
-        self._bucket.create(key, new).add_callback(on_created)
-        return pushed
+        self._bucket.create(ids.key(of), new).add_callback(on_created)
+        return concluded
 
-    def _conclude(
+    def _read_created(
         self, new: NewAssignment, request: RouteRequest, message: Message, result: bytes | BaseException
     ) -> Pushed | BaseException:
         if isinstance(result, StorageFull):

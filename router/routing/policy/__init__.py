@@ -19,7 +19,7 @@ from router.routing.policy.providers import ProviderTracker
 from router.routing.policy.rate_limits import RateLimits
 from router.routing.policy.reevaluation import RecordedDecision, Reevaluation, is_same_choice, reevaluate
 from router.routing.policy.sessions import Sessions
-from router.routing.policy.states import ATTEMPTS, NO_STATES, PreviousAttempt, ProviderState, ProviderStates, TraceStep
+from router.routing.policy.states import ATTEMPTS, NO_STATES, AverageStates, PreviousAttempt, ProviderState, ProviderStates, TraceStep
 
 __all__ = [
     "ATTEMPTS",
@@ -28,6 +28,7 @@ __all__ = [
     "SHARED",
     "UNCHANGED",
     "UNCLEAR",
+    "AverageStates",
     "Averages",
     "Choice",
     "Comparison",

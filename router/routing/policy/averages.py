@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import inf
 
 from router.core.bounded_cache import BoundedCache
-from router.routing.policy.states import NO_STATES, ProviderState, ProviderStates
+from router.routing.policy.states import NO_STATES, AverageStates, ProviderState, ProviderStates
 
 AVERAGE_WEIGHT = 0.1
 MAX_STEP = 10.0  # one figure moves an average to at most 1.9 times of what it was
@@ -24,7 +24,7 @@ class Averages:
 
     def __init__(self, limit: int = 20_000, weight: float = AVERAGE_WEIGHT) -> None:
         self._weight = weight
-        self._tenants: dict[str, dict[str, ProviderState]] = {}
+        self._tenants: dict[str, AverageStates] = {}
         self._pairs: BoundedCache[tuple[str, str], bool] = BoundedCache(limit, self._forget)  # longest without a result first
 
     def states_of(self, tenant_id: str) -> ProviderStates:
@@ -35,12 +35,15 @@ class Averages:
         """Add one outcome. The caller reports each outcome once."""
         if status != SUCCESS:
             return
-        states = self._tenants.setdefault(tenant_id, {})
+        states = self._tenants.get(tenant_id)
+        if states is None:
+            states = self._tenants[tenant_id] = AverageStates()
         before = states.get(provider_id)
         states[provider_id] = ProviderState(
             latency_ms=self._average(before.latency_ms if before is not None else None, latency_ms, MAX_LATENCY_MS),
             cost=self._average(before.cost if before is not None else None, cost, MAX_COST),
         )
+        states.learned.clear()
         self._pairs.put((tenant_id, provider_id), True, inf, 0.0, owner=tenant_id)
 
     def _average(self, average: float | None, figure: float, most: float) -> float:
@@ -53,6 +56,7 @@ class Averages:
     def _forget(self, pair: tuple[str, str]) -> None:
         tenant_id, provider_id = pair
         del self._tenants[tenant_id][provider_id]
+        self._tenants[tenant_id].learned.clear()
         if not self._tenants[tenant_id]:
             del self._tenants[tenant_id]
 

@@ -24,6 +24,7 @@ from router.core.clock import Clock, steady, wall
 from router.routing.breakers import CLOSED, BreakerRules, BreakerSnapshot, BreakerTransition, CircuitBreaker
 from router.routing.breakers.breaker import OnTransition
 from router.routing.policy.breaker_rules import Pair, ProviderOutcome, ProviderRules, classify_outcome
+from router.routing.policy.narrowed import StatesBehindBreakers
 from router.routing.policy.policy import Policy
 
 MAX_WORK_MS = deadline_ms(inf)  # a worker works no longer than this, whatever latency it reports
@@ -62,7 +63,7 @@ class ProviderBreakers:
         self._on_create = on_create
         self._on_change = on_change
         self._breakers: dict[Pair, CircuitBreaker] = {}
-        self._not_closed: dict[str, dict[str, CircuitBreaker]] = {}  # tenant -> provider -> a breaker that is not closed
+        self._not_closed: dict[str, StatesBehindBreakers] = {}  # by tenant; there is one while a breaker is not closed
         self._remote: Mapping[Pair, RemoteTransition] = {}
         self._policies_seen: Table = {}
         self._rules = ProviderRules({})
@@ -81,8 +82,8 @@ class ProviderBreakers:
             case ProviderOutcome.NEUTRAL:
                 breaker.release(permit)
 
-    def find_not_closed(self, tenant_id: str) -> Mapping[str, CircuitBreaker] | None:
-        """The tenant's breakers that are open or half open, by provider; None when all are closed."""
+    def find_not_closed(self, tenant_id: str) -> StatesBehindBreakers | None:
+        """The tenant's breakers that are open or half open; None when all are closed."""
         self._refresh_rules()
         return self._not_closed.get(tenant_id)
 
@@ -91,8 +92,8 @@ class ProviderBreakers:
 
         Rule: docs/extensions.md#provider-breaker.
         """
-        breaker = self._not_closed.get(tenant_id, {}).get(decision.provider_id)
-        if breaker is not None:
+        shut = self._not_closed.get(tenant_id)
+        if shut is not None and (breaker := shut.breakers.get(decision.provider_id)) is not None:
             breaker.acquire(deadline_ms(decision.expected_latency_ms) / 1000)
 
     def apply_remote(self, news: Mapping[Pair, RemoteTransition]) -> None:
@@ -100,7 +101,7 @@ class ProviderBreakers:
         self._remote = {pair: told for pair, told in {**self._remote, **news}.items() if told.until is not None}
         for pair, told in news.items():
             if (breaker := self._find(*pair)) is not None:
-                self._apply(breaker, told)
+                self._apply(pair[0], breaker, told)
 
     def snapshots(self) -> Mapping[Pair, BreakerSnapshot]:
         self._refresh_rules()
@@ -109,7 +110,9 @@ class ProviderBreakers:
     def list_not_closed(self) -> Iterator[tuple[Pair, str]]:
         """Pair and state of every breaker that is open or half open."""
         self._refresh_rules()
-        return (((tenant_id, name), breaker.phase) for tenant_id, shut in self._not_closed.items() for name, breaker in shut.items())
+        return (
+            ((tenant_id, name), breaker.phase) for tenant_id, shut in self._not_closed.items() for name, breaker in shut.breakers.items()
+        )
 
     def __len__(self) -> int:
         return len(self._breakers)
@@ -132,21 +135,25 @@ class ProviderBreakers:
         self._on_create(*pair)
         self._order.put(pair, True, inf, 0.0, owner=pair[0])
         if (told := self._remote.get(pair)) is not None:
-            self._apply(breaker, told)
+            self._apply(pair[0], breaker, told)
         return breaker
 
-    def _apply(self, breaker: CircuitBreaker, told: RemoteTransition) -> None:
+    def _apply(self, tenant_id: str, breaker: CircuitBreaker, told: RemoteTransition) -> None:
         if told.until is None:
             breaker.apply_remote_close()
         else:
             breaker.apply_remote_open(told.until - self._now(), told.opened_at_ms)
+            if (shut := self._not_closed.get(tenant_id)) is not None:
+                shut.on_change()  # the end of one that was open has moved, which is no transition
 
     def _on_transition(self, transition: BreakerTransition) -> None:
         tenant_id, _, provider_id = transition.name.partition("/")
         if transition.state == CLOSED:
             self._remove_not_closed(tenant_id, provider_id)
         else:
-            self._not_closed.setdefault(tenant_id, {})[provider_id] = self._breakers[tenant_id, provider_id]
+            shut = self._not_closed.setdefault(tenant_id, StatesBehindBreakers())
+            shut.breakers[provider_id] = self._breakers[tenant_id, provider_id]
+            shut.on_change()
         self._on_change(transition)
 
     def _refresh_rules(self) -> None:
@@ -172,6 +179,7 @@ class ProviderBreakers:
     def _remove_not_closed(self, tenant_id: str, provider_id: str) -> None:
         shut = self._not_closed.get(tenant_id)
         if shut is not None:
-            shut.pop(provider_id, None)
-            if not shut:
+            shut.breakers.pop(provider_id, None)
+            shut.on_change()
+            if not shut.breakers:
                 del self._not_closed[tenant_id]

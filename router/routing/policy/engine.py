@@ -1,9 +1,10 @@
 """The decision: policy + request + states of the providers -> Decision | Refusal. Pure, and it never raises.
 
     evaluate ── nothing special about the request ──> the plan, made at load: a lookup, or one hash
-        └────── limits, states, a failure, a trace ──> selection, which looks at every provider
+        ├────── the same, beside a tracker's states ──> the plan without blocked providers, with averages (`narrowed`)
+        └────── limits, a status, no provider, a trace ──> selection, which looks at every provider
 
-Both paths give the same answer. Live requests, dry runs and explanations all call `evaluate`.
+All ways give the same answer. Live requests, dry runs and explanations all call `evaluate`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.core import ids
 from router.routing.policy.draw import weighted_hash
+from router.routing.policy.narrowed import StatesBehindBreakers, set_averages
 from router.routing.policy.policy import Policy
 from router.routing.policy.selection import Selection
-from router.routing.policy.states import NO_STATES, PreviousAttempt, ProviderStates, TraceStep
+from router.routing.policy.states import NO_STATES, AverageStates, PreviousAttempt, ProviderStates, TraceStep
 
 LONGEST_SESSION = 256  # a longer one is remembered by its digest
 
@@ -38,16 +40,20 @@ def evaluate(
     """
     if policy.refusal is not None:
         return _trace_refusal(policy.refusal, trace)
-    plan = policy.plan
-    if states is not NO_STATES or request.constraints or "status" in request.context or plan.top is None or trace is not None:
+    plan, averages = policy.plan, states
+    if states is not NO_STATES and isinstance(states, StatesBehindBreakers):
+        plan, averages = states.narrow(plan, now), states.averages
+    top = plan.top
+    is_special = request.constraints or "status" in request.context or trace is not None
+    if is_special or top is None or (averages is not NO_STATES and type(averages) is not AverageStates):
         key = _draw_key(policy, request)
         return Selection(policy, request, states, now, remembered, previous, key, trace).choose()
-    if remembered is not None and (kept := plan.sticky.get(remembered)) is not None:
-        return kept
-    if not plan.top.bounds:
-        return plan.top.decisions[0]
-    drawn = weighted_hash(policy.version, request.tenant_id, _draw_key(policy, request))
-    return plan.top.decisions[bisect_right(plan.top.bounds, drawn)]
+    decision = plan.sticky.get(remembered) if remembered is not None else None
+    if decision is None:
+        bounds = top.bounds
+        place = bisect_right(bounds, weighted_hash(policy.version, request.tenant_id, _draw_key(policy, request))) if bounds else 0
+        decision = top.decisions[place]
+    return set_averages(decision, averages) if isinstance(averages, AverageStates) else decision
 
 
 def session_of(policy: Policy, request: RouteRequest) -> str | None:

@@ -34,7 +34,7 @@ class Tier(Struct, frozen=True):
 
 
 class DecisionPlan(Struct, frozen=True):
-    """`top` and `sticky` are valid while every breaker is closed and the request sets no limits; `answers` has every decision."""
+    """`top` and `sticky` are valid while no breaker blocks (else see `narrowed`) and a request has no limits; `answers` has all."""
 
     providers: Mapping[str, Provider]
     answers: Mapping[tuple[str, str], Decision]  # by (provider, reason); fallback targets included
@@ -47,9 +47,14 @@ def make_plan(providers: Sequence[Provider], targets: Iterable[str], *, is_stick
     by_name = {provider.name: provider for provider in providers}
     names = dict.fromkeys([*by_name, *targets])
     answers = {(name, reason): _answer(name, reason, by_name.get(name), metadata) for name, reason in product(names, PRIORITIES)}
-    able = [provider for provider in providers if provider.enabled and provider.weight > 0]
+    able = find_able(providers)
     sticky = {provider.name: answers[provider.name, STICKY] for provider in able} if is_sticky else {}
-    return DecisionPlan(by_name, answers, _top(able, answers), sticky)
+    return DecisionPlan(by_name, answers, find_top(able, answers), sticky)
+
+
+def find_able(providers: Iterable[Provider]) -> list[Provider]:
+    """Those that a draw may choose while no breaker blocks them."""
+    return [provider for provider in providers if provider.enabled and provider.weight > 0]
 
 
 def top_tier(able: Sequence[Provider]) -> list[Provider]:
@@ -58,7 +63,8 @@ def top_tier(able: Sequence[Provider]) -> list[Provider]:
     return [provider for provider in able if provider.priority == highest]
 
 
-def _top(able: Sequence[Provider], answers: Mapping[tuple[str, str], Decision]) -> Tier | None:
+def find_top(able: Sequence[Provider], answers: Mapping[tuple[str, str], Decision]) -> Tier | None:
+    """The tier that is drawn from; None: there is no provider."""
     if not able:
         return None
     tier = top_tier(able)

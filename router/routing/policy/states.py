@@ -8,6 +8,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from router.contracts.decision import Decision
+
 
 class ProviderState(Struct, frozen=True):
     """One provider, for one tenant. None: no result has come yet."""
@@ -17,10 +19,26 @@ class ProviderState(Struct, frozen=True):
     cost: float | None = None  # moving average
 
 
+NO_AVERAGES: Mapping[str, ProviderState] = MappingProxyType({})
+
+
 class ProviderStates(Protocol):
     """The states of one tenant's providers, by name; a dict will do."""
 
     def get(self, provider_id: str, /) -> ProviderState | None: ...
+
+
+class AverageStates(dict[str, ProviderState]):
+    """Averages alone: none of these providers is blocked.
+
+    `learned`: decisions with these averages, each beside the plan's decision whose id is its key; a change of an average clears it.
+    """
+
+    __slots__ = ("learned",)
+
+    def __init__(self, averages: Mapping[str, ProviderState] = NO_AVERAGES) -> None:
+        super().__init__(averages)
+        self.learned: dict[int, tuple[Decision, Decision]] = {}
 
 
 NO_STATES: Mapping[str, ProviderState] = MappingProxyType({})  # the common case: `evaluate` compares by identity and takes its fast path

@@ -17,9 +17,8 @@ from msgspec import Struct
 from router.contracts.ack import REJECTED, ExecAssignmentAck, read_ack
 from router.contracts.alert import WARNING, Alert
 from router.contracts.assignment import Assignment
-from router.contracts.header_rules import Violation
 from router.contracts.malformed import STAGE_TENANT
-from router.contracts.worker import DEFAULT_LIMITS, WorkerMessageLimits
+from router.contracts.worker import DEFAULT_LIMITS, ReadResult, WorkerMessageLimits
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
 from router.routing.reports.assignments import AssignmentLookup, correlate, find_contradiction
@@ -32,7 +31,7 @@ _MAX_REASON = 200  # characters of a worker's message in an alert
 class AcksMeter(Protocol):
     """Counts acknowledgements. The handler calls it on the event loop, so it must be cheap."""
 
-    def on_violation(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
+    def on_violation(self, message: Message, reading: ReadResult[ExecAssignmentAck]) -> None: ...
 
     def on_ack(self, status: str) -> None:
         """Count in `router_acks_total{status}`: one of three words."""
@@ -81,7 +80,7 @@ class AcksHandler:
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         reading = read_ack(message, self._rules.limits)
         if reading.violations:
-            self._meter.on_violation(message, reading.violations)
+            self._meter.on_violation(message, reading)
         ack = reading.found
         if isinstance(ack, Fault):
             return Dead(ack)

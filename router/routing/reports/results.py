@@ -16,11 +16,10 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from router.contracts.assignment import Assignment, assignment_id_of
-from router.contracts.header_rules import Violation
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, STAGE_TENANT
 from router.contracts.result import ExecResult, read_result
 from router.contracts.usage import USAGE_SUBJECT, UsageEvent, identity
-from router.contracts.worker import DEFAULT_LIMITS, WorkerMessageLimits
+from router.contracts.worker import DEFAULT_LIMITS, ReadResult, WorkerMessageLimits
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
 from router.routing.reports.assignments import AssignmentLookup, correlate, find_contradiction
@@ -37,7 +36,7 @@ Uncorrelated = Literal["accept", "mark", "refuse"]
 class ResultsMeter(Protocol):
     """Counts results. The handler calls it on the event loop, so it must be cheap."""
 
-    def on_violation(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
+    def on_violation(self, message: Message, reading: ReadResult[ExecResult]) -> None: ...
 
     def on_outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
         """Count an outcome that this instance sees for the first time: `router_results_total{status, provider}`.
@@ -86,7 +85,7 @@ class ResultsHandler:
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         reading = read_result(message, self._rules.limits)
         if reading.violations:
-            self._meter.on_violation(message, reading.violations)
+            self._meter.on_violation(message, reading)
         result = reading.found
         if isinstance(result, Fault):
             return Dead(result)

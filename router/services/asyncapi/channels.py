@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from router.bus.subjects import COMMAND_NAMES, DOMAINS, OTHER
-from router.config import Settings
+from router.config import SUBSCRIPTIONS, Settings
 from router.contracts.ack import ACK_SUBJECT
 from router.contracts.alert import ALERT_SUBJECT, CRITICAL, INFO, WARNING
 from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS, dead_letter_subject
@@ -20,6 +20,7 @@ from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
 from router.contracts.ingress import INGRESS_SUBJECT
 from router.contracts.provider import INVOKE, INVOKE_STREAM
 from router.contracts.usage import USAGE_SUBJECT
+from router.contracts.violation import VIOLATION_SUBJECT
 from router.routing.extensions.entry import POST, PRE, PROVIDER, SUBJECT_PREFIXES, VALIDATOR
 
 RECEIVE, SEND = "receive", "send"
@@ -108,6 +109,9 @@ def _list_reports(settings: Settings) -> Iterator[ChannelSpec]:
     severities = {"severity": (CRITICAL, WARNING, INFO)}
     text = "What operators are told; not stored."
     yield ChannelSpec(name="alerts", address=ALERT_SUBJECT, action=SEND, messages=("alert",), text=text, parameters=severities)
+    names = {"subscription": tuple(spec.name for spec in SUBSCRIPTIONS)}
+    text = "Who broke which rule of the header contract, at most so many a minute of one tenant, subject, header and rule."
+    yield ChannelSpec(name="violations", address=VIOLATION_SUBJECT, action=SEND, messages=("violation",), text=text, parameters=names)
     subjects = (settings.decide.subject, settings.results.subject, settings.acks.subject)
     letters = dict.fromkeys(dead_letter_subject(subject, settings.dlq.subject_pattern) for subject in subjects)
     for place, subject in enumerate(letters, 1):

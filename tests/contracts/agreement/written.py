@@ -16,6 +16,7 @@ from router.contracts.decision import Decision, SkippedAssignment
 from router.contracts.envelope import envelope_bytes
 from router.contracts.envelope_making import make_envelope
 from router.contracts.extension import message_bytes, metadata_bytes, opening_bytes, request_bytes
+from router.contracts.header_rules import RULES
 from router.contracts.ingress import IngressAck, ack_bytes
 from router.contracts.malformed import missing_field
 from router.contracts.provider import ProviderResponse, refuse, response_bytes
@@ -25,6 +26,7 @@ from router.contracts.provider_request import ProviderRequest
 from router.contracts.request import RouteRequest
 from router.contracts.result import MAX_LATENCY_MS, RESULT_STATUSES
 from router.contracts.usage import UsageEvent, usage_bytes
+from router.contracts.violation import ViolationEvent, read_violation, violation_bytes
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Fault
 from tests.support.requests import a_message
 
@@ -74,6 +76,31 @@ def write_usage(chance: random.Random) -> bytes:
 def write_alert(chance: random.Random) -> bytes:
     alert = Alert(severity=chance.choice((CRITICAL, WARNING, INFO)), component="router", cause="c", message=chance.choice(("", "é")))
     return alert_bytes(alert, "6b0a7c0e-3f5d-4f0b-9a64-1f2a3b4c5d6e", chance.choice((0, 999, 1_700_000_000_123, 253_402_300_799_999)))
+
+
+def write_violation(chance: random.Random) -> bytes:
+    rule = chance.choice(RULES)
+    is_stored = chance.random() < 0.5
+    event = ViolationEvent(
+        subscription=chance.choice(("decide", "results", "acks")),
+        subject="s",
+        header=rule.header,
+        rule=rule.name,
+        expected=rule.says,
+        tenant_id=chance.choice((None, *TENANTS)),
+        several_tenants=chance.choice((None, True)),
+        message_id=chance.choice((None, *IDS)),
+        trace_id=chance.choice((None, *IDS)),
+        stream="S" if is_stored else None,
+        sequence=chance.choice((1, 2**53)) if is_stored else None,
+        inbox_prefix=chance.choice((None, "_INBOX")),
+        timestamp=1_700_000_000_000,
+        router_node_id="n",
+        count=chance.choice((1, 1_000_000)),
+        messages=chance.choice((0, 1, 1_000_000)),
+    )
+    assert read_violation(violation_bytes(event)) == event
+    return violation_bytes(event)
 
 
 def write_dead_letter(chance: random.Random) -> bytes:
@@ -163,6 +190,7 @@ WRITERS: Mapping[str, Callable[[random.Random], Any]] = {
     "usage": write_usage,
     "alert": write_alert,
     "dead-letter": write_dead_letter,
+    "violation": write_violation,
     "extension-request": write_extension_request,
     "provider-call": write_provider_call,
     "provider-response": write_provider_response,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from router.delivery.topology import DRIFTED, MISSING, Difference
-from router.operations.doctor import Follower, RaftGroup, SyncMode, Verdict, examine
+from router.delivery.topology import DRIFTED, MISSING, WIDENED, Difference
+from router.operations.doctor import Follower, Origin, RaftGroup, SyncMode, Verdict, ViolationFacts, examine
 from tests.support.doctor import MIB, NOW, a_consumer, a_partition, a_server, a_stream, find_finding, some_facts
 
 HOUR = 3600.0
@@ -176,3 +176,25 @@ def test_a_partition_needs_a_router_and_another_that_can_take_it(facts: dict[str
     assert finding.verdict is verdict
     assert found in finding.found
     assert ("=1" in finding.remedy) is (verdict is not Verdict.OK)
+
+
+def test_the_worst_tenant_of_the_last_hour_is_named() -> None:
+    found = ViolationFacts(messages=205, tenants=2, tenant="acme", worst=200, subject="s", rule="trace_id.malformed")
+    finding = find_finding("header contract", violations=found)
+    assert finding.verdict is Verdict.WARN
+    assert finding.found.endswith("most of tenant acme: 200 times trace_id.malformed on s")
+    assert "router contract violations --since 1h" in finding.remedy
+    assert find_finding("header contract", violations=ViolationFacts()).verdict is Verdict.OK
+
+
+@pytest.mark.parametrize(("silence", "verdict"), [(1.0, Verdict.OK), (30.0, Verdict.WARN), (None, Verdict.WARN)])
+def test_another_place_that_gives_no_sign_is_a_warning(silence: float | None, verdict: Verdict) -> None:
+    stream = a_stream(origins=(Origin("USAGE", "$JS.leaf.API", silence),))
+    assert find_finding("USAGE of $JS.leaf.API in S", streams=(stream,)).verdict is verdict
+
+
+def test_a_window_that_a_restore_widened_is_a_warning_and_no_failure() -> None:
+    widened = Difference("stream", "S", WIDENED, {"duplicate_window": (1, 2)})
+    findings = examine(some_facts(streams=(a_stream(duplicate_window=100.0),), differences=(widened,)))
+    told = [(finding.check, finding.verdict) for finding in findings if "window" in f"{finding.check} {finding.found}"]
+    assert told == [("topology", Verdict.WARN)]

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import re
 import signal
 import time
 from collections.abc import AsyncIterator
@@ -118,16 +119,20 @@ async def test_gauges_are_those_of_the_current_process_while_the_old_one_drains(
             os.kill(pid, signal.SIGKILL)
 
 
-async def test_a_replacement_that_does_not_get_ready_leaves_the_old_one_in_its_slot(ways: Ways) -> None:
+@pytest.mark.parametrize(
+    ("way", "error"), [("misconfigured", "topology: the server refused it"), ("crashes", r"process-1, process \d+, ended with status 3")]
+)
+async def test_a_replacement_that_does_not_get_ready_leaves_the_old_one_in_its_slot(ways: Ways, way: str, error: str) -> None:
     with capture_log() as lines:
         async with a_fleet() as (fleet, task):
             old = pids(fleet)
-            ways.are("misconfigured")
+            ways.are(way)
             fleet.reload()
             await until(lambda: any(line["event"] == "reload.refused" for line in lines.all()))
             assert (pids(fleet), task.done()) == (old, False)
         (refusal,) = [line for line in lines.all() if line["event"] == "reload.refused"]
-        assert (refusal["process"], refusal["error"]) == ("process-1", "topology: the server refused it")
+        assert refusal["process"] == "process-1"
+        assert re.fullmatch(error, str(refusal["error"]))
 
 
 async def test_a_process_that_hangs_is_killed_after_its_deadlines_and_the_reload_goes_on(

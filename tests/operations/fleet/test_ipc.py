@@ -1,11 +1,12 @@
 """Frames between parent and child arrive whole, however they are cut, and a status costs the child's loop little."""
 
 import asyncio
+import socket
 import time
 
 import msgspec
 
-from router.operations.fleet.ipc import ChildFailed, ChildStarted, ChildStatus, FromChild, Ipc
+from router.operations.fleet.ipc import ChildFailed, ChildStarted, ChildStatus, FromChild, Ipc, StartChild
 from router.operations.observability import Metrics, ReadinessCheck
 
 
@@ -42,6 +43,23 @@ async def test_frames_arrive_however_they_are_cut() -> None:
     for begin in range(0, len(wire.written), 7):
         listener.data_received(wire.written[begin : begin + 7])
     assert heard == said
+
+
+async def test_what_the_other_end_sent_before_it_closed_arrives_though_a_frame_for_it_fails() -> None:
+    """A child fails with a cause and ends; in the same moment its parent writes to it."""
+    heard, closed = list[FromChild](), asyncio.Event()
+    ours, theirs = socket.socketpair()
+    listener = Ipc(msgspec.msgpack.Decoder(FromChild), heard.append, closed.set)
+    wire = Wire()
+    speaker = a_line([])
+    speaker.connection_made(wire)
+    speaker.send(ChildFailed("topology", "the server refused it"))
+    theirs.sendall(wire.written)
+    theirs.close()
+    await listener.open(ours)
+    listener.send(StartChild(b""))
+    await closed.wait()
+    assert heard == [ChildFailed("topology", "the server refused it")]
 
 
 async def test_nothing_is_sent_to_a_closed_end() -> None:

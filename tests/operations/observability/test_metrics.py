@@ -27,7 +27,7 @@ REFERENCE = {
     "router_jetstream_ack_total": ("consumer",),
     "router_redelivery_total": ("consumer", "reason"),
     "router_dlq_total": ("subject", "reason"),
-    "router_nats_contract_violations_total": ("subject", "header", "rule"),
+    "router_nats_contract_violations_total": ("subject", "header", "rule", "tenant"),
     "router_sticky_total": ("outcome",),
     "router_decision_seconds": (),
     "router_request_seconds": (),
@@ -65,6 +65,8 @@ REFERENCE = {
 
 # What the reference does not name, and operators of the circle want.
 BESIDE = {
+    "router_nats_contract_violating_messages_total": ("subject", "tenant"),
+    "router_contract_events_lost_total": (),
     "router_partition_routers": ("partition", "state"),
     "router_partition_pending": ("partition",),
     "router_partition_attended": ("partition",),

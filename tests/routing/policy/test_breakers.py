@@ -82,7 +82,7 @@ def test_half_open_lets_so_many_decisions_through_until_their_deadlines() -> Non
     some.clock.at = TIMEOUT_S
     for _ in range(2):
         assert decide(policy, a_request(), states=known.states_of("acme"), now=some.clock())[0] == "openai"
-        known.on_decision("acme", a_decision(latency_ms=2000))
+        some.breakers.on_decision("acme", a_decision(latency_ms=2000))
     assert decide(policy, states=known.states_of("acme"), now=some.clock())[0] == "decision_failed"
     some.clock.at += 9.9
     assert decide(policy, states=known.states_of("acme"), now=some.clock())[0] == "decision_failed"
@@ -91,11 +91,11 @@ def test_half_open_lets_so_many_decisions_through_until_their_deadlines() -> Non
 
 
 def test_a_result_frees_a_probes_place_and_successes_close() -> None:
-    some, known = providers(a_guarded_policy(half_open_max_calls=1, success_threshold=2))
+    some, _ = providers(a_guarded_policy(half_open_max_calls=1, success_threshold=2))
     some.report(3)
     some.clock.at = TIMEOUT_S
     for _ in range(2):
-        known.on_decision("acme", a_decision())
+        some.breakers.on_decision("acme", a_decision())
         some.succeed()
     assert [(one.before, one.state) for one in some.transitions] == [(CLOSED, OPEN), (OPEN, HALF_OPEN), (HALF_OPEN, CLOSED)]
 

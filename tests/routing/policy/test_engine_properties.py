@@ -2,10 +2,25 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
-from router.routing.policy import NO_STATES, Policy, PolicyError, PreviousAttempt, ProviderState, evaluate, lint, parse_policy
+from router.routing.policy import (
+    NO_STATES,
+    Averages,
+    AverageStates,
+    Policy,
+    PolicyError,
+    PreviousAttempt,
+    ProviderState,
+    ProviderTracker,
+    RemoteTransition,
+    evaluate,
+    lint,
+    parse_policy,
+)
+from tests.support.breakers import SomeProviders, a_guarded_policy
 
 NAMES = ("a", "b", "c", "d")
 json_values = st.recursive(
@@ -86,6 +101,53 @@ def test_the_plan_and_the_selection_give_the_same_answer(policy, request, rememb
     fast = evaluate(policy, request, now=1.0, remembered=remembered)
     slow = evaluate(policy, request, states={}, now=1.0, remembered=remembered, trace=[])
     assert fast == slow
+
+
+@settings(max_examples=200, deadline=None)
+@given(policies, requests, states, names)
+def test_the_plan_with_averages_and_the_selection_give_the_same_answer(policy, request, known, remembered) -> None:
+    request = _simplify(request)
+    averages = AverageStates({name: replace(state, blocked_until=0.0) for name, state in known.items()})
+    for _ in range(2):  # made, then kept
+        fast = evaluate(policy, request, states=averages, now=1.0, remembered=remembered)
+        assert fast == evaluate(policy, request, states=dict(averages), now=1.0, remembered=remembered)
+
+
+def _simplify(request: RouteRequest) -> RouteRequest:
+    """The same request as far as the plan may answer it."""
+    return replace(request, constraints={}, context={name: value for name, value in request.context.items() if name != "status"})
+
+
+REPORTS = ("success", "error", "cancelled", "opened for 8", "opened for 2", "closed elsewhere")
+events_of_breakers = st.tuples(st.sampled_from(["openai", "anthropic", "other"]), st.sampled_from([*REPORTS, "time passes", "a decision"]))
+
+
+@settings(max_examples=100, deadline=None)
+@given(requests, names | st.sampled_from(["openai", "anthropic"]), st.lists(events_of_breakers, max_size=25))
+def test_the_plan_behind_breakers_and_the_selection_give_the_same_answer(request, remembered, events) -> None:
+    request = _simplify(request)
+    policy = a_guarded_policy("openai", "anthropic", "other", failure_threshold=2, success_threshold=1, half_open_max_calls=1)
+    some = SomeProviders(policy)
+    tracker = ProviderTracker(Averages(), some.breakers)
+    for provider, event in events:
+        match event:
+            case "success" | "error" | "cancelled":
+                tracker.observe("acme", provider, latency_ms=7, cost=0.5, status=event, error_code="5XX")
+            case "opened for 8" | "opened for 2":
+                some.breakers.apply_remote({("acme", provider): RemoteTransition(some.clock() + float(event[-1]), 1)})
+            case "closed elsewhere":
+                some.breakers.apply_remote({("acme", provider): RemoteTransition(None, 1)})
+            case "time passes":
+                some.clock.at += 3.0
+            case _:
+                if isinstance(chosen := _evaluate(policy, request, tracker, some.clock(), remembered), Decision):
+                    some.breakers.on_decision("acme", chosen)
+        fast = _evaluate(policy, request, tracker, some.clock(), remembered)
+        assert fast == _evaluate(policy, request, tracker, some.clock(), remembered, trace=[])
+
+
+def _evaluate(policy, request, tracker, now, remembered, **trace) -> Decision | Refusal:
+    return evaluate(policy, request, states=tracker.states_of("acme"), now=now, remembered=remembered, **trace)
 
 
 @settings(max_examples=100, deadline=None)

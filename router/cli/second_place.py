@@ -1,0 +1,120 @@
+"""`router topology mirror`, `source` and `promote`: streams of another account or another JetStream domain."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli import exit_codes
+from router.cli.command import CommandSession, command
+from router.cli.dlq.selection import parse_instant
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.delivery.api import JetStream
+    from router.delivery.topology import ConsumerSpec, StreamSpec, Topology
+
+LOOK_BACK = timedelta(minutes=10)  # what was in hand at the lost place is younger than that, unless it waited for a full stream
+
+Domain = Annotated[
+    str | None, typer.Option("--domain", metavar="NAME", help="Every stream and bucket of a router in this JetStream domain.")
+]
+OtherDomain = Annotated[str, typer.Argument(metavar="DOMAIN", help="The JetStream domain of the other place.")]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", help="Handle again what was stored since: 2h, 7d ago, an ISO time. Default: 10m before the newest message."),
+]
+Durables = Annotated[list[str] | None, typer.Option("--worker", metavar="DURABLE", help="Also a durable of workers; may be given again.")]
+Force = Annotated[bool, typer.Option("--force", help="Although the mirrored place answers: its routers are stopped.")]
+
+RESTART = (
+    "now start the NATS servers again, before the first router: only then do the streams know the ids of what they hold. "
+    "Once the backlog is handled, `router topology apply` brings their duplicate windows back"
+)
+
+
+def build_mirrors(settings: Settings, domain: str | None) -> Topology:
+    """Mirrors of all declared streams of a domain; without one, of the stream of usage in another account (deploy/nats/accounts.conf)."""
+    from router.app.recovery_order import list_in_order
+    from router.delivery.topology import MirrorSpec, Topology
+    from router.operations.recovery import declare_mirrors
+
+    if domain is not None:
+        return declare_mirrors(list_in_order(settings), domain)
+    usage = settings.streams.usage
+    spec = MirrorSpec(name=usage.name, max_age=usage.max_age_ms / 1000, max_bytes=usage.max_bytes, replicas=usage.replicas)
+    return Topology((spec,))
+
+
+@command()
+async def source(session: CommandSession, domain: OtherDomain) -> None:
+    """Take in the usage events of a router in another domain, such as a leaf node's, and mirror its dead letters.
+
+    The usage events become messages of this place's stream, where the lake reads them; the mirror is called like the stream of dead
+    letters, with _ and the domain in capitals behind it. Exit status: 0 done, 1 the server refused.
+
+    Example:  router topology source leaf
+    """
+    from router.delivery.topology import Topology, apply
+    from router.operations.recovery import add_source, declare_mirror
+
+    settings, jetstream = session.settings, await session.open_jetstream()
+    letters = next(spec for spec in _declare(settings).streams if spec.name == settings.streams.dlq.name)
+    mirror = declare_mirror(letters, domain, f"{letters.name}_{domain.upper()}")
+    added = [settings.streams.usage.name] if await add_source(jetstream, settings.streams.usage.name, domain) else []
+    added += [difference.name for difference in await apply(jetstream, Topology((mirror,)))]
+    session.emit(added, ("stream", "takes in"), lambda name: (name, f"domain {domain}"), empty="nothing to do: it was taken in")
+
+
+@command()
+async def promote(session: CommandSession, since: Since = None, worker: Durables = None, force: Force = False) -> int:
+    """Make the mirrors of a lost place the streams of this one, and its durables start where their work may be unfinished.
+
+    Refused while the mirrored place answers. Nothing is deleted, and the command may be given again. Start the NATS servers again
+    afterwards, and then routers and workers. Exit status: 0 done, 1 the mirrored place answers, or the server refused.
+
+    Example:  router topology promote    router topology promote --since 2026-11-23T09:10:00Z --worker caf-worker
+    """
+    from router.app.recovery_order import list_effect_streams, list_in_order
+    from router.operations.recovery import promote_streams, start_durables
+
+    settings, jetstream = session.settings, await session.open_jetstream()
+    streams = list_in_order(settings)
+    begin = parse_instant(since) or await _choose_start(jetstream, streams)
+    promoted = await promote_streams(jetstream, streams, begin, list_effect_streams(settings), is_forced=force)
+    durables = [await _declare_worker(settings, jetstream, durable) for durable in worker or ()]
+    await start_durables(jetstream, (*_declare(settings).consumers, *durables), begin)
+    session.emit(
+        promoted,
+        ("stream", "state", "messages", "last", "stored"),
+        lambda one: (one.name, one.state, one.messages, one.last_sequence, one.last_time),
+        empty="no stream is declared",
+    )
+    exit_codes.complain(f"what was stored since {begin.isoformat(timespec='seconds')} is handled again; {RESTART}")
+    return exit_codes.OK
+
+
+def _declare(settings: Settings) -> Topology:
+    from router.app import declare_topology
+
+    return declare_topology(settings)
+
+
+async def _choose_start(jetstream: JetStream, streams: list[StreamSpec]) -> datetime:
+    from router.operations.recovery import find_newest
+
+    return (await find_newest(jetstream, streams) or datetime.now(UTC)) - LOOK_BACK
+
+
+async def _declare_worker(settings: Settings, jetstream: JetStream, durable: str) -> ConsumerSpec:
+    """Return the durable as a worker makes it that does nothing again whose result is stored."""
+    from msgspec.structs import replace
+
+    from router.sdk.start_point import StartPoint
+    from router.sdk.worker import worker_durable
+
+    stream = settings.streams.assignments.name
+    note = await StartPoint(jetstream, stream, settings.results.subject, "unanswered").note()
+    return replace(worker_durable(stream, durable, subject=settings.assignment.subjects[0]), metadata=note)

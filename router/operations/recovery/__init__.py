@@ -1,0 +1,31 @@
+"""Copies of streams outside their servers, and how they become the router's streams again (docs/two-places.md).
+
+snapshot            one stream to a file and back, by JetStream's own snapshot requests
+manifest            what a backup holds, and the checksum of each file
+backup restore      every stream, in the order that keeps what was acked; never over a stream that exists
+mirrors promotion   the streams mirrored from another domain, and the mirrors made the router's own streams
+windows             how long effect streams must know ids, so that a message which is handled again changes nothing
+"""
+
+from router.operations.recovery.backup import save_backup
+from router.operations.recovery.manifest import Manifest, SavedStream, read_manifest, verify_files
+from router.operations.recovery.mirrors import add_source, declare_mirror, declare_mirrors
+from router.operations.recovery.promotion import PromotedStream, find_newest, promote_streams, start_durables
+from router.operations.recovery.restore import RestoredStream, restore
+
+__all__ = [
+    "Manifest",
+    "PromotedStream",
+    "RestoredStream",
+    "SavedStream",
+    "add_source",
+    "declare_mirror",
+    "declare_mirrors",
+    "find_newest",
+    "promote_streams",
+    "read_manifest",
+    "restore",
+    "save_backup",
+    "start_durables",
+    "verify_files",
+]

@@ -1,0 +1,67 @@
+"""The choice of a request's provider: its session, the states of the tenant's providers, the engine.
+
+session ── remembered? ──┐
+states of the tenant ────┴──> evaluate ──> decision ──> the session is remembered, a half-open breaker is told of its probe
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from router.contracts.decision import Decision, Refusal
+from router.contracts.request import RouteRequest
+from router.routing.decide.recorder import Evaluator
+from router.routing.policy import NO_STATES, AverageStates, Policy, PreviousAttempt, ProviderStates, Sessions, evaluate, session_of
+
+
+class SessionMeter(Protocol):
+    """Counts what became of sessions."""
+
+    def on_session(self, outcome: str) -> None:
+        """hit | miss | moved."""
+
+
+class ProviderChooser:
+    """`states`: those of a tenant's providers; NO_STATES costs nothing. `on_decision` gets each decision beside breakers, because it may
+    be a probe. `evaluate`: the engine's own, or the same recorded.
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        meter: SessionMeter,
+        *,
+        states: Callable[[str], ProviderStates] = lambda _: NO_STATES,
+        on_decision: Callable[[str, Decision], None] = lambda *_: None,
+        evaluate: Evaluator = evaluate,
+    ) -> None:
+        self._sessions = sessions
+        self._meter = meter
+        self._states = states
+        self._on_decision = on_decision
+        self._evaluate = evaluate
+
+    def choose(self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None) -> Decision | Refusal:
+        """The decision of a policy whose extensions were called."""
+        tenant_id, remembered = request.tenant_id, None
+        session = session_of(policy, request) if policy.sticky is not None else None
+        if session is not None:
+            remembered = self._sessions.recall(tenant_id, policy.policy_id, session)
+        states = self._states(tenant_id)
+        decision = self._evaluate(policy, request, states=states, now=now, remembered=remembered, previous=previous)
+        if isinstance(decision, Refusal):
+            return decision
+        if states is not NO_STATES and type(states) is not AverageStates:
+            self._on_decision(tenant_id, decision)
+        if session is not None:
+            self._keep_session(policy, tenant_id, session, remembered, decision.provider_id)
+        return decision
+
+    def _keep_session(self, policy: Policy, tenant_id: str, session: str, remembered: str | None, provider_id: str) -> None:
+        if remembered == provider_id:
+            self._meter.on_session("hit")
+            return
+        self._meter.on_session("miss" if remembered is None else "moved")
+        if policy.sticky is not None:
+            self._sessions.remember(tenant_id, policy.policy_id, session, provider_id, policy.sticky.ttl_s)

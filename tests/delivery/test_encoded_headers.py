@@ -1,0 +1,19 @@
+"""Headers that are encoded once read as those that are encoded for each message."""
+
+import pytest
+
+from router.delivery.encoded_headers import EncodedHeaders, head_with_id
+
+HEADERS = {"version": "1", "tenant_id": "acme\r\nNats-TTL: 1"}
+
+
+@pytest.mark.parametrize("headers", [{}, HEADERS])
+@pytest.mark.parametrize("message_id", ["a-1", "é", "a\r\nNats-TTL: 1", "\ud800"])
+def test_the_block_is_the_same(headers: dict[str, str], message_id: str) -> None:
+    encoded = head_with_id(EncodedHeaders(headers), message_id)
+    assert encoded == head_with_id(headers, message_id)
+    assert b"\nNats-TTL" not in encoded
+
+
+def test_a_changed_copy_is_encoded_anew() -> None:
+    assert b"traceparent: 00" in head_with_id({**EncodedHeaders(HEADERS), "traceparent": "00"}, "a-1")

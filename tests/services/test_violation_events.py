@@ -1,0 +1,119 @@
+"""Events of violations: so many a minute, with the number left out, in bounded memory, and never in the way of a message."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from router.core.errors import BrokerRefused, BrokerUnavailable
+from router.operations.observability import Metrics
+from router.services import violation_events
+from router.services.violation_events import MAX_QUEUED, MAX_WINDOWS, ViolationEvents
+from tests.services.test_violations import a_broken_contract
+from tests.support.app import ManualClock
+from tests.support.waiting import until
+
+
+class Stored(Struct):
+    subject: str
+    event: dict[str, Any]
+    headers: dict[str, str]
+
+
+class FakeStream:
+    """Stores what is published; `fails` are raised first."""
+
+    def __init__(self, *fails: Exception) -> None:
+        self.fails = list(fails)
+        self.stored: list[Stored] = []
+
+    async def publish(self, subject: str, data: bytes, headers: dict[str, str]) -> None:
+        if self.fails:
+            raise self.fails.pop(0)
+        self.stored.append(Stored(subject, json.loads(data), headers))
+
+
+async def store(events: ViolationEvents, stream: FakeStream | None = None) -> list[dict[str, Any]]:
+    """What is in the stream when the process has ended."""
+    stream = stream or FakeStream()
+    running = asyncio.create_task(events.run(stream))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait([running])
+    return [one.event for one in stream.stored]
+
+
+def the_events(per_minute: int = 3) -> ViolationEvents:
+    return ViolationEvents(Metrics(), "node-1", per_minute, ManualClock())
+
+
+async def test_an_event_says_who_broke_what_and_no_value() -> None:
+    events, stream = the_events(), FakeStream()
+    events.add(a_broken_contract(stream="S", sequence=7, stored_ns=5, trace_id="t-1", inbox_prefix="_INBOX_gateway.one"))
+    (event,) = await store(events, stream)
+    assert event.pop("timestamp") > 1_700_000_000_000
+    assert event == {
+        **{"version": "1", "subscription": "decide", "subject": "work", "header": "trace_id", "rule": "empty", "expected": "not empty"},
+        **{"tenant_id": "beta", "message_id": "m-1", "trace_id": "t-1", "stream": "S", "sequence": 7},
+        **{"inbox_prefix": "_INBOX_gateway.one", "router_node_id": "node-1", "count": 1, "messages": 1},
+    }
+    assert stream.stored[0].subject == "beamline.router.v1.contract.violation.decide"
+    assert stream.stored[0].headers["Nats-Msg-Id"] == "violation:S:7:5:trace_id:empty"
+
+
+async def test_above_the_limit_of_a_minute_one_event_stands_for_the_rest() -> None:
+    events = the_events(per_minute=3)
+    for tenant in ("acme", "beta", "beta", "beta", "beta", "beta", "beta"):
+        events.add(a_broken_contract(tenant_id=tenant, violations=(("trace_id", "empty"), ("cp_phase", "unknown"))))
+    found = [(event["tenant_id"], event["header"], event["count"], event["messages"]) for event in await store(events)]
+    assert found.count(("beta", "trace_id", 1, 1)) == 3
+    assert found.count(("beta", "cp_phase", 1, 0)) == 3
+    assert ("beta", "trace_id", 3, 3) in found
+    assert ("beta", "cp_phase", 3, 0) in found
+    assert sum(messages for *_, messages in found) == 7
+
+
+async def test_tenants_without_end_share_a_window_and_their_events_name_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(violation_events, "MAX_WINDOWS", 5)
+    events = the_events(per_minute=1)
+    for number in range(100):
+        events.add(a_broken_contract(tenant_id=f"t{number}"))
+    found = await store(events)
+    assert [event.get("tenant_id") for event in found] == [*(f"t{number}" for number in range(6)), None]
+    assert (found[-1]["several_tenants"], found[-1]["count"]) == (True, 94)
+    assert MAX_WINDOWS >= 1000
+
+
+async def test_a_full_queue_loses_events_and_counts_them() -> None:
+    metrics = Metrics()
+    events = ViolationEvents(metrics, "node-1", MAX_QUEUED * 2, ManualClock())
+    for _ in range(MAX_QUEUED + 7):
+        events.add(a_broken_contract())
+    assert metrics.violation_events_lost.value == 7
+
+
+async def test_an_event_that_the_broker_refuses_is_lost_and_one_that_it_does_not_answer_is_stored_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(violation_events, "RETRY_S", 0.0)
+    metrics, stream = Metrics(), FakeStream(BrokerRefused(10077, "full"), BrokerUnavailable("no answer"))
+    events = ViolationEvents(metrics, "node-1", 10)
+    for message_id in ("m-1", "m-2", "m-3"):
+        events.add(a_broken_contract(message_id=message_id))
+    running = asyncio.create_task(events.run(stream))  # type: ignore[arg-type]
+    await until(lambda: len(stream.stored) == 2)
+    running.cancel()
+    assert {one.event["message_id"] for one in stream.stored} == {"m-2", "m-3"}
+    assert metrics.violation_events_lost.value == 1
+
+
+async def test_a_million_tenants_cost_no_series_and_no_memory_without_bound() -> None:
+    """Twenty thousand here; `bench/violations.py` has the million."""
+    counted = Metrics(["acme"])
+    events = ViolationEvents(counted, "node-1", 2, ManualClock())
+    for number in range(20_000):
+        events.add(a_broken_contract(tenant_id=f"tenant-{number}"))
+    assert len(events._windows) <= MAX_WINDOWS + 1
+    assert len(events._queue) <= MAX_QUEUED
