@@ -1,7 +1,7 @@
 #!/bin/sh
-# One ingest on a cluster: ./submit.sh s3a://BUCKET [spark-submit options…]
+# One ingest on a cluster: ./submit.sh s3://BUCKET [spark-submit options…]
 # SPARK_MASTER (default yarn), NATS_URL (an address that executors reach), lake.tar.gz beside this file,
-# HADOOP_VERSION (that of your Spark): see README.md.
+# see README.md.
 set -eu
 bucket=$1
 shift
@@ -11,8 +11,6 @@ cd "$(dirname "$0")"
 PYSPARK_PYTHON=./lake/bin/python exec spark-submit \
   --master "${SPARK_MASTER:-yarn}" \
   --archives lake.tar.gz#lake \
-  --packages "org.apache.hadoop:hadoop-aws:${HADOOP_VERSION:-3.5.0}" \
-  --conf spark.hadoop.fs.s3.impl=org.apache.hadoop.fs.s3a.S3AFileSystem \
   --conf spark.executor.instances="${EXECUTORS:-4}" \
   --conf spark.executor.cores=2 \
   --driver-memory 3g \

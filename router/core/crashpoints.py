@@ -29,10 +29,11 @@ As `kill -9` would: no cleanup, no flush, exit status 137. Without that variable
     bus_marking                      its key, and what it wrote, are in a transaction that is not committed
     bus_marked                       they are committed; no message is acknowledged
 
-    lake_after_read                  a micro-batch is staged: bronze and quarantine are written, no other table
-    lake_after_write                 all its tables are written; no commit names them
-    lake_after_commit                they are committed; Spark does not know it
-    lake_before_checkpoint           the batch is done; Spark has no checkpoint of it
+    lake_after_write                 all files of a micro-batch are written; no commit names them
+    lake_after_bronze  …_quarantine  …_duplicates  …_conflicts    this table is committed; silver is not
+    lake_after_silver                silver, the truth of progress, is committed; gold is not
+    lake_after_gold                  all tables are committed; no cut names their versions
+    lake_after_commit                the batch is done; Spark does not know it
 
     outbox_claimed                   the relay has claimed rows; none is published
     batch_open                       an atomic batch is published, except its commit

@@ -33,6 +33,9 @@ Rows = Annotated[int, typer.Option(metavar="N", help="Messages in a micro-batch,
 Partitions = Annotated[
     int | None, typer.Option(metavar="N", help="Ranges that are read side by side. Default: what the cluster runs at once.", min=1)
 ]
+Checkpoint = Annotated[
+    str | None, typer.Option("--checkpoint", metavar="DIR", help="Spark's own notes, which may be lost. Default: a temporary directory.")
+]
 OnLoss = Annotated[bool, typer.Option("--fail-on-data-loss/--accept-data-loss", help="End if messages were lost, or go on without them.")]
 
 
@@ -44,6 +47,7 @@ def ingest(
     max_rows: Rows = 500_000,
     partitions: Partitions = None,
     fail_on_data_loss: OnLoss = True,
+    checkpoint: Checkpoint = None,
     master: Master = None,
     warehouse: WarehouseAt = WAREHOUSE,
 ) -> None:
@@ -72,6 +76,7 @@ def ingest(
                 continuous=continuous,
                 max_rows=max_rows,
                 partitions=partitions,
+                checkpoint=checkpoint,
                 bounds=make_bounds(settings),
             )
             _watch(spark, job, session.as_json)

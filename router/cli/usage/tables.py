@@ -1,4 +1,4 @@
-"""`router usage schema` `compact` and `vacuum`: print the tables and their columns; merge their small files, and delete what no reader needs."""
+"""`router usage schema`, `compact`, `vacuum`: print the columns; merge small files; delete files that no version needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write each micro-batch into the tables once, wherever a process dies and whoever else writes (`commits` says why).
+"""Write each micro-batch into the tables once, wherever a process dies, also beside other writers (`commits` says why).
 
 Progress is silver's: Spark's checkpoint and its number of a batch prove nothing. Files that no commit names are part of no table.
 """

@@ -116,11 +116,11 @@ class LakeTable:
             self._schema,
             mode="ignore",
             partition_by=self._partitions,
-            configuration={"delta.checkpointInterval": CHECKPOINT_INTERVAL, **self._name_indexed()},
+            configuration={"delta.checkpointInterval": CHECKPOINT_INTERVAL, **self._make_index_options()},
         )
         return self._table
 
-    def _name_indexed(self) -> dict[str, str]:
+    def _make_index_options(self) -> dict[str, str]:
         """A compaction tells the ends of this column, too."""
         return {"delta.dataSkippingStatsColumns": self._ordered_by} if self._ordered_by in self._schema.names else {}
 

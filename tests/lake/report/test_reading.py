@@ -3,50 +3,62 @@
 import re
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from router.lake.report import UsageQuery, read_report
-from router.lake.warehouse import Commit, Warehouse
+from tests.support.lake_commits import replace_files
 from tests.support.lake_gold import Use, a_warehouse
+from tests.support.lake_jobs import Lake, a_body
 
 PAGE = Path(__file__).parents[3] / "deploy/spark/READING.md"
 
 
-def the_page(heading: str) -> list[str]:
-    """The SQL below a heading, a statement each."""
+def the_page(language: str, heading: str) -> str:
+    """The code of this language below a heading."""
     part = PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    return [statement for block in re.findall(r"```sql\n(.*?)```", part, re.DOTALL) for statement in block.split(";") if statement.strip()]
+    return "\n".join(re.findall(rf"```{language}\n(.*?)```", part, re.DOTALL))
 
 
-def test_duckdb_sees_what_is_committed_and_no_file_more(tmp_path: Path) -> None:
+def type_in(home: Path, *headings: str) -> dict[str, Any]:
+    """What the page's Python leaves in its names."""
+    names: dict[str, Any] = {}
+    code = "\n".join(the_page("python", heading) for heading in headings).replace(".router/warehouse", str(home))
+    exec(compile(code, str(PAGE), "exec"), names)
+    return names
+
+
+def test_python_and_duckdb_see_what_is_committed_and_no_file_more(lake: Lake) -> None:
     """UL-6."""
-    warehouse = a_warehouse(tmp_path, [Use(cost="1.5")], [Use(tenant="zed", cost="0.000000001")], [Use(cost="7")])
-    gone = warehouse.files("gold_day")[2].path
-    warehouse.append(lambda number, at: Commit(commit=number, kind="compact", at=at, remove={"gold_day": [gone]}), after=3)
-    kept = tmp_path / warehouse.files("gold_day")[0].path
-    pq.write_table(pq.read_table(kept), kept.with_name("of-a-job-that-died.parquet"))
-    place, macro, files, question = the_page("DuckDB")
-    database = duckdb.connect()
-    database.execute(place.replace(".router/warehouse", str(tmp_path)))
-    database.execute(macro)
-    database.execute(files.replace("silver", "gold_day"))
-    assert database.execute(question).fetchall() == [("acme", 1, Decimal("1.500000000")), ("zed", 1, Decimal("0.000000001"))]
-    assert [row[0] for row in database.execute("select file from committed('gold_day') order by all").fetchall()] == sorted(
-        Warehouse(str(tmp_path)).paths("gold_day")
-    )
+    lake.take(a_body("r-1", cost="1.5"), a_body("r-2", tenant_id="zed", cost="0.000000001"))
+    (file,) = [file for file in lake.warehouse.files("silver") if file.rows][:1]
+    left = lake.home / file.path
+    pq.write_table(pq.read_table(left), left.with_name("of-a-job-that-died.parquet"))
+    lake.warehouse.tables["gold_day"].commit(lake.warehouse.files("gold_day"), lambda _: [])  # a batch without its cut
+    found = type_in(lake.home, "Python", "DuckDB")
+    assert sorted((row["tenant_id"], row["cost_sum"]) for row in found["costs"]) == [
+        ("acme", Decimal("1.5")),
+        ("zed", Decimal("0.000000001")),
+    ]
+    assert found["rows"] == [("acme", 1, Decimal("1.500000000")), ("zed", 1, Decimal("0.000000001"))]
+
+
+def test_a_table_that_was_rewritten_is_read_as_of_the_cut(tmp_path: Path) -> None:
+    """UL-6."""
+    warehouse = a_warehouse(tmp_path, [Use(cost="1.5")], [Use(cost="7")])
+    replace_files(warehouse, "gold_day", warehouse.files("gold_day")[1:])
+    gold = DeltaTable(str(tmp_path / "gold_day"), version=(warehouse.cut() or pytest.fail("no cut")).versions["gold_day"])
+    assert gold.to_pyarrow_table(columns=["cost"])["cost"].to_pylist() == [Decimal("1.5")]
 
 
 def test_percentiles_from_gold_are_the_report_s(tmp_path: Path) -> None:
     uses = [Use(provider=provider, latencies=tuple(range(first, first + 900, 7))) for provider, first in (("x", 1), ("y", 500), ("x", 300))]
     warehouse = a_warehouse(tmp_path, uses)
-    database = duckdb.connect()
-    for statement in the_page("DuckDB")[:2]:
-        database.execute(statement.replace(".router/warehouse", str(tmp_path)))
-    files, question = the_page("Percentiles from gold")
-    database.execute(files)
-    found = dict(database.execute(question).fetchall())
+    gold = DeltaTable(str(tmp_path / "gold_day")).to_pyarrow_table(columns=["provider_id", "histogram"])  # noqa: F841 - the SQL names it
+    found = dict(duckdb.sql(the_page("sql", "Percentiles from gold")).fetchall())
     lines = read_report(warehouse, UsageQuery(by=("provider_id",))).lines
     assert found == pytest.approx({line.group["provider_id"]: line.percentiles["latency_p99_ms"] for line in lines}, rel=0.01)

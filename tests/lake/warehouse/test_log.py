@@ -97,7 +97,7 @@ def test_cuts_of_two_writers_are_numbered_one_after_the_other(tmp_path: Path) ->
 
 def test_a_warehouse_of_the_form_before_is_refused_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "_commits").mkdir()
-    with pytest.raises(Misconfigured, match="older form.*makes it anew"):
+    with pytest.raises(Misconfigured, match=r"older form.*makes it anew"):
         Warehouse(str(tmp_path)).refuse_old_form()
 
 

@@ -71,8 +71,9 @@ class LakeChain:
     async def close(self) -> None: ...
 
     def _read(self, ids: Mapping[int, str]) -> Mapping[str, list[Effect]]:
-        commits = Warehouse(str(self._home)).commits()
-        ends = [(commit.last, datetime.fromisoformat(commit.at).timestamp()) for commit in commits if commit.last is not None]
+        warehouse = Warehouse(str(self._home))
+        cuts = [cut for number in range(warehouse.head()) if (cut := warehouse.cut(number + 1)) is not None]
+        ends = [(cut.progress.last, datetime.fromisoformat(cut.at).timestamp()) for cut in cuts if cut.progress is not None]
         lasts, times = [last for last, _ in ends], [at for _, at in ends]
         sequences = [int(str(one)) for one in self._read_column("bronze", "seq")]
         at = {ids.get(one, f"sequence {one}"): times[min(bisect_left(lasts, one), len(times) - 1)] for one in sequences}
