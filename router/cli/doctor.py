@@ -9,7 +9,8 @@ from router.cli.command import CommandSession, command
 from router.cli.options import Monitors
 
 if TYPE_CHECKING:
-    from router.operations.doctor import Finding
+    from router.delivery.api import JetStream
+    from router.operations.doctor import Finding, ViolationFacts
 
 WORST_FIRST = ("fail", "warn", "ok")
 COLUMNS = ("", "check", "found", "what to do")
@@ -45,6 +46,7 @@ async def doctor(
             bucket=settings.buckets.partitions.name,
             lease=settings.decide.lease_ms / 1000,
         ),
+        read_violations=lambda: _read_violations(jetstream, settings.streams.violations.name),
     )
     inbox = await examine_inbox(jetstream, settings) if facts.server.has_jetstream else []
     findings = sorted([*examine(facts), *inbox], key=lambda finding: WORST_FIRST.index(finding.verdict.value))
@@ -52,6 +54,25 @@ async def doctor(
     if not session.as_json:
         print(_summarize(findings))
     return exit_codes.NO if any(finding.verdict is Verdict.FAIL for finding in findings) else exit_codes.OK
+
+
+async def _read_violations(jetstream: JetStream, stream: str) -> ViolationFacts:
+    """Those of the last hour."""
+    from datetime import UTC, datetime, timedelta
+
+    from router.operations.doctor import ViolationFacts
+    from router.operations.violations import add_up, read_since
+
+    groups = await add_up(read_since(jetstream, stream, datetime.now(UTC) - timedelta(hours=1)), ("tenant", "subject", "rule"))
+    if not groups:
+        return ViolationFacts()
+    worst = groups[0]
+    return ViolationFacts(
+        messages=sum(group.messages for group in groups),
+        tenants=len({group.of["tenant"] for group in groups}),
+        worst=worst.count,
+        **worst.of,
+    )
 
 
 def _summarize(findings: list[Finding]) -> str:

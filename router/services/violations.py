@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from router.contracts.header_rules import Violation
 from router.contracts.headers import MESSAGE_ID
-from router.core.clock import Clock, steady
+from router.core.clock import Clock, steady, wall
 from router.core.message import Message
 from router.operations.observability import LogRateLimit, Metrics, events, logs
 from router.services.violation_events import BrokenContract, ViolationEvents
@@ -83,9 +83,9 @@ class Violations:
         metrics = self._metrics
         subject, tenant = metrics.subject[broken.subject], metrics.tenant[broken.tenant_id or ""]
         metrics.violating_messages[subject, tenant] += 1
+        at, ids = wall(), _list_ids(broken)
         for violation in broken.violations:
-            labels = (subject, *violation, tenant)
-            metrics.violations[labels] += 1
+            metrics.violations.note((subject, *violation, tenant), ids, at)
             if self._lines.allow((subject, violation)):
                 self._log(broken, violation)
         self._events.add(broken)
@@ -100,6 +100,12 @@ class Violations:
             headers=[name for name, _ in broken.violations],
             rule=violation[1],
         )
+
+
+def _list_ids(broken: BrokenContract) -> dict[str, str]:
+    """Of the exemplar, by which a trace or a message is found."""
+    ids = {"trace_id": broken.trace_id, "message_id": broken.message_id}
+    return {name: value for name, value in ids.items() if value is not None}
 
 
 def _locate(broken: BrokenContract, message: Message) -> BrokenContract:

@@ -77,7 +77,7 @@ async def test_instances_that_look_in_turn_ask_once_a_round_together(fleet: Flee
 async def test_what_decides_asks_the_server(fleet: Fleet) -> None:
     for info in fleet.infos:
         assert await info.stream(fleet.stream) is not None
-    await until(lambda: fleet.calls[f"STREAM.INFO.{fleet.stream}"] == 2 * INSTANCES)
+    await until(lambda: fleet.calls[f"STREAM.INFO.{fleet.stream}"] >= 2 * INSTANCES)  # more, where an answer took half a second
 
 
 async def test_an_answer_is_asked_for_again_when_it_is_too_old(fleet: Fleet) -> None:

@@ -9,7 +9,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.cli import exit_codes
-from router.config import describe, load
+from router.config import Settings, describe, load
 from router.core.errors import BrokerUnavailable, Misconfigured
 from router.core.masking import MASK, hide_login
 from router.core.message import Message
@@ -18,7 +18,8 @@ from router.delivery.first_connection import connect
 from router.operations.observability import logs
 from tests.support.admin import call, code
 from tests.support.broker import Broker
-from tests.support.observability import capture_log
+from tests.support.cli import call_command_async
+from tests.support.observability import capture_log, http_get
 from tests.support.requests import a_body
 from tests.support.router_streams import AlertRecorder, read_stream
 from tests.support.service import a_router, settings_for
@@ -37,6 +38,13 @@ HEADERS = {  # by the names of the reference, and what a gateway passes on besid
     "password": "hunter2-password",
 }
 PII = {"email": "hunter2@example.org", "ssn": "hunter2-ssn", "credit_card": "hunter2-4111", "phone": "hunter2-phone"}
+BROKEN = {  # every header of the contract
+    "trace_id": "hunter2 trace",
+    "tenant_id": "hunter2 tenant",
+    "Nats-Msg-Id": "hunter2 id",
+    "traceparent": "hunter2-parent",
+    "cp_phase": "hunter2-phase",
+}
 PLANTED = re.compile(r"hunter2[\w@.-]*")
 
 
@@ -91,10 +99,12 @@ async def test_what_was_planted_comes_out_nowhere(
                 ("dead", json.dumps(a_body(message_type="", payload=PII)).encode(), HEADERS),
                 ("version", a_request(2, version="hunter2-version", **a_body(payload=PII)), HEADERS),
                 ("tenant", a_request(3, **a_body(tenant_id="hunter2 tenant", payload=PII)), HEADERS),
+                ("contract", a_request(4, **a_body(payload=PII)), {**BROKEN, **HEADERS}),
+                ("refused", a_request(5, **a_body(payload=PII)), {"Nats-TTL": "hunter2-ttl", **HEADERS}),
                 ("crash", a_request("crash", **a_body(payload=PII)), HEADERS),
             ):
                 await nc.publish(subject, body, reply=f"_INBOX.planted.{name}", headers=headers)
-            await until(lambda: len(answers.subjects) == 6, what=f"six answers, not {answers.counts}")
+            await until(lambda: len(answers.subjects) == 8, what=f"eight answers, not {answers.counts}")
             await until(lambda: is_settled(nc, settings))
             refused = [await call(nc, "list_policies", {"api_key": f"hunter2-wrong{n}"}, api_key="hunter2-body") for n in range(2)]
             assert {code(one) for one in refused} == {"unauthorized"}
@@ -102,6 +112,13 @@ async def test_what_was_planted_comes_out_nowhere(
                 settings.results.subject, json.dumps({"status": "success", **PII}).encode(), headers={"Nats-Msg-Id": "r", **HEADERS}
             )
             await until(lambda: _has_letters(nc, settings.streams.dlq.name, 5))
+            await until(lambda: _has_letters(nc, settings.streams.violations.name, 9), what="an event of each violation")
+            port = int(router.ready.http.rpartition(":")[2])
+            out["page with exemplars"] = str(await http_get(port, "/metrics", "application/openmetrics-text"))
+            for command in (("violations", "--by", "tenant,rule,inbox"), ("violations", "--json"), ("violation", "1"), ("violation", "9")):
+                shown = await call_command_async("contract", *command, environ=_name_streams(settings, nats_url))
+                assert shown.status == 0
+                out[f"router contract {' '.join(command)}"] = shown.out
             out |= {f"page {name}": (await read_page(router.ready.http, name))[1] for name in ("/readyz", "/healthz", "/metrics")}
             broker.kill()  # what it says of a broker that is lost, too
             await until(lambda: not router.service.readiness()["broker"].ok)
@@ -111,6 +128,7 @@ async def test_what_was_planted_comes_out_nowhere(
             out["ready"] = str(router.ready)
             found = await read_dead_letters(nc, settings)
             out["letters, without their payloads"] = json.dumps([_without_payload(letter) for letter in found])
+            out["events of violations"] = str(await read_stream(nc, settings.streams.violations.name))
             out["letters' headers"] = str([headers for _, _, headers in await read_stream(nc, settings.streams.dlq.name)])
     out |= {
         "logs": lines.stream.getvalue(),
@@ -125,6 +143,10 @@ async def test_what_was_planted_comes_out_nowhere(
     assert leaks == {}
     kept = {name for letter in found for name in letter.get("message", {}).get("headers", {})}
     assert kept >= {"api_key", "Authorization"}  # that they were there is told, not what they held
+
+
+def _name_streams(settings: Settings, nats_url: str) -> dict[str, str]:
+    return {"NATS_URL": nats_url, "ROUTER_STREAMS__VIOLATIONS__NAME": settings.streams.violations.name}
 
 
 async def _has_letters(nc: Client, stream: str, count: int) -> bool:

@@ -70,10 +70,10 @@ async def serve_http(registry: MetricRegistry, readiness: Readiness = dict, read
         await asyncio.wait({task})
 
 
-async def http_get(port: int, path: str) -> tuple[int, bytes]:
+async def http_get(port: int, path: str, accept: str = "*/*") -> tuple[int, bytes]:
     """Status and body of one GET, without a client library."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n".encode())
     head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     writer.close()
     return int(head.split()[1]), body

@@ -22,6 +22,7 @@ from router.operations.doctor.facts import (
     ServerStorage,
     StreamFacts,
     SyncMode,
+    ViolationFacts,
 )
 from router.operations.doctor.finding import Finding, Verdict
 from router.operations.doctor.storage import describe_need, find_shortages
@@ -40,6 +41,7 @@ __all__ = [
     "StreamFacts",
     "SyncMode",
     "Verdict",
+    "ViolationFacts",
     "collect",
     "describe_need",
     "examine",

@@ -138,6 +138,19 @@ def dead_letters(facts: Facts) -> Iterator[Finding]:
                 yield ok("dead letters", "none")
 
 
+def contract(facts: Facts) -> Iterator[Finding]:
+    """Messages that violate the header contract are handled all the same; their sender should hear of it."""
+    found = facts.violations
+    if found is None:
+        return
+    if not found.messages:
+        yield ok("header contract", "no message broke it within the last hour")
+        return
+    whose = f"{found.messages} messages of {found.tenants} {'tenant' if found.tenants == 1 else 'tenants'} broke it within the last hour"
+    text = f"{whose}; most of tenant {found.tenant}: {found.worst} times {found.rule} on {found.subject}"
+    yield warn("header contract", text, "see whose they are: `router contract violations --since 1h --by tenant,rule`")
+
+
 def earlier_buckets(facts: Facts) -> Iterator[Finding]:
     """A bucket of the earlier version costs room, and a process of that version would still count in it."""
     for bucket in facts.left_over:
@@ -169,5 +182,6 @@ CHECKS: tuple[Check, ...] = (
     consumer_distance,
     partitions,
     dead_letters,
+    contract,
     earlier_buckets,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from router.core.errors import BrokerRefused, BrokerUnavailable, NoLeader, Permi
 from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.topology import NANOS_PER_S, ConsumerSpec, StreamSpec, Topology, compare
 from router.operations.doctor.collect_partitions import PartitionedSubject, list_partition_facts
-from router.operations.doctor.facts import ConsumerFacts, Facts, Origin, ServerFacts, StreamFacts
+from router.operations.doctor.facts import ConsumerFacts, Facts, Origin, ServerFacts, StreamFacts, ViolationFacts
 from router.operations.doctor.monitor import find_sync_mode, read_group, read_servers, read_storage
 
 T = TypeVar("T")
@@ -40,6 +40,7 @@ async def collect(
     monitors: Sequence[str] = (),
     asks_server: bool = True,
     partitioned: PartitionedSubject | None = None,
+    read_violations: Callable[[], Awaitable[ViolationFacts]] | None = None,
 ) -> Facts:
     """All facts that `checks` need. `monitors`: the URLs of the servers' monitoring ports; without them the connected server is asked.
 
@@ -67,6 +68,7 @@ async def collect(
         partitions=tuple(await _note_unread(list_partition_facts(jetstream, partitioned), "", _Unread()) or ()) if partitioned else (),
         lease=partitioned.lease if partitioned else 0.0,
         differences=tuple(await _note_unread(compare(jetstream, readable), "", _Unread()) or ()),
+        violations=await _note_unread(read_violations(), "", _Unread()) if read_violations is not None else None,
         left_over=tuple([name for name in EARLIER_BUCKETS if await _note_unread(_is_left_over(jetstream, name, topology), "", _Unread())]),
         letters=letters,
         cleaned_stream=cleaned_stream,

@@ -119,6 +119,17 @@ class PartitionFacts(Struct, frozen=True, kw_only=True):
     standby_age: float | None = None  # since a standby said last that it is there
 
 
+class ViolationFacts(Struct, frozen=True, kw_only=True):
+    """Violations of the header contract within the last hour, and the tenant, subject and rule with the most of them."""
+
+    messages: int = 0
+    tenants: int = 0
+    tenant: str = ""
+    worst: int = 0  # its violations
+    subject: str = ""
+    rule: str = ""
+
+
 class Facts(Struct, frozen=True, kw_only=True):
     """All facts. A stream or consumer that does not exist is only in `differences`."""
 
@@ -133,6 +144,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     denied: tuple[str, ...] = ()  # the server's refusals of what this user may not read
     partitions: tuple[PartitionFacts, ...] = ()
     lease: float = 3.0  # a partition's lease lasts so long
+    violations: ViolationFacts | None = None  # None: they could not be read
     left_over: tuple[str, ...] = ()  # buckets of the earlier version, which nothing reads any more
     letters: str = ""  # the name of the dead letters' stream
     cleaned_stream: str = ""  # the name of the stream whose finished messages are removed

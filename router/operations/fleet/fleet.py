@@ -18,7 +18,7 @@ from router.operations.fleet.process import stop_timeout_s
 from router.operations.fleet.process_slot import ProcessSlot
 from router.operations.fleet.reload import ReadSettings, Reload
 from router.operations.observability import HttpServer, ParentMetrics, ReadinessCheck, events, logs, render
-from router.operations.observability.exposition import Snapshot, process_families
+from router.operations.observability.exposition import CONTENT_TYPE, Snapshot, process_families
 from router.operations.supervision import Child, Intensity, Supervisor, supervise
 
 log = logs.logger(__name__)
@@ -77,12 +77,12 @@ class Fleet:
         """The checks of /readyz: one for each slot."""
         return {slot.name: slot.check for slot in self._slots}
 
-    async def exposition(self) -> bytes:
+    async def exposition(self, content_type: str = CONTENT_TYPE) -> bytes:
         """The merged metrics of all processes."""
         if answers := [answer for slot in self._slots for answer in slot.request_status()]:
             await asyncio.wait(answers, timeout=SCRAPE_TIMEOUT_S)
         snapshots = [snapshot for slot in self._slots for snapshot in slot.snapshots()]
-        return await asyncio.to_thread(_render, [self.metrics.registry.snapshot(), *snapshots])
+        return await asyncio.to_thread(_render, [self.metrics.registry.snapshot(), *snapshots], content_type)
 
     # -- ready ---------------------------------------------------------------------------------------------------
 
@@ -111,5 +111,5 @@ def _is_cancelled_twice() -> bool:
     return task is not None and task.cancelling() > 1
 
 
-def _render(snapshots: Sequence[Snapshot]) -> bytes:
-    return render(merge_snapshots((*snapshots, process_families(os.getpid(), "parent"))), process=False)
+def _render(snapshots: Sequence[Snapshot], content_type: str) -> bytes:
+    return render(merge_snapshots((*snapshots, process_families(os.getpid(), "parent"))), process=False, content_type=content_type)

@@ -1,5 +1,6 @@
 """Merges the metrics of several processes into one page. Pure.
 
+exemplar              the newest one of a series
 counter, histogram    the sum over running and ended processes, so that it does not fall when a process ends
 gauge                 of the running processes: the maximum, the minimum or the sum, as `operations.observability.metrics` declares
 """
@@ -46,7 +47,8 @@ def _merge_families(one: MetricFamily, other: MetricFamily) -> MetricFamily:
     if one.kind == "histogram":
         return replace(one, buckets=_merge_series(one.buckets, other.buckets, _add_buckets))
     combine = operator.add if one.kind == "counter" else _ignore_nan(_GAUGES[one.aggregation])
-    return replace(one, series=_merge_series(one.series, other.series, combine))
+    exemplars = _merge_series(one.exemplars, other.exemplars, lambda first, second: first if first.at >= second.at else second)
+    return replace(one, series=_merge_series(one.series, other.series, combine), exemplars=exemplars)
 
 
 def _merge_series(one: Mapping[Labels, T], other: Mapping[Labels, T], combine: Callable[[T, T], T]) -> dict[Labels, T]:

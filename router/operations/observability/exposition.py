@@ -1,4 +1,4 @@
-"""Renders the instruments as Prometheus' text without blocking the event loop.
+"""Renders the instruments as Prometheus' text, or as OpenMetrics with exemplars, without blocking the event loop.
 
     snapshot   on the loop      copies of the numbers, microseconds
     render     in a thread      text, by prometheus_client
@@ -14,16 +14,20 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from math import inf
+from typing import cast
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import samples as client
 from prometheus_client.core import Metric
+from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.samples import Sample
 
-from router.operations.observability.instruments import HistogramBuckets, Instrument, Labels, MetricFamily
+from router.operations.observability.instruments import Exemplar, HistogramBuckets, Instrument, Labels, MetricFamily
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+OPEN_METRICS = openmetrics.CONTENT_TYPE_LATEST
 _SAMPLES_PER_PAUSE = 50  # about 0.3 ms
 _PAUSE_S = 50e-6
 
@@ -46,14 +50,23 @@ class MetricRegistry:
         """Copies of the numbers. Call it on the loop's thread only: the instruments have no locks."""
         return tuple(instrument.family() for instrument in self._instruments.values())
 
-    async def exposition(self) -> bytes:
-        """Prometheus' text of all instruments, and of the process."""
-        return await asyncio.to_thread(render, self.snapshot())
+    async def exposition(self, content_type: str = CONTENT_TYPE) -> bytes:
+        """The text of all instruments, and of the process."""
+        return await asyncio.to_thread(render, self.snapshot(), content_type=content_type)
 
 
-def render(snapshot: Sequence[MetricFamily], *, process: bool = True) -> bytes:
-    """Prometheus' text of a snapshot, and of the process (memory, CPU, open files). Call it in a thread."""
-    return generate_latest(_Scrape(snapshot, _PROCESS if process else None))
+def choose_content_type(accept: str) -> str:
+    """OPEN_METRICS for a scraper that takes it, as Prometheus does where it stores exemplars; else Prometheus' text."""
+    types = [one.partition(";")[0].strip().lower() for one in accept.split(",")]
+    return OPEN_METRICS if OPEN_METRICS.partition(";")[0] in types else CONTENT_TYPE
+
+
+def render(snapshot: Sequence[MetricFamily], *, process: bool = True, content_type: str = CONTENT_TYPE) -> bytes:
+    """The text of a snapshot, and of the process (memory, CPU, open files). Call it in a thread."""
+    scrape = _Scrape(snapshot, _PROCESS if process else None)
+    if content_type == OPEN_METRICS:
+        return cast("bytes", openmetrics.generate_latest(scrape))  # type: ignore[no-untyped-call]
+    return generate_latest(scrape)
 
 
 def process_families(pid: int, process: str) -> Snapshot:
@@ -90,7 +103,14 @@ def _pause_between(samples: Iterable[Sample]) -> Iterator[Sample]:
 def _samples(family: MetricFamily) -> Iterator[Sample]:
     if family.kind == "histogram":
         return chain.from_iterable(_histogram(family, values, buckets) for values, buckets in family.buckets.items())
-    return (Sample(family.name, dict(zip(family.labels, values, strict=True)), value) for values, value in family.series.items())
+    return (
+        Sample(family.name, dict(zip(family.labels, values, strict=True)), value, exemplar=_build_exemplar(family.exemplars.get(values)))
+        for values, value in family.series.items()
+    )
+
+
+def _build_exemplar(exemplar: Exemplar | None) -> client.Exemplar | None:
+    return None if exemplar is None else client.Exemplar(dict(exemplar.labels), 1.0, exemplar.at)
 
 
 def _histogram(family: MetricFamily, values: Labels, buckets: HistogramBuckets) -> Iterator[Sample]:

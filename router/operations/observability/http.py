@@ -2,7 +2,7 @@
 
 /healthz   200 as long as the process answers; 503 with a cause that only a new process ends
 /readyz    200 or 503, {"ready": bool, "checks": {name: {"ok": bool, "detail": str}}}
-/metrics   Prometheus' text of the given source, rendered in a thread
+/metrics   Prometheus' text of the given source, or OpenMetrics where the scraper takes it; rendered in a thread
 /contract  the published contract: /contract/asyncapi.json, /contract/schemas/decide.json …, read in a thread; 404 where there is none
 
 `http_protocol` limits the connections and the time of each.
@@ -24,7 +24,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from router.core.errors import Misconfigured
-from router.operations.observability.exposition import CONTENT_TYPE
+from router.operations.observability.exposition import CONTENT_TYPE, choose_content_type
 from router.operations.observability.http_protocol import GuardedProtocol, OpenConnections
 from router.operations.observability.readiness import Readiness, is_ready
 
@@ -49,7 +49,7 @@ def read_no_page(_: str) -> bytes | None:
 class MetricSource(Protocol):
     """What /metrics shows: a registry, or a parent process that merges those of its children."""
 
-    async def exposition(self) -> bytes: ...
+    async def exposition(self, content_type: str = CONTENT_TYPE) -> bytes: ...
 
 
 class HttpServer:
@@ -100,8 +100,9 @@ def create_application(
 ) -> Starlette:
     """The pages as an ASGI application."""
 
-    async def metrics(_: Request) -> Response:
-        return Response(await source.exposition(), media_type=CONTENT_TYPE)
+    async def metrics(request: Request) -> Response:
+        content_type = choose_content_type(request.headers.get("accept", ""))
+        return Response(await source.exposition(content_type), media_type=content_type)
 
     async def healthz(_: Request) -> Response:
         cause = stuck()

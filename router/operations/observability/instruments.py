@@ -2,6 +2,7 @@
 
     Counter             one number                      metrics.replays.value += 1
     LabelledCounter     a number for each label set     metrics.acks["router-results",] += 1
+    ExemplarCounter     the same, with the newest event of each series
     Histogram           a histogram                     metrics.decision_seconds.observe(0.0004)
     LabelledHistogram   a histogram for each label      metrics.extension_seconds[extension].observe(0.002)
     Gauge               a function for each label set   metrics.in_flight.set_function(lambda: consumer.in_flight, "router-results")
@@ -28,6 +29,7 @@ log = logs.logger(__name__)
 Labels = tuple[str, ...]
 Value = int | float
 NO_FIGURE = float("nan")
+MAX_EXEMPLAR = 128  # characters of all names and values, by the OpenMetrics specification
 
 # Bucket edges in seconds: from the cost of a policy without extensions to the longest deadline of a policy.
 LATENCY_EDGES_S = (
@@ -72,8 +74,15 @@ class Aggregation(StrEnum):
     SUM = "sum"  # each process has its own part
 
 
+class Exemplar(Struct, frozen=True):
+    """One event of a series, named by its ids: only the OpenMetrics format has it. `at`: seconds since the epoch."""
+
+    labels: Mapping[str, str]
+    at: float
+
+
 class MetricFamily(Struct, frozen=True):
-    """A copy of one metric. `kind`: counter | gauge | histogram; `aggregation` applies to gauges."""
+    """A copy of one metric. `kind`: counter | gauge | histogram; `aggregation` applies to gauges, `exemplars` to counters."""
 
     name: str
     help: str
@@ -82,6 +91,7 @@ class MetricFamily(Struct, frozen=True):
     series: Mapping[Labels, Value]
     buckets: Mapping[Labels, HistogramBuckets] = {}
     aggregation: Aggregation = Aggregation.MAX
+    exemplars: Mapping[Labels, Exemplar] = {}
 
 
 class Instrument(Protocol):
@@ -123,6 +133,33 @@ class LabelledCounter(defaultdict[Labels, int]):
 
     def family(self) -> MetricFamily:
         return MetricFamily(self.name, self.help, "counter", self.labels, dict(self))
+
+
+class ExemplarCounter(LabelledCounter):
+    """A LabelledCounter that remembers the newest event of each series: `counter.note(labels, {"trace_id": …}, now)`."""
+
+    __slots__ = ("_exemplars",)
+
+    def __init__(self, name: str, text: str, *labels: str) -> None:
+        super().__init__(name, text, *labels)
+        self._exemplars: dict[Labels, Exemplar] = {}
+
+    def note(self, labels: Labels, ids: Mapping[str, str], at: float) -> None:
+        """Count one. Of its ids those are kept that fit into an exemplar, the first ones first."""
+        self[labels] += 1
+        self._exemplars[labels] = Exemplar(_fit(ids), at)
+
+    def family(self) -> MetricFamily:
+        return MetricFamily(self.name, self.help, "counter", self.labels, dict(self), exemplars=dict(self._exemplars))
+
+
+def _fit(ids: Mapping[str, str]) -> Mapping[str, str]:
+    fitting, room = {}, MAX_EXEMPLAR
+    for name, value in ids.items():
+        if len(name) + len(value) <= room:
+            fitting[name] = value
+            room -= len(name) + len(value)
+    return fitting
 
 
 class Histogram:

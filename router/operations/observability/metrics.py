@@ -16,6 +16,7 @@ from router.operations.observability.instruments import (
     Aggregation,
     CallbackGauge,
     Counter,
+    ExemplarCounter,
     Gauge,
     Histogram,
     LabelledCounter,
@@ -71,7 +72,7 @@ class Metrics:
         )
         self.rate_limited = Counter("router_rate_limited_total", "Requests above the rate limit of their policy")
         self.sticky = LabelledCounter("router_sticky_total", "Lookups of sticky sessions", "outcome")
-        self.violations = LabelledCounter(
+        self.violations = ExemplarCounter(
             "router_nats_contract_violations_total", "Violations of the header contract", "subject", "header", "rule", "tenant"
         )
         broken = "Messages that violate the header contract, each counted once whatever it violates"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from router.delivery.topology import DRIFTED, MISSING, WIDENED, Difference
-from router.operations.doctor import Follower, Origin, RaftGroup, SyncMode, Verdict, examine
+from router.operations.doctor import Follower, Origin, RaftGroup, SyncMode, Verdict, ViolationFacts, examine
 from tests.support.doctor import MIB, NOW, a_consumer, a_partition, a_server, a_stream, find_finding, some_facts
 
 HOUR = 3600.0
@@ -176,6 +176,15 @@ def test_a_partition_needs_a_router_and_another_that_can_take_it(facts: dict[str
     assert finding.verdict is verdict
     assert found in finding.found
     assert ("=1" in finding.remedy) is (verdict is not Verdict.OK)
+
+
+def test_the_worst_tenant_of_the_last_hour_is_named() -> None:
+    found = ViolationFacts(messages=205, tenants=2, tenant="acme", worst=200, subject="s", rule="trace_id.malformed")
+    finding = find_finding("header contract", violations=found)
+    assert finding.verdict is Verdict.WARN
+    assert finding.found.endswith("most of tenant acme: 200 times trace_id.malformed on s")
+    assert "router contract violations --since 1h" in finding.remedy
+    assert find_finding("header contract", violations=ViolationFacts()).verdict is Verdict.OK
 
 
 @pytest.mark.parametrize(("silence", "verdict"), [(1.0, Verdict.OK), (30.0, Verdict.WARN), (None, Verdict.WARN)])

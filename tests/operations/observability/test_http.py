@@ -172,7 +172,7 @@ async def test_a_scrape_of_a_thousand_series_gives_way_to_the_loop_after_every_f
 class Much:
     """More to show than sockets hold."""
 
-    async def exposition(self) -> bytes:
+    async def exposition(self, content_type: str = "") -> bytes:
         return bytes(32 * 1024 * 1024)
 
 
