@@ -84,8 +84,8 @@ async def test_an_assignment_is_one_acknowledgement_one_result_and_one_ack_of_a_
     published, size = tap.published(WORKED), tap.bytes(WORKED)
     assert (published[TAKEN], published[RESULTS], published[ACKS]) == (COUNT, COUNT, COUNT)
     assert published.total() - sum(published[kind] for kind in WORKED) <= AT_START
-    assert 440 <= size[TAKEN] / COUNT <= 450
-    assert 630 <= size[RESULTS] / COUNT <= 640  # an inbox of the connection's own is in it
+    assert 385 <= size[TAKEN] / COUNT <= 392
+    assert 540 <= size[RESULTS] / COUNT <= 555  # an inbox of the connection's own is in it
     assert published[PULLS] <= COUNT / 5
     assert tap.writes <= COUNT / 2
 
