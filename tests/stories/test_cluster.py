@@ -120,13 +120,14 @@ async def test_a_router_that_starts_without_a_quorum_waits_for_one(prefix: str, 
 async def test_copies_that_find_no_room_are_refused_with_figures_and_what_a_lost_server_would_stop_is_told() -> None:
     """Servers of 10 MiB, a stream of 4, another of 4: there is room for a copy of each on every server, and for no third stream."""
     sizes = {"ROUTER_STREAMS__DECIDE__MAX_BYTES": 4, "ROUTER_STREAMS__RESULTS__MAX_BYTES": 4}
-    sizes |= {f"ROUTER_STREAMS__{name}__MAX_BYTES": 0 for name in ("ACKS", "ASSIGNMENTS", "USAGE", "DLQ")}
+    sizes |= {f"ROUTER_STREAMS__{name}__MAX_BYTES": 0 for name in ("ACKS", "ASSIGNMENTS", "USAGE", "DLQ", "VIOLATIONS")}
     with started_cluster(store_limit=10 * MIB) as cluster:
         await wait_for_cluster(cluster)
         monitors = ",".join(server.monitor_url for server in cluster.servers)
         environ = {"ROUTER_NATS__URL": cluster.url, "ROUTER_NATS__MONITOR": monitors}
         environ |= {name: str(mib * MIB or -1) for name, mib in sizes.items()}
-        assert (await call_command_async("topology", "apply", environ=environ)).status == 0
+        applied = await call_command_async("topology", "apply", environ=environ)
+        assert applied.status == 0, applied.err
         warned = await _doctor(environ)
         assert any(check.startswith("if ") and "ROUTER_REPLICAS=3" in one["remedy"] for check, one in warned.items())
 
