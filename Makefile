@@ -55,8 +55,8 @@ bench: $(VENV)/.bench  ## throughput, latency and memory beside their yardsticks
 bench-smoke: $(VENV)/.bench  ## one short round of the bench
 	$(BIN)/python -m bench --smoke
 
-faults: $(VENV)/.dev  ## the whole circle under load and eighteen kinds of faults, five minutes; then a ledger. CLUSTER=3: on three servers
-	$(BIN)/python -m tests.faults $(if $(CLUSTER),--cluster $(CLUSTER),--minutes 5 --seed 7)
+faults: $(VENV)/.dev  ## the whole circle under load and eighteen kinds of faults, five minutes; then a ledger. CLUSTER=3: on three servers; CHAINS=1: relay, inbox, agent and bus there
+	$(BIN)/python -m tests.faults$(if $(CHAINS),.cluster.chains,$(if $(CLUSTER), --cluster $(CLUSTER), --minutes 5 --seed 7))
 
 soak: $(VENV)/.dev  ## the circle for half an hour at half of its capacity: does anything grow?
 	$(BIN)/python -m tests.faults.soak --minutes 30
