@@ -8,7 +8,8 @@ PYTHONS := python3.13 python3.12 python3.11 python3 python3.14 python $(wildcard
 PYTHON  ?= $(shell for one in $(PYTHONS); do "$$one" -c '$(FITS)' >/dev/null 2>&1 && { command -v "$$one"; break; }; done)
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
-JOBS   ?= 3
+# More than the machine has processors: half of its time a test waits for a server.
+JOBS   ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 2 )))
 # The commit that `make neighbours` compares with: the last one without admission and fair shares.
 CONTROL ?= a551f3a
 # The tests start a few hundred processes: what the first of them compiled, the others load.
@@ -54,8 +55,8 @@ bench: $(VENV)/.bench  ## throughput, latency and memory beside their yardsticks
 bench-smoke: $(VENV)/.bench  ## one short round of the bench
 	$(BIN)/python -m bench --smoke
 
-faults: $(VENV)/.dev  ## the whole circle under load and eighteen kinds of faults, five minutes; then a ledger. CLUSTER=3: on three servers
-	$(BIN)/python -m tests.faults $(if $(CLUSTER),--cluster $(CLUSTER),--minutes 5 --seed 7)
+faults: $(VENV)/.dev  ## the whole circle under load and eighteen kinds of faults, five minutes; then a ledger. CLUSTER=3: on three servers; CHAINS=1: relay, inbox, agent and bus there
+	$(BIN)/python -m tests.faults$(if $(CHAINS),.cluster.chains,$(if $(CLUSTER), --cluster $(CLUSTER), --minutes 5 --seed 7))
 
 soak: $(VENV)/.dev  ## the circle for half an hour at half of its capacity: does anything grow?
 	$(BIN)/python -m tests.faults.soak --minutes 30

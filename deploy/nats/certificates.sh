@@ -2,6 +2,7 @@
 # A certificate authority of one's own, for trials and closed networks: certificates.sh DIR [HOST ...]
 #
 # Writes DIR/ca.pem and ca.key, server.pem and server.key (for localhost, 127.0.0.1 and each HOST), client.pem and client.key.
+# A server shows its certificate to the other servers of a cluster as a client does, so it is good for both.
 # What is there is never made anew: with DIR/ca.key it makes the certificates that are missing, without it none. So: delete
 # server.pem and run it again for a new server certificate (more HOSTs, 825 days more); delete everything for a new authority,
 # which no client with an old certificate will believe.
@@ -33,6 +34,6 @@ if [ ! -e ca.pem ]; then
     -addext "keyUsage=critical,keyCertSign,cRLSign"
 fi
 signed server "subjectAltName=$names
-extendedKeyUsage=serverAuth"
+extendedKeyUsage=serverAuth,clientAuth"
 signed client "extendedKeyUsage=clientAuth"
 rm -f ca.srl

@@ -107,7 +107,7 @@ class SupervisionTree:
 
     def _build_partition_monitor(self) -> PartitionMonitor:
         context = self._context
-        return PartitionMonitor(context.settings, context.jetstream, context.metrics, context.alerts)
+        return PartitionMonitor(context.settings, context.jetstream, context.metrics, context.alerts, context.infos)
 
     def _consumer_branch(self, child: ConsumerChild) -> Supervisor:
         if child.joined.spec.is_answered:

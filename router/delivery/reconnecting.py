@@ -1,6 +1,6 @@
 """How a connection notices that its server is gone, and finds another one: nats-py's client, with a bound on every step.
 
-    silent   nothing came for three PINGs, and a full socket took nothing  ──┐
+    silent   nothing came after three PINGs, and a full socket took nothing ─┐
     deaf     messages come, no PONG for a minute, and nothing is taken     ──┤
     left     `leave_server`: the server answers, its JetStream does not    ──┼──> close, at most half a second
     closed   by the server, or by an error                                 ──┘      └──> another server: connect, login, flush
@@ -20,13 +20,13 @@ from nats.aio.client import Client
 
 from router.core.cancellation import preserve_cancellation
 from router.core.clock import steady
+from router.delivery.ping_schedule import PingSchedule, TransportProgress
 from router.delivery.socket import DirectTransport
 
-PING_EVERY_S = 2.5
+PING_EVERY_S = 2.0  # a tick of `ping_schedule`
 LOGIN_STEPS = 3  # of a login, each within the connect timeout: INFO, TLS, CONNECT and PONG
 AVOID_S = 2.0  # so long a server that was left is refused: another address may lead to it
 LEAVE_FIRST_S, LEAVE_MOST_S = 10.0, 60.0  # between two servers that are left
-DEAF_PINGS = 24  # without a PONG: the server reads nothing of ours, though what it sends arrives
 STILL_AFTER_S = 30.0  # longer than all steps of one attempt
 
 
@@ -71,23 +71,24 @@ class ReconnectingClient(Client):
 
     async def _ping_interval(self) -> None:
         # nats-py's counts PONGs alone: one that waits behind a megabyte on a slow link is no sign of a dead server.
-        pongs, unanswered = self._pongs_received, 0
+        schedule, pongs = PingSchedule(self.options["max_outstanding_pings"]), self._pongs_received
         while True:
             await asyncio.sleep(self.options["ping_interval"])
             self._step_at = steady()
             if not self.is_connected:
                 continue
-            if isinstance(self._transport, DirectTransport):
-                has_heard, has_sent = self._transport.take_progress()
-                self._pings_outstanding = 0 if has_heard or has_sent else self._pings_outstanding
-                unanswered = 0 if has_sent or self._pongs_received != pongs else unanswered
-                pongs = self._pongs_received
-            self._pings_outstanding += 1
-            unanswered += 1
-            if self._pings_outstanding > self.options["max_outstanding_pings"] or unanswered > DEAF_PINGS:
+            has_pong, pongs = self._pongs_received != pongs, self._pongs_received
+            is_due = schedule.is_due(self._take_progress(has_pong=has_pong))
+            if schedule.is_gone:
                 await self._process_op_err(nats.errors.StaleConnectionError())
                 return
-            await self._send_ping()
+            if is_due:
+                await self._send_ping()
+
+    def _take_progress(self, *, has_pong: bool) -> TransportProgress:
+        if isinstance(self._transport, DirectTransport):
+            return self._transport.take_progress(has_pong=has_pong)
+        return TransportProgress(has_heard=has_pong, has_drained=False, has_written=True, has_pong=has_pong)
 
     async def _attempt_reconnect(self) -> None:
         self._lost, self._step_at = self._current_server, steady()

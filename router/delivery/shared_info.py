@@ -3,9 +3,10 @@
     read ── an answer that is young enough was heard ──> it, without a call
       └── none ──> ask the server, publish the answer ──> every instance keeps it
 
-So idle instances cost the server as many calls as one instance costs it. Each caller spreads its rounds (`core.backoff.spread`): the
-first one that finds an answer too old asks, and the others find the new one. An answer may be as old as `max_age`, a heard one about twice
-as old; what decides asks with `max_age` 0.
+So idle instances cost the server as many calls as one instance costs it. Each caller spreads its rounds (`core.backoff.spread`). The
+instance that asked last goes on asking, because it finds its own answers too old in its next round, and the others find theirs too old only
+when it has missed one. An answer may be as old as `max_age`, a heard one two to four times as old; what decides asks with `max_age` 0.
+Where the server gives no answer any more, the instance that asks says so, and every instance asks for itself.
 
 Instances trust these messages, so only routers may publish on the subject. Two places that a leaf node joins have one account and two
 JetStreams with streams of the same names; so an answer is taken only from the domain that this instance's own first answer names.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -23,15 +25,17 @@ import orjson
 from msgspec import Struct
 
 from router.core.clock import Clock, steady
+from router.core.errors import RouterError
 from router.delivery.api import JetStream, Json
 from router.delivery.frame_parser import Headers
 
 SHARED_INFO = "beamline.router.v1.internal.info"
-# How much older than its own answer a heard one may be. It is random, so that few instances find it too old at the same moment,
-# and the same within a round, so that one instance asks for all of them and publishes one message.
-HEARD_AGE = (1.4, 2.2)
-ROUND_S = 1.0
+# How much older than its own answer a heard one may be: longer than the longest time between two rounds of the instance that asks. It is
+# random, so that few instances find it too old at the same moment, and the same within a round.
+HEARD_AGE = (2.2, 4.0)
+ROUND_S = 1.0  # an instance that asks for one answer of a round asks for all: they are one message, and one instance asks from then on
 GATHER_S = 0.2  # answers within this time are one message
+NO_ANSWER = b"?"
 MAX_SHARED_BYTES = 256 * 1024  # of one message; what is above it is not published, and each instance asks for it
 
 
@@ -52,8 +56,10 @@ class SharedInfo:
         self._clock = clock
         self._answers: dict[str, SharedAnswer | None] = {}  # only what this instance has asked for
         self._is_listening = False
+        self._instance = uuid.uuid4().hex.encode()  # its own messages come back to it, and would make its answers heard ones
         self._unpublished: set[str] = set()
         self._heard_age, self._drawn_at = HEARD_AGE[0], -ROUND_S
+        self._asked_at = float("-inf")  # for an answer that was too old
         self._domain: str | None = None  # None: this instance has no answer of its own yet
         self._reconnects = 0  # when it had that answer; another server may be in another domain
 
@@ -78,21 +84,37 @@ class SharedInfo:
 
     async def read(self, key: str, max_age: float, ask: Callable[[], Awaitable[Json | None]]) -> Json | None:
         """The answer under a key: a heard one, if it is young enough, else that of `ask`."""
+        return (await self.read_answer(key, max_age, ask)).info
+
+    async def read_answer(self, key: str, max_age: float, ask: Callable[[], Awaitable[Json | None]]) -> SharedAnswer:
+        """The same, with the time when it came."""
         heard = self._answers.setdefault(key, None)
         if heard is not None and self._is_young(heard, max_age):
-            return heard.info
-        info = await ask()
-        self._answers[key] = SharedAnswer(info, self._clock(), is_own=True)
+            return heard
+        if max_age:
+            self._asked_at = self._clock()
+        try:
+            info = await ask()
+        except RouterError:
+            self._forget(key)
+            raise
+        answer = self._answers[key] = SharedAnswer(info, self._clock(), is_own=True)
         if self._is_listening:
             self._publish_soon(key)
-        return info
+        return answer
 
     def _is_young(self, answer: SharedAnswer, max_age: float) -> bool:
         now = self._clock()
         if now - self._drawn_at > ROUND_S:
             self._heard_age, self._drawn_at = random.uniform(*HEARD_AGE), now  # noqa: S311 - no secret
-        limit = max_age if answer.is_own else max_age * self._heard_age
-        return self._has_domain and now - answer.at < limit
+        heard_limit = ROUND_S if now - self._asked_at < ROUND_S else max_age * self._heard_age
+        return self._has_domain and now - answer.at < (max_age if answer.is_own else heard_limit)
+
+    def _forget(self, key: str) -> None:
+        """There is no answer any more. The instance whose answer the others have tells them, once."""
+        answer, self._answers[key] = self._answers.get(key), None
+        if answer is not None and answer.is_own and self._is_listening:
+            self._publish_soon(key)
 
     def _publish_soon(self, key: str) -> None:
         """With what is asked for within moments: a round of twenty infos is one message to each instance."""
@@ -102,12 +124,12 @@ class SharedInfo:
 
     def _publish(self) -> None:
         keys, self._unpublished = self._unpublished, set()
-        answers = ((key, answer) for key in keys if (answer := self._answers[key]) is not None)
         if not self._is_listening or not self._has_domain:
             return
-        parts, size = [self._scope.encode()], 0
-        for key, answer in answers:
-            part = key.encode() + b" " + orjson.dumps(answer.info)
+        parts, size = [self._scope + self._instance], 0
+        for key in keys:
+            answer = self._answers[key]
+            part = key.encode() + b" " + (orjson.dumps(answer.info) if answer is not None else NO_ANSWER)
             size += len(part)
             if size <= MAX_SHARED_BYTES:
                 parts.append(part)
@@ -125,17 +147,19 @@ class SharedInfo:
         return self._domain is not None and self._reconnects == self._connection.reconnect_count
 
     @property
-    def _scope(self) -> str:
-        return f"{self._jetstream.prefix} {self._domain}"
+    def _scope(self) -> bytes:
+        return f"{self._jetstream.prefix} {self._domain} ".encode()
 
     def _on_answer(self, _subject: str, _reply: str, data: bytes, _headers: Headers | None) -> None:
-        scope, *parts = data.split(b"\n")
-        if not self._has_domain or scope != self._scope.encode():
+        head, *parts = data.split(b"\n")
+        if not self._has_domain or not head.startswith(self._scope) or head.endswith(self._instance):
             return
         for part in parts:
             named, _, body = part.partition(b" ")
             key = named.decode("utf-8", "replace")
-            if key in self._answers:
+            if key in self._answers and body == NO_ANSWER:
+                self._answers[key] = None
+            elif key in self._answers:
                 with suppress(orjson.JSONDecodeError):
                     self._on_info(key, orjson.loads(body))
 

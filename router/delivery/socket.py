@@ -18,6 +18,8 @@ from urllib.parse import ParseResult
 
 from nats.aio.transport import TcpTransport
 
+from router.delivery.ping_schedule import TransportProgress
+
 # asyncio flushes a closed transport for as long as the peer lets it wait.
 RECONNECT_CLOSE_S = 0.5  # the server seems to be gone
 LAST_CLOSE_S = 10.0  # a slow link may need it for the last messages
@@ -78,7 +80,7 @@ class DirectTransport(TcpTransport):
     def _stand_on(self, protocol: DirectProtocol, transport: Any) -> None:
         self._protocol, self._io_reader = protocol, protocol.reader
         self._io_writer = asyncio.StreamWriter(transport, protocol, protocol.reader, asyncio.get_running_loop())
-        self._written = self._taken = 0
+        self._written = self._taken = self._seen_written = 0
         self._was_full = False
 
     async def read(self, buffer_size: int) -> bytes:
@@ -111,13 +113,14 @@ class DirectTransport(TcpTransport):
         self._written += len(data)
         self._io_writer.write(data)  # `writelines` of Python 3.12 does not pause the writer when the socket is full
 
-    def take_progress(self) -> tuple[bool, bool]:
-        """Since the last call: whether anything came; whether the socket took bytes though it had been full, so the server reads."""
+    def take_progress(self, *, has_pong: bool) -> TransportProgress:
+        """What happened since the last call. A socket that was full and took bytes shows that the server reads."""
         protocol, left = self._protocol, self._io_writer.transport.get_write_buffer_size()
         before, self._taken = self._taken, self._written - left
-        has_heard, has_sent = protocol.has_heard, self._was_full and self._taken > before
+        written, self._seen_written = self._seen_written, self._written
+        progress = TransportProgress(protocol.has_heard, self._was_full and self._taken > before, self._written > written, has_pong)
         protocol.has_heard, self._was_full = False, left > 0
-        return has_heard, has_sent
+        return progress
 
     @property
     def is_idle(self) -> bool:

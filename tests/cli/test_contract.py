@@ -57,6 +57,12 @@ def test_every_mistake_of_a_message_is_named_not_the_first_alone() -> None:
     assert "did you mean message.message_type?" in ended.out
 
 
+def test_a_field_that_counts_in_the_message_too_is_no_unknown_one() -> None:
+    inner = {"tenant_id": "acme", "type": "chat", "payload": 1, "idempotency_key": "k", "timestamp_ms": 1, "version": "1"}
+    ended = check({"message": inner})
+    assert (ended.status, set(verdicts(ended).values())) == (0, {"read"})
+
+
 def test_a_mistake_inside_an_envelope_does_not_hide_the_next_one() -> None:
     data = {"assignment_id": "a b", "status": "done", "latency_ms": -1, "cost": 0}
     ended = check({"version": "1", "kind": "exec_result", "data": data})

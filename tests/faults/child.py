@@ -19,7 +19,7 @@ STEP = {float(seconds): number for number, seconds in OFFSETS_S.items()}
 
 
 class Child:
-    """`python -m MODULE ARGUMENTS`, ready when it prints the line `announces`."""
+    """`python -m MODULE ARGUMENTS`, ready when it prints the line `announces`; if that is empty, a line without an event."""
 
     def __init__(self, name: str, command: tuple[str, ...], announces: str, environ: Mapping[str, str], home: Path) -> None:
         self.name = name
@@ -111,7 +111,7 @@ class Child:
             self._process.send_signal(number)
 
     def _announcement(self) -> dict[str, Any] | None:
-        return next((line for line in self._lines(self._from) if line.get("event") == self._announces), None)
+        return next((line for line in self._lines(self._from) if line.get("event", "") == self._announces), None)
 
     def _lines(self, start: int) -> Iterator[dict[str, Any]]:
         if not self._said.exists():

@@ -102,6 +102,7 @@ class Load:
         self.waiting: dict[str, Asked] = {}
         self.poisons: dict[str, bytes] = {}  # results by message id, once they are stored
         self.metered_at: list[float] = []
+        self.metered: set[str] = set()  # assignments, on a cluster; a copy may be heard that no leader has stored
         self._answers_by_connection: Counter[tuple[int, str]] = Counter()
         self._telling: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
@@ -126,6 +127,12 @@ class Load:
         """Whether no request waits longer than so for its answer."""
         now = time.monotonic()
         return all(now - one.sent_at <= within_s for one in self.waiting.values())
+
+    def list_decided(self, before_s: float) -> list[str]:
+        """The assignments of healthy jobs that were decided so long ago: each has a usage event by now."""
+        until = time.monotonic() - before_s
+        decided = [one for one in self.asked.values() if one.kind == HEALTHY and one.is_decided]
+        return [one.assignment_id for one in decided if one.answers[0].at <= until]
 
     async def close(self) -> None:
         for task in (*self._tasks, *self._telling):
@@ -231,8 +238,10 @@ class Load:
         is_counted = self._answers_by_connection[connection, asked.name] <= len(asked.answers)
         return is_counted and answer.said == asked.answers[0].said
 
-    async def _metered(self, connection: int, _: Msg) -> None:
+    async def _metered(self, connection: int, message: Msg) -> None:
         self.metered_at.append(time.monotonic())
+        if len(self._clients) > 1:
+            self.metered.add(str(orjson.loads(message.data)["assignment_id"]))
 
 
 def _heard(answer: dict[str, Any]) -> Heard:

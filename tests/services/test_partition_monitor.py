@@ -2,15 +2,18 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
+from nats.aio.client import Client
 
 from router.app import declare_topology
 from router.config import Settings
 from router.delivery.api import JetStream
 from router.delivery.buckets.lease import LeaseBucket
 from router.delivery.connection import Connection
+from router.delivery.shared_info import SharedInfo
 from router.delivery.topology import create
 from router.operations.observability import Metrics
 from router.services import partition_monitor
@@ -33,7 +36,8 @@ class Monitored:
         self.metrics = Metrics()
         self.told = RecordedAlerts()
         self.leases = LeaseBucket(JetStream(connection), settings.buckets.partitions.name)
-        self.monitor = PartitionMonitor(settings, JetStream(connection), self.metrics, self.told.alerts)
+        self.infos = SharedInfo(JetStream(connection))
+        self.monitor = PartitionMonitor(settings, JetStream(connection), self.metrics, self.told.alerts, self.infos)
 
     def gauge(self, name: str, partition: str) -> float | None:
         return parse_scrape(self.metrics.registry).get(f"router_partition_{name}", {}).get((("partition", partition),))
@@ -74,3 +78,37 @@ async def test_a_partition_without_a_router_is_told_and_its_backlog_counted(
         assert "partition_unattended:1" in seen.told.causes
         await seen.leases.renew("1", b"{}")
         await until(lambda: "partition_attended:1" in seen.told.causes)
+
+
+async def test_of_several_routers_one_asks_for_every_partition(nats_url: str, prefix: str, nc: Client) -> None:
+    """Calls grew with the square of the partitions: every router asked for each of them."""
+    calls: Counter[str] = Counter()
+
+    async def count(message: object) -> None:
+        calls[message.subject] += 1  # type: ignore[attr-defined]
+
+    names = {"buckets__partitions__name": f"{prefix.upper()}_PARTITIONS"}
+    async with contextlib.AsyncExitStack() as stack:
+        routers = []
+        for partition in "012":
+            connection = await stack.enter_async_context(connected(nats_url))
+            settings = settings_for(nats_url, prefix, decide__partition=partition, **names)
+            await create(JetStream(connection), declare_topology(settings))
+            routers.append(router := Monitored(connection, settings))
+            await stack.enter_async_context(router.infos.listen())
+            await router.infos.stream(f"KV_{prefix.upper()}_PARTITIONS")  # an instance hears the others of its domain
+        for router in routers:
+            await router.monitor.look()  # each knows the names of the answers that it wants to hear
+        await _until_heard(routers)
+        await nc.subscribe("$JS.API.>", cb=count)
+        await nc.flush()
+        for router in routers:
+            await router.monitor.look()
+        await nc.flush()
+    assert not calls
+
+
+async def _until_heard(routers: list[Monitored]) -> None:
+    """Until all of them know the answers of one."""
+    for router in routers[:-1]:
+        await until(lambda router=router: all(answer is None or not answer.is_own for answer in router.infos._answers.values()))  # type: ignore[misc]

@@ -120,7 +120,7 @@ async def test_a_router_that_starts_without_a_quorum_waits_for_one(prefix: str, 
 async def test_copies_that_find_no_room_are_refused_with_figures_and_what_a_lost_server_would_stop_is_told() -> None:
     """Servers of 10 MiB, a stream of 4, another of 4: there is room for a copy of each on every server, and for no third stream."""
     sizes = {"ROUTER_STREAMS__DECIDE__MAX_BYTES": 4, "ROUTER_STREAMS__RESULTS__MAX_BYTES": 4}
-    sizes |= {f"ROUTER_STREAMS__{name}__MAX_BYTES": 0 for name in ("ACKS", "ASSIGNMENTS", "USAGE", "DLQ")}
+    sizes |= {f"ROUTER_STREAMS__{name}__MAX_BYTES": 0 for name in ("ACKS", "ASSIGNMENTS", "USAGE", "VIOLATIONS", "DLQ")}
     with started_cluster(store_limit=10 * MIB) as cluster:
         await wait_for_cluster(cluster)
         monitors = ",".join(server.monitor_url for server in cluster.servers)
@@ -140,6 +140,16 @@ async def test_copies_that_find_no_room_are_refused_with_figures_and_what_a_lost
         # Whether the servers notice in time that their room is gone is chance; the router's own comparison is not made.
         assert forced.status == 0 or "stream " in forced.err, forced.err
         assert "would reserve" not in forced.err
+
+        async def tells_the_rest() -> bool:
+            found = await _doctor(environ)
+            return (
+                found.get("storage of a server", {}).get("verdict") == "warn"
+                and len([check for check in found if check.startswith("storage of c")]) == 2
+            )
+
+        cluster.servers[2].kill()
+        await until(tells_the_rest, what="what the other servers show, when a server is down")
 
 
 async def _doctor(environ: Mapping[str, str]) -> dict[str, dict[str, str]]:

@@ -17,6 +17,7 @@ from router.config import Settings
 from router.contracts.usage import USAGE_SUBJECT
 from router.sdk import ExecAssignment, StepResult, Worker
 from tests.faults.proxy import BOTH
+from tests.support.lake import Feed
 from tests.support.pages import commands_of
 from tests.support.places import LEAF, PAGE, Places, client_at, settings_at, two_places, type_command, type_commands
 from tests.support.router_streams import read_stream, read_usage
@@ -131,6 +132,7 @@ async def _rehearse(places: Places, cut: Callable[[], None], ask_meanwhile: Call
         print(f"asked {len(leaf.expected())}; all in the hub {time.monotonic() - mended:.1f} s after the connection was mended")
         assert leaf.outcomes() == leaf.expected()
         assert await leaf.has_usage_of_all(leaf.here)
+        assert await asyncio.to_thread(_read_as_the_lake, places.hub.url, leaf.settings) == leaf.metered_once()
         refused = [number for number, name in enumerate(leaf.expected()) if leaf.expected()[name] == [False]]
         assert len(await read_dead_letters(leaf.here, leaf.settings)) == len(refused)
         mirrored = leaf.settings.streams.dlq.name + "_LEAF"
@@ -154,6 +156,13 @@ async def _leaf_at_work(places: Places) -> AsyncIterator[LeafPlace]:
 
 def _work(_: ExecAssignment) -> StepResult:
     return StepResult(output="done")
+
+
+def _read_as_the_lake(url: str, settings: Settings) -> Counter[str]:
+    """By the lake's own reader, on the hub's stream."""
+    usage = Feed(url, settings.streams.usage.name)
+    rows = usage.rows(1, usage.messages() + 1)
+    return Counter(json.loads(row["data"])["request_id"] for row in rows)
 
 
 async def _restart_both(places: Places, leaf: LeafPlace) -> None:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from nats.aio.client import Client
 
 from router.app.recovery_order import list_in_order
 from router.config import Settings
+from router.sdk import StepResult, Worker
 from tests.support.pages import commands_of
-from tests.support.places import PAGE, Places, client_at, settings_at, two_places, type_command, type_commands
+from tests.support.places import PAGE, Place, Places, client_at, settings_at, two_places, type_command, type_commands
 from tests.support.router_streams import a_result, headers_of, publish_result, read_stream, read_usage, results_are_settled
 from tests.support.service import a_router
 from tests.support.stories import Inboxes, a_request, ask, is_settled, read_dead_letters
 from tests.support.waiting import until
 
 PUSHED, METERED = 6, 5
+LOAD, IN_FLIGHT = 200, 8  # requests
 
 
 MIRROR, PROMOTE, APPLY = commands_of(PAGE, "promotion")
@@ -33,6 +38,39 @@ async def test_a_promoted_place_handles_what_was_stored_again_and_nothing_comes_
         answers = await _work_at_the_hub(places)
         await _promote(places)
         await _check_the_ledger(places, answers)
+
+
+@pytest.mark.slow
+@pytest.mark.matrix
+@pytest.mark.parametrize("kill_after", [40, 90, 150])
+async def test_a_hub_that_dies_under_load_leaves_a_ledger_that_balances(kill_after: int) -> None:
+    """Requests are pushed, worked on and metered when the hub dies; who had no answer asks again. Slow: so many requests are asked."""
+    async with two_places() as places:
+        settings = settings_at(places.hub)
+        async with client_at(places.hub) as nc, a_router(settings), _worker_at(places.hub):
+            await type_commands(places.second, MIRROR)
+            inboxes = await Inboxes.under(nc, "first")
+            await _ask_in_turn(nc, settings, inboxes, range(1))
+            async with client_at(places.second) as second:
+                await until(lambda: _is_mirrored(nc, second, settings), what="every message in its mirror")
+            await _ask_in_turn(nc, settings, inboxes, range(1, kill_after))
+            places.hub.kill()
+            answered = {number for number in range(kill_after) if inboxes.answers(number)}
+        await _promote(places, states={"promoted"})
+        settings = settings_at(places.second)
+        async with client_at(places.second) as nc, a_router(settings), _worker_at(places.second):
+            again = [number for number in range(LOAD) if number not in answered]
+            for number in again:
+                assert (await ask(nc, settings, a_request(number, push_assignment=True)))["ok"] is True
+            expected = {f"r-{number}" for number in again}
+            await until(lambda: _has_usage_of_each(nc, settings, expected), within_s=60)
+            await until(lambda: _is_all_metered(nc, settings), within_s=60)
+            usage, assignments = await _count_usage(nc, settings), await _count_assignments(nc, settings)
+        lost = {f"r-{number}" for number in answered} - set(usage)
+        print(f"asked {kill_after} before, answered {len(answered)}; of those the mirrors lacked {len(lost)}")
+        assert set(usage.values()) == {1}
+        assert set(assignments.values()) == {1}
+        assert set(usage) == set(assignments) >= expected
 
 
 async def test_what_the_mirrors_lack_is_metered_from_the_results_or_asked_again() -> None:
@@ -136,6 +174,33 @@ async def _check_the_ledger(places: Places, answers: dict[str, str]) -> None:
 
 async def _count_usage(nc: Client, settings: Settings) -> dict[str, int]:
     return dict(Counter(event["request_id"] for event in await read_usage(nc, settings)))
+
+
+async def _ask_in_turn(nc: Client, settings: Settings, inboxes: Inboxes, numbers: range) -> None:
+    """A few at a time: a request is asked when the one eight places before it has its answer. Returns before the last ones have theirs."""
+    for number in numbers:
+        await until(lambda before=number - IN_FLIGHT: before < 0 or inboxes.answers(before))
+        await inboxes.publish_named(nc, settings, number, a_request(number, push_assignment=True))
+
+
+async def _has_usage_of_each(nc: Client, settings: Settings, requests: set[str]) -> bool:
+    return requests <= set(await _count_usage(nc, settings))
+
+
+async def _is_all_metered(nc: Client, settings: Settings) -> bool:
+    """Whether each assignment has its usage event, and the durables have nothing left to do."""
+    is_over = await results_are_settled(nc, settings) and await is_settled(nc, settings)
+    return is_over and set(await _count_usage(nc, settings)) == set(await _count_assignments(nc, settings))
+
+
+@asynccontextmanager
+async def _worker_at(place: Place) -> AsyncIterator[None]:
+    working = asyncio.create_task(Worker(place.url, lambda _: StepResult(output="done"), worker_id="w-1", durable="caf-worker").work())
+    try:
+        yield
+    finally:
+        working.cancel()
+        await asyncio.wait({working})
 
 
 async def _has_usage_of(nc: Client, settings: Settings, request_id: str) -> bool:

@@ -50,7 +50,7 @@ def _list_options() -> tuple[str, ...]:
 
 
 def _install() -> None:
-    done = _run(("npm", "ci", "--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"))
+    done = _run(("npm", "ci", "--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1"))
     if done.returncode != 0:
         pytest.skip(f"npm cannot install the packages of {LOCK}, is there no registry? The TypeScript client is not tested: {done.stderr}")
 

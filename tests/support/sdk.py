@@ -31,14 +31,21 @@ def a_body(name: str = "a-1", **fields: Any) -> Json:
         "job": {"type": "chat", "payload": {"text": "hello"}},
         "options": {"priority": 50, "deadline_ms": 5000, "retry": {"max_attempts": 2, "backoff_ms": 1}},
         "correlation": {},
-        "decision": {},
+        "decision": {
+            "provider_id": "openai",
+            "reason": "weighted",
+            "priority": 50,
+            "expected_latency_ms": 800,
+            "expected_cost": 0.012,
+            "metadata": {"policy_id": "default", "policy_version": "1"},
+        },
         "metadata": {},
         **fields,
     }
 
 
 def with_options(deadline_ms: int = 5000, attempts: int = 2) -> Json:
-    return {"options": {"deadline_ms": deadline_ms, "retry": {"max_attempts": attempts, "backoff_ms": 1}}}
+    return {"options": {"priority": 50, "deadline_ms": deadline_ms, "retry": {"max_attempts": attempts, "backoff_ms": 1}}}
 
 
 class WorkerStreams:

@@ -15,7 +15,9 @@ const OPTIONS = { bannerComment: "", format: true, ignoreMinAndMaxItems: true, s
 
 const [from, to] = process.argv.slice(2);
 const files = (await readdir(from)).filter((name) => name.endsWith(".json")).sort();
-const schemas = await Promise.all(files.map(async (name) => [name.slice(0, -".json".length), JSON.parse(await readFile(join(from, name), "utf8"))]));
+const schemas = await Promise.all(
+  files.map(async (name) => [name.slice(0, -".json".length), JSON.parse(await readFile(join(from, name), "utf8"))]),
+);
 await write("src/messages.ts", await writeTypes());
 await write("test/examples.ts", writeExamples());
 
@@ -35,7 +37,9 @@ async function writeTypes() {
 }
 
 function writeExamples() {
-  const all = schemas.map(([name, schema]) => `  ${JSON.stringify(name)}: ${JSON.stringify(schema.examples, null, 2).replaceAll("\n", "\n  ")},\n`);
+  const all = schemas.map(
+    ([name, schema]) => `  ${JSON.stringify(name)}: ${JSON.stringify(schema.examples, null, 2).replaceAll("\n", "\n  ")},\n`,
+  );
   const type = "{ [name in keyof Messages]: Messages[name][] }";
   return `import type { Messages } from "beamline-router-client";\n\nexport const examples: ${type} = {\n${all.join("")}};\n`;
 }
@@ -50,7 +54,8 @@ function simplify(schema, root, hints = readHints(schema, root), place = "") {
   if (schema.oneOf || !place) simple.title = schema.title;
   if (schema.items) simple.items = simplify(schema.items, root);
   if (schema.additionalProperties instanceof Object) simple.additionalProperties = simplify(schema.additionalProperties, root);
-  if (Array.isArray(schema.type) && schema.type.length === ANY) return { ...(hints[place] ?? { tsType: "unknown" }), description: schema.description };
+  if (Array.isArray(schema.type) && schema.type.length === ANY)
+    return { ...(hints[place] ?? { tsType: "unknown" }), description: schema.description };
   return simple;
 }
 

@@ -63,7 +63,11 @@ export class Router {
     const reply = this.#inbox.address(token);
     const headers = buildHeaders(identify(request, options), { [REPLY_TO]: reply });
     const outgoing = { subject: this.#subject, data: encode(request), options: { headers, reply } };
-    return this.#ask(token, outgoing, readAnswer, { timeout: options.timeout ?? 5000, attempts: options.attempts ?? 1, signal: options.signal });
+    return this.#ask(token, outgoing, readAnswer, {
+      timeout: options.timeout ?? 5000,
+      attempts: options.attempts ?? 1,
+      signal: options.signal,
+    });
   }
 
   /** Publishes a request and returns its publish ack. The decision goes to `replyTo`, else to the reply subject: `answers` reads it. */

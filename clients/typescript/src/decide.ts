@@ -37,7 +37,8 @@ export function readAnswer(data: Uint8Array): RouteAnswer | undefined {
   const body = readObject(data);
   if (typeof body["ok"] === "boolean" && isObject(body[body["ok"] ? "decision" : "error"])) return body as unknown as RouteAnswer;
   const refused = body["error"];
-  if (isObject(refused) && "err_code" in refused) throw new BrokerRefused(Number(refused["err_code"]), String(refused["description"] ?? ""));
+  if (isObject(refused) && "err_code" in refused)
+    throw new BrokerRefused(Number(refused["err_code"]), String(refused["description"] ?? ""));
   if (typeof body["stream"] === "string") return undefined;
   throw new RouterError("no_answer", "what came back is not an answer of a router");
 }

@@ -36,7 +36,12 @@ export interface Provider extends Named {
 export type Pieces = AsyncGenerator<string, Omit<ProviderAnswer, "output"> | void>;
 export type Extension = Processor | Validator | Provider;
 
-const PREFIXES = { pre: "beamline.ext.pre.", validator: "beamline.ext.validate.", post: "beamline.ext.post.", provider: "beamline.provider." };
+const PREFIXES = {
+  pre: "beamline.ext.pre.",
+  validator: "beamline.ext.validate.",
+  post: "beamline.ext.post.",
+  provider: "beamline.provider.",
+};
 
 /** Where the router calls it. */
 export function subjectOf(extension: Extension): string {

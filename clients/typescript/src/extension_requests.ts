@@ -35,7 +35,8 @@ export function readProviderCall(data: Uint8Array): ProviderCall {
 }
 
 function readBody(data: Uint8Array): Record<string, unknown> {
-  if (data.length > MAX_BYTES) throw new Refusal(413, "payload_too_large", `The request of ${data.length} bytes is larger than ${MAX_BYTES}`);
+  if (data.length > MAX_BYTES)
+    throw new Refusal(413, "payload_too_large", `The request of ${data.length} bytes is larger than ${MAX_BYTES}`);
   let body;
   try {
     body = decode(data);

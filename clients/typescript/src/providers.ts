@@ -24,7 +24,9 @@ export interface InvokeOptions {
 export function buildInvocation(request: ProviderRequestBare, timeout: number, options: InvokeOptions, replyTo?: string) {
   const left = Math.max(1, Math.round(timeout - Math.min(MARGIN, timeout / 10)));
   const identity = { tenantId: request.tenant_id, traceId: request.trace_id, traceparent: options.traceparent };
-  const headers = buildHeaders(request.message_id ? { ...identity, messageId: request.message_id } : identity, { [DEADLINE]: String(left) });
+  const headers = buildHeaders(request.message_id ? { ...identity, messageId: request.message_id } : identity, {
+    [DEADLINE]: String(left),
+  });
   if (replyTo !== undefined) headers.set("Reply-To", replyTo);
   return { data: encode(request), headers };
 }
@@ -74,7 +76,11 @@ function check(chunk: StreamChunk, count: number): void {
   const metadata = isObject(chunk.metadata) ? chunk.metadata : {};
   if (!chunk.done) return;
   if ((metadata["status"] ?? "success") !== "success") {
-    throw new InvocationFailed(String(metadata["error_code"] ?? "internal"), String(metadata["error_message"] ?? "the stream failed"), metadata);
+    throw new InvocationFailed(
+      String(metadata["error_code"] ?? "internal"),
+      String(metadata["error_message"] ?? "the stream failed"),
+      metadata,
+    );
   }
   const sent = metadata["chunks"];
   if (sent !== undefined && sent !== String(count)) {

@@ -38,7 +38,12 @@ export interface ReceivedAnswer {
   subject: string;
 }
 
-export async function publishRequest(connection: NatsConnection, subject: string, request: RouteRequest, options: PublishOptions): Promise<PubAck> {
+export async function publishRequest(
+  connection: NatsConnection,
+  subject: string,
+  request: RouteRequest,
+  options: PublishOptions,
+): Promise<PubAck> {
   const headers = buildHeaders(identify(request, options), options.replyTo === undefined ? {} : { [REPLY_TO]: options.replyTo });
   return jetstream(connection).publish(subject, encode(request), {
     headers,
@@ -49,7 +54,11 @@ export async function publishRequest(connection: NatsConnection, subject: string
 }
 
 /** Decisions as they come, until the loop is left. Of a stream, each is acked when the next one is asked for, so none is lost with its reader. */
-export async function* receiveAnswers(connection: NatsConnection, subject: string, options: AnswersOptions): AsyncGenerator<ReceivedAnswer> {
+export async function* receiveAnswers(
+  connection: NatsConnection,
+  subject: string,
+  options: AnswersOptions,
+): AsyncGenerator<ReceivedAnswer> {
   const address = options.subject ?? subject;
   if (options.stream !== undefined) {
     yield* consume(connection, { stream: options.stream, durable: options.durable ?? "router-answers", subject: address }, options.signal);
@@ -63,7 +72,11 @@ export async function* receiveAnswers(connection: NatsConnection, subject: strin
   }
 }
 
-async function* consume(connection: NatsConnection, place: { stream: string; durable: string; subject: string }, signal?: AbortSignal): AsyncGenerator<ReceivedAnswer> {
+async function* consume(
+  connection: NatsConnection,
+  place: { stream: string; durable: string; subject: string },
+  signal?: AbortSignal,
+): AsyncGenerator<ReceivedAnswer> {
   const { stream, durable, subject } = place;
   const manager = await jetstreamManager(connection);
   await manager.consumers.add(stream, { durable_name: durable, ack_policy: AckPolicy.Explicit, filter_subject: subject });

@@ -24,11 +24,17 @@ test("a no is an answer", async () => {
 test("a hundred requests at once each get their own answer", async () => {
   const ids = Array.from({ length: 100 }, (_, number) => `many-${number}`);
   const answers = await Promise.all(ids.map((request_id) => router.decide({ ...ASKED, request_id })));
-  assert.deepEqual(answers.map((answer) => answer.context.request_id), ids);
+  assert.deepEqual(
+    answers.map((answer) => answer.context.request_id),
+    ids,
+  );
 });
 
 test("a request that is asked again is decided once, and its answer has its own trace id", async () => {
-  const [first, second] = [await router.decide({ ...ASKED, request_id: "again" }), await router.decide({ ...ASKED, request_id: "again", trace_id: "t-2" })];
+  const [first, second] = [
+    await router.decide({ ...ASKED, request_id: "again" }),
+    await router.decide({ ...ASKED, request_id: "again", trace_id: "t-2" }),
+  ];
   assert.ok(first.ok && second.ok);
   assert.deepEqual(first.decision, second.decision);
   assert.equal(second.context.trace_id, "t-2");
@@ -81,7 +87,11 @@ test("a router whose stream acknowledges publishers answers too", async () => {
   assert.ok(answer.ok, JSON.stringify(answer));
 });
 
-for (const [reply, error] of [["what?", RouterError], ["{}", RouterError], ['{"error":{"err_code":10077,"description":"full"},"stream":""}', BrokerRefused]] as const) {
+for (const [reply, error] of [
+  ["what?", RouterError],
+  ["{}", RouterError],
+  ['{"error":{"err_code":10077,"description":"full"},"stream":""}', BrokerRefused],
+] as const) {
   test(`what is no answer is an error: ${reply}`, async () => {
     nc.subscribe("s.odd", { max: 1, callback: (_, message) => void message.respond(reply) });
     await nc.flush();

@@ -32,7 +32,10 @@ const stamp: Processor = {
   kind: "post",
   id: "stamp",
   version: "v1",
-  handle: ({ payload, metadata }) => ({ payload, metadata: { stamped: `${metadata.decision?.provider_id} ${String(metadata["loudness"])}` } }),
+  handle: ({ payload, metadata }) => ({
+    payload,
+    metadata: { stamped: `${metadata.decision?.provider_id} ${String(metadata["loudness"])}` },
+  }),
 };
 
 const services = [await router.serve(shout), await router.serve(polite), await router.serve(stamp)];
@@ -42,7 +45,14 @@ test("a request passes through all three kinds", async () => {
   assert.ok(answer.ok, JSON.stringify(answer));
   assert.equal(answer.decision.metadata["stamped"], `${answer.decision.provider_id} 11`);
   const executed = JSON.parse(answer.decision.metadata.executed_extensions ?? "[]") as { id: string; status: string }[];
-  assert.deepEqual(executed.map(({ id, status }) => [id, status]), [["shout", "ok"], ["polite", "ok"], ["stamp", "ok"]]);
+  assert.deepEqual(
+    executed.map(({ id, status }) => [id, status]),
+    [
+      ["shout", "ok"],
+      ["polite", "ok"],
+      ["stamp", "ok"],
+    ],
+  );
 });
 
 test("a validator's rejection reaches the client", async () => {
@@ -60,7 +70,10 @@ test("a handler's exception is an error of the extension, and shows none of its 
 });
 
 test("a refusal is told with its status", async () => {
-  const reply = await router.connection.request("beamline.ext.validate.polite.v1", JSON.stringify({ tenant_id: "acme", payload: { payload: "HUH" } }));
+  const reply = await router.connection.request(
+    "beamline.ext.validate.polite.v1",
+    JSON.stringify({ tenant_id: "acme", payload: { payload: "HUH" } }),
+  );
   assert.equal(reply.headers?.get("Nats-Service-Error-Code"), "422");
   assert.deepEqual(reply.json(), { error: { code: "unclear", message: "This cannot be judged", field: "payload.payload" } });
 });
@@ -78,7 +91,9 @@ test("a service that stops finishes what it has begun", async () => {
       return { payload };
     },
   });
-  const asked = router.connection.request(slow.subject, JSON.stringify({ tenant_id: "acme", payload: { payload: 1 } }), { timeout: 60_000 });
+  const asked = router.connection.request(slow.subject, JSON.stringify({ tenant_id: "acme", payload: { payload: 1 } }), {
+    timeout: 60_000,
+  });
   await begun.promise;
   const stopping = slow.stop();
   go.resolve();

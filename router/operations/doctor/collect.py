@@ -16,7 +16,7 @@ from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.topology import NANOS_PER_S, ConsumerSpec, StreamSpec, Topology, compare
 from router.operations.doctor.collect_partitions import PartitionedSubject, list_partition_facts
 from router.operations.doctor.facts import ConsumerFacts, Facts, Origin, ServerFacts, StreamFacts, ViolationFacts
-from router.operations.doctor.monitor import find_sync_mode, read_group, read_servers, read_storage
+from router.operations.doctor.monitor import ServerStates, find_sync_mode, read_group, read_servers, read_storage
 
 T = TypeVar("T")
 EARLIER_BUCKETS = ("ROUTER_STARTS",)  # of versions before this one
@@ -78,14 +78,15 @@ async def collect(
 async def _server(jetstream: JetStream, monitors: Sequence[str], *, asks_server: bool) -> ServerFacts:
     connection = jetstream.connection
     version = connection.connected_server_version
-    servers = await read_servers(jetstream, monitors) if monitors or asks_server else []
+    servers = await read_servers(jetstream, monitors) if monitors or asks_server else ServerStates(())
     facts = ServerFacts(
         version=(version.major, version.minor, version.patch),
         has_jetstream=True,
         max_payload=connection.max_payload,
         is_clustered=bool(connection._server_info.get("cluster")),
-        sync=find_sync_mode(servers),
-        storage=tuple(filter(None, map(read_storage, servers))),
+        sync=find_sync_mode(servers.states),
+        storage=tuple(filter(None, map(read_storage, servers.states))),
+        unread=servers.unread,
     )
     return await _ask_account(jetstream, facts)
 

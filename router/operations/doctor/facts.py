@@ -58,6 +58,7 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     is_clustered: bool = False
     sync: SyncMode = SyncMode()
     storage: tuple[ServerStorage, ...] = ()  # of the servers whose monitoring port was read
+    unread: tuple[str, ...] = ()  # why the monitoring ports of other servers could not be read
     account_limit: int = -1  # bytes that this account's streams may reserve, each copy counted; -1 = no limit
     account_reserved: int = 0  # what they reserve, each stream counted once
 

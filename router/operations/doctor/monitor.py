@@ -11,6 +11,7 @@ from urllib.request import urlopen
 
 import nats.errors
 import orjson
+from msgspec import Struct
 
 from router.core.errors import BrokerUnavailable, Misconfigured, RouterError
 from router.delivery.api import JetStream, Json
@@ -20,12 +21,30 @@ from router.operations.doctor.facts import Follower, RaftGroup, ServerStorage, S
 MONITOR_TIMEOUT_S = 2.0
 
 
-async def read_servers(jetstream: JetStream, monitors: Sequence[str]) -> list[Json]:
-    """The state (`varz`) of each server that has a monitoring port here; without one, of the connected server, if this account may ask.
+class ServerStates(Struct, frozen=True):
+    """The state (`varz`) of each server that was read, and why the others were not."""
 
-    Raises Misconfigured for what is no URL, BrokerUnavailable if a port does not answer.
+    states: Sequence[Json]
+    unread: tuple[str, ...] = ()
+
+
+async def read_servers(jetstream: JetStream, monitors: Sequence[str]) -> ServerStates:
+    """Each server that has a monitoring port here; without one, the connected server, if this account may ask.
+
+    Raises Misconfigured for what is no URL, BrokerUnavailable if no port answers: one of several may be of a server that is down.
     """
-    return [_read_monitor(url) for url in monitors] or [one for one in [await _read_as_system_account(jetstream)] if one]
+    if not monitors:
+        return ServerStates([one for one in [await _read_as_system_account(jetstream)] if one])
+    states: list[Json] = []
+    failures: list[BrokerUnavailable] = []
+    for url in monitors:
+        try:
+            states.append(_read_monitor(url))
+        except BrokerUnavailable as exc:
+            failures.append(exc)
+    if not states:
+        raise failures[0]
+    return ServerStates(states, tuple(map(str, failures)))
 
 
 async def _read_as_system_account(jetstream: JetStream) -> Json:

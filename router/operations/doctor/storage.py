@@ -40,6 +40,8 @@ def storage(facts: Facts) -> Iterator[Finding]:
     yield from _account(facts)
     for server in facts.server.storage:
         yield _server(server)
+    for cause in facts.server.unread:
+        yield warn("storage of a server", cause, "start that server if it is down; else correct nats.monitor or --monitor")
     if facts.server.is_clustered and not facts.server.storage:
         found = f"the servers' room cannot be read from this account; {describe_need(facts)}"
         yield warn("storage", found, READ_THEM)

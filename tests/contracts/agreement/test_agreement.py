@@ -10,12 +10,13 @@ import pytest
 
 from router.cli.contract.readers import build_readers
 from router.config import Settings
+from router.contracts.envelope import envelope_bytes
 from router.contracts.shapes import RECEIVED, SENT, MessageShape, ShapeLimits, build_shapes
 from router.contracts.shapes.fields import list_fields
 from tests.contracts.agreement.compare import find_disagreements, validator_of
 from tests.contracts.agreement.readers import READERS, is_readable
 from tests.contracts.agreement.written import WRITERS
-from tests.support import requests, workers
+from tests.support import bus, extension_author, requests, router_streams, sdk, stories, workers
 
 SHAPES = build_shapes()
 MESSAGES = 2_000
@@ -85,7 +86,19 @@ def fixtures() -> list[tuple[str, Any]]:
     """The messages that other tests use."""
     decide = [(f"decide {form}", message.data) for form, message in requests.every_form().items() if form != "e"]
     results = [(f"result {form}", message.data) for form, message in workers.in_every_form().items() if form != "protobuf"]
-    return [(name, orjson.loads(data)) for name, data in [*decide, *results, ("ack", workers.an_ack().data)]]
+    written = [
+        ("ack", workers.an_ack().data),
+        ("decide of a story", stories.a_request(1, push_assignment=True)),
+        ("result of a story", router_streams.a_result(1)),
+        ("envelope", envelope_bytes(bus.an_envelope())),
+    ]
+    bodies = [
+        ("assignment", sdk.a_body()),
+        ("assignment with options", sdk.a_body(**sdk.with_options())),
+        ("extension-request", extension_author.a_request()),
+        ("provider-call", extension_author.a_prompt()),
+    ]
+    return [*((name, orjson.loads(data)) for name, data in [*decide, *results, *written]), *bodies]
 
 
 @pytest.mark.parametrize(("name", "message"), fixtures(), ids=[name for name, _ in fixtures()])

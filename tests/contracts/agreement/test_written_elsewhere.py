@@ -12,17 +12,27 @@ from router.contracts.ack import ExecAssignmentAck
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.shapes import build_shapes
 from router.core.outcome import Fault
+from router.routing.extensions.entry import VALIDATOR
 from router.sdk.attempts import AttemptsResult
 from router.sdk.client import _body
+from router.sdk.extension import Extension
+from router.sdk.extension.function_runner import FunctionRunner
 from router.sdk.heartbeat import WorkerHeartbeat
 from router.sdk.reports import JSON_ENCODING, ack_bytes, result_bytes, unstarted_bytes
+from router.sdk.samples.extensions.echo_provider import echo
+from router.sdk.samples.extensions.mask_payload import mask_payload
+from router.sdk.samples.extensions.mask_pii import mask_pii
+from router.sdk.samples.extensions.normalize_text import normalize_text
+from router.sdk.samples.extensions.pii_guard import pii_guard
 from router.sdk.step import StepResult
 from tests.contracts.agreement.compare import validator_of
+from tests.support.extension_author import a_prompt, a_request, data_of
 from tests.support.requests import a_message
 
 TOP = Path(__file__).parents[3]
 SHAPES = build_shapes()
 ASSIGNMENT = read_exec_assignment(orjson.dumps(SHAPES["assignment"].examples[0]))
+PROCESSORS = (normalize_text, mask_payload, pii_guard, mask_pii)
 STEPS = (
     StepResult(output={"text": "Hi"}, cost=0.5, metadata={"model": "m"}),
     StepResult(output=b"\xff"),
@@ -82,6 +92,20 @@ def test_a_clients_requests_are_valid() -> None:
         validator_of(SHAPES["decide"]).validate(orjson.loads(_body("acme", "chat", payload, beside)))
 
 
+@pytest.mark.parametrize("sample", PROCESSORS, ids=lambda sample: sample.id)
+def test_what_the_sample_extensions_answer_is_valid(sample: Extension) -> None:
+    shape = SHAPES["extension-verdict" if sample.kind == VALIDATOR else "extension-message"]
+    for payload in ("Hello  Ada", "card 4111 1111 1111 1111", {"text": ["a@example.com"]}):
+        validator_of(shape).validate(orjson.loads(FunctionRunner(sample).run_now(data_of(a_request(payload)), {})))
+
+
+async def test_what_the_sample_provider_answers_is_valid() -> None:
+    runner, call = FunctionRunner(echo), data_of(a_prompt("hello Ada", provider_id="echo"))
+    validator_of(SHAPES["provider-answer"]).validate(orjson.loads(await runner.run(call, {}, None)))
+    async for piece in runner.stream(call, {}, None):
+        validator_of(SHAPES["chunk"]).validate(orjson.loads(piece))
+
+
 def read_blocks(page: str) -> list[Any]:
     return [json.loads(block) for block in re.findall(r"```json\n(.*?)```", (TOP / page).read_text(), re.DOTALL)]
 
@@ -94,6 +118,7 @@ def read_blocks(page: str) -> list[Any]:
             ["extension-request", "extension-message", "extension-verdict", "provider-call", "provider-answer", "chunk"],
         ),
         ("router/sdk/samples/workers/README.md", ["ack"]),
+        ("deploy/REQUESTS.md", ["answer"]),
         ("docs/messages.md", [shape.name for shape in SHAPES.values() for _ in shape.examples]),
     ],
 )

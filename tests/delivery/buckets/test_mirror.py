@@ -8,6 +8,7 @@ from nats.aio.client import Client
 
 from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
+from router.delivery.buckets import watcher
 from router.delivery.buckets.mirror import BucketMirror
 from tests.support.broker import Broker
 from tests.support.buckets import Bucket, a_bucket, a_mirror
@@ -16,6 +17,12 @@ from tests.support.waiting import until
 
 BACK_S = 2.0  # from a reconnect to the truth
 SILENT_S = 4.0  # the same where only missed heartbeats tell
+
+
+@pytest.fixture(autouse=True)
+def _quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watcher, "HEARTBEAT_S", 0.5)
+    monkeypatch.setattr(watcher, "SILENCE_LIMIT_S", 1.25)
 
 
 @pytest.fixture
@@ -81,10 +88,10 @@ async def test_a_bucket_without_changes_is_looked_at_and_not_listed(bucket: Buck
     await bucket.write("a", b"1")
     async with a_mirror(nats_url, bucket.name, again_s=0.1) as mirror:
         await until(lambda: mirror.told)
-        watcher, calls = mirror.watched._watcher, CallRecorder()
+        first, calls = mirror.watched._watcher, CallRecorder()
         await nc.subscribe(f"$JS.API.STREAM.INFO.KV_{bucket.name}", cb=calls.on_message)
         await until(lambda: len(calls.heard) >= 3, what="three looks")
-        assert mirror.watched._watcher is watcher
+        assert mirror.watched._watcher is first
 
 
 async def test_entries_that_were_purged_without_a_word_are_missed_by_the_next_look(bucket: Bucket, nats_url: str) -> None:

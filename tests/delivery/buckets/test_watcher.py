@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from router.core.errors import BrokerUnavailable
+from router.delivery.buckets import watcher
 from router.delivery.buckets.entries import BucketEntry, DeletedKey
 from router.delivery.buckets.watcher import KvWatcher
 from tests.support.broker import Broker
@@ -51,7 +52,9 @@ async def test_a_connection_that_came_back_is_doubted_at_once(bucket: Bucket, mo
     await following.close()
 
 
-async def test_a_deleted_consumer_is_missed_by_its_heartbeats(bucket: Bucket) -> None:
+async def test_a_deleted_consumer_is_missed_by_its_heartbeats(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watcher, "HEARTBEAT_S", 0.5)
+    monkeypatch.setattr(watcher, "SILENCE_LIMIT_S", 1.25)
     following = KvWatcher(bucket.jetstream, bucket.name, lambda found: None)
     await following.open()
     (name,) = (await bucket.jetstream.ask(f"CONSUMER.NAMES.KV_{bucket.name}"))["consumers"]

@@ -1,6 +1,7 @@
 """What each fault of a cluster cost, seen by a client: lost, double, stuck, unanswered, the longest gap, and how long until all was well.
 
-A request is counted with the fault that had begun last when it was sent. It is held up if its answer takes more than a second, or its
+A request is counted with the fault that had begun last when it was sent; its time, if it was under way when the next fault came, with
+that one. It is held up if its answer takes more than a second, or its
 usage event more than two seconds from the answer. All is well again when nothing is held up any more: at the answer of the last
 request that is, if one asking was enough, else when it was first sent, for after that the client waits for its own next try.
 """
@@ -24,6 +25,7 @@ from tests.faults.recovery import BEFORE_S
 ANSWERED_WITHIN_S = 1.0
 METERED_WITHIN_S = 2.0
 STUCK_AFTER_S = 30.0  # after the end of the fault
+UNDER_WAY_S = 3.0  # what began so shortly before a fault, and was not over when it came, was held up by it
 
 
 class Wait(NamedTuple):
@@ -78,18 +80,25 @@ class Turn:
     def __init__(self, happened: Sequence[Happened], number: int) -> None:
         self.fault = happened[number]
         self._begin = self.fault.began - BEFORE_S
-        self._end = happened[number + 1].began - BEFORE_S if number + 1 < len(happened) else math.inf
+        self._next_began = happened[number + 1].began if number + 1 < len(happened) else math.inf
 
     def has(self, at: float) -> bool:
-        return self._begin <= at < self._end
+        return self._begin <= at < self._next_began - BEFORE_S
+
+    def has_wait(self, wait: Wait) -> bool:
+        """Whether this fault is the one that may have held it up."""
+        began = next((at for at in (self._next_began, self.fault.began) if at - UNDER_WAY_S <= wait.begin < at < wait.end), None)
+        return self.has(wait.begin) if began is None else began == self.fault.began
 
 
 def _measure_one(observed: Observed, turn: Turn) -> Cost:
     fault = turn.fault
     sent = [one for one in observed.asked.values() if turn.has(one.sent_at)]
     repeated = [one for one in sent if one.kind != SINGLE]
-    answers = [_wait_for_answer(one) for one in repeated]
-    usage = [_wait_for_usage(one, observed.metered_at) for one in repeated if one.kind == HEALTHY and one.is_decided]
+    every = [one for one in observed.asked.values() if one.kind != SINGLE]
+    answers = [wait for wait in map(_wait_for_answer, every) if turn.has_wait(wait)]
+    metered = (_wait_for_usage(one, observed.metered_at) for one in every if one.kind == HEALTHY and one.is_decided)
+    usage = [wait for wait in metered if turn.has_wait(wait)]
     since = fault.ended if fault.kind in observed.from_end else fault.began
     until = math.inf if fault.kind in observed.from_end else fault.ended
     names = {one.name for one in sent}

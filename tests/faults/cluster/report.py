@@ -95,7 +95,7 @@ def page(reports: Sequence[ClusterReport], control: Sequence[ClusterReport] = ()
 
 One router process, a fleet of two, two workers, an extension and the clients, on three nats-servers; every process reaches every server
 through a proxy, and so do the servers each other. One fault at a time; the next one begins when all processes are ready, all copies
-current and all requests answered.
+current and all requests answered and metered.
 
 {tables(reports)}{LEGEND}{f"{chr(10)}{note}{chr(10)}" if note else ""}
 ## Where and how

@@ -8,8 +8,11 @@ extension ────────────── proxies ┘
 """
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Awaitable, Callable
+
+import nats.errors
 
 from tests.faults.clients import Clients
 from tests.faults.cluster.elections import Elections
@@ -22,6 +25,7 @@ from tests.support.waiting import until
 
 LOOK_EVERY_S = 0.25
 WELL_WITHIN_S = 1.0  # a request that waits longer says that the last fault is not over
+METERED_WITHIN_S = 2.0  # after its answer
 FORM_WITHIN_S = 60.0
 
 
@@ -69,7 +73,10 @@ class ClusterStage(Stage):
         return await find_leader(lambda: self.clients.current, self.servers, group)
 
     async def all_ready(self, most_s: float) -> bool:
-        """Whether every process is ready, every copy current and no request waits, within so many seconds. Then no server is broken."""
+        """Whether all processes are ready, all copies current, all requests answered and metered, within so many seconds.
+
+        Then no server is broken.
+        """
         return await self._wait(self._list_unready, most_s)
 
     async def copies_current(self, most_s: float) -> bool:
@@ -87,9 +94,20 @@ class ClusterStage(Stage):
         return not causes
 
     async def _list_unready(self) -> list[str]:
-        waiting = [] if self.load is None or self.load.is_well(WELL_WITHIN_S) else ["requests wait for an answer"]
         starting = [child.name for child in self.children if not child.is_ready]
-        return [*waiting, *starting, *await self._list_behind()]
+        return [*await self._list_waiting(), *starting, *await self._list_behind()]
+
+    async def _list_waiting(self) -> list[str]:
+        """What of the load is late: the next fault would be blamed for it, or it for the next fault."""
+        if self.load is None:
+            return []
+        waiting = [] if self.load.is_well(WELL_WITHIN_S) else ["requests wait for an answer"]
+        with contextlib.suppress(nats.errors.Error):
+            usage = await self.clients.current.jsm().stream_info(self.settings.streams.usage.name)
+            decided = self.load.list_decided(METERED_WITHIN_S)
+            if usage.state.messages >= len(decided) and self.load.metered.issuperset(decided):
+                return waiting
+        return [*waiting, "usage events are to come"]
 
     async def _list_behind(self) -> list[str]:
         return await list_behind(self.clients.current, self.servers, self.groups)

@@ -63,6 +63,13 @@ def test_what_begins_after_the_end_of_a_fault_counts_from_the_end() -> None:
     assert no_quorum.answers_well_s == no_quorum.mended_s == pytest.approx(1.5)
 
 
+def test_what_is_under_way_when_the_next_fault_comes_is_held_up_by_that_one() -> None:
+    killed, no_quorum = observed([a_request("a", 108.5, 131.0), a_request("b", 106.0, 107.5)])
+    assert (killed.sent, no_quorum.sent) == (2, 0)
+    assert killed.mended_s == pytest.approx(87.5)
+    assert no_quorum.mended_s == pytest.approx(1.0)
+
+
 def test_what_is_never_answered_is_stuck_and_never_well() -> None:
     """The last one was sent long after the fault."""
     sent = [a_request("a", 12.0, None, times=9), a_request("b", 12.0, 51.0, times=9), a_request("c", 70.0, 70.1)]

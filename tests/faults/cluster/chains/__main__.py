@@ -16,7 +16,7 @@ import msgspec
 from bench.machine import facts
 from tests.faults.cluster.chains.kinds import KINDS
 from tests.faults.cluster.chains.report import tables
-from tests.faults.cluster.chains.run import CHAINS, ChainRun, run
+from tests.faults.cluster.chains.run import CHAINS, USUAL, ChainRun, run
 from tests.faults.kinds import Kind
 from tests.faults.life import INTERRUPTED, run_until_told
 
@@ -26,7 +26,7 @@ def main() -> int:
     if options.list:
         print("\n".join(kind.name for kind in KINDS))
         return 0
-    plan = ChainRun(tuple(options.chain or CHAINS), options.rounds, options.seed, options.rate, tuple(options.kinds or KINDS))
+    plan = ChainRun(tuple(options.chain or USUAL), options.rounds, options.seed, options.rate, tuple(options.kinds or KINDS))
     report = run_until_told(run(plan, facts(_command(options))))
     if report is None:
         return INTERRUPTED
@@ -48,7 +48,7 @@ def _parse() -> argparse.Namespace:
         description=__doc__.partition("\n")[0],
         epilog="example:  python -m tests.faults.cluster.chains --chain bus --kinds 'leader *'",
     )
-    parser.add_argument("--chain", action="append", choices=CHAINS, help="of these chains alone; may be given several times")
+    parser.add_argument("--chain", action="append", choices=CHAINS, help="may be given several times (default: all but the lake)")
     parser.add_argument("--rounds", type=int, default=1, help="every kind comes once a round (default 1)")
     parser.add_argument("--seed", type=int, default=7, help="of the plan")
     parser.add_argument("--rate", type=float, default=10.0, help="messages a second of each chain (default 10)")

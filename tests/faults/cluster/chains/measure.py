@@ -52,8 +52,9 @@ def measure(observed: ChainObserved) -> list[ChainCost]:
 def _measure_one(observed: ChainObserved, turn: Turn, done: Mapping[str, float]) -> ChainCost:
     fault = turn.fault
     sent = {name: at for name, at in observed.offered.items() if turn.has(at)}
-    ends = {name: done.get(name, math.inf) for name in sent}
-    waits = [Wait(at, ends[name], ends[name]) for name, at in sent.items()]
+    ends = {name: done.get(name, math.inf) for name in observed.offered}
+    every = (Wait(at, ends[name], ends[name]) for name, at in observed.offered.items())
+    waits = [wait for wait in every if turn.has_wait(wait)]
     longest = max((wait.end - wait.begin for wait in waits), default=0.0)
     since, until = (fault.ended, math.inf) if fault.kind in observed.from_end else (fault.began, fault.ended)
     return ChainCost(

@@ -43,9 +43,10 @@ def page(reports: Sequence[ChainReport], note: str = "") -> str:
     )
     return f"""# The other processes on a cluster of three servers under faults
 
-Beside the circle of requests ([faults_cluster.md](faults_cluster.md)): a relay and an inbox between two databases, an agent, and a
-consumer of the envelope bus. All of them share three nats-servers, and reach each through a proxy. PostgreSQL has no fault. One fault
-at a time; "leader" is the server that leads one of their streams or durables, drawn anew for each fault.
+Beside the circle of requests ([faults_cluster.md](faults_cluster.md)): a relay and an inbox between two databases, an agent, a consumer of
+the envelope bus, and in runs of its own the ingest of the lake. Those of one run share three nats-servers, and reach each through a
+proxy. PostgreSQL has no fault. One fault at a time; "leader" is the server that leads one of their streams or durables, drawn anew for
+each fault.
 {LEGEND}
 {tables(reports)}{f"{chr(10)}{note}{chr(10)}" if note else ""}
 ## Where and how

@@ -17,6 +17,7 @@ from tests.faults.cluster.chains.agents import AgentChain
 from tests.faults.cluster.chains.bus import BusChain
 from tests.faults.cluster.chains.chain import Chain, ChainLoad, Effect
 from tests.faults.cluster.chains.kinds import FROM_END, KINDS
+from tests.faults.cluster.chains.lake import LakeChain
 from tests.faults.cluster.chains.mailbox import MailboxChain
 from tests.faults.cluster.chains.measure import ChainCost, ChainObserved, measure
 from tests.faults.cluster.chains.stage import ChainStage
@@ -25,7 +26,8 @@ from tests.faults.kinds import Kind
 from tests.faults.ledger import Row
 from tests.faults.stage import Cast, on_stage
 
-CHAINS: Mapping[str, Callable[[], Chain]] = {"mailbox": MailboxChain, "agents": AgentChain, "bus": BusChain}
+CHAINS: Mapping[str, Callable[[], Chain]] = {"mailbox": MailboxChain, "agents": AgentChain, "bus": BusChain, "lake": LakeChain}
+USUAL = ("mailbox", "agents", "bus")  # the lake's JVM takes a core of its own
 CAST = Cast(routers=0, workers=0, extensions=0, replicas=3)
 LONGEST_RECOVERY_S = 60.0
 ALL_DONE_S = 120.0
@@ -36,7 +38,7 @@ ALWAYS = 1.0  # every fault waits until the last one is over
 class ChainRun(Struct, frozen=True):
     """What a run is to be. `rate`: messages a second of each chain."""
 
-    chains: tuple[str, ...] = tuple(CHAINS)
+    chains: tuple[str, ...] = USUAL
     rounds: int = 1
     seed: int = 7
     rate: float = 10.0
