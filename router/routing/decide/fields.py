@@ -135,6 +135,11 @@ def read_routing_context(body: Object, inner: Object) -> tuple[Object, Object, O
         own = NOTHING if own is None else read_object(own, "message.metadata")
     if type(context) is not dict:
         context = NOTHING if context is None else read_object(context, "context")
+    return merge_routing_context(constraints, metadata, own, context)
+
+
+def merge_routing_context(constraints: Object, metadata: Object, own: Object, context: Object) -> tuple[Object, Object, Object]:
+    """`own`: the metadata of the `message`, which is the top level's in a flat request."""
     if own and own is not metadata:
         metadata = {**metadata, **own} if metadata else own
     if constraints:

@@ -7,8 +7,8 @@
     e  protobuf, which `contracts.flow` has turned into a
 
 Nothing raises: a request that cannot be taken is a Fault, beside whatever ids could be read for its answer.
-Whether the tenant may ask, and whether it asked before, is the handler's to say. This runs for every message:
-straight lines for what most of them carry, `fields` for the rest.
+Whether the tenant may ask, and whether it asked before, is the handler's to say. An ordinary request is read by `read_plain`; here is the
+reader of all others: straight lines for what most of them carry, `fields` for the rest.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ from router.routing.decide import fields
 from router.routing.decide.fields import RARE, Object, read_id
 from router.routing.decide.hints import PLAIN, hints_of
 from router.routing.decide.places import translate_place
-
-PROTOBUF = "application/x-protobuf"
+from router.routing.decide.read_plain import PROTOBUF, read_plain
 
 
 class RequestLimits(Struct, frozen=True, kw_only=True):
@@ -63,6 +62,14 @@ DEFAULT_LIMITS = RequestLimits()
 
 def read(message: Message, limits: RequestLimits = DEFAULT_LIMITS) -> RequestReading:
     """One stored message as a request. A Fault's `code` is a dead letter's validation code, its `field` a place in the RouteRequest."""
+    request = read_plain(message, limits.max_payload_bytes, limits.max_depth)
+    if request is None:
+        return read_carefully(message, limits)
+    return RequestReading(request, request.answer_id, request.trace_id, request.tenant_id)
+
+
+def read_carefully(message: Message, limits: RequestLimits = DEFAULT_LIMITS) -> RequestReading:
+    """`read` of any message, and the rule for what `read_plain` reads."""
     headers = message.headers
     body: Object = NOTHING
     try:

@@ -3,10 +3,12 @@
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from router.core.errors import BrokerUnavailable, Misconfigured
+from router.core.errors import BrokerUnavailable, Misconfigured, NoLeader
+from router.delivery.api import JetStream
 from router.lake.source.broker import read_facts
 from router.lake.source.options import read_options
 from tests.support.broker import Broker
@@ -73,3 +75,26 @@ def _certificates(home: Path) -> None:
 
 def _openssl(home: Path, arguments: str) -> None:
     subprocess.run(["openssl", *arguments.split()], cwd=home, check=True, capture_output=True)
+
+
+def test_an_election_is_waited_for_within_the_time_that_the_broker_may_be_silent(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes up to eight seconds. An ingest that runs for ever must not end with each."""
+    info, answers = JetStream.stream, iter([NoLeader("no answer"), NoLeader("no answer")])
+
+    async def stream(jetstream: JetStream, name: str) -> dict[str, Any] | None:
+        if (without_leader := next(answers, None)) is not None:
+            raise without_leader
+        return await info(jetstream, name)
+
+    Feed(nats_url, "ELECTING").create().count(3)
+    monkeypatch.setattr(JetStream, "stream", stream)
+    assert read_facts(read_options({"url": nats_url, "stream": "ELECTING"})).last == 3
+
+
+def test_a_broker_without_a_leader_for_longer_is_unavailable(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stream(*_: object) -> dict[str, Any] | None:
+        raise NoLeader("no answer")
+
+    monkeypatch.setattr(JetStream, "stream", stream)
+    with pytest.raises(NoLeader):
+        read_facts(read_options({"url": nats_url, "stream": "ELECTING", "timeoutMs": "10"}))
