@@ -45,8 +45,8 @@ def seen(witness: Path, kind: str) -> Counter[int]:
     return Counter(int(sequence) for of, sequence in lines if of == kind and sequence != "0")
 
 
-def _write(kind: str, sequence: int | None) -> None:
-    os.write(_FILE, f"{kind} {sequence or 0}\n".encode())  # one write: lines of several processes do not mix
+def _write(kind: str, sequence: int) -> None:
+    os.write(_FILE, f"{kind} {sequence}\n".encode())  # one write: lines of several processes do not mix
 
 
 def _watched(make: Callable[[Any], Handler], *, raises: bool = False) -> Callable[[Any], Handler]:
