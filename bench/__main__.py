@@ -52,6 +52,7 @@ QUESTIONS = (
     "inbox",
     "inbox_http",
     "scrape_hold",
+    "violations",
     "policy_engine",
     "policy_states",
     "read_request",

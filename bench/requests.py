@@ -17,6 +17,9 @@ _BODY = (
 _HEAD = head_of({"trace_id": TRACE, "tenant_id": TENANT, "version": "1", "Nats-Msg-Id": "m-%d"}).decode()
 
 
+_BROKEN_HEAD = head_of({"trace_id": "two words", "tenant_id": TENANT, "traceparent": "none", "Nats-Msg-Id": "m-%d"}).decode()
+
+
 def body(number: int, users: int = USERS, payload: str = TEXT) -> bytes:
     return (_BODY % (number, number, payload, number % users)).encode()
 
@@ -39,6 +42,11 @@ def text_of(size: int) -> str:
 def head(number: int) -> bytes:
     """The block of headers: trace_id, tenant_id, version, Nats-Msg-Id."""
     return (_HEAD % number).encode()
+
+
+def broken_head(number: int) -> bytes:
+    """As many headers, which break two rules of the contract: trace_id and traceparent."""
+    return (_BROKEN_HEAD % number).encode()
 
 
 def answer_fields(request_id: str, trace_id: str) -> dict[str, object]:

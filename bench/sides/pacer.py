@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 
 from msgspec import Struct, convert
 
@@ -28,7 +28,10 @@ LEAD_S = 0.05
 class Pacer:
     """Asks requests `first` … `first + count - 1`, `rate` of them a second, evenly."""
 
-    def __init__(self, connection: Connection, subject: str, first: int, count: int, rate: float) -> None:
+    def __init__(
+        self, connection: Connection, subject: str, first: int, count: int, rate: float, *, head: Callable[[int], bytes] = requests.head
+    ) -> None:
+        self._head = head
         self._connection = connection
         self._subject = subject
         self._inbox = connection.new_inbox()
@@ -57,7 +60,7 @@ class Pacer:
         for place in range(begin, end):
             number = self._first + place
             self.late.append(time.perf_counter() - self._due(place))
-            self._connection.publish_nowait(self._subject, requests.body(number), f"{self._inbox}.{place}", requests.head(number))
+            self._connection.publish_nowait(self._subject, requests.body(number), f"{self._inbox}.{place}", self._head(number))
 
     def _heard(self, subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
         place = int(subject.rpartition(".")[2])
@@ -84,6 +87,33 @@ class Ramp(Struct, frozen=True):
         return self.opened * share // 100
 
 
+async def pace_at(ready: Ready, *, url: str, subject: str, warm: int, count: int, rate: float, is_broken: bool) -> Measured:
+    """An open loop at one rate, after some to warm up: rate (1/s), p50_ms, p99_ms, late_ms (of the sender, p99), wrong.
+
+    `is_broken`: each request breaks two rules of the header contract, else none.
+    """
+
+    async def work() -> Measured:
+        connection, head = await connect({"servers": [url]}), requests.broken_head if is_broken else requests.head
+        try:
+            await Pacer(connection, subject, 0, warm, rate, head=head).run()
+            pacer = Pacer(connection, subject, warm, count, rate, head=head)
+            await pacer.run()
+        finally:
+            await connection.close()
+        ordered, late = sorted(pacer.seconds.values()), sorted(pacer.late)
+        figures = {"p50_ms": percentile(ordered, 50), "p99_ms": percentile(ordered, 99), "late_ms": percentile(late, 99)}
+        return {"rate": rate, "wrong": float(pacer.wrong), **{name: seconds * 1e3 for name, seconds in figures.items()}}
+
+    return await asyncio.to_thread(_run_finely, work)
+
+
+def _run_finely(work: Callable[[], Coroutine[None, None, Measured]]) -> Measured:
+    # On `select`: epoll, asyncio's choice, rounds every wait up to a millisecond, which the latencies would show.
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())) as runner:
+        return runner.run(work())
+
+
 async def pace(ready: Ready, *, url: str, subject: str, ramp: dict[str, object]) -> Measured:
     """Capacity in a closed loop, then an open one at each share of it.
 
@@ -97,12 +127,7 @@ async def pace(ready: Ready, *, url: str, subject: str, ramp: dict[str, object])
         finally:
             await connection.close()
 
-    def on_a_fine_loop() -> Measured:
-        # On `select`: epoll, asyncio's choice, rounds every wait up to a millisecond, which the latencies would show.
-        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())) as runner:
-            return runner.run(work())
-
-    return await asyncio.to_thread(on_a_fine_loop)
+    return await asyncio.to_thread(_run_finely, work)
 
 
 async def _paced(connection: Connection, subject: str, ramp: Ramp) -> dict[str, float]:

@@ -126,7 +126,8 @@ async def test_copies_that_find_no_room_are_refused_with_figures_and_what_a_lost
         monitors = ",".join(server.monitor_url for server in cluster.servers)
         environ = {"ROUTER_NATS__URL": cluster.url, "ROUTER_NATS__MONITOR": monitors}
         environ |= {name: str(mib * MIB or -1) for name, mib in sizes.items()}
-        assert (await call_command_async("topology", "apply", environ=environ)).status == 0
+        applied = await call_command_async("topology", "apply", environ=environ)
+        assert applied.status == 0, applied.err
         warned = await _doctor(environ)
         assert any(check.startswith("if ") and "ROUTER_REPLICAS=3" in one["remedy"] for check, one in warned.items())
 

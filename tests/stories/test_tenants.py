@@ -90,6 +90,7 @@ def _is_expected(settings: Settings, subject: str) -> bool:
         "$JS.ACK.",
         "$JS.EVENT.",
         "beamline.alert.v1.",
+        "beamline.router.v1.contract.violation.",
         "beamline.router.v1.internal.",  # what routers tell one another, by the clock
     )
     return subject in {decide, f"{decide}.dlq"} or subject.startswith(ours)

@@ -22,6 +22,7 @@ from router.app import RouterService, decide_subscription, subscriptions
 from router.config import load
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
+from router.services.violation_events import BrokenContract
 from router.services.violations import Violations
 from tests.support.kills import KilledProcess
 
@@ -44,8 +45,8 @@ def seen(witness: Path, kind: str) -> Counter[int]:
     return Counter(int(sequence) for of, sequence in lines if of == kind and sequence != "0")
 
 
-def _write(kind: str, message: Message) -> None:
-    os.write(_FILE, f"{kind} {message.sequence}\n".encode())  # one write: lines of several processes do not mix
+def _write(kind: str, sequence: int) -> None:
+    os.write(_FILE, f"{kind} {sequence}\n".encode())  # one write: lines of several processes do not mix
 
 
 def _watched(make: Callable[[Any], Handler], *, raises: bool = False) -> Callable[[Any], Handler]:
@@ -53,7 +54,7 @@ def _watched(make: Callable[[Any], Handler], *, raises: bool = False) -> Callabl
         handle = make(context)
 
         def begin(message: Message) -> Outcome | Awaitable[Outcome]:
-            _write(BEGUN, message)
+            _write(BEGUN, message.sequence)
             outcome = handle(message)
             if raises:
                 raise RuntimeError("whatever it is asked")
@@ -71,9 +72,9 @@ if __name__ == "__main__":
     subscriptions.build_acks_handler = _watched(subscriptions.build_acks_handler)  # type: ignore[assignment]
     note = Violations.note
 
-    def note_and_write(self: Violations, message: Message, violations: Any) -> None:
-        _write(VIOLATED, message)
-        note(self, message, violations)
+    def note_and_write(self: Violations, broken: BrokenContract) -> None:
+        _write(VIOLATED, broken.sequence)
+        note(self, broken)
 
     Violations.note = note_and_write  # type: ignore[method-assign]
     service = RouterService(load().settings, policies_dir=Path(sys.argv[2]))

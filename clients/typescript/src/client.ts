@@ -18,6 +18,8 @@ export interface RouterOptions {
   subject?: string;
   /** Where the router sends decisions that no inbox waits for; the subject and `.reply`. */
   replySubject?: string;
+  /** Milliseconds that an attempt to ask or publish waits, where the call does not say; 5000. */
+  timeout?: number;
   /** As the connection's `inboxPrefix`, where logins have inboxes of their own. */
   inboxPrefix?: string;
 }
@@ -37,6 +39,7 @@ interface Patience {
 export class Router {
   readonly #subject: string;
   readonly #replySubject: string;
+  readonly #timeout: number;
   readonly #inboxPrefix: string | undefined;
   readonly #watch: ConnectionWatch;
   readonly #inbox: ReplyInbox;
@@ -48,6 +51,7 @@ export class Router {
   ) {
     this.#subject = options.subject ?? DECIDE;
     this.#replySubject = options.replySubject ?? `${this.#subject}.reply`;
+    this.#timeout = options.timeout ?? 5000;
     this.#inboxPrefix = options.inboxPrefix;
     this.#watch = new ConnectionWatch(connection);
     this.#inbox = new ReplyInbox(connection, this.#watch, options.inboxPrefix);
@@ -64,7 +68,7 @@ export class Router {
     const headers = buildHeaders(identify(request, options), { [REPLY_TO]: reply });
     const outgoing = { subject: this.#subject, data: encode(request), options: { headers, reply } };
     return this.#ask(token, outgoing, readAnswer, {
-      timeout: options.timeout ?? 5000,
+      timeout: options.timeout ?? this.#timeout,
       attempts: options.attempts ?? 1,
       signal: options.signal,
     });
@@ -72,7 +76,7 @@ export class Router {
 
   /** Publishes a request and returns its publish ack. The decision goes to `replyTo`, else to the reply subject: `answers` reads it. */
   publish(request: RouteRequest, options: PublishOptions = {}): Promise<PubAck> {
-    return publishRequest(this.connection, this.#subject, request, options);
+    return publishRequest(this.connection, this.#subject, request, { timeout: this.#timeout, ...options });
   }
 
   /** Decisions that no inbox waits for, until the loop is left. */

@@ -7,7 +7,7 @@ import { decode, isObject } from "./payload.js";
 export const DECIDE = "beamline.router.v1.decide";
 
 export interface DecideOptions {
-  /** Milliseconds that each attempt waits; 5000. */
+  /** Milliseconds that each attempt waits; the client's `timeout`, 5000. */
   timeout?: number;
   /** How often the same message is sent while no answer comes; 1. */
   attempts?: number;

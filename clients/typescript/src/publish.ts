@@ -11,7 +11,7 @@ export interface PublishOptions {
   stream?: string;
   /** Where the decision goes: a subject under the router's `reply.prefixes`. Without one it goes to the reply subject. */
   replyTo?: string;
-  /** Milliseconds that each attempt waits for the publish ack; 5000. */
+  /** Milliseconds that each attempt waits for the publish ack; the client's `timeout`, 5000. */
   timeout?: number;
   /** How often the same message is published while no publish ack comes; 1. */
   attempts?: number;

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { connect } from "beamline-router-client/browser";
 
-const router = await connect({ servers: process.env["NATS_WS_URL"] ?? "ws://localhost:8080" });
+const router = await connect({ servers: process.env["NATS_WS_URL"] ?? "ws://localhost:8080" }, { timeout: 60_000 });
 after(() => router.close());
 
 test("a decision comes over WebSocket", async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Processor, Refusal, type Validator } from "beamline-router-client/node";
-import { ASKED, open, signal } from "./support.js";
+import { ASKED, open, PATIENCE, signal } from "./support.js";
 
 const router = await open();
 const GUARDED = { ...ASKED, policy_id: "guarded" };
@@ -73,6 +73,7 @@ test("a refusal is told with its status", async () => {
   const reply = await router.connection.request(
     "beamline.ext.validate.polite.v1",
     JSON.stringify({ tenant_id: "acme", payload: { payload: "HUH" } }),
+    { timeout: PATIENCE },
   );
   assert.equal(reply.headers?.get("Nats-Service-Error-Code"), "422");
   assert.deepEqual(reply.json(), { error: { code: "unclear", message: "This cannot be judged", field: "payload.payload" } });

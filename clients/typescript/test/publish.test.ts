@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { JetStreamApiError, jetstreamManager } from "@nats-io/jetstream";
-import { ASKED, open } from "./support.js";
+import { ASKED, open, PATIENCE } from "./support.js";
 
 const router = await open();
 const REPLIES = "beamline.router.v1.decide.reply";
@@ -30,7 +30,7 @@ test("a decision goes to the address that the request names", async () => {
 });
 
 test("decisions that a stream keeps wait for their reader", async () => {
-  const manager = await jetstreamManager(router.connection);
+  const manager = await jetstreamManager(router.connection, { timeout: PATIENCE });
   await manager.streams.add({ name: "ANSWERS", subjects: [REPLIES] });
   const ids = ["kept-1", "kept-2", "kept-3"];
   for (const request_id of ids) await router.publish({ ...ASKED, request_id });

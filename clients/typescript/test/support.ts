@@ -9,9 +9,12 @@ export const STORED_URL = process.env["NATS_STORED_URL"] ?? URL;
 export const DENIED_URL = process.env["NATS_DENIED_URL"] ?? URL;
 export const ASKED: RouteRequest = { message: { tenant_id: "acme", message_type: "chat", payload: "hello" } };
 
+/** Milliseconds: a bound of a hang, no measure of speed. */
+export const PATIENCE = 60_000;
+
 /** A client, closed after the file's last test. */
 export async function open(options: RouterOptions = {}, servers = URL): Promise<Router> {
-  const router = await connect({ servers }, options);
+  const router = await connect({ servers }, { timeout: PATIENCE, ...options });
   after(() => router.close());
   return router;
 }

@@ -11,15 +11,17 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, TypeVar
 
-from router.core.errors import Misconfigured
+from router.core.errors import Misconfigured, NoLeader
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
+from router.delivery.quorum import require_quorum
 from router.lake.source.offset import StreamState, parse_facts
 from router.lake.source.options import SourceOptions
 
 T = TypeVar("T")
 
 ANSWER_S = 5.0  # timeout of one request
+ELECTION_RETRY_S = 0.2  # a server without a leader answers at once, or not at all
 
 _NATS_NAMES = {"credsfile": "user_credentials", "nkeyfile": "nkeys_seed", "tlshostname": "tls_hostname", "inboxprefix": "inbox_prefix"}
 
@@ -51,16 +53,31 @@ class Broker:
 
 
 def read_facts(options: SourceOptions) -> StreamState:
-    """Connect, and read the state of the stream. Raises BrokerUnavailable, and Misconfigured if there is no such stream."""
+    """Connect, and read the state of the stream. Raises BrokerUnavailable, and Misconfigured if there is no such stream.
+
+    An election of a leader is waited for, as long as `timeoutMs` lets the broker be silent.
+    """
     with Broker(options) as broker:
-        return broker.run(fetch_facts(broker.jetstream, options.stream))
+        return broker.run(_await_facts(broker.jetstream, options))
+
+
+async def _await_facts(jetstream: JetStream, options: SourceOptions) -> StreamState:
+    until = asyncio.get_running_loop().time() + options.timeout_s
+    while True:
+        try:
+            return await fetch_facts(jetstream, options.stream)
+        except NoLeader:
+            if asyncio.get_running_loop().time() > until:
+                raise
+            await asyncio.sleep(ELECTION_RETRY_S)
 
 
 async def fetch_facts(jetstream: JetStream, stream: str) -> StreamState:
-    """Read the state of the stream; raises as `read_facts` does."""
+    """Read the state of the stream; raises as `read_facts` does, and NoLeader where only a copy answers, which may lag."""
     info = await jetstream.stream(stream)
     if info is None:
         raise Misconfigured("stream", f"there is no stream {stream} where `url` points to")
+    require_quorum(f"stream {stream}", info)
     return parse_facts(info)
 
 

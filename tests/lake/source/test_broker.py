@@ -3,10 +3,12 @@
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from router.core.errors import BrokerUnavailable, Misconfigured
+from router.core.errors import BrokerUnavailable, Misconfigured, NoLeader
+from router.delivery.api import JetStream
 from router.lake.source.broker import read_facts
 from router.lake.source.options import read_options
 from tests.support.broker import Broker
@@ -73,3 +75,42 @@ def _certificates(home: Path) -> None:
 
 def _openssl(home: Path, arguments: str) -> None:
     subprocess.run(["openssl", *arguments.split()], cwd=home, check=True, capture_output=True)
+
+
+def test_an_election_is_waited_for_within_the_time_that_the_broker_may_be_silent(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes up to eight seconds. An ingest that runs for ever must not end with each."""
+    info, answers = JetStream.stream, iter([NoLeader("no answer"), NoLeader("no answer")])
+
+    async def stream(jetstream: JetStream, name: str) -> dict[str, Any] | None:
+        if (without_leader := next(answers, None)) is not None:
+            raise without_leader
+        return await info(jetstream, name)
+
+    Feed(nats_url, "ELECTING").create().count(3)
+    monkeypatch.setattr(JetStream, "stream", stream)
+    assert read_facts(read_options({"url": nats_url, "stream": "ELECTING"})).last == 3
+
+
+def test_a_copy_that_lags_without_a_leader_does_not_tell_the_end_of_the_stream(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end lies before what was read already: taken for the stream's, messages would count as lost."""
+    info, cut_off = JetStream.stream, iter([{"cluster": {"leader": "", "replicas": [{"active": 1}, {"active": 1}]}}])
+
+    async def stream(jetstream: JetStream, name: str) -> dict[str, Any] | None:
+        found = await info(jetstream, name)
+        assert found is not None
+        if (lagging := next(cut_off, None)) is not None:
+            return {**found, **lagging, "state": {**found["state"], "last_seq": 1}}
+        return found
+
+    Feed(nats_url, "LAGGING").create().count(3)
+    monkeypatch.setattr(JetStream, "stream", stream)
+    assert read_facts(read_options({"url": nats_url, "stream": "LAGGING"})).last == 3
+
+
+def test_a_broker_without_a_leader_for_longer_is_unavailable(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stream(*_: object) -> dict[str, Any] | None:
+        raise NoLeader("no answer")
+
+    monkeypatch.setattr(JetStream, "stream", stream)
+    with pytest.raises(NoLeader):
+        read_facts(read_options({"url": nats_url, "stream": "ELECTING", "timeoutMs": "10"}))
