@@ -8,10 +8,11 @@ import gc
 import sys
 from pathlib import Path
 
+from bench import worker
 from bench.broker import a_broker
-from bench.sides import alone, metering, store
+from bench.sides import alone, metering, store, working
 from bench.sides.agents import Counter, a_delivery
-from bench.sides.router import a_router, settled
+from bench.sides.router import TAKING_ACKS, a_router, settled
 from tests.support.agents import a_batch_bench
 from tests.support.socket_tap import SocketTap, open_socket_tap
 from tests.support.waiting import until
@@ -22,6 +23,8 @@ PULLS, LOOKUPS = "$JS.API.CONSUMER.MSG.NEXT.", "$JS.API.DIRECT.GET."
 KINDS = (ANSWERS, ACKS, USAGE, PULLS, LOOKUPS)
 RECORDS, ASSIGNMENTS = "$KV.ROUTER_ASSIGNMENTS_KNOWN.", "caf.exec.assign.v1"
 PUSHED = (*KINDS, RECORDS, ASSIGNMENTS)
+TAKEN, RESULTS = "caf.exec.assign.v1.ack", "caf.exec.result.v1"
+WORKED = (TAKEN, RESULTS, ACKS, PULLS)
 AT_START = 80  # questions of a start, whatever comes then
 
 
@@ -70,6 +73,20 @@ async def test_a_result_is_one_usage_event_and_one_acknowledgement_and_shares_it
     assert _others(tap) <= AT_START
     assert 410 <= size[USAGE] / COUNT <= 420  # an inbox of the connection's own is in it
     assert published[LOOKUPS] <= COUNT / 5
+    assert tap.writes <= COUNT / 2
+
+
+async def test_an_assignment_is_one_acknowledgement_one_result_and_one_ack_of_a_worker() -> None:
+    async with a_broker(TAKING_ACKS) as url:
+        await store.fill_assignments(unheard, url=url, count=COUNT)
+        with open_socket_tap() as tap:
+            await working.backlog(unheard, url=url, **worker.from_tenth(url, COUNT))
+    published, size = tap.published(WORKED), tap.bytes(WORKED)
+    assert (published[TAKEN], published[RESULTS], published[ACKS]) == (COUNT, COUNT, COUNT)
+    assert published.total() - sum(published[kind] for kind in WORKED) <= AT_START
+    assert 385 <= size[TAKEN] / COUNT <= 392
+    assert 540 <= size[RESULTS] / COUNT <= 555  # an inbox of the connection's own is in it
+    assert published[PULLS] <= COUNT / 5
     assert tap.writes <= COUNT / 2
 
 

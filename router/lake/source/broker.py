@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from router.core.errors import Misconfigured, NoLeader
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
+from router.delivery.quorum import require_quorum
 from router.lake.source.offset import StreamState, parse_facts
 from router.lake.source.options import SourceOptions
 
@@ -72,10 +73,11 @@ async def _await_facts(jetstream: JetStream, options: SourceOptions) -> StreamSt
 
 
 async def fetch_facts(jetstream: JetStream, stream: str) -> StreamState:
-    """Read the state of the stream; raises as `read_facts` does."""
+    """Read the state of the stream; raises as `read_facts` does, and NoLeader where only a copy answers, which may lag."""
     info = await jetstream.stream(stream)
     if info is None:
         raise Misconfigured("stream", f"there is no stream {stream} where `url` points to")
+    require_quorum(f"stream {stream}", info)
     return parse_facts(info)
 
 

@@ -91,6 +91,22 @@ def test_an_election_is_waited_for_within_the_time_that_the_broker_may_be_silent
     assert read_facts(read_options({"url": nats_url, "stream": "ELECTING"})).last == 3
 
 
+def test_a_copy_that_lags_without_a_leader_does_not_tell_the_end_of_the_stream(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end lies before what was read already: taken for the stream's, messages would count as lost."""
+    info, cut_off = JetStream.stream, iter([{"cluster": {"leader": "", "replicas": [{"active": 1}, {"active": 1}]}}])
+
+    async def stream(jetstream: JetStream, name: str) -> dict[str, Any] | None:
+        found = await info(jetstream, name)
+        assert found is not None
+        if (lagging := next(cut_off, None)) is not None:
+            return {**found, **lagging, "state": {**found["state"], "last_seq": 1}}
+        return found
+
+    Feed(nats_url, "LAGGING").create().count(3)
+    monkeypatch.setattr(JetStream, "stream", stream)
+    assert read_facts(read_options({"url": nats_url, "stream": "LAGGING"})).last == 3
+
+
 def test_a_broker_without_a_leader_for_longer_is_unavailable(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def stream(*_: object) -> dict[str, Any] | None:
         raise NoLeader("no answer")

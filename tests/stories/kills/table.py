@@ -9,7 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from tests.stories.kills import agents, assignments, attempts, bus, inbox, lake, relay, relay_to_inbox, results
+from tests.stories.kills import agents, assignments, attempts, bus, inbox, lake, relay, relay_to_inbox, results, worker
+from tests.support.killed_worker import ACK_WAIT_S
+from tests.support.killed_worker import ATTEMPTS as WORKER_ATTEMPTS
 from tests.support.kills import KillCount, KillPlan
 from tests.support.lake_driver import POINTS as LAKE_POINTS
 from tests.support.postgres import Postgres
@@ -104,6 +106,17 @@ ASSIGNMENTS = KillStory(
     note=f"""Every request is answered, and who is answered twice is told the same. Acks are waited for {assignments.ACK_WAIT_MS} ms, and a
 request may be started {assignments.ATTEMPTS} times: ten deaths are more than the default of three allows, and a message in flight at three
 of them would be given up with a dead letter and an answer `internal`.""",
+)
+
+WORKER = KillStory(
+    "worker",
+    "An assignment has one result, whatever dies when",
+    "assignments",
+    "results",
+    short=[KillCase(KillPlan(RESULT_POINTS, 1, 1, 50), worker.count_results)],
+    long=[KillCase(plan, worker.count_results) for plan in _plans(RESULT_POINTS, 100)],
+    note=f"""A worker of the SDK dies. Every other handler waits, the others answer at once. Acks are waited for {ACK_WAIT_S * 1000:g} ms,
+and an assignment may be started {WORKER_ATTEMPTS} times: one in flight at three of ten deaths would be given up by default.""",
 )
 
 ATTEMPTS = KillStory(
@@ -272,4 +285,4 @@ LAKE = KillStory(
 by SIGKILL; the broker: nats-server, killed by SIGKILL and started again on its store while a driver reads.""",
 )
 
-STORIES = (RESULTS, ASSIGNMENTS, ATTEMPTS, BUS, AGENTS, RELAY, INBOX, RELAY_TO_INBOX, LAKE)
+STORIES = (RESULTS, ASSIGNMENTS, WORKER, ATTEMPTS, BUS, AGENTS, RELAY, INBOX, RELAY_TO_INBOX, LAKE)
