@@ -44,9 +44,12 @@ async def run_until_signal(work: Coroutine[Any, Any, None], *, reload: Callable[
 
 def _exit_on_late_signals() -> None:
     """Exit with 130 at once on a signal that comes while Python ends: asyncio gives the signals back to the system, which would kill."""
-    for number in (signal.SIGTERM, signal.SIGINT):
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # one that comes between the two handlers waits, where it would kill
+    for number in numbers:
         asyncio.get_running_loop().remove_signal_handler(number)
         signal.signal(number, lambda *_: os._exit(INTERRUPTED))
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class SignalHandler:

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -45,3 +47,28 @@ async def test_asked_to_reload_it_drains_and_ends_with_0_however_often_it_is_ask
         assert {(line["event"], line["error"]) for line in lines.all()} == {
             ("reload.refused", "a reload needs --processes 2 or more: this process drains and ends")
         }
+
+
+LATE = """
+import asyncio, os, signal
+from router.cli.signals import run_until_signal
+
+async def main():
+    loop = asyncio.get_running_loop()
+    remove = loop.remove_signal_handler
+
+    def remove_and_hear_another(number):
+        removed = remove(number)
+        os.kill(os.getpid(), number)
+        return removed
+
+    loop.remove_signal_handler = remove_and_hear_another
+    loop.call_soon(os.kill, os.getpid(), signal.SIGTERM)
+    return await run_until_signal(asyncio.sleep(60))
+
+raise SystemExit(asyncio.run(main()))
+"""
+
+
+def test_a_second_signal_at_the_moment_asyncio_gives_the_signals_back_has_the_status_130() -> None:
+    assert subprocess.run([sys.executable, "-c", LATE], check=False).returncode == 130
