@@ -166,7 +166,7 @@ def recompute(plan: BackfillPlan, is_written: bool, rows: Iterable[tuple[int, by
     events = pa.concat_tables([EVENT.empty_table(), *(decode_events(body) for _, body in rows)])
     buckets, storage, run = find_identity_buckets(events), Storage(plan.warehouse), f"backfill-{uuid4().hex[:12]}"
     for bucket in sorted(pc.unique(buckets).to_pylist()):
-        counting = _select_accepted(storage, plan, bucket, events.filter(pc.equal(buckets, bucket)))
+        counting = _drop_rejects(storage, plan, bucket, events.filter(pc.equal(buckets, bucket)))
         now = _read_keys(storage, plan.ours.get(bucket, []))
         yield BucketResult(
             missing=len(counting.join(now, KEY_COLUMNS, join_type="left anti")),
@@ -176,7 +176,7 @@ def recompute(plan: BackfillPlan, is_written: bool, rows: Iterable[tuple[int, by
         )
 
 
-def _select_accepted(storage: Storage, plan: BackfillPlan, bucket: int, events: pa.Table) -> pa.Table:
+def _drop_rejects(storage: Storage, plan: BackfillPlan, bucket: int, events: pa.Table) -> pa.Table:
     known = find_known(storage, plan.others.get(bucket, []), events["id_high"])
     rejects = find_rejects(events, known)["seq"].combine_chunks()
     return events.filter(pc.invert(pc.is_in(events["seq"], rejects)))

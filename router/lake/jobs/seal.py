@@ -41,7 +41,7 @@ class SealContent(Struct, frozen=True):
 
 
 def seal(warehouse: Warehouse, first: date, last: date) -> Seal:
-    """Close these days, both inclusive, UTC. Batches may be committed meanwhile. Raises Misconfigured; Conflict beside a half-written batch."""
+    """Close these days, both inclusive, UTC, also beside ingests. Raises Misconfigured; Conflict beside a half-written batch."""
     for _ in range(TRIES):
         _check(warehouse, first, last)
         cut = _find_whole_cut(warehouse)
