@@ -16,7 +16,7 @@ CONTROL ?= a551f3a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix bench bench-smoke faults soak neighbours fuzz schemas contract-diff asyncapi client-types audit ci clean
+.PHONY: help demo run test lint format proto proto-check matrix bench bench-smoke faults soak neighbours fuzz schemas contract-diff asyncapi asyncapi-tools client-types audit ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,9 +74,11 @@ schemas: $(VENV)/.dev  ## the published schemas against the readers, on 100 000 
 contract-diff: $(VENV)/.dev  ## the contract against the last tag's: what is new, what changed, what breaks (exit 1)
 	$(BIN)/python deploy/contract_diff.py --into $(VENV)/contract
 
-asyncapi: contract-diff  ## the AsyncAPI document, read by AsyncAPI's own parser, and compared by its own diff (needs npm)
+asyncapi-tools:
 	@command -v npm >/dev/null || { echo "npm is not here: AsyncAPI's tools read nothing" >&2; exit 1; }
 	npm --prefix $(VENV)/asyncapi install --silent --no-save --ignore-scripts @asyncapi/parser@3.6.3 @asyncapi/diff@0.5.0
+
+asyncapi: contract-diff asyncapi-tools  ## the AsyncAPI document, read by AsyncAPI's own parser, and compared by its own diff (needs npm)
 	$(BIN)/router contract asyncapi --json > $(VENV)/asyncapi/asyncapi.json
 	cp tests/services/*_asyncapi.mjs $(VENV)/asyncapi
 	node $(VENV)/asyncapi/validate_asyncapi.mjs $(VENV)/asyncapi/asyncapi.json
