@@ -115,7 +115,7 @@ def _setting(name: str, value: str) -> bool:
 def _metric_label(value: str) -> bool:
     """A label is short text that a scrape gives back whole, and all of it can be printed: no name from outside begins another line."""
     metrics = Metrics((value,))
-    metrics.violations["s", "h", "r"] += 1
+    metrics.violations["s", "h", "r", "t"] += 1
     clean = value.encode("utf-8", "replace").decode()
     metrics.extension_calls[metrics.extension[clean], "pre", "ok"] += 1
     families = text_string_to_metric_families(render(metrics.registry.snapshot()).decode())
