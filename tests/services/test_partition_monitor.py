@@ -3,10 +3,9 @@
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from nats.aio.client import Client
 
 from router.app import declare_topology
 from router.config import Settings
@@ -19,6 +18,7 @@ from router.operations.observability import Metrics
 from router.services import partition_monitor
 from router.services.partition_monitor import PartitionMonitor
 from tests.support.app import RecordedAlerts
+from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.observability import parse_scrape
 from tests.support.service import settings_for
@@ -80,7 +80,15 @@ async def test_a_partition_without_a_router_is_told_and_its_backlog_counted(
         await until(lambda: "partition_attended:1" in seen.told.causes)
 
 
-async def test_of_several_routers_one_asks_for_every_partition(nats_url: str, prefix: str, nc: Client) -> None:
+@pytest.fixture
+def own_broker() -> Iterator[Broker]:
+    """A server without the streams of another test: some subjects are the same in every test."""
+    broker = Broker().start()
+    yield broker
+    broker.remove()
+
+
+async def test_of_several_routers_one_asks_for_every_partition(own_broker: Broker, prefix: str) -> None:
     """Calls grew with the square of the partitions: every router asked for each of them."""
     calls: Counter[str] = Counter()
 
@@ -91,8 +99,8 @@ async def test_of_several_routers_one_asks_for_every_partition(nats_url: str, pr
     async with contextlib.AsyncExitStack() as stack:
         routers = []
         for partition in "012":
-            connection = await stack.enter_async_context(connected(nats_url))
-            settings = settings_for(nats_url, prefix, decide__partition=partition, **names)
+            connection = await stack.enter_async_context(connected(own_broker.url))
+            settings = settings_for(own_broker.url, prefix, decide__partition=partition, **names)
             await create(JetStream(connection), declare_topology(settings))
             routers.append(router := Monitored(connection, settings))
             await stack.enter_async_context(router.infos.listen())
@@ -100,6 +108,7 @@ async def test_of_several_routers_one_asks_for_every_partition(nats_url: str, pr
         for router in routers:
             await router.monitor.look()  # each knows the names of the answers that it wants to hear
         await _until_heard(routers)
+        nc = await stack.enter_async_context(connected(own_broker.url))
         await nc.subscribe("$JS.API.>", cb=count)
         await nc.flush()
         for router in routers:
