@@ -13,7 +13,7 @@ from router.cli.output import build_heading, build_table, open_console
 from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
 
 Only = Annotated[str | None, typer.Argument(metavar="TABLE", help="One table. Default: all.")]
-Hours = Annotated[int, typer.Option("--older-than", metavar="HOURS", help="Versions of the last hours stay readable.", min=0)]
+Hours = Annotated[int, typer.Option("--older-than", metavar="HOURS", help="Versions and files of the last hours stay.", min=1)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
 
 

@@ -41,8 +41,8 @@ class Overtaken(RouterError):
     code = "overtaken"
 
 
-class SealedMeanwhile(Exception):
-    """A day was sealed after the batch was planned: its sums are made again."""
+class SumsOutdated(Exception):
+    """A day was sealed after the batch was planned, or gold lacks an earlier batch, whose writer died: the sums are made again."""
 
 
 def commit_batch(
@@ -52,21 +52,18 @@ def commit_batch(
     for table in BEFORE_SILVER:
         warehouse.tables[table].commit(added.get(table, ()), _follow(progress))
         crashpoint(f"lake_after_{table}")
-    if warehouse.tables["silver"].commit(added.get("silver", ()), _follow(progress)) is None:
+    silver = warehouse.tables["silver"]
+    before = silver.progress_of(progress.application) or 0  # it cannot change until our commit, but to what makes that fail
+    if silver.commit(added.get("silver", ()), _follow(progress)) is None:
         return None
     crashpoint("lake_after_silver")
     try:
-        commit_gold(warehouse, progress, added, sealed)
-    except SealedMeanwhile:
+        for table in GOLD:
+            _commit_gold_table(warehouse, table, progress, added.get(table, ()), sealed, before)
+    except SumsOutdated:
         catch_up(warehouse, progress)
     crashpoint("lake_after_gold")
     return append_cut(warehouse, progress, counts)
-
-
-def commit_gold(warehouse: Warehouse, progress: Progress, added: FilesByTable, sealed: frozenset[date]) -> None:
-    """Raises SealedMeanwhile."""
-    for table in GOLD:
-        _commit_gold_table(warehouse, table, progress, added.get(table, ()), sealed)
 
 
 def append_cut(warehouse: Warehouse, progress: Progress, counts: Mapping[str, int]) -> Cut | None:
@@ -100,16 +97,21 @@ def catch_up(warehouse: Warehouse, progress: Progress) -> None:
             )
             missing = Progress(stream=progress.stream, created=progress.created, first=done + 1, last=progress.last)
             try:
-                _commit_gold_table(warehouse, table, missing, sums[table], sealed)
-            except SealedMeanwhile:
+                _commit_gold_table(warehouse, table, missing, sums[table], sealed, done)
+            except SumsOutdated:
                 continue
             done = progress.last
 
 
-def _commit_gold_table(warehouse: Warehouse, table: str, progress: Progress, files: Sequence[DataFile], sealed: frozenset[date]) -> None:
+def _commit_gold_table(  # noqa: PLR0917
+    warehouse: Warehouse, table: str, progress: Progress, files: Sequence[DataFile], sealed: frozenset[date], before: int
+) -> None:
+    """`before`: the last sequence that these sums follow. Raises SumsOutdated."""
+
     def follow_seals(snapshot: DeltaTable) -> Sequence[Transaction] | None:
-        if table == GOLD[0] and list_sealed_days(warehouse.seals_of(snapshot)) != sealed:
-            raise SealedMeanwhile
+        lacks_a_batch = (snapshot.transaction_version(progress.application) or 0) < before
+        if lacks_a_batch or (table == GOLD[0] and list_sealed_days(warehouse.seals_of(snapshot)) != sealed):
+            raise SumsOutdated
         return _follow(progress)(snapshot)
 
     warehouse.tables[table].commit(files, follow_seals)

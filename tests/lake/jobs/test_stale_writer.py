@@ -36,3 +36,23 @@ def test_writers_by_turns_count_each_message_once(lake: Lake, other: Lake) -> No
         for writer in (lake, other) if number % 2 else (other, lake):
             writer.batch(rows)
     assert [row["seq"] for row in lake.rows("silver")] == [1, 2, 3, 4]
+
+
+def test_sums_that_a_writer_did_not_commit_before_it_died_are_made_up_for_by_the_next_batch(
+    lake: Lake, other: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It died between silver and gold, and the other writer runs on without a start."""
+
+    def die(point: str) -> None:
+        if point == "lake_after_silver":
+            monkeypatch.undo()
+            raise MemoryError
+
+    first = messages([a_body("r-1")])
+    monkeypatch.setattr("router.lake.jobs.commits.crashpoint", die)
+    with pytest.raises(MemoryError):
+        other.batch(first)
+    lake.batch(first)
+    lake.batch(messages([a_body("r-2")], first=2))
+    for table in ("gold_day", "gold_minute"):
+        assert sum(row["count"] for row in lake.rows(table)) == len(lake.rows("silver")) == 2
