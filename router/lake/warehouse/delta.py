@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
@@ -25,6 +26,7 @@ from router.lake.warehouse.storage import Storage
 
 CHECKPOINT_INTERVAL = "100"  # commits
 NO_REBASE = 0  # retries of the library
+TOKEN = "router.commit"  # in a commit's information
 
 Decide = Callable[[DeltaTable], Sequence[Transaction] | None]  # of a fresh snapshot: what the commit carries; None: no commit
 
@@ -84,21 +86,27 @@ class LakeTable:
             raise Conflict(f"{self.name}: another job committed after version {after}; start again")
 
     def _try_commit(self, table: DeltaTable, actions: list[AddAction | RemoveAction], carried: Sequence[Transaction]) -> bool:
-        """False: another writer committed that version."""
-        before = table.version()
+        """False: another writer committed that version.
+
+        A bucket that stored the commit and answered with an error refuses the library's second put: so each commit carries a token.
+        """
+        before, token = table.version(), uuid4().hex
         try:
             table.create_write_transaction(
                 actions,
                 "append",
                 self._schema,
                 self._partitions,
-                commit_properties=CommitProperties(max_commit_retries=NO_REBASE, app_transactions=list(carried)),
+                commit_properties=CommitProperties(
+                    custom_metadata={TOKEN: token}, max_commit_retries=NO_REBASE, app_transactions=list(carried)
+                ),
                 post_commithook_properties=PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
             )
         except CommitFailedError as exc:
-            if DeltaTable(self._storage.uri(self.name)).version() == before:
+            now = DeltaTable(self._storage.uri(self.name))
+            if now.version() == before:
                 raise Conflict(f"{self.name}: its commit {before + 1} was refused: {exc}") from exc
-            return False
+            return _find_token(now, before + 1) == token
         return True
 
     def _load_for_commit(self) -> DeltaTable:
@@ -155,3 +163,9 @@ class LakeTable:
             DataFile(path=f"{self.name}/{path}", rows=rows or 0, bytes=size, min_seq=low, max_seq=high, day=day, bucket=bucket)
             for _, path, rows, size, low, high, day, bucket in sorted(zip(*columns, strict=True), key=lambda row: row[:2])
         ]
+
+
+def _find_token(table: DeltaTable, version: int) -> object:
+    """Return the token of a commit; None if it has none."""
+    commits = table.history(table.version() - version + 1)
+    return next((one.get(TOKEN) for one in commits if one["version"] == version), None)
