@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from router.core.clock import now_ms
 from router.delivery.api import JetStream
+from router.lake.files import read_columns
 from router.lake.generate import Load, LoadPlan, Truth, fill
 from router.lake.jobs.ingest import IngestJob, start_ingest
 from router.lake.reconcile import reconcile
@@ -113,7 +113,7 @@ def run_ingest(spark: SparkSession, broker: Broker, home: Path, rows: int = 500_
         pass
 
 
-def count_in_tables(plan: KillPlan, home: Path, truth: Truth) -> KillCount:
+def count_in_tables(plan: KillPlan, home: Path | str, truth: Truth) -> KillCount:
     """Of a stream that is in: messages by sequence, events by identity, sums and percentiles by the report."""
     warehouse = Warehouse(str(home))
     bronze, silver = Counter(_column(warehouse, "bronze", "seq")), Counter(_column(warehouse, "silver", "event_id"))
@@ -124,8 +124,7 @@ def count_in_tables(plan: KillPlan, home: Path, truth: Truth) -> KillCount:
 
 
 def _column(warehouse: Warehouse, table: str, name: str) -> Iterator[object]:
-    for path in warehouse.paths(table):
-        yield from pq.ParquetFile(path).read([name])[name].to_pylist()
+    yield from read_columns(warehouse, table, warehouse.files(table), [name])[name].to_pylist()
 
 
 def _unlike(warehouse: Warehouse, truth: Truth) -> int:

@@ -10,11 +10,34 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import unquote
 from urllib.request import Request, urlopen
 
 import msgspec
 
-from tests.support.s3_server import BUCKET, KEY_ID, REGION, Fault
+BUCKET = "usage-bucket"
+KEY_ID = "the-key"
+REGION = "us-east-1"
+
+Environ = dict[str, Any]  # of WSGI
+
+
+class Fault(msgspec.Struct, kw_only=True):
+    """What happens to requests of this method whose path has this part. `times`: to so many; after `passes` that are left alone."""
+
+    part: str
+    what: Literal["error_before", "error_after", "die_before", "die_after", "no_condition"]
+    method: str = "PUT"
+    times: int = 1
+    passes: int = 0
+
+    def hits(self, environ: Environ) -> bool:
+        if environ["REQUEST_METHOD"] != self.method or self.part not in unquote(environ["PATH_INFO"]) or self.times <= 0:
+            return False
+        self.passes -= 1
+        self.times -= self.passes < 0
+        return self.passes < 0
 
 
 class S3Server:
@@ -79,6 +102,11 @@ class S3Server:
         """Instead of the faults that are armed now."""
         with urlopen(Request(f"{self.url}/-/faults", msgspec.json.encode(faults), method="POST")):
             pass
+
+    def wait(self) -> None:
+        """Until it is dead by a fault."""
+        assert self._process is not None
+        self._process.wait()
 
     def kill(self) -> None:
         if self._process is not None:

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterable
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -26,30 +26,11 @@ from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
 from moto.s3.models import S3Backend, s3_backends
 from werkzeug.serving import make_server
 
-BUCKET = "usage-bucket"
-KEY_ID = "the-key"
-REGION = "us-east-1"
+from tests.support.s3 import BUCKET, KEY_ID, REGION, Environ, Fault
+
 WRITES = ("PUT", "POST", "DELETE")
 
-Environ = dict[str, Any]
 StartResponse = Callable[..., object]
-
-
-class Fault(msgspec.Struct, kw_only=True):
-    """What happens to requests of this method whose path has this part. `times`: to so many; after `passes` that are left alone."""
-
-    part: str
-    what: Literal["error_before", "error_after", "die_before", "die_after", "no_condition"]
-    method: str = "PUT"
-    times: int = 1
-    passes: int = 0
-
-    def hits(self, environ: Environ) -> bool:
-        if environ["REQUEST_METHOD"] != self.method or self.part not in unquote(environ["PATH_INFO"]) or self.times <= 0:
-            return False
-        self.passes -= 1
-        self.times -= self.passes < 0
-        return self.passes < 0
 
 
 class S3Application:
@@ -73,7 +54,11 @@ class S3Application:
             self._faults = msgspec.json.decode(body, type=list[Fault])
             return _answer(start_response, "204 No Content", b"")
         if f"Credential={KEY_ID}/" not in environ.get("HTTP_AUTHORIZATION", ""):
-            return _answer(start_response, "403 Forbidden", _make_error("InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records."))
+            return _answer(
+                start_response,
+                "403 Forbidden",
+                _make_error("InvalidAccessKeyId", "This key does not exist."),
+            )
         with self._turn:
             return self._serve(environ, body, start_response)
 
@@ -115,8 +100,9 @@ class S3Application:
 
 def _read_body(environ: Environ) -> bytes:
     """Read the body, and leave it to be read again."""
-    length = environ.get("CONTENT_LENGTH")
-    body: bytes = environ["wsgi.input"].read(int(length)) if length else environ["wsgi.input"].read() if environ.get("wsgi.input_terminated") else b""
+    source, length = environ["wsgi.input"], environ.get("CONTENT_LENGTH")
+    is_chunked = not length and environ.get("wsgi.input_terminated")
+    body: bytes = source.read() if is_chunked else source.read(int(length or 0))
     environ["wsgi.input"] = BytesIO(body)
     return body
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, skip_settings
+from router.cli.command import CommandSession, skip_settings
 from router.cli.output import show_progress
+from router.cli.usage.command import warehouse_command
 from router.cli.usage.options import WAREHOUSE, AsOfCut, Master, WarehouseAt, open_spark, open_warehouse
 from router.cli.usage.print_report import print_report
 
@@ -45,7 +46,7 @@ Page = Annotated[
 AsCsv = Annotated[bool, typer.Option("--csv", help="CSV for spreadsheets.")]
 
 
-@command(skip_settings)
+@warehouse_command(skip_settings)
 def report(
     session: CommandSession,
     *,

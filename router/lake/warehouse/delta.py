@@ -26,7 +26,7 @@ from router.lake.warehouse.storage import Storage
 
 CHECKPOINT_INTERVAL = "100"  # commits
 NO_REBASE = 0  # retries of the library
-TOKEN = "router.commit"  # in a commit's information
+COMMIT_ID = "router.commit"  # in a commit's information
 
 Decide = Callable[[DeltaTable], Sequence[Transaction] | None]  # of a fresh snapshot: what the commit carries; None: no commit
 
@@ -74,8 +74,9 @@ class LakeTable:
             carried = decide(table)
             if carried is None:
                 return None
+            following = table.version() + 1
             if self._try_commit(table, actions, carried):
-                return table.version() + 1
+                return following
 
     def replace(self, old: Iterable[DataFile], new: Iterable[DataFile], *, after: int) -> None:
         """Put files in place of others, as the commit after version `after`. Raises Conflict if there is a later version."""
@@ -88,9 +89,9 @@ class LakeTable:
     def _try_commit(self, table: DeltaTable, actions: list[AddAction | RemoveAction], carried: Sequence[Transaction]) -> bool:
         """False: another writer committed that version.
 
-        A bucket that stored the commit and answered with an error refuses the library's second put: so each commit carries a token.
+        A bucket that stored the commit and answered with an error refuses the library's second put: so each commit carries an id.
         """
-        before, token = table.version(), uuid4().hex
+        before, commit_id = table.version(), uuid4().hex
         try:
             table.create_write_transaction(
                 actions,
@@ -98,15 +99,15 @@ class LakeTable:
                 self._schema,
                 self._partitions,
                 commit_properties=CommitProperties(
-                    custom_metadata={TOKEN: token}, max_commit_retries=NO_REBASE, app_transactions=list(carried)
+                    custom_metadata={COMMIT_ID: commit_id}, max_commit_retries=NO_REBASE, app_transactions=list(carried)
                 ),
                 post_commithook_properties=PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
             )
         except CommitFailedError as exc:
-            now = DeltaTable(self._storage.uri(self.name))
-            if now.version() == before:
+            table.update_incremental()
+            if table.version() == before:
                 raise Conflict(f"{self.name}: its commit {before + 1} was refused: {exc}") from exc
-            return _find_token(now, before + 1) == token
+            return _find_commit_id(table, before + 1) == commit_id
         return True
 
     def _load_for_commit(self) -> DeltaTable:
@@ -165,7 +166,7 @@ class LakeTable:
         ]
 
 
-def _find_token(table: DeltaTable, version: int) -> object:
-    """Return the token of a commit; None if it has none."""
+def _find_commit_id(table: DeltaTable, version: int) -> object:
+    """Return the id of a commit; None if it has none."""
     commits = table.history(table.version() - version + 1)
-    return next((one.get(TOKEN) for one in commits if one["version"] == version), None)
+    return next((one.get(COMMIT_ID) for one in commits if one["version"] == version), None)

@@ -12,18 +12,17 @@ import msgspec
 from tests.lake.races.kinds import KINDS
 from tests.lake.races.run import WITHOUT_LOOK, Locate, RaceTally, run_races
 from tests.support.result_pages import format_table
-from tests.support.s3 import an_s3_server
-from tests.support.s3_server import Fault
+from tests.support.s3 import Fault, an_s3_server
 
 WITHOUT_CONDITION = "without the condition"
 TITLE = "Writers of one warehouse against each other"
-NOTE = """`lost` and `double` count events in bronze and silver, by sequence, and events in gold, as a reader of the newest cut sees them after
-{many} races on a warehouse; `wrong` counts sums of a race (count and exact cost, by minute and by day) that are not its events', and
-sealed days that do not read as they were sealed. A race is two processes that commit real batches by the lake's own code, without
-Spark between its two steps; both are released at the same moment, and which of them is first is drawn. A writer that stood still is
-stopped by SIGSTOP somewhere in its commits, and goes on by SIGCONT after the other one committed the same messages and more. The
-bucket is moto's server, one request at a time, and not real S3. Controls: `without the look` commits a batch whatever the table's last
-sequence is; `without the condition` is a bucket that ignores `If-None-Match`. `make races` writes this page.
+NOTE = """`lost` and `double` count events in bronze and silver, by sequence, and events in gold, as a reader of the newest cut sees
+them after {many} races on a warehouse; `wrong` counts sums of a race (count and exact cost, by minute and by day) that are not its
+events', and sealed days that do not read as they were sealed. A race is two processes that commit real batches by the lake's own code,
+without Spark between its two steps; both are released at the same moment, and which of them is first is drawn. A writer that stood
+still is stopped by SIGSTOP somewhere in its commits, and goes on by SIGCONT after the other one committed the same messages and more.
+The bucket is moto's server, one request at a time, and not real S3. Controls: `without the look` commits a batch whatever the table's
+last sequence is; `without the condition` is a bucket that ignores `If-None-Match`. `make races` writes this page.
 
 How the races ended (one writer / the other one):
 
@@ -32,24 +31,27 @@ How the races ended (one writer / the other one):
 
 def main() -> None:
     options = _read_options()
+    if options.anew:
+        Path(options.write).with_suffix(".json").unlink(missing_ok=True)
     kinds = [kind for kind in KINDS if any(part in kind for part in options.kinds)]
-    found = []
+    is_exact = True
     with _open_places(options) as (locate, environment):
         place = "bucket" if options.s3 else "disk"
         for kind in kinds:
             share = options.races // len(kinds) + (kinds.index(kind) < options.races % len(kinds))
-            found.append(run_races(kind, share, locate, place, environment=environment, control=options.control, seed=options.seed))
-            print(found[-1], flush=True)
-    if options.write is not None:
-        write_races(Path(options.write), found, anew=options.anew)
-    if not options.control and not all(one.is_exact for one in found):
+            for one in run_races(kind, share, locate, place, environment=environment, control=options.control, seed=options.seed):
+                print(one, flush=True)
+                is_exact = is_exact and one.is_exact
+                if options.write is not None:
+                    write_races(Path(options.write), [one])
+    if not options.control and not is_exact:
         raise SystemExit(1)
 
 
-def write_races(page: Path, found: list[RaceTally], *, anew: bool) -> None:
-    """The page, and beside it the figures as JSON."""
+def write_races(page: Path, found: list[RaceTally]) -> None:
+    """Add the figures to the JSON beside the page, and write the page of all of them."""
     figures = page.with_suffix(".json")
-    before = msgspec.json.decode(figures.read_bytes(), type=list[RaceTally]) if figures.exists() and not anew else []
+    before = msgspec.json.decode(figures.read_bytes(), type=list[RaceTally]) if figures.exists() else []
     sums: dict[tuple[str, str, str], RaceTally] = {}
     for one in (*before, *found):
         if (one.place, one.control, one.kind) in sums:

@@ -1,6 +1,7 @@
 """What a race left in the tables, by its tenant: events that are lost or double, and sums that are not theirs."""
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -8,6 +9,8 @@ from router.lake.files import read_columns
 from router.lake.jobs.seal import is_unchanged, read_content
 from router.lake.warehouse import Seal, Warehouse
 from tests.lake.races.writer import find_day
+
+NOTHING = (0, Decimal(0))
 
 
 class RaceCount(NamedTuple):
@@ -25,17 +28,22 @@ def count_races(warehouse: Warehouse, sequences: dict[int, range]) -> dict[int, 
     silver, bronze = Counter(_read(warehouse, "silver", "seq")), Counter(_read(warehouse, "bronze", "seq"))
     sums = [_sum_by_tenant(warehouse, table) for table in ("gold_minute", "gold_day")]
     seals = {seal.first_day: seal for seal in warehouse.seals()}
-    return {race: _count(race, span, silver, bronze, sums, _find_wrong_seals(warehouse, seals, race)) for race, span in sequences.items()}
+    return {
+        race: _count_rows(span, (silver, bronze))
+        + _count_sums(span, [one.get(f"race-{race}", NOTHING) for one in sums])
+        + RaceCount(wrong=_find_wrong_seals(warehouse, seals, race))
+        for race, span in sequences.items()
+    }
 
 
-def _count(
-    race: int, span: range, silver: Counter[object], bronze: Counter[object], sums: list[dict[str, tuple[int, Decimal]]], wrong: int
-) -> RaceCount:
-    lost = sum(not table[seq] for seq in span for table in (silver, bronze))
-    double = sum(max(0, table[seq] - 1) for seq in span for table in (silver, bronze))
+def _count_rows(span: range, tables: Sequence[Counter[object]]) -> RaceCount:
+    lost = sum(not table[seq] for seq in span for table in tables)
+    return RaceCount(lost, sum(max(0, table[seq] - 1) for seq in span for table in tables))
+
+
+def _count_sums(span: range, found: Sequence[tuple[int, Decimal]]) -> RaceCount:
     right = (len(span), sum((Decimal(seq) + Decimal("0.5") for seq in span), Decimal(0)))
-    found = [one.get(f"race-{race}", (0, Decimal(0))) for one in sums]
-    return RaceCount(lost, double + sum(max(0, count - len(span)) for count, _ in found), wrong + sum(one != right for one in found))
+    return RaceCount(double=sum(max(0, count - len(span)) for count, _ in found), wrong=sum(one != right for one in found))
 
 
 def _read(warehouse: Warehouse, table: str, name: str) -> list[object]:
@@ -44,7 +52,7 @@ def _read(warehouse: Warehouse, table: str, name: str) -> list[object]:
 
 
 def _sum_by_tenant(warehouse: Warehouse, table: str) -> dict[str, tuple[int, Decimal]]:
-    sums: defaultdict[str, tuple[int, Decimal]] = defaultdict(lambda: (0, Decimal(0)))
+    sums: defaultdict[str, tuple[int, Decimal]] = defaultdict(lambda: NOTHING)
     for row in read_columns(warehouse, table, warehouse.files(table), ["tenant_id", "count", "cost"]).to_pylist():
         count, cost = sums[row["tenant_id"]]
         sums[row["tenant_id"]] = count + row["count"], cost + row["cost"]

@@ -1,7 +1,7 @@
 """Run races of a kind, a warehouse for every few, and count after each warehouse."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
 from msgspec import Struct, field
@@ -42,14 +42,13 @@ class RaceTally(Struct, kw_only=True):
 
 def run_races(
     kind: str, races: int, locate: Locate, place: str, *, environment: Mapping[str, str] | None = None, control: str = "", seed: int = 5
-) -> RaceTally:
-    """`locate` names a new warehouse."""
+) -> Iterator[RaceTally]:
+    """Yield a tally for each warehouse; `locate` names a new one."""
     tally, draw, is_control = RaceTally(kind=kind, place=place, control=control), Random(seed), control == WITHOUT_LOOK
     for begin in range(0, races, RACES_OF_A_WAREHOUSE):
         home, many = locate(), min(RACES_OF_A_WAREHOUSE, races - begin)
         with Writer(home, environment, is_control=is_control) as one, Writer(home, environment, is_control=is_control) as other:
-            tally.add(_run(tally, home, many, draw, (one, other)))
-    return tally
+            yield _run(tally, home, many, draw, (one, other))
 
 
 def _run(tally: RaceTally, home: str, races: int, draw: Random, writers: tuple[Writer, Writer]) -> RaceTally:

