@@ -57,17 +57,21 @@ async def _fill(broker: Broker, load: Load) -> None:
 class Driver:
     """`router usage ingest`, a life after the other. A context: nothing of it stays behind."""
 
-    def __init__(self, broker: Broker, home: Path, rows: int) -> None:
-        self._arguments = ["--warehouse", str(home), "--nats-url", broker.url, "--max-rows", str(rows), "--master", "local[2]"]
+    def __init__(self, broker: Broker, home: Path, rows: int, master: str = "local[2]") -> None:
+        self._arguments = ["--warehouse", str(home), "--nats-url", broker.url, "--max-rows", str(rows), "--master", master]
         self._home = home
         self._log = home.parent / "ingest.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._orphaned: list[int] = []  # groups whose JVM may go on without its Python
 
     def __enter__(self) -> "Driver":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+        for group in self._orphaned:
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
 
     def start(self, crash: str = "") -> "Driver":
         self.kill()
@@ -84,6 +88,24 @@ class Driver:
                 os.killpg(self._process.pid, signal.SIGKILL)  # also what a driver that is dead left of its group
             self._process.wait()
             self._process = None
+
+    def kill_python(self) -> None:
+        """Its JVM lives on, and notices or not, while the next driver begins."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._orphaned.append(self._process.pid)
+            self._process = None
+
+    def kill_executor(self) -> bool:
+        """Kill a JVM that runs its tasks; False if there is none now, because one was killed a moment ago."""
+        assert self._process is not None
+        for pid in _list_session(self._process.pid):
+            if "CoarseGrainedExecutorBackend" in _read_command(pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                return True
+        return False
 
     @property
     def is_over(self) -> bool:
@@ -104,6 +126,22 @@ class Driver:
     @property
     def said(self) -> str:
         return self._log.read_text()[-3000:]
+
+
+def _list_session(leader: int) -> list[int]:
+    return [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit() and _read_session(int(one.name)) == leader]
+
+
+def _read_session(pid: int) -> int:
+    with suppress(OSError):
+        return os.getsid(pid)
+    return -1
+
+
+def _read_command(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    return ""
 
 
 def run_ingest(spark: SparkSession, broker: Broker, home: Path, rows: int = 500_000) -> None:
