@@ -31,7 +31,7 @@ class StatesBehindBreakers:
     `breakers`: those that are not closed, by provider; after a change of it, or of one of them, call `on_change`.
     """
 
-    __slots__ = ("plans", "until", "averages", "breakers")
+    __slots__ = ("averages", "breakers", "plans", "until")
 
     def __init__(self) -> None:
         self.averages: ProviderStates = NO_STATES  # set anew by each reader of the states
