@@ -42,7 +42,10 @@ _GOLD = tuple(GOLD_TABLES)
 
 
 class BackfillPlan(Struct, frozen=True, kw_only=True):
-    """What every task knows. Spark sends it to the executors. `files`: of these days; of duplicates and conflicts, what may hold their sequences."""
+    """What every task knows. Spark sends it to the executors.
+
+    `files`: of these days; of duplicates and conflicts, those that may hold their sequences.
+    """
 
     warehouse: str
     days: tuple[str, ...]

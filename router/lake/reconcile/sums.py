@@ -39,7 +39,8 @@ def _choose_columns(tables: WarehouseSnapshot, table: str) -> Columns:
 
 def _sum_silver(tables: WarehouseSnapshot, group: Names, columns: Columns) -> ByGroup:
     sources = {one.source: None for one in columns if one.source not in {None, "latency_ms"}}
-    return _sum_tables((_select_silver(rows, group, columns) for rows in tables.read_each("silver", [*group, "latency_ms", *sources])), group, columns)
+    silver = tables.read_each("silver", [*group, "latency_ms", *sources])
+    return _sum_tables((_select_silver(rows, group, columns) for rows in silver), group, columns)
 
 
 def _sum_gold(tables: WarehouseSnapshot, table: str, group: Names, columns: Columns) -> ByGroup:
