@@ -35,19 +35,23 @@ async def a_pgbouncer(dsn: str) -> AsyncIterator[str]:
     (port,) = free_ports(1)
     pooled = urlunsplit(upstream._replace(netloc=f"{upstream.username}@127.0.0.1:{port}"))
     with tempfile.TemporaryDirectory(prefix="router-test-pgbouncer-") as home:
-        Path(home).chmod(0o755)
-        settings = Path(home, "pgbouncer.ini")
+        assert PROGRAM is not None
         # `auth_type = any` logs each client in as the user that the entry names: the one of the database's own connection string.
         entry = SETTINGS.format(host=upstream.hostname, database_port=f"{upstream.port} user={upstream.username}", port=port)
-        settings.write_text(entry)
-        assert PROGRAM is not None
-        process = subprocess.Popen([PROGRAM, "-q", str(settings)], **as_user())  # type: ignore[call-overload]
+        process = subprocess.Popen([PROGRAM, "-q", _write(home, entry)], **as_user())  # type: ignore[call-overload]
         try:
             await until(lambda: _answers(pooled), what="PgBouncer answers")
             yield pooled
         finally:
             process.terminate()
             process.wait()
+
+
+def _write(home: str, settings: str) -> str:
+    Path(home).chmod(0o755)  # PgBouncer runs as another user where root runs the tests
+    file = Path(home, "pgbouncer.ini")
+    file.write_text(settings)
+    return str(file)
 
 
 async def _answers(dsn: str) -> bool:
