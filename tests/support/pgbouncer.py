@@ -35,10 +35,9 @@ async def a_pgbouncer(dsn: str) -> AsyncIterator[str]:
     (port,) = free_ports(1)
     pooled = urlunsplit(upstream._replace(netloc=f"{upstream.username}@127.0.0.1:{port}"))
     with tempfile.TemporaryDirectory(prefix="router-test-pgbouncer-") as home:
-        assert PROGRAM is not None
         # `auth_type = any` logs each client in as the user that the entry names: the one of the database's own connection string.
         entry = SETTINGS.format(host=upstream.hostname, database_port=f"{upstream.port} user={upstream.username}", port=port)
-        process = subprocess.Popen([PROGRAM, "-q", _write(home, entry)], **as_user())  # type: ignore[call-overload]
+        process = _start(home, entry)
         try:
             await until(lambda: _answers(pooled), what="PgBouncer answers")
             yield pooled
@@ -47,11 +46,12 @@ async def a_pgbouncer(dsn: str) -> AsyncIterator[str]:
             process.wait()
 
 
-def _write(home: str, settings: str) -> str:
+def _start(home: str, settings: str) -> "subprocess.Popen[bytes]":
     Path(home).chmod(0o755)  # PgBouncer runs as another user where root runs the tests
     file = Path(home, "pgbouncer.ini")
     file.write_text(settings)
-    return str(file)
+    assert PROGRAM is not None
+    return subprocess.Popen([PROGRAM, "-q", str(file)], **as_user())  # type: ignore[call-overload,no-any-return]
 
 
 async def _answers(dsn: str) -> bool:
