@@ -80,7 +80,7 @@ Emitted = tuple[int, BackfillPart | PartialSums]  # the task of the third step
 def parse_file(plan: BackfillPlan, file: DataFile) -> Iterator[tuple[int, bytes]]:
     """Parse one file of bronze, and yield its events with the task that gets them."""
     storage, day = Storage(plan.warehouse), file.day or ""
-    refused = _read_sequences(storage, [one for table in REFUSED for one in plan.files[table] if one.overlaps(file)])
+    refused = _read_sequences(storage, [one for table in REFUSED for one in plan.files[table] if one.shares_sequences(file)])
     with storage.filesystem.open_input_file(storage.resolve(file.path)) as source:
         for messages in pq.ParquetFile(source).iter_batches(ROWS_PER_READ, columns=MESSAGE.names):
             events, _ = parse_messages(messages.filter(pc.invert(pc.is_in(messages["seq"], refused))), ANY_BOUNDS)
