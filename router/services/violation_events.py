@@ -26,7 +26,7 @@ from router.core.errors import BrokerRefused, BrokerUnavailable
 from router.delivery.answers import INSTANCE
 from router.delivery.api import JetStream
 from router.operations.observability import LogRateLimit, Metrics, events, logs
-from router.services.violation_windows import BrokenContract, ViolationWindows, Window
+from router.services.violation_windows import BrokenContract, ViolationWindows, ViolationWindow
 
 log = logs.logger(__name__)
 
@@ -87,12 +87,12 @@ class ViolationEvents:
             self.end_minute()
             await self._store_rest(jetstream)
 
-    def _queue_event(self, window: Window) -> None:
+    def _queue_event(self, window: ViolationWindow) -> None:
         self._queue.append(self._build(window))
         self._has_events.set()
         window.clear()
 
-    def _build(self, window: Window) -> _QueuedEvent:
+    def _build(self, window: ViolationWindow) -> _QueuedEvent:
         broken, (header, rule) = window.last, window.violation
         is_of_several = window.is_shared and window.count > 1
         event = ViolationEvent(

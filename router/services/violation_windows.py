@@ -38,7 +38,7 @@ class BrokenContract(Struct, gc=False, kw_only=True):
     is_old: bool = False  # kept for a while
 
 
-class Window(Struct):
+class ViolationWindow(Struct):
     """One tenant, subject, header and rule within a minute."""
 
     last: BrokenContract
@@ -57,7 +57,7 @@ class Window(Struct):
 class _Group(Struct):
     """The windows of messages that are equal in tenant, subject and all that they break: found at once."""
 
-    windows: tuple[Window, ...]
+    windows: tuple[ViolationWindow, ...]
     is_full: bool = False
 
 
@@ -67,7 +67,7 @@ class ViolationWindows:
     def __init__(self, per_minute: int, is_known: Callable[[str], bool]) -> None:
         self._per_minute = per_minute
         self._is_known = is_known
-        self._windows: dict[tuple[str | None, str, Violation], Window] = {}
+        self._windows: dict[tuple[str | None, str, Violation], ViolationWindow] = {}
         self._groups: dict[GroupKey, _Group] = {}
         self._events = 0
 
@@ -79,7 +79,7 @@ class ViolationWindows:
         group = self._groups.get(key)
         return group is not None and group.is_full
 
-    def add(self, broken: BrokenContract, *, has_room: bool) -> Sequence[Window]:
+    def add(self, broken: BrokenContract, *, has_room: bool) -> Sequence[ViolationWindow]:
         """Count one message. Returns the windows that get an event now; `has_room`: whether one can be taken at all."""
         group = self._groups.get((broken.tenant_id, broken.subject, broken.violations)) or self._make_group(broken)
         is_first = True
@@ -90,7 +90,7 @@ class ViolationWindows:
             is_first = False
         return self._choose(group) if has_room and not group.is_full else ()
 
-    def end_minute(self) -> list[Window]:
+    def end_minute(self) -> list[ViolationWindow]:
         """Begin a new minute. Returns the windows with violations that no event stands for."""
         left = [window for window in self._windows.values() if window.count]
         self._windows.clear()
@@ -98,7 +98,7 @@ class ViolationWindows:
         self._events = 0
         return left
 
-    def _choose(self, group: _Group) -> Sequence[Window]:
+    def _choose(self, group: _Group) -> Sequence[ViolationWindow]:
         is_spent = self._events >= MAX_EVENTS
         chosen = [window for window in group.windows if window.events < (1 if is_spent else self._per_minute)]
         for window in chosen:
@@ -114,14 +114,14 @@ class ViolationWindows:
             self._groups[broken.tenant_id, broken.subject, broken.violations] = group
         return group
 
-    def _find_window(self, broken: BrokenContract, violation: Violation) -> Window:
+    def _find_window(self, broken: BrokenContract, violation: Violation) -> ViolationWindow:
         key = (broken.tenant_id, broken.subject, violation)
         is_shared = key not in self._windows and not self._has_room(broken.tenant_id)
         if is_shared:
             key = (_SHARED, *key[1:])
         window = self._windows.get(key)
         if window is None:
-            window = self._windows[key] = Window(broken, violation, is_shared)
+            window = self._windows[key] = ViolationWindow(broken, violation, is_shared)
         return window
 
     def _has_room(self, tenant_id: str | None) -> bool:
