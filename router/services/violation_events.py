@@ -26,7 +26,7 @@ from router.core.errors import BrokerRefused, BrokerUnavailable
 from router.delivery.answers import INSTANCE
 from router.delivery.api import JetStream
 from router.operations.observability import LogRateLimit, Metrics, events, logs
-from router.services.violation_windows import BrokenContract, ViolationWindows, ViolationWindow
+from router.services.violation_windows import BrokenContract, ViolationWindow, ViolationWindows
 
 log = logs.logger(__name__)
 
