@@ -66,7 +66,7 @@ class BackfillPlan(Struct, frozen=True, kw_only=True):
 
     warehouse: str
     days: tuple[date, ...]
-    quarantined: pa.Array  # sequences
+    refused: pa.Array  # sequences that count in no case
     ours: dict[int, list[DataFile]]  # silver's files of these days, by bucket
     others: dict[int, list[DataFile]]  # of all other days
     revision: int
@@ -93,12 +93,12 @@ class Backfill:
         self._spark = spark
         self._warehouse = warehouse
         self._days = set(map(str, days))
-        self._now = {table: warehouse.tables[table].list_files() for table in ("bronze", "quarantine", *BY_BUCKET)}
+        self._now = {table: warehouse.tables[table].list_files() for table in ARROW}
         self._versions = {table: _read_version(warehouse, table) for table in BY_BUCKET}
         self._plan = BackfillPlan(
             warehouse=warehouse.location,
             days=tuple(days),
-            quarantined=read_columns(warehouse, "quarantine", self._now["quarantine"], ["seq"])["seq"].combine_chunks(),
+            refused=self._list_refused(),
             ours=_group_by_bucket(self._list_files("silver")),
             others=_group_by_bucket(file for file in self._now["silver"] if file.day not in self._days),
             revision=warehouse.head() + 1,
@@ -138,6 +138,15 @@ class Backfill:
     def _list_files(self, table: str) -> list[DataFile]:
         return [file for file in self._now[table] if file.day in self._days]
 
+    def _list_refused(self) -> pa.Array:
+        """Return the sequences in quarantine, and those that repeat an event which was removed since: that does not let them count."""
+        removed = self._warehouse.removals.read_spans()
+        found = [read_columns(self._warehouse, "quarantine", self._now["quarantine"], ["seq"])["seq"]]
+        for table in ("duplicates", "conflicts"):
+            rows = read_columns(self._warehouse, table, self._now[table], ["seq", "first_seq"])
+            found.append(rows["seq"].filter(removed.contain(rows["first_seq"])))
+        return pa.chunked_array([chunk for column in found for chunk in column.chunks], pa.int64()).combine_chunks()
+
     def _read_sums(self, table: str) -> pa.Table:
         """Read the committed sums of the days, without corrections of sealed days."""
         rows = read_columns(self._warehouse, table, self._list_files(table), (*GROUP, *FIGURES))
@@ -153,8 +162,8 @@ def parse_file(plan: BackfillPlan, tasks: int, file: DataFile) -> Iterator[tuple
     storage = Storage(plan.warehouse)
     with storage.filesystem.open_input_file(storage.resolve(file.path)) as source:
         for messages in pq.ParquetFile(source).iter_batches(ROWS_PER_READ, columns=MESSAGE.names):
-            is_quarantined = pc.is_in(messages["seq"], plan.quarantined)
-            events, _ = parse_messages(messages.filter(pc.invert(is_quarantined)), ANY_BOUNDS)
+            is_refused = pc.is_in(messages["seq"], plan.refused)
+            events, _ = parse_messages(messages.filter(pc.invert(is_refused)), ANY_BOUNDS)
             events = events.filter(pc.is_in(floor_to_days(events["timestamp"]), pa.array(plan.days, pa.date32())))
             buckets = find_identity_buckets(events)
             for bucket in pc.unique(buckets).to_pylist():
