@@ -65,7 +65,7 @@ def _build_fields(done: EraseResult) -> Mapping[str, object]:
 
 def _print_result(done: EraseResult, *, dry_run: bool) -> None:
     head = ("table", "would go" if dry_run else "erased", "left")
-    open_console().print(build_table(head, ((table, done.rows[table], done.left[table]) for table in done.rows)))
+    open_console().print(build_table(head, ((table, done.rows[table], done.left.get(table)) for table in done.rows)))
     if dry_run:
         return
     if done.resealed:

@@ -46,7 +46,7 @@ class EraseResult(Struct, frozen=True, kw_only=True):
     """How many rows each table lost, or would lose, and how many rows of the tenant it holds now."""
 
     sequence: int  # of the stream: what came after it is new, and stays
-    rows: Mapping[str, int]
+    rows: Mapping[str, int]  # in a table without tenants: of windows that were summed again
     left: Mapping[str, int]
     resealed: int = 0  # sealed periods that are read as of a later cut now
     deleted: int = 0  # files
@@ -67,7 +67,7 @@ def erase(
         scope = find_rows(warehouse, _find_moment(warehouse, tenant, before, is_caught_up=not dry_run))
         rows = count_rows(warehouse, scope)
         if dry_run:
-            return EraseResult(sequence=scope.progress.last, rows=rows, left=rows)
+            return EraseResult(sequence=scope.progress.last, rows=rows, left=_leave_out_mixed(rows))
         with suppress(_GoldChanged):
             return _erase(warehouse, scope, rows, on_table)
     raise Conflict(f"gold: other jobs replaced files during each of {TRIES} tries")
@@ -106,9 +106,14 @@ def _erase(warehouse: Warehouse, scope: EraseScope, rows: Mapping[str, int], on_
     on_table("files")
     deleted = len(vacuum(warehouse, older_than=SPARED))
     everything = replace(scope, progress=replace(scope.progress, last=NO_END), base={})
-    left = count_rows(warehouse, find_rows(warehouse, everything))
+    left = _leave_out_mixed(count_rows(warehouse, find_rows(warehouse, everything)))
     gone_after = datetime.now(UTC) + SPARED if has_rows else _find_end_of_last(warehouse, scope.tenant)
     return EraseResult(sequence=scope.progress.last, rows=rows, left=left, resealed=resealed, deleted=deleted, gone_after=gone_after)
+
+
+def _leave_out_mixed(rows: Mapping[str, int]) -> dict[str, int]:
+    """A sum of several tenants is no tenant's row."""
+    return {table: count for table, count in rows.items() if table not in WITHOUT_TENANT}
 
 
 def _record(warehouse: Warehouse, scope: EraseScope) -> None:

@@ -22,12 +22,13 @@ from router.lake.jobs.derive import sum_by_table
 from router.lake.jobs.rewrite import read_rows
 from router.lake.tables.arrow import ARROW, EVENT
 from router.lake.tables.gold import INSTANT, floor_instants
+from router.lake.tables.gold_tables import GOLD_TABLES
 from router.lake.tables.late import floor_to_days, list_sealed_days
 from router.lake.tables.tenants import find_messages_of
 from router.lake.warehouse import DataFile, Progress, Seal, SequenceSpans, Warehouse
 
 MESSAGE_COLUMNS = ("seq", "time", "headers", "data")
-WITHOUT_TENANT = tuple(table for table in GOLD if "tenant_id" not in ARROW[table].names)
+WITHOUT_TENANT = tuple(name for name, table in GOLD_TABLES.items() if "tenant_id" not in table.dimensions)
 NO_WINDOWS = pa.array([], INSTANT)
 
 
@@ -86,7 +87,7 @@ def sum_others(warehouse: Warehouse, scope: EraseScope, table: str, day: date) -
     files = [one for one in warehouse.tables["silver"].list_files() if one.day == str(day) and (one.min_seq or 0) <= scope.progress.last]
     events = pa.concat_tables([EVENT.empty_table(), *(read_rows(warehouse.storage, "silver", file, EVENT.names) for file in files)])
     events = events.filter(pc.and_(pc.less_equal(events["seq"], scope.progress.last), pc.invert(scope.spans.contain(events["seq"]))))
-    events = events.filter(pc.is_in(floor_instants(events["timestamp"], find_grain(table)), scope.windows[table]))
+    events = events.filter(pc.is_in(floor_instants(events["timestamp"], GOLD_TABLES[table].grain), scope.windows[table]))
     parts = [sum_by_table(part, sealed)[table] for part, sealed in _split_by_seals(events, warehouse.seals()) if len(part)]
     return pa.concat_tables(parts) if parts else ARROW[table].empty_table().drop_columns(["revision"])
 
@@ -96,10 +97,6 @@ def list_days_of(scope: EraseScope, table: str) -> list[date]:
     return sorted(pc.unique(floor_to_days(pa.chunked_array([scope.windows[table]]))).to_pylist())
 
 
-def find_grain(table: str) -> str:
-    return table.removeprefix("gold_")
-
-
 def _find_windows(warehouse: Warehouse, spans: SequenceSpans) -> dict[str, pa.Array]:
     times = [NO_WINDOWS]
     for file in warehouse.tables["silver"].list_files():
@@ -107,7 +104,7 @@ def _find_windows(warehouse: Warehouse, spans: SequenceSpans) -> dict[str, pa.Ar
             rows = read_rows(warehouse.storage, "silver", file, ["seq", "timestamp"])
             times += rows["timestamp"].filter(spans.contain(rows["seq"])).chunks
     found = pa.chunked_array(times, INSTANT)
-    return {table: pc.unique(floor_instants(found, find_grain(table))) for table in WITHOUT_TENANT}
+    return {table: pc.unique(floor_instants(found, GOLD_TABLES[table].grain)) for table in WITHOUT_TENANT}
 
 
 def _split_by_seals(events: pa.Table, seals: Sequence[Seal]) -> Iterable[tuple[pa.Table, frozenset[date]]]:

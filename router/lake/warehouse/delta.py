@@ -66,6 +66,11 @@ class LakeTable:
         table = self.load()
         return None if table is None else (table, self._read_files(table))
 
+    def list_columns(self) -> set[str]:
+        """Return the names of the columns that the table has now; none if nothing was ever committed."""
+        table = self.load()
+        return set() if table is None else {field.name for field in table.schema().fields}
+
     def progress_of(self, application: str) -> int | None:
         table = self.load()
         return None if table is None else table.transaction_version(application)

@@ -12,6 +12,7 @@ from router.delivery.api import JetStream
 from router.lake.reconcile import ReconcileCheck, reconcile
 from router.lake.reconcile.stream import open_stream
 from router.lake.source.options import read_options
+from router.lake.tables.gold_tables import GOLD_TABLES
 from router.lake.warehouse import Removal, SequenceSpans, Warehouse
 from tests.support.delivery import connected
 from tests.support.lake_accounts import Rows, an_account, body, tables_of
@@ -66,7 +67,7 @@ async def test_a_message_that_was_deleted_in_the_stream_is_not_missing(jetstream
     """UL-9, UL-12."""
     tables = await eight(jetstream)
     await jetstream.ask("STREAM.MSG.DELETE.USED", {"seq": 3})
-    for table in ("bronze", "silver", "gold_minute", "gold_day"):
+    for table in ("bronze", "silver", "gold_minute", "gold_hour", "gold_day"):
         del tables[table][2]
     checks = await compared(jetstream, nats_url, tmp_path, tables)
     assert all(check.is_right is not False for check in checks.values())
@@ -78,7 +79,7 @@ async def test_a_message_that_was_erased_is_not_missing_though_the_stream_has_it
 ) -> None:
     """UL-34."""
     tables = await eight(jetstream)
-    for table in ("bronze", "silver", "gold_minute", "gold_day"):
+    for table in ("bronze", "silver", *GOLD_TABLES):
         del tables[table][2]
     removal = Removal(id="e-1", kind="erase", at=datetime.now(UTC), sequence=8)
     Warehouse(str(tmp_path)).removals.append(removal, {None: SequenceSpans([3], [3])})
