@@ -83,7 +83,7 @@ def agrees(lake: Lake) -> bool:
 
 
 def test_every_row_of_the_tenant_goes_and_every_other_stays(shared: Lake) -> None:
-    """UL-34."""
+    """UL-35."""
     others = {table: [row for row in shared.rows(table) if row["seq"] > 7] for table in TABLES if "seq" in ARROW[table].names}
     done = erase(shared.warehouse, "acme")
     rows = {"bronze": 7, "quarantine": 2, "silver": 3, "duplicates": 1, "conflicts": 1, "gold_minute": 4, "gold_hour": 2, "gold_day": 2}
@@ -96,7 +96,7 @@ def test_every_row_of_the_tenant_goes_and_every_other_stays(shared: Lake) -> Non
 
 
 def test_the_bytes_go_with_a_vacuum_and_seals_pin_none(shared: Lake) -> None:
-    """UL-34."""
+    """UL-35."""
     sealed = seal(shared.warehouse, DAY, DAY)
     done = erase(shared.warehouse, "acme")
     assert done.resealed == 1

@@ -103,7 +103,7 @@ async def test_usage_that_is_not_yet_ingested_counts_as_metered(jetstream: JetSt
 
 
 async def test_usage_that_was_erased_counts_as_metered_while_the_stream_has_it(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
-    """UL-34."""
+    """UL-35."""
     for request in (1, 2):
         await worked(jetstream, request)
         await jetstream.publish("used", body(request), {})

@@ -77,7 +77,7 @@ async def test_a_message_that_was_deleted_in_the_stream_is_not_missing(jetstream
 async def test_a_message_that_was_erased_is_not_missing_though_the_stream_has_it(
     jetstream: JetStream, nats_url: str, tmp_path: Path
 ) -> None:
-    """UL-34."""
+    """UL-35."""
     tables = await eight(jetstream)
     for table in ("bronze", "silver", *GOLD_TABLES):
         del tables[table][2]
