@@ -1,6 +1,7 @@
 """A page in a real Chromium: the client's own modules, served from a free port, and what the page found."""
 
 import json
+import os
 import queue
 import re
 import shutil
@@ -8,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -59,12 +60,8 @@ def run_page(script: str, query: str) -> dict[str, Any]:
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     """The browser and its own children."""
-    import os
-
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 
@@ -112,8 +109,13 @@ def _server(script: str) -> "Iterator[tuple[int, queue.Queue[dict[str, Any]]]]":
 def _write_page(script: str) -> str:
     """A page without a bundler: its import map says where each package is."""
     imports = {ENTRY: "/dist/browser.js", **{name: f"/packages/{name}.js" for name in _list_imports()}}
-    imports_json = json.dumps({"imports": imports})
-    return f'<!doctype html><script>{TELL_ERRORS}</script><script type="importmap">{imports_json}</script><script type="module" src="/{script}"></script>'
+    parts = (
+        "<!doctype html>",
+        f"<script>{TELL_ERRORS}</script>",
+        f'<script type="importmap">{json.dumps({"imports": imports})}</script>',
+        f'<script type="module" src="/{script}"></script>',
+    )
+    return "".join(parts)
 
 
 def _list_imports() -> dict[str, set[str]]:
@@ -141,7 +143,9 @@ def _write_packages() -> str:
         waiting += package.get("dependencies", {})
         entries = package.get("exports") or {".": package["main"]}
         mains |= {(name + place.removeprefix(".")): f"{name}/{_find_file(entry)}" for place, entry in entries.items()}
-        files |= {str(file.relative_to(MODULES)): file.read_text() for file in (MODULES / name).rglob("*.js") if not file.name.endswith(".min.js")}
+        files |= {
+            str(file.relative_to(MODULES)): file.read_text() for file in (MODULES / name).rglob("*.js") if not file.name.endswith(".min.js")
+        }
     functions = ",\n".join(f"{json.dumps(name)}: function (exports, require, module) {{\n{text}\n}}" for name, text in files.items())
     return LOADER.read_text().replace("PACKAGES;", f"{{\n{functions}\n}};").replace("MAINS;", f"{json.dumps(mains)};")
 
