@@ -30,11 +30,13 @@ class Steps(Struct, frozen=True):
 
 
 class HeldUp(Struct, frozen=True):
-    """One usage event. Seconds after the answer to its request, but `after_end_s`, which is when it was stored."""
+    """One usage event. Seconds after the answer to its request, but `after_end_s`, when it was stored, and `waited_s`."""
 
     kind: str  # of the fault
     name: str
     after_end_s: float
+    times: int  # that it was asked
+    waited_s: float  # for its answer
     assigned_s: float
     result_published_s: list[float]
     result_s: float
@@ -45,7 +47,8 @@ class HeldUp(Struct, frozen=True):
     def text(self) -> str:
         results, usage = (", ".join(f"{at:.2f}" for at in each) for each in (self.result_published_s, self.usage_published_s))
         return (
-            f"{self.kind}: {self.name} was metered {self.after_end_s:.2f} s after the end. Since its answer: "
+            f"{self.kind}: {self.name} was answered within {self.waited_s:.2f} s (asked {self.times} times), "
+            f"metered {self.after_end_s:.2f} s after the end. Since its answer: "
             f"assigned {self.assigned_s:.2f}; "
             f"result published {results}, stored {self.result_s:.2f}; usage published {usage}, stored {self.usage_s:.2f}"
         )
@@ -75,6 +78,8 @@ def _describe(one: Asked, fault: Happened, steps: Steps) -> HeldUp:
         kind=fault.kind,
         name=one.name,
         after_end_s=round(steps.usage[key] - fault.ended, 2),
+        times=one.times,
+        waited_s=round(answered - one.sent_at, 2),
         assigned_s=since(steps.assigned.get(key)),
         result_published_s=[since(at) for at in steps.results_published.get(key, ())],
         result_s=since(steps.results.get(key)),

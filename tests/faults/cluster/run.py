@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -38,6 +40,7 @@ class ClusterRun(Struct, frozen=True):
     cast: Cast = CAST
     policy: str | None = None  # the default one calls extensions
     calm_s: tuple[float, float] = CALM_S
+    logs: Path | None = None  # where the processes' logs are kept
 
     @property
     def faults(self) -> int:
@@ -60,6 +63,8 @@ async def run(plan: ClusterRun, machine: dict[str, str]) -> ClusterReport:
             held_up = find_held_up(happened, load.asked.values(), await _read_steps(stage, watch))
         finally:
             await load.close()
+            if plan.logs is not None:
+                _keep_logs(stage, plan.logs)
     deaths = {child.name: child.deaths for child in stage.children}
     return ClusterReport(
         machine=machine,
@@ -74,6 +79,12 @@ async def run(plan: ClusterRun, machine: dict[str, str]) -> ClusterReport:
         losses=losses,
         held_up=held_up,
     )
+
+
+def _keep_logs(stage: ClusterStage, directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for log in stage.home.glob("*.log"):
+        shutil.copy(log, directory)
 
 
 async def _inject(stage: ClusterStage, load: Load, plan: ClusterRun) -> list[Happened]:

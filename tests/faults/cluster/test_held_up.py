@@ -28,7 +28,7 @@ def test_of_each_fault_the_latest_usage_event_is_told_with_every_step_before_it(
     (found,) = find_held_up([Happened("paused", 99.0, 105.0)], [first, second], steps(first, second, usage_s=6.5))
     assert found.name == "f-2"
     assert found.text == (
-        "paused: f-2 was metered 2.50 s after the end. Since its answer: assigned 0.00; "
+        "paused: f-2 was answered within 0.00 s (asked 1 times), metered 2.50 s after the end. Since its answer: assigned 0.00; "
         "result published 0.00, 6.00, stored 6.00; usage published 6.50, stored 6.50"
     )
 
