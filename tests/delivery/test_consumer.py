@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
 
 import pytest
 from nats.aio.client import Client
@@ -10,7 +11,7 @@ from nats.aio.client import Client
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Handler, Outcome
 from router.delivery import consumer as consumers
-from router.delivery.api import JetStream
+from router.delivery.api import JetStream, Json
 from router.delivery.consumer import Consumer, Deadlines, Health
 from router.delivery.first_connection import connect
 from router.delivery.topology import create
@@ -197,6 +198,57 @@ async def test_a_consumer_without_a_reason_to_pull_leaves_a_server_that_says_not
             task.cancel()
             await asyncio.wait({task})
             await connection.close()
+
+
+@pytest.fixture
+def cut_off(place: WorkStreams, monkeypatch: pytest.MonkeyPatch) -> "asyncio.Event":
+    """A server whose followers have not answered for a minute: it goes on sending heartbeats. Set once the consumer has left it."""
+    left = asyncio.Event()
+    consumer = place.jetstream.consumer
+
+    async def describe(stream: str, durable: str) -> Json | None:
+        alone = {"leader": "here", "replicas": [{"active": 60_000_000_000}, {"active": 60_000_000_000}]}
+        return {**(await consumer(stream, durable) or {}), "cluster": alone}
+
+    async def leave() -> bool:
+        left.set()
+        return True
+
+    monkeypatch.setattr(consumers, "QUORUM_CHECK_S", 0.2)
+    monkeypatch.setitem(place.connection._server_info, "cluster", "c")
+    monkeypatch.setattr(place.jetstream, "consumer", describe)
+    monkeypatch.setattr(place.connection, "leave_server", leave)
+    return left
+
+
+async def test_a_consumer_leaves_a_server_that_is_cut_off_though_its_heartbeats_come(place: WorkStreams, cut_off: asyncio.Event) -> None:
+    working = Working(place)
+    task = asyncio.create_task(working.consumer.run())
+    try:
+        await asyncio.wait_for(cut_off.wait(), 30)
+        assert "lost its quorum" in working.consumer.health.detail
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def test_a_consumer_that_is_told_of_a_quorum_asks_for_nothing(place: WorkStreams, nc: Client, cut_off: asyncio.Event) -> None:
+    """Of fifty idle instances one asks, and all hear it."""
+    calls = CallRecorder()
+    await nc.subscribe(f"$JS.API.CONSUMER.INFO.{place.stream}.>", cb=calls.on_message)
+    await nc.flush()
+    consumer = Working(place).consumer
+    consumer._quorum_seen_at = asyncio.get_running_loop().time
+    puller = consumer.puller = consumer._make_puller(SimpleNamespace(on_delivery=None, free_capacity=lambda: 0))  # type: ignore[arg-type]
+    puller.state.heard_at = asyncio.get_running_loop().time() + 3600.0
+    consumer._identity = "there"
+    for _ in range(LOOKS):
+        await consumer._look(puller)
+    await nc.flush()
+    assert (calls.heard, cut_off.is_set()) == ([], False)
+    consumer._quorum_seen_at = lambda: 0.0
+    await consumer._look(puller)
+    assert cut_off.is_set()
 
 
 @pytest.mark.parametrize(
