@@ -200,39 +200,41 @@ async def test_a_consumer_without_a_reason_to_pull_leaves_a_server_that_says_not
             await connection.close()
 
 
-@pytest.fixture
-def cut_off(place: WorkStreams, monkeypatch: pytest.MonkeyPatch) -> "asyncio.Event":
-    """A server whose followers have not answered for a minute: it goes on sending heartbeats. Set once the consumer has left it."""
-    left = asyncio.Event()
-    consumer = place.jetstream.consumer
+class CutOff:
+    """A server whose followers have not answered for a minute once it is cut off: it goes on sending heartbeats."""
 
-    async def describe(stream: str, durable: str) -> Json | None:
+    def __init__(self, place: WorkStreams) -> None:
+        self.is_cut = False
+        self.left = asyncio.Event()
+        self._consumer = place.jetstream.consumer
+
+    async def describe(self, stream: str, durable: str) -> Json | None:
         alone = {"leader": "here", "replicas": [{"active": 60_000_000_000}, {"active": 60_000_000_000}]}
-        return {**(await consumer(stream, durable) or {}), "cluster": alone}
+        return {**(await self._consumer(stream, durable) or {}), **({"cluster": alone} if self.is_cut else {})}
 
-    async def leave() -> bool:
-        left.set()
+    async def leave(self) -> bool:
+        self.left.set()
         return True
 
+
+@pytest.fixture
+def server(place: WorkStreams, monkeypatch: pytest.MonkeyPatch) -> CutOff:
+    server = CutOff(place)
     monkeypatch.setattr(consumers, "QUORUM_CHECK_S", 0.2)
     monkeypatch.setitem(place.connection._server_info, "cluster", "c")
-    monkeypatch.setattr(place.jetstream, "consumer", describe)
-    monkeypatch.setattr(place.connection, "leave_server", leave)
-    return left
+    monkeypatch.setattr(place.jetstream, "consumer", server.describe)
+    monkeypatch.setattr(place.connection, "leave_server", server.leave)
+    return server
 
 
-async def test_a_consumer_leaves_a_server_that_is_cut_off_though_its_heartbeats_come(place: WorkStreams, cut_off: asyncio.Event) -> None:
-    working = Working(place)
-    task = asyncio.create_task(working.consumer.run())
-    try:
-        await asyncio.wait_for(cut_off.wait(), 30)
+async def test_a_consumer_leaves_a_server_that_is_cut_off_though_its_heartbeats_come(place: WorkStreams, server: CutOff) -> None:
+    async with at_work(Working(place)) as working:
+        server.is_cut = True
+        await asyncio.wait_for(server.left.wait(), 30)
         assert "lost its quorum" in working.consumer.health.detail
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
 
 
-async def test_a_consumer_that_is_told_of_a_quorum_asks_for_nothing(place: WorkStreams, nc: Client, cut_off: asyncio.Event) -> None:
+async def test_a_consumer_that_is_told_of_a_quorum_asks_for_nothing(place: WorkStreams, nc: Client, server: CutOff) -> None:
     """Of fifty idle instances one asks, and all hear it."""
     calls = CallRecorder()
     await nc.subscribe(f"$JS.API.CONSUMER.INFO.{place.stream}.>", cb=calls.on_message)
@@ -245,10 +247,10 @@ async def test_a_consumer_that_is_told_of_a_quorum_asks_for_nothing(place: WorkS
     for _ in range(LOOKS):
         await consumer._look(puller)
     await nc.flush()
-    assert (calls.heard, cut_off.is_set()) == ([], False)
-    consumer._quorum_seen_at = lambda: 0.0
+    assert (calls.heard, server.left.is_set()) == ([], False)
+    consumer._quorum_seen_at, server.is_cut = lambda: 0.0, True
     await consumer._look(puller)
-    assert cut_off.is_set()
+    assert server.left.is_set()
 
 
 @pytest.mark.parametrize(
