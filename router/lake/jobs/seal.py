@@ -21,8 +21,9 @@ from msgspec import Struct
 
 from router.core.errors import Conflict, Misconfigured
 from router.lake.files import read_columns
-from router.lake.tables.gold import GOLD_DIMENSIONS, merge_sums
+from router.lake.tables.gold import merge_sums
 from router.lake.tables.gold_columns import AMOUNTS, FIGURES
+from router.lake.tables.gold_tables import GOLD_DIMENSIONS
 from router.lake.tables.late import list_days, list_sealed_days
 from router.lake.warehouse import Cut, Seal, Warehouse
 from router.lake.warehouse.seals import name_mark

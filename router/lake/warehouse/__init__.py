@@ -1,7 +1,7 @@
 """The warehouse: Delta tables, and `cuts`, which says which versions of them belong together. No JVM is needed to read it.
 
     WAREHOUSE/
-      bronze/  quarantine/  silver/  duplicates/  conflicts/  gold_minute/  gold_day/     a Delta table each
+      bronze/  quarantine/  silver/  duplicates/  conflicts/  gold_minute/  gold_hour/  gold_day/     a Delta table each
       cuts/    versions that belong together        seals/    closed periods
 
 Any tool that reads Delta reads them (docs/lake.md). A batch is a commit in each table and then a cut, so a reader of cuts sees a batch

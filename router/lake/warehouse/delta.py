@@ -60,6 +60,20 @@ class LakeTable:
         table = self.load(version)
         return [] if table is None else self._read_files(table)
 
+    def list_recent(self, since_ms: int) -> set[str]:
+        """Return the paths of the files that were committed, or made by a compaction, at this time or later (ms since the epoch)."""
+        table = self.load()
+        if table is None:
+            return set()
+        found = pa.table(table.get_add_actions(flatten=True))
+        times = found["modification_time"].cast(pa.timestamp("ms")).cast(pa.int64()).to_pylist()
+        return {f"{self.name}/{path}" for path, at in zip(found["path"].to_pylist(), times, strict=True) if at >= since_ms}
+
+    def list_columns(self) -> set[str]:
+        """Return the names of the columns that the table has now; none if nothing was ever committed."""
+        table = self.load()
+        return set() if table is None else {field.name for field in table.schema().fields}
+
     def progress_of(self, application: str) -> int | None:
         table = self.load()
         return None if table is None else table.transaction_version(application)
