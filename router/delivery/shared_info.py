@@ -35,7 +35,7 @@ SHARED_INFO = "beamline.router.v1.internal.info"
 # random, so that few instances find it too old at the same moment, and the same within a round.
 HEARD_AGE = (2.2, 4.0)
 ROUND_S = 1.0  # an instance that asks for one answer of a round asks for all: they are one message, and one instance asks from then on
-GATHER_S = 0.2  # answers within this time are one message
+GATHER_S = 1.0  # answers within this time are one message; with 0.2 a round took seven where the machine was busy, each to every instance
 NO_ANSWER = b"?"
 MAX_SHARED_BYTES = 256 * 1024  # of one message; what is above it is not published, and each instance asks for it
 
