@@ -62,7 +62,7 @@ class Backfill:
         self._days = tuple(map(str, days))
         self._versions = {table: _read_version(warehouse, table) for table in MADE_AGAIN}
         self._files = {table: self._choose_files(table) for table in READ}
-        self._files |= {table: _select_shared(warehouse.tables[table].list_files(), self._files["bronze"]) for table in BY_ARRIVAL}
+        self._files |= {table: _keep_common(warehouse.tables[table].list_files(), self._files["bronze"]) for table in BY_ARRIVAL}
 
     def compare(self) -> BackfillDifference:
         parts = self._run(is_written=False)
@@ -103,7 +103,7 @@ class Backfill:
         return [file for file in self._warehouse.tables[table].list_files(self._versions.get(table)) if file.day in self._days]
 
 
-def _select_shared(files: Iterable[DataFile], others: Sequence[DataFile]) -> list[DataFile]:
+def _keep_common(files: Iterable[DataFile], others: Sequence[DataFile]) -> list[DataFile]:
     return [file for file in files if any(file.shares_sequences(one) for one in others)]
 
 
