@@ -46,7 +46,10 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 
 
 def open_warehouse(location: str) -> Warehouse:
-    """Open a warehouse that has commits. Raises Misconfigured if it has none, WarehouseUnavailable if its bucket does not answer."""
+    """Open a warehouse that has commits.
+
+    Raises Misconfigured if it has none, or an older form, and WarehouseUnavailable if its bucket does not answer.
+    """
     from router.core.errors import Misconfigured
 
     try:
@@ -55,6 +58,7 @@ def open_warehouse(location: str) -> Warehouse:
         raise Misconfigured("pyarrow", "is not installed: pip install 'beamline-router[spark]'") from exc
     warehouse = Warehouse(location)
     warehouse.storage.check()
+    warehouse.refuse_old_form()
     if not warehouse.head():
         raise Misconfigured("--warehouse", f"{location} has no commits: fill it with `router usage ingest --warehouse {location}`")
     return warehouse

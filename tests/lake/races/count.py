@@ -26,7 +26,7 @@ class RaceCount(NamedTuple):
 def count_races(warehouse: Warehouse, sequences: dict[int, range]) -> dict[int, RaceCount]:
     """By race, as a reader of the newest cut sees it. `sequences`: of each race."""
     silver, bronze = Counter(_read(warehouse, "silver", "seq")), Counter(_read(warehouse, "bronze", "seq"))
-    sums = [_sum_by_tenant(warehouse, table) for table in ("gold_minute", "gold_day")]
+    sums = [_sum_by_tenant(warehouse, table) for table in ("gold_hour", "gold_day")]
     seals = {seal.first_day: seal for seal in warehouse.seals()}
     return {
         race: _count_rows(span, (silver, bronze))

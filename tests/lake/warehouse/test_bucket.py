@@ -29,7 +29,7 @@ def test_a_commit_that_was_made_though_its_answer_was_an_error_is_the_writers_ow
     server.arm(Fault(part=f"/{table}/_delta_log/", what="error_after"))
     bucket.take(a_body("r-2"))
     assert [cut.progress.last for cut in bucket.told if cut.progress] == [1, 2]
-    for name in ("bronze", "silver", "gold_day", "gold_minute"):
+    for name in ("bronze", "silver", "gold_day", "gold_hour"):
         assert len(bucket.rows(name)) == 2, name
 
 
