@@ -73,7 +73,8 @@ class RecordedServices:
                 "try_policy",
                 "What a candidate would have decided for the requests that this instance recorded last",
                 f"{{tenant_id, policy_id, policy, against: 1..{MAX_COMPARED}}}",
-                "{ok, router_node_id, is_recorded, compared[{at_ms, tenant_id, request_id, verdict, before, after, uncertainty?}]}",
+                "{ok, router_node_id, is_recorded, "
+                "compared[{at_ms, tenant_id, request_id, verdict, before, after, uncertainty?, expected_before?, expected_after?}]}",
                 self.compare,
                 is_everywhere=True,
             ),
