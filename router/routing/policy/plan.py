@@ -25,8 +25,14 @@ CHEAPEST = "cheapest"
 OBJECTIVES_MISSED = "objectives_missed"
 EXPLORE = "explore"
 
-PRIORITIES: Mapping[str, int] = {STICKY: 100, WEIGHTED: 50, RETRY: 50, FALLBACK: 25, CIRCUIT_BREAKER_FALLBACK: 20}
-# The reasons in place of WEIGHTED, by strategy; the first is the usual one.
+PRIORITIES: Mapping[str, int] = {
+    STICKY: 100,
+    **dict.fromkeys((WEIGHTED, LEAST_LATENCY, CHEAPEST, OBJECTIVES_MISSED, EXPLORE, RETRY), 50),
+    FALLBACK: 25,
+    CIRCUIT_BREAKER_FALLBACK: 20,
+}
+OF_EVERY_POLICY = (STICKY, RETRY, FALLBACK, CIRCUIT_BREAKER_FALLBACK)
+# The reasons of a choice among several, by strategy; the first is the usual one.
 DRAWN: Mapping[str, Sequence[str]] = {
     WEIGHTED: (WEIGHTED,),
     LEAST_LATENCY: (LEAST_LATENCY, EXPLORE),
@@ -60,7 +66,7 @@ def make_plan(
     """`targets` are the providers that fallback rules name; some may be known nowhere else."""
     by_name = {provider.name: provider for provider in providers}
     names = dict.fromkeys([*by_name, *targets])
-    reasons = dict.fromkeys([*PRIORITIES, *DRAWN[drawn]])
+    reasons = (*OF_EVERY_POLICY, *DRAWN[drawn])
     answers = {(name, reason): _answer(name, reason, by_name.get(name), metadata) for name, reason in product(names, reasons)}
     able = find_able(providers)
     sticky = {provider.name: answers[provider.name, STICKY] for provider in able} if is_sticky else {}
@@ -96,7 +102,7 @@ def _answer(name: str, reason: str, provider: Provider | None, metadata: Mapping
     return Decision(
         provider_id=name,
         reason=reason,
-        priority=PRIORITIES.get(reason, PRIORITIES[WEIGHTED]),
+        priority=PRIORITIES[reason],
         expected_latency_ms=DEFAULT_LATENCY_MS if latency_ms is None else latency_ms,
         expected_cost=DEFAULT_COST if cost is None else cost,
         metadata=metadata,
