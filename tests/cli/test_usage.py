@@ -4,13 +4,16 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.lake.without_jvm import WithoutJvm
 from tests.support.cli import call_command
 from tests.support.lake_accounts import an_account, body, tables_of
 from tests.support.lake_gold import Use, a_warehouse
+from tests.support.lake_jobs import Lake, a_body
 
 ROW = (
     "tenant_id", "provider_id", "event_type", "status", "day", "count", "cost", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms",
@@ -113,6 +116,30 @@ def test_generate_fills_the_stream_and_tells_the_truth(nats_url: str, tmp_path: 
     ended = call_command("usage", "generate", "--events", "500", "--seed", "9", "--truth", str(truth), "--nats-url", nats_url, "--json")
     assert (ended.status, ended.json["last_seq"], ended.json["duplicates"]) == (0, 500, 10)
     assert json.loads(truth.read_bytes())["accepted"] == ended.json["accepted"]
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Lake:
+    """Two events of one tenant, one of another."""
+    lake = Lake(cast(SparkSession, WithoutJvm()), tmp_path / "filled")
+    lake.take(*(a_body(f"r-{number}", tenant_id=tenant) for number, tenant in enumerate(("acme", "acme", "zed"))))
+    return lake
+
+
+def test_erase_asks_first_and_tells_what_went_and_when_the_bytes_do(filled: Lake) -> None:
+    at = ("--tenant", "acme", "--warehouse", str(filled.home))
+    counted = call_command("usage", "erase", *at, "--dry-run", "--json")
+    assert (counted.status, counted.json["rows"]["bronze"], counted.json["gone_after"]) == (1, 2, None)
+    refused = call_command("usage", "erase", *at, given=b"n\n")
+    assert refused.status == 1
+    assert "Erase 2 messages of acme" in refused.err
+    done = call_command("usage", "erase", *at, "--yes")
+    assert done.status == 0
+    assert "vacuum --older-than 1" in done.out
+    again = call_command("usage", "erase", *at, "--yes", "--json")
+    assert (again.status, set(again.json["rows"].values()), set(again.json["left"].values())) == (0, {0}, {0})
+    assert again.json["gone_after"] is not None
+    assert call_command("usage", "report", "--warehouse", str(filled.home), "--tenant", "acme").status == 1
 
 
 FORMULAS = (

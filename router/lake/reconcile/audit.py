@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from router.lake.reconcile.checks import NAMED
 from router.lake.reconcile.exact import format_money, sum_exactly
-from router.lake.reconcile.shuffle import Sent, run_shuffled, split_rows
+from router.lake.reconcile.shuffle import Sent, run_comparison, split_rows
 from router.lake.warehouse import DataFile, Warehouse
 from router.lake.warehouse.storage import Storage
 
@@ -73,7 +73,7 @@ def audit(spark: SparkSession, warehouse: Warehouse) -> AuditFound:
     """Run over silver as of the newest cut."""
     files = warehouse.files("silver")
     tasks = max(spark.sparkContext.defaultParallelism, ceil(sum(file.rows for file in files) / ROWS_PER_TASK))
-    found = run_shuffled(spark, files, partial(read_identities, warehouse.location, tasks), tasks, count_repeated)
+    found = run_comparison(spark, files, partial(read_identities, warehouse.location, tasks), tasks, count_repeated)
     return AuditFound(
         events=sum(one.events for one in found),
         identities=sum(one.identities for one in found),

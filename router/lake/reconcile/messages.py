@@ -24,10 +24,10 @@ from router.lake.reconcile.checks import ReconcileCheck, name_first
 from router.lake.reconcile.costs import read_costs
 from router.lake.reconcile.exact import format_money, sum_exactly
 from router.lake.reconcile.sequences import Sequences, join_sequences, list_sequences
-from router.lake.reconcile.shuffle import Integers, Sent, run_shuffled, split_rows
+from router.lake.reconcile.shuffle import Integers, Sent, run_comparison, split_rows
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.reconcile.stream import BRONZE_CHECK, RANGE, Ends, OpenStream, split_ends
-from router.lake.warehouse import DataFile
+from router.lake.warehouse import DataFile, SequenceSpans
 from router.lake.warehouse.storage import Storage
 
 PARTS = ("silver", "duplicates", "conflicts", "quarantine")
@@ -52,6 +52,7 @@ class MessagePlan(Struct, frozen=True, kw_only=True):
     bronze: Ends | None
     compared: Ends | None  # of the stream
     stream: OpenStream | None
+    removed: SequenceSpans  # by an erasure or the retention: nothing of it is missing
 
 
 class RangeFound(Struct, frozen=True):
@@ -68,10 +69,17 @@ def check_messages(spark: SparkSession, tables: WarehouseSnapshot, stream: OpenS
     bronze = _find_ends([file for name, file in files if name == "bronze"])
     first, last = ends or (0, 0)
     compared = None if stream is None or bronze is None else (max(bronze[0], stream.facts.first), bronze[1])
-    plan = MessagePlan(warehouse=tables.warehouse.location, begin=first // RANGE * RANGE, bronze=bronze, compared=compared, stream=stream)
+    plan = MessagePlan(
+        warehouse=tables.warehouse.location,
+        begin=first // RANGE * RANGE,
+        bronze=bronze,
+        compared=compared,
+        stream=stream,
+        removed=tables.warehouse.removals.read_spans(),
+    )
     tasks = (last - plan.begin) // RANGE + 1
     sources: list[Source] = [*files, *(("stream", one) for one in split_ends(compared))]
-    found = run_shuffled(spark, sources, partial(read_source, plan), tasks, partial(compare_range, plan))
+    found = run_comparison(spark, sources, partial(read_source, plan), tasks, partial(compare_range, plan))
     whole = _join(found)
     yield _tell_stream(plan, whole)
     yield _tell_sequences(plan, whole)
@@ -93,9 +101,10 @@ def compare_range(plan: MessagePlan, task: int, rows: dict[str, list[pa.Table]])
     first = plan.begin + task * RANGE
     bronze, parts = np.sort(_take_sequences(held["bronze"])), np.sort(np.concatenate([_take_sequences(held[name]) for name in PARTS]))
     absent = np.setdiff1d(_list_expected(plan.bronze, first), bronze)
+    was_removed = plan.removed.contain(pa.array(absent)).to_numpy(zero_copy_only=False)
     deleted = np.fromiter(plan.stream.deleted, np.int64) if plan.stream is not None else np.zeros(0, np.int64)
     found = {
-        "missing": absent[~np.isin(absent, deleted)],
+        "missing": absent[~np.isin(absent, deleted) & ~was_removed],
         "twice": _find_repeated(bronze),
         "lost": np.setdiff1d(bronze, parts),
         "several": _find_repeated(parts),
@@ -106,7 +115,7 @@ def compare_range(plan: MessagePlan, task: int, rows: dict[str, list[pa.Table]])
     is_wrong = pc.fill_null(pc.not_equal(read, held["silver"]["cost"]), True)
     found["wrong"] = np.sort(_take_sequences(held["silver"].filter(is_wrong)))
     amounts = {"in_bronze": sum_exactly(read.drop_null()), "in_silver": sum_exactly(held["silver"]["cost"])}
-    counts = {**{name: len(table) for name, table in held.items()}, **amounts, "absent": len(absent)}
+    counts = {**{name: len(table) for name, table in held.items()}, **amounts, "absent": len(absent), "removed": int(was_removed.sum())}
     return RangeFound(counts, {name: list_sequences(numbers) for name, numbers in found.items()})
 
 
@@ -126,7 +135,7 @@ def _read_file(plan: MessagePlan, name: str, file: DataFile) -> Iterator[pa.Tabl
 def _read_stream(plan: MessagePlan, ends: Ends) -> Iterator[pa.Table]:
     if plan.stream is not None:
         for batch in plan.stream.messages(*ends):
-            rows = pa.Table.from_batches([batch])
+            rows = pa.Table.from_batches([batch.filter(pc.invert(plan.removed.contain(batch["seq"])))])
             yield pa.Table.from_arrays([rows["seq"], _digest(rows["data"])], schema=_ROWS["stream"])
 
 
@@ -193,14 +202,19 @@ def _tell_sequences(plan: MessagePlan, found: RangeFound) -> ReconcileCheck:
         "messages": messages,
         "missing": missing.count,
         "twice": twice.count,
+        "removed": found.counts["removed"],
     }
     if not missing.count and not twice.count:
-        absent = found.counts["absent"]
-        says = f"{messages} messages" + (f", {absent} were deleted in the stream" if absent else "")
-        return ReconcileCheck("sequences", True, says, figures)
+        return ReconcileCheck("sequences", True, f"{messages} messages" + _describe_absent(found.counts), figures)
     hint = "; the stream was not asked whether they were deleted" if plan.stream is None and missing.count else ""
     names = name_first([*missing.format(), *twice.format()])
     return ReconcileCheck("sequences", False, f"{missing.count} missing, {twice.count} twice{hint}", figures, names)
+
+
+def _describe_absent(counts: dict[str, int]) -> str:
+    deleted, removed = counts["absent"] - counts["removed"], counts["removed"]
+    parts = [f"{deleted} were deleted in the stream"] * (deleted > 0) + [f"{removed} were removed on purpose"] * (removed > 0)
+    return "".join(f", {part}" for part in parts)
 
 
 def _tell_parts(found: RangeFound) -> ReconcileCheck:

@@ -23,12 +23,12 @@ from router.contracts.worker import WorkerMessageLimits
 from router.core.message import Message
 from router.delivery.api import nanos
 from router.lake.reconcile.checks import ReconcileCheck, name_first
-from router.lake.reconcile.shuffle import Sent, compare_sent, hash_groups, send_again, send_rows, split_rows
+from router.lake.reconcile.shuffle import Sent, compare_rows, hash_groups, send_again, send_rows, split_rows
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.reconcile.stream import Ends, OpenStream, open_stream, split_ends
 from router.lake.source.broker import Broker
 from router.lake.source.options import SourceOptions
-from router.lake.warehouse import DataFile
+from router.lake.warehouse import DataFile, SequenceSpans
 from router.lake.warehouse.storage import Storage
 
 RESULTS_CHECK = "results acked = usage"
@@ -55,13 +55,19 @@ class ResultStreams(Struct, frozen=True):
 
 
 class ResultPlan(Struct, frozen=True, kw_only=True):
-    """What every task knows. `ingested`: the last sequence of usage in the tables."""
+    """What every task knows. `ingested`: the last sequence of usage in the tables. `removed`: what was taken out of them on purpose."""
 
     warehouse: str
     streams: ResultStreams
     oldest_ns: int
     ingested: int
+    removed: SequenceSpans
     tasks: int
+
+    @property
+    def first_pending(self) -> int:
+        """The first sequence of usage that can be in the stream alone."""
+        return min([self.ingested + 1, *(int(one) for one in self.removed.firsts[:1])])
 
 
 class KeysFound(Struct, frozen=True, kw_only=True):
@@ -93,8 +99,8 @@ def check_results(spark: SparkSession, tables: WarehouseSnapshot, streams: Resul
     sent = send_rows(spark, [*_split("results", streams.results), *_split("dead_letters", streams.dead_letters)], partial(_read_part, plan))
     outcomes = send_again(sent, plan.tasks, partial(_drop_dead_lettered, plan))
     usage: list[Source] = [("silver", file) for file in tables.list_files("silver")]
-    metered = send_rows(spark, [*usage, *_split("usage", streams.usage, plan.ingested + 1)], partial(_read_part, plan))
-    return _tell(compare_sent(outcomes.union(metered), plan.tasks, _compare))
+    metered = send_rows(spark, [*usage, *_split("usage", streams.usage, plan.first_pending)], partial(_read_part, plan))
+    return _tell(compare_rows(outcomes.union(metered), plan.tasks, _compare))
 
 
 def _make_plan(spark: SparkSession, tables: WarehouseSnapshot, streams: ResultStreams, oldest_ns: int) -> ResultPlan:
@@ -105,6 +111,7 @@ def _make_plan(spark: SparkSession, tables: WarehouseSnapshot, streams: ResultSt
         streams=streams,
         oldest_ns=oldest_ns,
         ingested=0 if ingested is None else ingested.last,
+        removed=tables.warehouse.removals.read_spans(),
         tasks=max(spark.sparkContext.defaultParallelism, ceil(rows / ROWS_PER_TASK)),
     )
 
@@ -157,10 +164,15 @@ def _read_metered(plan: ResultPlan, file: DataFile) -> pa.Table:
 
 
 def _read_pending(plan: ResultPlan, ends: Ends) -> pa.Table:
-    """Return the outcomes that are in the stream and not in the tables: not yet."""
-    bodies = (_read_object(message.data) for message in _read_messages(plan.streams.usage, ends))
+    """Return the outcomes that are in the stream and not in the tables: not yet, or removed on purpose."""
+    messages = (one for one in _read_messages(plan.streams.usage, ends) if _is_pending(plan, one.sequence))
+    bodies = (_read_object(message.data) for message in messages)
     rows = [(str(body.get("assignment_id") or body.get("request_id")), str(body.get("status")), False) for body in bodies]
     return _make_table(rows, (*_KEY, "is_recent"))
+
+
+def _is_pending(plan: ResultPlan, sequence: int) -> bool:
+    return sequence > plan.ingested or plan.removed.touch(sequence, sequence)
 
 
 def _send_keys(name: str, rows: pa.Table, tasks: int) -> Iterator[Sent]:

@@ -29,9 +29,9 @@ Integers = npt.NDArray[np.int64]
 SLICES_PER_TASK = 8  # tasks of the first step for each one that runs at once: a slice reads its sources one after the other
 
 
-def run_shuffled(spark: SparkSession, sources: Sequence[Source], read: Read[Source], tasks: int, compare: Compare[Found]) -> list[Found]:
+def run_comparison(spark: SparkSession, sources: Sequence[Source], read: Read[Source], tasks: int, compare: Compare[Found]) -> list[Found]:
     """Return what each of the `tasks` of the second step found; a task without rows compares, too."""
-    return compare_sent(send_rows(spark, sources, read), tasks, compare)
+    return compare_rows(send_rows(spark, sources, read), tasks, compare)
 
 
 def send_rows(spark: SparkSession, sources: Sequence[Source], read: Read[Source]) -> Any:
@@ -46,7 +46,7 @@ def send_again(sent: Any, tasks: int, change: Compare[list[Sent]]) -> Any:
     return sent.partitionBy(tasks, _identity).mapPartitionsWithIndex(partial(_change, change))
 
 
-def compare_sent(sent: Any, tasks: int, compare: Compare[Found]) -> list[Found]:
+def compare_rows(sent: Any, tasks: int, compare: Compare[Found]) -> list[Found]:
     found: list[Found] = sent.partitionBy(tasks, _identity).mapPartitionsWithIndex(partial(_compare, compare)).collect()
     return found
 

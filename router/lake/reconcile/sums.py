@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from router.lake.reconcile.checks import NAMED, ReconcileCheck, name_first
 from router.lake.reconcile.exact import ExactSums, Group, find_buckets, format_money, sum_limbs
-from router.lake.reconcile.shuffle import Sent, hash_groups, run_shuffled, split_rows
+from router.lake.reconcile.shuffle import Sent, hash_groups, run_comparison, split_rows
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.tables.gold_columns import FIRST_FIGURES, HISTOGRAM, SUMMED
 from router.lake.warehouse import DataFile
@@ -53,7 +53,7 @@ def check_sums(spark: SparkSession, tables: WarehouseSnapshot) -> Iterator[Recon
     sources = [(name, file) for name in ("silver", *GROUPS) for file in tables.list_files(name)]
     tasks = max(spark.sparkContext.defaultParallelism, ceil(sum(file.rows for file in tables.list_files("gold_day")) / ROWS_PER_TASK))
     read = partial(read_sums, tables.warehouse.location, tasks)
-    found = run_shuffled(spark, sources, read, tasks, compare_sums)
+    found = run_comparison(spark, sources, read, tasks, compare_sums)
     for name in GROUPS:
         yield _tell(name, [one[name] for one in found])
 
@@ -121,12 +121,12 @@ def _add(parts: list[pa.Table], group: tuple[str, ...]) -> ByGroup:
 
 
 def _compare(silver: ByGroup, gold: ByGroup) -> TableSums:
-    wrong = sorted(group for group in silver.keys() | gold.keys() if _differs(silver.get(group), gold.get(group)))
+    wrong = sorted(group for group in silver.keys() | gold.keys() if _is_different(silver.get(group), gold.get(group)))
     count, cost = (sum(figures[place] for figures in gold.values()) for place in (0, 1))
     return TableSums(len(gold), count, cost, len(wrong), name_first("/".join(map(str, group)) for group in wrong))
 
 
-def _differs(silver: tuple[int, ...] | None, gold: tuple[int, ...] | None) -> bool:
+def _is_different(silver: tuple[int, ...] | None, gold: tuple[int, ...] | None) -> bool:
     if silver is None or gold is None:
         return True
     lacks = dict(zip(_LATER, gold[len(_NAMES) + 1 :], strict=True))

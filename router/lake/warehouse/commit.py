@@ -40,6 +40,7 @@ class Seal(Struct, frozen=True, kw_only=True):
     rows: int
     hash: str  # sha256 of the period's canonical gold rows, hex
     columns: tuple[str, ...] = FIRST_FIGURES  # the figures in those rows
+    earlier_hashes: tuple[str, ...] = ()  # from before each erasure that took rows of the period, oldest first
 
 
 class Progress(Struct, frozen=True, kw_only=True):

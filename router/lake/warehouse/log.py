@@ -12,6 +12,7 @@ from router.lake.tables.schemas import PARTITIONS
 from router.lake.warehouse.commit import Cut, CutKind, DataFile, Progress, Seal, name_application
 from router.lake.warehouse.cuts import Cuts
 from router.lake.warehouse.delta import LakeTable
+from router.lake.warehouse.removals import Removals
 from router.lake.warehouse.seals import Seals
 from router.lake.warehouse.storage import Storage
 
@@ -29,6 +30,7 @@ class Warehouse:
         self.tables = {name: LakeTable(self.storage, name, _make_schema(name), PARTITIONS[name]) for name in ARROW}
         self._cuts = Cuts(self.storage)
         self._seals = Seals(self.storage)
+        self.removals = Removals(self.storage)
 
     def refuse_old_form(self) -> None:
         """Raises Misconfigured for a warehouse with the log of an earlier form, or with sums by other columns than today's."""

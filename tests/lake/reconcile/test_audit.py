@@ -19,7 +19,7 @@ def test_each_identity_counts_once_where_duplicates_were_found(lake: Lake) -> No
 
 
 def test_what_came_again_after_the_stream_had_lost_the_first_is_found_with_its_days_and_its_cost(lake: Lake) -> None:
-    """UL-35: a reconciliation by days does not see it, where the days differ."""
+    """UL-36: a reconciliation by days does not see it, where the days differ."""
     lake.take(a_body("r-1", cost="1.5"), a_body("r-2"))
     lake.writing = MicroBatchSink(lake.warehouse, replace(FACTS, first=3), TASKS, lake.told.append)
     lake.take(
@@ -35,7 +35,7 @@ def test_what_came_again_after_the_stream_had_lost_the_first_is_found_with_its_d
 
 
 def test_a_double_of_one_day_is_found_and_a_backfill_of_the_day_takes_it_out(lake: Lake) -> None:
-    """UL-35."""
+    """UL-36."""
     lake.take(a_body("r-1", cost="1.5"))
     lake.writing = MicroBatchSink(lake.warehouse, replace(FACTS, first=2), TASKS, lake.told.append)
     lake.take(a_body("r-1", cost="1.5"))
