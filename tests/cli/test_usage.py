@@ -17,7 +17,7 @@ from tests.support.lake_jobs import Lake, a_body
 
 ROW = (
     "tenant_id", "provider_id", "event_type", "status", "day", "count", "cost", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms",
-    "latency_sum_ms", "latency_min_ms", "latency_max_ms",
+    "latency_sum_ms", "latency_min_ms", "latency_max_ms", "adjusted_count", "adjusted_cost",
 )  # fmt: skip
 
 
@@ -37,7 +37,8 @@ def test_json_has_every_dimension_and_the_totals(gold: str) -> None:
 
 def test_csv_has_the_same_rows(gold: str) -> None:
     rows = list(csv.DictReader(io.StringIO(call_command("usage", "report", "--warehouse", gold, "--csv").out)))
-    assert [tuple(row) for row in rows] == [ROW] * 4
+    assert [tuple(row) for row in rows] == [(*ROW, "currency")] * 4
+    assert {row["currency"] for row in rows} == {"USD"}
     assert rows[0]["cost"] == "1.000000001"
 
 
@@ -46,6 +47,14 @@ def test_the_table_has_totals_and_error_rates(gold: str) -> None:
     lines = [line.split() for line in told.out.splitlines() if line.strip()]
     assert lines[-1][:4] == ["all", "4", "4.000000004", "50.00%"]
     assert [line[0] for line in lines[2:-1] if line[0].isalpha()] == ["acme", "zed"]
+
+
+def test_the_currency_is_a_setting(gold: str) -> None:
+    told = call_command("usage", "report", "--warehouse", gold, environ={"ROUTER_USAGE__CURRENCY": "EUR"})
+    assert "cost EUR" in " ".join(told.out.split())
+    refused = call_command("usage", "report", "--warehouse", gold, environ={"ROUTER_USAGE__CURRENCY": "euro"})
+    assert refused.status == 2
+    assert "usage.currency" in refused.err
 
 
 def test_what_all_lines_share_is_told_once_above_the_table(gold: str) -> None:
