@@ -22,6 +22,7 @@ from router.delivery.api import JetStream
 from router.delivery.buckets.leader_reads import DELETE_OPERATIONS, Found, LeaderReads, resolve_all
 from router.delivery.frame_parser import Headers
 
+AGAIN_AFTER_S = 0.5  # without an answer; the pauses double, because a server may only be slow
 MAX_KEYS_PER_REQUEST = 64  # keys in one request
 MAX_REPLY_BYTES = 4 * 1024 * 1024  # of the records in one reply, about; what is left out is asked for again
 _END, _NONE = "204", "404"
@@ -76,8 +77,20 @@ class BatchedKvReader:
             self._count += 1
             inbox = f"{self._inbox}{self._count}"
             self._requested[inbox] = {subject: wanted[subject] for subject in batch}
-            self._connection.publish_nowait(self._api, orjson.dumps({"multi_last": batch, "max_bytes": MAX_REPLY_BYTES}), inbox)
-            asyncio.get_running_loop().call_later(self._timeout_s, self._fail, inbox, "no answer in time")
+            self._send(inbox, orjson.dumps({"multi_last": batch, "max_bytes": MAX_REPLY_BYTES}), self._timeout_s, AGAIN_AFTER_S)
+
+    def _send(self, inbox: str, body: bytes, left_s: float, pause_s: float) -> None:
+        """Two answers on one inbox do no harm: each says what its server has, and a "none" is confirmed."""
+        self._connection.publish_nowait(self._api, body, inbox)
+        asyncio.get_running_loop().call_later(min(left_s, pause_s), self._send_again, inbox, body, left_s - pause_s, 2 * pause_s)
+
+    def _send_again(self, inbox: str, body: bytes, left_s: float, pause_s: float) -> None:
+        if inbox not in self._requested:
+            return  # nearly always
+        if left_s <= 0:
+            self._fail(inbox, "no answer in time")
+        else:
+            self._send(inbox, body, left_s, pause_s)
 
     def _on_reply(self, inbox: str, _reply: str, data: bytes, headers: Headers | None) -> None:
         asked, headers = self._requested.get(inbox), headers or {}
