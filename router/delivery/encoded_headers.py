@@ -21,6 +21,9 @@ class EncodedHeaders(dict[str, str]):
 
 def head_with_id(headers: Mapping[str, str], message_id: str) -> bytes:
     """`head_of` these headers and a `Nats-Msg-Id`, which replaces one of theirs."""
-    if isinstance(headers, EncodedHeaders) and message_id.isprintable():
-        return headers.open_head + f"Nats-Msg-Id: {message_id}\r\n\r\n".encode("utf-8", "replace")
+    if message_id.isprintable():
+        if not headers:  # as a usage event's
+            return f"NATS/1.0\r\nNats-Msg-Id: {message_id}\r\n\r\n".encode("utf-8", "replace")
+        if isinstance(headers, EncodedHeaders):
+            return headers.open_head + f"Nats-Msg-Id: {message_id}\r\n\r\n".encode("utf-8", "replace")
     return head_of({**headers, "Nats-Msg-Id": message_id})

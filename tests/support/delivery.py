@@ -16,7 +16,7 @@ from router.core.outcome import Done, Fault, Handler, PublishAck
 from router.delivery.acked_publisher import NotPublished, PublishAcks, PublishCallback
 from router.delivery.api import JetStream
 from router.delivery.attempts import AttemptRecord
-from router.delivery.connection import Connection
+from router.delivery.connection import Connection, head_of
 from router.delivery.denials import Denials
 from router.delivery.first_connection import connect
 from router.delivery.frame_parser import Headers
@@ -64,6 +64,12 @@ class FakeConnection:
     async def subscribe_direct(self, subject: str, on_message: Callable[..., None], queue: str = "") -> int:
         self.callbacks[subject] = on_message
         return len(self.callbacks)
+
+    async def subscribe_undecoded(self, subject: str, on_message: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
+        return await self.subscribe_direct(
+            subject,
+            lambda subject, reply, data, headers: on_message(subject.encode(), reply.encode(), data, head_of(headers) if headers else None),
+        )
 
     async def unsubscribe(self, sid: int) -> None: ...
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 
 import nats.errors
-import orjson
 from msgspec import Struct
 
 from router.core.clock import steady
@@ -23,7 +22,7 @@ from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream
 from router.delivery.buckets.write_once import WriteOnceKv
 from router.delivery.connection import head_of
-from router.delivery.frame_parser import Headers
+from router.delivery.publish_ack import read_publish_ack
 
 IS_FREE = head_of({"Nats-Expected-Last-Subject-Sequence": "0"})
 
@@ -71,17 +70,18 @@ class RecordCreator:
     async def _open(self) -> None:
         inbox = self._connection.new_inbox() + "."
         try:
-            await self._connection.subscribe_direct(inbox + "*", self._on_publish_ack)
+            await self._connection.subscribe_undecoded(inbox + "*", self._on_publish_ack)
         except (nats.errors.Error, OSError):  # the next record tries again
             self._opening = None
         else:
             self._inbox = inbox
 
-    def _on_publish_ack(self, inbox: str, _reply: str, data: bytes, _headers: Headers | None) -> None:
-        pending = self._pending.pop(inbox, None)
+    def _on_publish_ack(self, inbox: bytes, _reply: bytes, data: bytes, _head: bytes | None) -> None:
+        pending = self._pending.pop(inbox.decode("utf-8", "replace"), None)
         if pending is None:
             return
-        if is_stored(data):
+        answer = read_publish_ack(data)  # None also for the empty answer of a server that has no such stream
+        if answer is not None and answer.error is None:
             crashpoint("after_create")
             pending.created.resolve(pending.record)
         else:
@@ -112,12 +112,3 @@ class RecordCreator:
             del self._pending[inbox]
             denied = self._connection.denials.find(self._prefix + pending.key)
             pending.created.resolve(denied or NoLeader(f"bucket {self._records.bucket}: no publish ack within {self._timeout_s:g} s"))
-
-
-def is_stored(publish_ack: bytes) -> bool:
-    """Whether a publish ack says that the message is stored, under these conditions."""
-    try:
-        ack = orjson.loads(publish_ack)
-    except orjson.JSONDecodeError:  # also the empty answer of a server that has no such stream
-        return False
-    return isinstance(ack, dict) and "error" not in ack and isinstance(ack.get("seq"), int)
