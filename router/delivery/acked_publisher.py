@@ -21,6 +21,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from router.core.clock import steady
 from router.core.errors import RouterError
 from router.core.message import Effect
 from router.core.outcome import PublishAck
@@ -100,7 +101,7 @@ class AckedPublisher:
         self._waiting_callers: set[asyncio.Future[PublishAcks | NotPublished]] = set()
         self._count = 0
         self._sid = 0
-        self._now = asyncio.get_running_loop().time
+        self._now = steady
 
     async def open(self) -> None:
         self._sid = await self._connection.subscribe_undecoded(self._inbox + "*", self._on_publish_ack)
