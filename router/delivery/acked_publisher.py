@@ -104,7 +104,7 @@ class AckedPublisher:
         self._now = steady
 
     async def open(self) -> None:
-        self._sid = await self._connection.subscribe_undecoded(self._inbox + "*", self._on_publish_ack)
+        self._sid = await self._connection.subscribe_bytes(self._inbox + "*", self._on_publish_ack)
 
     async def close(self) -> None:
         """Callers of `publish_and_wait` that still wait get NotPublished, because they may outlive the publisher."""

@@ -110,7 +110,7 @@ class Connection(ReconnectingClient):
         self.callbacks[subscription._id] = on_message
         return subscription._id
 
-    async def subscribe_undecoded(self, subject: str, on_message: OnRawMessage) -> int:
+    async def subscribe_bytes(self, subject: str, on_message: OnRawMessage) -> int:
         """`subscribe_raw` for a function that may raise: an error of one message is reported, and the connection goes on."""
         return await self.subscribe_raw(subject, partial(self._call_raw, on_message))
 

@@ -137,13 +137,13 @@ class RecordingConnection(Connection):
             self._note(ACKED, int(subject.split(".")[5]), data)
         super().publish_nowait(subject, data, reply, head)
 
-    async def subscribe_undecoded(self, subject: str, hear: OnRawMessage) -> int:
+    async def subscribe_bytes(self, subject: str, hear: OnRawMessage) -> int:
         def heard(at: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
             if data.startswith(b'{"stream":' + self._own_publish_ack):
                 self._note(STORED, 0, b"")
             hear(at, reply, data, head)
 
-        return await super().subscribe_undecoded(subject, heard)
+        return await super().subscribe_bytes(subject, heard)
 
 
 class ServerDriver:

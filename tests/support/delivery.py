@@ -2,8 +2,8 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from types import SimpleNamespace
 
 from msgspec import Struct
@@ -65,7 +65,7 @@ class FakeConnection:
         self.callbacks[subject] = on_message
         return len(self.callbacks)
 
-    async def subscribe_undecoded(self, subject: str, on_message: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
+    async def subscribe_bytes(self, subject: str, on_message: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
         return await self.subscribe_direct(
             subject,
             lambda subject, reply, data, headers: on_message(subject.encode(), reply.encode(), data, head_of(headers) if headers else None),
@@ -76,6 +76,24 @@ class FakeConnection:
     def say(self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None, reply: str = "") -> None:
         (on_message,) = self.callbacks.values()
         on_message(subject, reply, data, headers)
+
+
+@contextmanager
+def count_timers(owner: object) -> Iterator[list[float]]:
+    """The seconds of each timer that calls a method of this object, of those started within."""
+    loop, found = asyncio.get_running_loop(), []
+    call_later = loop.call_later
+
+    def note(seconds: float, callback: Callable[..., object], *args: object) -> asyncio.TimerHandle:
+        if getattr(callback, "__self__", None) is owner:
+            found.append(seconds)
+        return call_later(seconds, callback, *args)
+
+    loop.call_later = note  # type: ignore[method-assign,assignment]
+    try:
+        yield found
+    finally:
+        del loop.call_later
 
 
 class FakePublisher:

@@ -49,6 +49,7 @@ class RecordCreator:
         self._inbox: str | None = None  # None: the first record opens it, and takes the careful way
         self._opening: asyncio.Task[None] | None = None
         self._careful: set[asyncio.Task[None]] = set()
+        self._has_timer = False  # one for all: records come and go thousands of times within its five seconds
         self._now = steady
 
     def create(self, key: str, record: bytes) -> Deferred[bytes]:
@@ -60,8 +61,8 @@ class RecordCreator:
             return created
         self._count += 1
         inbox = f"{self._inbox}{self._count}"
-        if not self._pending:
-            asyncio.get_running_loop().call_later(self._timeout_s, self._expire)
+        if not self._has_timer:
+            self._start_timer(self._timeout_s)
         self._pending[inbox] = PendingCreate(key, record, self._now() + self._timeout_s, created)
         crashpoint("before_create")
         self._connection.publish_nowait(self._prefix + key, record, inbox, IS_FREE)
@@ -70,7 +71,7 @@ class RecordCreator:
     async def _open(self) -> None:
         inbox = self._connection.new_inbox() + "."
         try:
-            await self._connection.subscribe_undecoded(inbox + "*", self._on_publish_ack)
+            await self._connection.subscribe_bytes(inbox + "*", self._on_publish_ack)
         except (nats.errors.Error, OSError):  # the next record tries again
             self._opening = None
         else:
@@ -101,13 +102,18 @@ class RecordCreator:
             if not isinstance(exc, Exception):
                 raise
 
+    def _start_timer(self, seconds: float) -> None:
+        self._has_timer = True
+        asyncio.get_running_loop().call_later(seconds, self._expire)
+
     def _expire(self) -> None:
         """End what has no publish ack in time. The timer runs as long as records wait."""
+        self._has_timer = False
         now = self._now()
         while self._pending:
             inbox, pending = next(iter(self._pending.items()))
             if pending.until > now:
-                asyncio.get_running_loop().call_later(pending.until - now, self._expire)
+                self._start_timer(pending.until - now)
                 return
             del self._pending[inbox]
             denied = self._connection.denials.find(self._prefix + pending.key)

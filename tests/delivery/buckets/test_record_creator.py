@@ -11,7 +11,7 @@ from router.delivery.buckets.record_creator import RecordCreator
 from router.delivery.buckets.write_once import WriteOnceKv
 from router.delivery.topology import StreamSpec, Topology, bucket, create
 from tests.support.broker import Broker
-from tests.support.delivery import connected
+from tests.support.delivery import connected, count_timers
 
 
 @pytest.fixture
@@ -34,6 +34,14 @@ async def test_many_at_once_each_stand(jetstream: JetStream, prefix: str) -> Non
     creating = [creator.create(f"k{number}", b"%d" % number) for number in range(300)]
     assert [await one for one in creating] == [b"%d" % number for number in range(300)]
     assert await WriteOnceKv(jetstream, prefix).find("k299") == b"299"
+
+
+async def test_records_one_after_the_other_share_a_timer(jetstream: JetStream, prefix: str) -> None:
+    creator = await open_creator(jetstream, prefix)
+    with count_timers(creator) as timers:
+        for number in range(20):
+            await creator.create(f"k{number}", b"record")
+    assert len(timers) == 1
 
 
 async def test_the_first_record_of_a_key_stands_for_every_instance(jetstream: JetStream, prefix: str) -> None:
