@@ -63,7 +63,7 @@ class AppContext:
         self.jetstream = jetstream
         self.policy_store = PolicyStore(DocumentBucket(jetstream, settings.buckets.policies.name))
         self.live_policies = LivePolicies(jetstream, settings.buckets.policies.name, policies, infos)
-        self.violations = ViolationRecorder(settings, metrics, alerts)
+        self.violations = ViolationRecorder(settings, metrics, alerts, has_policies=policies.has_tenant)
         shared = SharedBreakers(jetstream, settings.buckets.breakers.name, settings.node_id, infos=infos)
         self.breakers = Breakers(metrics, alerts, shared, policies.get_all, rules=breaker_rules(settings.extension_breaker))
         self.providers = ProviderTracker(Averages(), self.breakers.providers)

@@ -9,6 +9,9 @@ callback 39 k/s (docs/durability.md#publish-window).
 An effect that is known to be stored, or on its way, is not published again (`known_effects`). A publish ack marked duplicate does not
 prove that a dead letter is stored: a replay deletes dead letters, but the server still remembers their ids. So this looks for the
 first copy, and publishes the dead letter under another id if it is gone.
+
+An effect is sent again before its time is over if the connection was lost meanwhile, or a probe shows that its leader was
+(`publish_probes`).
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import Protocol
 
 from msgspec import Struct
@@ -30,6 +34,7 @@ from router.delivery.encoded_headers import head_with_id
 from router.delivery.frame_parser import parse_head
 from router.delivery.known_effects import KnownEffects
 from router.delivery.publish_ack import read_publish_ack
+from router.delivery.publish_probes import Probe, PublishProbes, group_of
 
 PublishAcks = tuple[PublishAck, ...]
 
@@ -78,10 +83,10 @@ class PublishGroup:
 
 
 class PendingPublish(Struct):
-    """One effect that waits for its publish ack. `until`: steady seconds. `others`: the callbacks of the same effect, published again."""
+    """One effect that waits for its publish ack. `others`: the callbacks of the same effect, published again. Times are steady seconds."""
 
     effect: Effect
-    until: float
+    sent_at: float
     callback: PublishCallback  # with one publish ack
     others: list[PublishCallback] | None = None
 
@@ -97,6 +102,8 @@ class AckedPublisher:
         self._timeout_s = timeout_s
         self._inbox = connection.new_inbox() + "."
         self._pending: dict[str, PendingPublish] = {}  # by inbox, oldest first
+        self._probes = PublishProbes()
+        self._reconnects = connection.reconnect_count  # when what waits was sent
         self._checks: set[asyncio.Task[None]] = set()
         self._waiting_callers: set[asyncio.Future[PublishAcks | NotPublished]] = set()
         self._count = 0
@@ -119,13 +126,13 @@ class AckedPublisher:
 
     def publish(self, effects: Sequence[Effect], callback: PublishCallback) -> None:
         """Publish effects. `callback` is called once, later, never inside this call."""
-        until = self._now() + self._timeout_s
+        now = self._now()
         if len(effects) == 1:  # nearly always
-            self._publish(PendingPublish(effects[0], until, callback))
+            self._publish(PendingPublish(effects[0], now, callback))
             return
         group = PublishGroup(len(effects), callback)
         for place, effect in enumerate(effects):
-            self._publish(PendingPublish(effect, until, partial(group.take, place)))
+            self._publish(PendingPublish(effect, now, partial(group.take, place)))
 
     def _publish(self, pending: PendingPublish) -> None:
         known = self._known
@@ -145,10 +152,15 @@ class AckedPublisher:
         return True
 
     def _send(self, pending: PendingPublish) -> None:
-        effect = pending.effect
-        self._count += 1
-        inbox = f"{self._inbox}{self._count}"
+        inbox = self._make_inbox()
         self._pending[inbox] = pending
+        self._put(pending.effect, inbox)
+
+    def _make_inbox(self) -> str:
+        self._count += 1
+        return f"{self._inbox}{self._count}"
+
+    def _put(self, effect: Effect, inbox: str) -> None:
         self._connection.publish_nowait(effect.subject, effect.data, inbox, head_with_id(effect.headers, effect.id))
 
     async def publish_and_wait(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
@@ -162,20 +174,53 @@ class AckedPublisher:
             self._waiting_callers.discard(future)
 
     def expire(self) -> None:
-        """Called by a timer: report effects without a publish ack in time as not published, although the stream may have stored them."""
+        """Called by a timer: report effects without a publish ack in time as not published, although the stream may have stored them.
+
+        It also sends again what may be lost.
+        """
         now = self._now()
+        if self._connection.is_connected and self._reconnects != self._connection.reconnect_count:
+            self._reconnects = self._connection.reconnect_count
+            self._send_again(list(self._pending), now)
         while self._pending:
             inbox, pending = next(iter(self._pending.items()))
-            if pending.until > now:
-                return
+            if pending.sent_at > now - self._timeout_s:
+                break
             del self._pending[inbox]
             denied = self._connection.denials.find(pending.effect.subject)
             self._reject(pending, 0, str(denied or "no publish ack in time"))
+        self._probes.forget(now - self._timeout_s)
+        if self._pending and self._connection.is_connected:
+            self._send_probes(now)
 
-    def _on_publish_ack(self, inbox: bytes, _reply: bytes, data: bytes, head: bytes | None) -> None:
-        pending = self._pending.pop(inbox.decode("utf-8", "replace"), None)
-        if pending is None:
-            return
+    def _send_probes(self, now: float) -> None:
+        waiting = ((inbox, pending.effect.subject, pending.sent_at) for inbox, pending in self._pending.items())
+        for group, inbox in self._probes.find_due(waiting, now).items():
+            self._probes.add(own := self._make_inbox(), Probe(inbox, group, now))
+            self._put(self._pending[inbox].effect, own)
+
+    def _send_again(self, inboxes: Sequence[str], now: float) -> None:
+        """Their first copies are lost: they have all their time again."""
+        for inbox in inboxes:
+            pending = self._pending[inbox] = self._pending.pop(inbox)
+            pending.sent_at = now
+            self._put(pending.effect, inbox)
+
+    def _on_publish_ack(self, subject: bytes, _reply: bytes, data: bytes, head: bytes | None) -> None:
+        inbox = subject.decode("utf-8", "replace")
+        pending = self._pending.pop(inbox, None)
+        if pending is not None:
+            self._on_answer(pending, data, head)
+        elif (probe := self._probes.pop(inbox)) is not None and probe.inbox in self._pending and _is_publish_ack(data):
+            self._on_answer(self._pending.pop(probe.inbox), data, head)
+            self._send_again(self._list_lost(probe), self._now())
+
+    def _list_lost(self, probe: Probe) -> list[str]:
+        """What waits, was sent before the probe, and has the same leader."""
+        before = takewhile(lambda waiting: waiting[1].sent_at < probe.at, self._pending.items())
+        return [inbox for inbox, pending in before if group_of(pending.effect.subject) == probe.group]
+
+    def _on_answer(self, pending: PendingPublish, data: bytes, head: bytes | None) -> None:
         if not data:
             has_no_stream = head is not None and (parse_head(head) or {}).get("Status") == "503"
             self._reject(pending, 0, "no stream takes this subject" if has_no_stream else "an empty publish ack")
@@ -209,7 +254,7 @@ class AckedPublisher:
             self._accept(pending, publish_ack)
         else:
             copy = replace(pending.effect, id=f"{pending.effect.id}:{publish_ack.sequence}")
-            self._send(PendingPublish(copy, self._now() + self._timeout_s, pending.callback))
+            self._send(PendingPublish(copy, self._now(), pending.callback))
 
     def _accept(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
         others: Sequence[PublishCallback] = ()
@@ -230,3 +275,9 @@ class AckedPublisher:
         effect = pending.effect
         for callback in (pending.callback, *self._remove_owned(pending)):
             callback(NotPublished(effect.subject, err_code, cause))
+
+
+def _is_publish_ack(data: bytes) -> bool:
+    """A refusal of a second copy says nothing of the first: it may be in process."""
+    answer = read_publish_ack(data)
+    return answer is not None and answer.error is None

@@ -80,6 +80,11 @@ class Connection(ReconnectingClient):
         return bool(self._server_info.get("auth_required"))
 
     @property
+    def is_in_cluster(self) -> bool:
+        """Whether its server is one of several, so that it may be cut off from the others."""
+        return bool(self._server_info.get("cluster"))
+
+    @property
     def reconnect_count(self) -> int:
         """How often the client reconnected. `is_connected` alone misses a server that restarts in milliseconds."""
         return self.stats["reconnects"]

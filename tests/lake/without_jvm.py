@@ -57,6 +57,10 @@ class Frame:
     def mapPartitions(self, work: Callable[[Any], Any]) -> "Tasks":  # noqa: N802
         return Tasks([result for rows in self._partitions for result in travelled(list(travelled(work)(iter(travelled(rows)))))])
 
+    def mapPartitionsWithIndex(self, work: Callable[[int, Any], Any]) -> "Tasks":  # noqa: N802
+        parts = ((number, iter(travelled(rows))) for number, rows in enumerate(self._partitions))
+        return Tasks([result for number, rows in parts for result in travelled(list(travelled(work)(number, rows)))])
+
     def collect(self) -> list[Row]:
         return self._rows
 

@@ -31,6 +31,7 @@ SCHEMAS = {
     "conflicts": pa.schema(_PLACE),
     "quarantine": pa.schema(_PLACE),
     "gold_minute": pa.schema(_GOLD),
+    "gold_hour": pa.schema(_GOLD),
     "gold_day": pa.schema(_GOLD),
 }
 
@@ -64,6 +65,7 @@ def tables_of(bodies: Iterable[bytes], costs: Iterable[str]) -> dict[str, Rows]:
         "conflicts": [],
         "quarantine": [],
         "gold_minute": gold,
+        "gold_hour": list(gold),
         "gold_day": list(gold),
     }
 

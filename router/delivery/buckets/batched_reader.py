@@ -24,6 +24,7 @@ from router.delivery.api import JetStream
 from router.delivery.buckets.leader_reads import DELETE_OPERATIONS, Found, LeaderReads, resolve_all
 from router.delivery.frame_parser import Headers
 
+AGAIN_AFTER_S = 0.5  # without an answer; the pauses double, because a server may only be slow
 MAX_KEYS_PER_REQUEST = 64  # keys in one request
 MAX_REPLY_BYTES = 4 * 1024 * 1024  # of the records in one reply, about; what is left out is asked for again
 _END, _NONE = "204", "404"
@@ -32,10 +33,13 @@ _Waiting = dict[str, list[Found]]  # by subject
 
 
 class _ReadRequest(Struct):
-    """One request that waits for its answer. `until`: steady seconds."""
+    """One request that waits for its answer. Times are steady seconds."""
 
     waiting: _Waiting
+    body: bytes
     until: float
+    again_at: float
+    pause_s: float
 
 
 class BatchedKvReader:
@@ -85,25 +89,35 @@ class BatchedKvReader:
         while batch := list(islice(subjects, MAX_KEYS_PER_REQUEST)):
             self._count += 1
             inbox = f"{self._inbox}{self._count}"
-            self._requested[inbox] = _ReadRequest({subject: wanted[subject] for subject in batch}, steady() + self._timeout_s)
-            self._connection.publish_nowait(self._api, orjson.dumps({"multi_last": batch, "max_bytes": MAX_REPLY_BYTES}), inbox)
+            body, now = orjson.dumps({"multi_last": batch, "max_bytes": MAX_REPLY_BYTES}), steady()
+            waiting = {subject: wanted[subject] for subject in batch}
+            self._requested[inbox] = _ReadRequest(waiting, body, now + self._timeout_s, now + AGAIN_AFTER_S, AGAIN_AFTER_S)
+            self._connection.publish_nowait(self._api, body, inbox)
         if not self._has_timer:
-            self._start_timer(self._timeout_s)
+            self._start_timer(min(AGAIN_AFTER_S, self._timeout_s))
 
     def _start_timer(self, seconds: float) -> None:
         self._has_timer = True
-        asyncio.get_running_loop().call_later(seconds, self._expire)
+        asyncio.get_running_loop().call_later(seconds, self._look)
 
-    def _expire(self) -> None:
-        """Fail what has no answer in time. The timer runs as long as requests wait."""
+    def _look(self) -> None:
+        """Fail what has no answer in time, and send again what may be lost. The timer runs as long as requests wait."""
         self._has_timer = False
         now = steady()
-        while self._requested:
-            inbox, request = next(iter(self._requested.items()))
-            if request.until > now:
-                self._start_timer(request.until - now)
-                return
-            self._fail(inbox, "no answer in time")
+        for inbox, request in list(self._requested.items()):
+            if request.until <= now:
+                self._fail(inbox, "no answer in time")
+            elif request.again_at <= now:
+                self._send_again(inbox, request, now)
+        if self._requested and not self._has_timer:
+            due = min(min(request.again_at, request.until) for request in self._requested.values())
+            self._start_timer(min(due - now, AGAIN_AFTER_S))  # no later, for one that is made meanwhile
+
+    def _send_again(self, inbox: str, request: _ReadRequest, now: float) -> None:
+        """Two answers on one inbox do no harm: each says what its server has, and a "none" is confirmed."""
+        request.pause_s *= 2
+        request.again_at = now + request.pause_s
+        self._connection.publish_nowait(self._api, request.body, inbox)
 
     def _on_reply(self, inbox: str, _reply: str, data: bytes, headers: Headers | None) -> None:
         request, headers = self._requested.get(inbox), headers or {}

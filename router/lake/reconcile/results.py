@@ -96,9 +96,14 @@ def _read_metered(tables: WarehouseSnapshot, streams: ResultStreams, oldest_ns: 
 
 
 def _read_pending(tables: WarehouseSnapshot, streams: ResultStreams) -> Iterator[Key]:
+    """Yield usage that is in the stream and not in the tables: not yet, or removed on purpose."""
     ingested = tables.warehouse.last_progress()
     after = 0 if ingested is None else ingested.last
-    for message in _read_messages(streams.usage, after + 1):
+    removed = tables.warehouse.removals.read_spans()
+    first = int(removed.firsts[0]) if len(removed.firsts) else after + 1
+    for message in _read_messages(streams.usage, min(first, after + 1)):
+        if message.sequence <= after and not removed.touch(message.sequence, message.sequence):
+            continue
         body = _read_object(message.data)
         yield str(body.get("assignment_id") or body.get("request_id")), str(body.get("status"))
 

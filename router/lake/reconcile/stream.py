@@ -16,6 +16,7 @@ from router.lake.source.broker import Broker, read_facts
 from router.lake.source.fetch import read_record_batches
 from router.lake.source.offset import SequenceRange, StreamState
 from router.lake.source.options import SourceOptions
+from router.lake.warehouse import SequenceSpans
 
 SEQUENCES_PER_STEP = 250_000  # sequences at a time
 BRONZE_CHECK = "stream = bronze"
@@ -64,10 +65,11 @@ def check_stream(tables: WarehouseSnapshot, stream: OpenStream) -> ReconcileChec
     if not len(sequences):
         return ReconcileCheck(BRONZE_CHECK, True, "bronze is empty")
     first, last = max(pc.min(sequences).as_py(), stream.facts.first), pc.max(sequences).as_py()
+    removed = tables.warehouse.removals.read_spans()
     messages, wrong = 0, []
     for start in range(first, last + 1, SEQUENCES_PER_STEP):
         stop = min(start + SEQUENCES_PER_STEP - 1, last)
-        count, differing = _compare(tables, stream, start, stop)
+        count, differing = _compare(tables, stream, start, stop, removed)
         messages += count
         wrong += differing
     figures = {"from": first, "to": last, "messages": messages, "differ": len(wrong)}
@@ -76,9 +78,10 @@ def check_stream(tables: WarehouseSnapshot, stream: OpenStream) -> ReconcileChec
     )
 
 
-def _compare(tables: WarehouseSnapshot, stream: OpenStream, first: int, last: int) -> tuple[int, list[int]]:
-    """Return how many messages the stream has here, and the sequences that differ between stream and bronze."""
+def _compare(tables: WarehouseSnapshot, stream: OpenStream, first: int, last: int, removed: SequenceSpans) -> tuple[int, list[int]]:
+    """Return how many messages the stream has here, but for the removed ones, and the sequences that differ between stream and bronze."""
     sent = pa.Table.from_batches(stream.messages(first, last), _SCHEMA).select(["seq", "data"]).combine_chunks()
+    sent = sent.filter(pc.invert(removed.contain(sent["seq"])))
     kept = tables.read_between("bronze", ["seq", "data"], first, last)
     kept = (sent.slice(0, 0) if kept is None else kept).combine_chunks()
     alone = _find_absent(sent["seq"], kept["seq"]) + _find_absent(kept["seq"], sent["seq"])

@@ -6,7 +6,7 @@ among whole numbers. A column is compared once every file of gold has it: a back
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,43 +17,45 @@ from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.tables.gold_columns import FIRST_FIGURES, HISTOGRAM, SUMMED, GoldColumn
 
 SUM_COLUMNS = ("tenant_id", "provider_id", "event_type", "status")
-GOLD = ("gold_minute", "gold_day")
+GROUPS = {"gold_minute": SUM_COLUMNS[1:], "gold_hour": SUM_COLUMNS, "gold_day": SUM_COLUMNS}  # minutes have no tenant
 HISTOGRAM_BUCKETS = "buckets"
 
 ByGroup = dict[Group, tuple[int, ...]]  # the summed columns of gold, cost in 1e-9; and the sum of the latencies' bucket numbers
+Names = tuple[str, ...]
 Columns = tuple[GoldColumn, ...]
 
 
-def check_sums(tables: WarehouseSnapshot) -> tuple[ReconcileCheck, ReconcileCheck]:
-    """Check minutes and days. An adjustment is in another window than its event, but in the same group."""
-    columns = {table: _choose_columns(tables, table) for table in GOLD}
-    silver = {names: _sum_silver(tables, names) for names in set(columns.values())}
-    minutes, days = (_compare(f"silver = {table}", silver[names], _sum_gold(tables, table, names)) for table, names in columns.items())
-    return minutes, days
+def check_sums(tables: WarehouseSnapshot) -> Iterator[ReconcileCheck]:
+    """Check minutes, hours and days. An adjustment is in another window than its event, but in the same group."""
+    kinds = {table: (group, _choose_columns(tables, table)) for table, group in GROUPS.items()}
+    silver = {kind: _sum_silver(tables, *kind) for kind in set(kinds.values())}
+    for table, kind in kinds.items():
+        yield _compare(f"silver = {table}", silver[kind], _sum_gold(tables, table, *kind))
 
 
 def _choose_columns(tables: WarehouseSnapshot, table: str) -> Columns:
     return tuple(one for one in SUMMED if one.name in FIRST_FIGURES or tables.has_column(table, one.name))
 
 
-def _sum_silver(tables: WarehouseSnapshot, columns: Columns) -> ByGroup:
-    sources = {one.source: None for one in columns if one.source is not None}
-    return _sum_tables((_select_silver(rows, columns) for rows in tables.read_each("silver", [*SUM_COLUMNS, *sources])), columns)
+def _sum_silver(tables: WarehouseSnapshot, group: Names, columns: Columns) -> ByGroup:
+    sources = {one.source: None for one in columns if one.source not in {None, "latency_ms"}}
+    silver = tables.read_each("silver", [*group, "latency_ms", *sources])
+    return _sum_tables((_select_silver(rows, group, columns) for rows in silver), group, columns)
 
 
-def _sum_gold(tables: WarehouseSnapshot, table: str, columns: Columns) -> ByGroup:
-    names = [*SUM_COLUMNS, *(one.name for one in columns), HISTOGRAM]
-    return _sum_tables((_select_gold(rows, columns) for rows in tables.read_each(table, names)), columns)
+def _sum_gold(tables: WarehouseSnapshot, table: str, group: Names, columns: Columns) -> ByGroup:
+    names = [*group, *(one.name for one in columns), HISTOGRAM]
+    return _sum_tables((_select_gold(rows, group, columns) for rows in tables.read_each(table, names)), group, columns)
 
 
-def _select_silver(rows: pa.Table, columns: Columns) -> pa.Table:
+def _select_silver(rows: pa.Table, group: Names, columns: Columns) -> pa.Table:
     ones = pa.repeat(pa.scalar(1, pa.int64()), len(rows))
     figures = {one.name: ones if one.source is None else rows[one.source] for one in columns}
-    return pa.table({**{name: rows[name] for name in SUM_COLUMNS}, **figures, HISTOGRAM_BUCKETS: find_buckets(rows["latency_ms"])})
+    return pa.table({**{name: rows[name] for name in group}, **figures, HISTOGRAM_BUCKETS: find_buckets(rows["latency_ms"])})
 
 
-def _select_gold(rows: pa.Table, columns: Columns) -> pa.Table:
-    names = (*SUM_COLUMNS, *(one.name for one in columns))
+def _select_gold(rows: pa.Table, group: Names, columns: Columns) -> pa.Table:
+    names = (*group, *(one.name for one in columns))
     return pa.table({**{name: rows[name] for name in names}, HISTOGRAM_BUCKETS: _sum_buckets(rows[HISTOGRAM])})
 
 
@@ -65,8 +67,8 @@ def _sum_buckets(histograms: pa.ChunkedArray) -> pa.Array:
     return pc.subtract(running.take(maps.offsets[1:]), running.take(maps.offsets[:-1]))
 
 
-def _sum_tables(tables: Iterable[pa.Table], columns: Columns) -> ByGroup:
-    sums = ExactSums(SUM_COLUMNS, [*(one.name for one in columns), HISTOGRAM_BUCKETS])
+def _sum_tables(tables: Iterable[pa.Table], group: Names, columns: Columns) -> ByGroup:
+    sums = ExactSums(group, [*(one.name for one in columns), HISTOGRAM_BUCKETS])
     for rows in tables:
         sums.add(rows)
     return sums.sum_groups()

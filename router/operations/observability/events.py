@@ -22,6 +22,7 @@ SUPERVISOR_GAVE_UP: Final = "supervisor.gave_up"
 RELOAD_BEGAN: Final = "reload.began"
 RELOAD_ENDED: Final = "reload.ended"
 RELOAD_REFUSED: Final = "reload.refused"  # the new settings, or a process with them, are not usable: the old ones stay
+PROCESS_SILENT: Final = "process.silent"  # its event loop hangs: it is killed, and another process takes its place
 PROCESS_KILLED: Final = "process.killed"  # it did not end before its deadline, or the parent was asked to end at once
 PARENT_DIED: Final = "parent.died"  # the process drains and ends
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.routing.decide.recorder import Evaluator
-from router.routing.policy import NO_STATES, AverageStates, Policy, PreviousAttempt, ProviderStates, Sessions, evaluate, session_of
+from router.routing.policy import NO_STATES, Policy, PreviousAttempt, ProviderStates, Sessions, StatesBehindBreakers, evaluate, session_of
 
 
 class SessionMeter(Protocol):
@@ -23,8 +23,8 @@ class SessionMeter(Protocol):
 
 
 class ProviderChooser:
-    """`states`: those of a tenant's providers; NO_STATES costs nothing. `on_decision` gets each decision beside breakers, because it may
-    be a probe. `evaluate`: the engine's own, or the same recorded.
+    """`states`: those of a tenant's providers; NO_STATES costs nothing. `on_decision` gets each decision for a provider whose
+    breaker is not closed, because it may be a probe. `evaluate`: the engine's own, or the same recorded.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ProviderChooser:
         decision = self._evaluate(policy, request, states=states, now=now, remembered=remembered, previous=previous)
         if isinstance(decision, Refusal):
             return decision
-        if states is not NO_STATES and type(states) is not AverageStates:
+        if type(states) is StatesBehindBreakers and decision.provider_id in states.breakers:
             self._on_decision(tenant_id, decision)
         if session is not None:
             self._keep_session(policy, tenant_id, session, remembered, decision.provider_id)

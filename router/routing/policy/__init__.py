@@ -13,6 +13,7 @@ from router.routing.policy.engine import evaluate, session_of
 from router.routing.policy.fields import PolicyError
 from router.routing.policy.lint import lint
 from router.routing.policy.model import PolicyFinding, StickySessions
+from router.routing.policy.narrowed import StatesBehindBreakers
 from router.routing.policy.parse import ParsedPolicy, load_policy, parse_policy
 from router.routing.policy.policy import SHARED, Policy, PolicyFinder, PolicyTable
 from router.routing.policy.providers import ProviderTracker
@@ -48,6 +49,7 @@ __all__ = [
     "Reevaluation",
     "RemoteTransition",
     "Sessions",
+    "StatesBehindBreakers",
     "StickySessions",
     "TraceStep",
     "compare",

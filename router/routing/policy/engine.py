@@ -41,11 +41,13 @@ def evaluate(
     if policy.refusal is not None:
         return _trace_refusal(policy.refusal, trace)
     plan, averages = policy.plan, states
-    if states is not NO_STATES and isinstance(states, StatesBehindBreakers):
-        plan, averages = states.narrow(plan, now), states.averages
-    top = plan.top
+    if type(states) is StatesBehindBreakers:
+        # The lookup of `narrow`, and below of `set_averages`, stands here: this is called once a request.
+        known = states.plans.get(id(plan)) if now < states.until else None
+        plan, averages = states.narrow(plan, now) if known is None else known[1], states.averages
+    top, has_averages = plan.top, type(averages) is AverageStates
     is_special = request.constraints or "status" in request.context or trace is not None
-    if is_special or top is None or (averages is not NO_STATES and type(averages) is not AverageStates):
+    if is_special or top is None or not (has_averages or averages is NO_STATES):
         key = _draw_key(policy, request)
         return Selection(policy, request, states, now, remembered, previous, key, trace).choose()
     decision = plan.sticky.get(remembered) if remembered is not None else None
@@ -53,7 +55,10 @@ def evaluate(
         bounds = top.bounds
         place = bisect_right(bounds, weighted_hash(policy.version, request.tenant_id, _draw_key(policy, request))) if bounds else 0
         decision = top.decisions[place]
-    return set_averages(decision, averages) if isinstance(averages, AverageStates) else decision
+    if not isinstance(averages, AverageStates):
+        return decision
+    learned = averages.learned.get(id(decision))
+    return set_averages(decision, averages) if learned is None else learned[1]
 
 
 def session_of(policy: Policy, request: RouteRequest) -> str | None:

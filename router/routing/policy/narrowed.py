@@ -31,14 +31,14 @@ class StatesBehindBreakers:
     `breakers`: those that are not closed, by provider; after a change of it, or of one of them, call `on_change`.
     """
 
-    __slots__ = ("_plans", "_until", "averages", "breakers")
+    __slots__ = ("averages", "breakers", "plans", "until")
 
     def __init__(self) -> None:
         self.averages: ProviderStates = NO_STATES  # set anew by each reader of the states
         self.breakers: dict[str, CircuitBreaker] = {}
         # By the id of the whole plan, which stands beside the narrowed one, so that no id is used again.
-        self._plans: dict[int, tuple[DecisionPlan, DecisionPlan]] = {}
-        self._until = -inf  # for how long the plans are valid, on the breakers' clock
+        self.plans: dict[int, tuple[DecisionPlan, DecisionPlan]] = {}
+        self.until = -inf  # for how long the plans are valid, on the breakers' clock
 
     def get(self, provider_id: str, /) -> ProviderState | None:
         state, breaker = self.averages.get(provider_id), self.breakers.get(provider_id)
@@ -47,22 +47,18 @@ class StatesBehindBreakers:
         return replace(state or ProviderState(), blocked_until=breaker.block_end())
 
     def on_change(self) -> None:
-        self._until = -inf
+        self.until = -inf
 
     def narrow(self, plan: DecisionPlan, now: float) -> DecisionPlan:
-        """The plan without the providers that are blocked now."""
-        known = self._plans.get(id(plan)) if now < self._until else None
-        return self._narrow(plan, now) if known is None else known[1]
-
-    def _narrow(self, plan: DecisionPlan, now: float) -> DecisionPlan:
+        """Make and keep the plan without the providers that are blocked now; `plans` has those that are kept until `until`."""
         ends = {name: breaker.block_end() for name, breaker in self.breakers.items()}
         blocked = [name for name, end in ends.items() if now < end]
-        if now >= self._until or len(self._plans) >= MAX_PLANS:
-            self._plans.clear()
+        if now >= self.until or len(self.plans) >= MAX_PLANS:
+            self.plans.clear()
             is_probed = any(breaker.state == HALF_OPEN for breaker in self.breakers.values())
-            self._until = -inf if is_probed else min((ends[name] for name in blocked), default=inf)
+            self.until = -inf if is_probed else min((ends[name] for name in blocked), default=inf)
         narrowed = _leave_out(plan, blocked) if blocked else plan
-        self._plans[id(plan)] = plan, narrowed
+        self.plans[id(plan)] = plan, narrowed
         return narrowed
 
 
@@ -74,9 +70,6 @@ def _leave_out(plan: DecisionPlan, blocked: Sequence[str]) -> DecisionPlan:
 
 def set_averages(decision: Decision, states: AverageStates) -> Decision:
     """The decision with the moving averages of its provider in place of the policy's figures, where there are any."""
-    known = states.learned.get(id(decision))
-    if known is not None:
-        return known[1]
     learned = _set_figures(decision, states.get(decision.provider_id))
     states.learned[id(decision)] = decision, learned
     return learned

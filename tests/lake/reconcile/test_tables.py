@@ -26,7 +26,7 @@ def test_tables_that_add_up_agree(tmp_path: Path) -> None:
     assert account.is_right
     assert {one.name: one.verdict for one in account.checks} == {
         "stream = bronze": "skipped", "sequences": "ok", "bronze = its parts": "ok", "cost: bronze = silver": "ok",
-        "silver = gold_minute": "ok", "silver = gold_day": "ok", "results acked = usage": "skipped",
+        "silver = gold_minute": "ok", "silver = gold_hour": "ok", "silver = gold_day": "ok", "results acked = usage": "skipped",
     }  # fmt: skip
     assert check(account, "cost: bronze = silver").figures["silver"] == "25.100000006"
 
@@ -35,7 +35,7 @@ def test_duplicates_conflicts_and_malformed_are_parts_of_bronze(tmp_path: Path) 
     tables = ten()
     for table, seq in (("duplicates", 3), ("conflicts", 5), ("quarantine", 8)):
         tables[table] = [{"seq": seq}]
-        for counted in ("silver", "gold_minute", "gold_day"):
+        for counted in ("silver", "gold_minute", "gold_hour", "gold_day"):
             tables[counted] = [row for row in tables[counted] if row["seq"] != seq]
     assert reconcile(an_account(tmp_path, tables)).is_right
 
@@ -97,7 +97,7 @@ def test_a_cost_is_read_from_its_own_field_alone(tmp_path: Path) -> None:
     assert reconcile(an_account(tmp_path, tables_of(odd, ["0.25"] * 3))).is_right
 
 
-@pytest.mark.parametrize("table", ["gold_minute", "gold_day"])
+@pytest.mark.parametrize("table", ["gold_minute", "gold_hour", "gold_day"])
 def test_gold_that_lost_a_row_or_has_one_twice_is_found(tmp_path: Path, table: str) -> None:
     """UL-9."""
     for number, change in enumerate((lambda rows: rows[1:], lambda rows: [*rows, rows[0]])):
@@ -111,7 +111,7 @@ def test_an_empty_warehouse_agrees(tmp_path: Path) -> None:
     assert reconcile(an_account(tmp_path, tables_of([], []))).is_right
 
 
-@pytest.mark.parametrize("table", ["gold_minute", "gold_day"])
+@pytest.mark.parametrize("table", ["gold_minute", "gold_hour", "gold_day"])
 def test_gold_with_another_row_s_percentiles_is_found(tmp_path: Path, table: str) -> None:
     tables = ten()
     tables[table][2] = {**tables[table][2], "histogram": tables[table][7]["histogram"]}
@@ -122,7 +122,7 @@ def test_gold_with_another_row_s_percentiles_is_found(tmp_path: Path, table: str
 DEAR = "99900000000000000000000000000.0"
 
 
-@pytest.mark.parametrize("table", ["gold_minute", "gold_day"])
+@pytest.mark.parametrize("table", ["gold_minute", "gold_hour", "gold_day"])
 def test_a_sum_that_wrapped_in_gold_is_found(tmp_path: Path, table: str) -> None:
     """UL-9: what is checked is added up by other means than those that made it, so they do not wrap together."""
     tables = tables_of([body(seq, cost=DEAR) for seq in (1, 2, 3)], [DEAR] * 3)

@@ -4,6 +4,7 @@ import pytest
 
 from router.routing.decide import DecideHandler
 from router.routing.policy import NO_STATES, PolicyTable, ProviderState, ProviderStates
+from tests.support.breakers import SomeProviders, a_guarded_policy
 from tests.support.policy import a_policy, a_provider
 from tests.support.requests import a_body, a_message
 
@@ -23,17 +24,35 @@ def chosen_with(states: ProviderStates, times: int = 1) -> list[tuple[str, str]]
         Silent(),  # type: ignore[arg-type]
         states=lambda _: states,
         on_decision=lambda tenant_id, decision: told.append((tenant_id, decision.provider_id)),
-        now=lambda: 0.0,
+        now=lambda: 10.0,
     )
     for _ in range(times):
         handler(a_message({**a_body(), "request_id": "r-1"}))
     return told
 
 
-def test_a_decision_that_looked_at_states_is_told_and_its_replay_is_not() -> None:
-    assert chosen_with({"openai": ProviderState(latency_ms=1.0)}, times=2) == [("acme", "openai")]
+def half_open(provider: str) -> ProviderStates:
+    """The states of a tenant of whose providers this one's breaker takes probes."""
+    some = SomeProviders(a_guarded_policy(provider))
+    some.report(3, provider=provider)
+    some.clock.at += 10.0
+    return known(some)
 
 
-@pytest.mark.parametrize("states", [NO_STATES, {"openai": ProviderState(blocked_until=1.0)}])
+def known(some: SomeProviders) -> ProviderStates:
+    states = some.breakers.find_not_closed("acme")
+    assert states is not None
+    return states
+
+
+def test_a_probe_is_told_and_its_replay_is_not() -> None:
+    assert chosen_with(half_open("openai"), times=2) == [("acme", "openai")]
+
+
+def test_a_decision_for_another_provider_than_that_of_the_breaker_is_no_probe() -> None:
+    assert chosen_with(half_open("other")) == []
+
+
+@pytest.mark.parametrize("states", [NO_STATES, {"openai": ProviderState(blocked_until=11.0)}])
 def test_neither_the_short_way_nor_a_refusal_is_told(states: ProviderStates) -> None:
     assert chosen_with(states) == []
