@@ -22,7 +22,8 @@ from router.delivery.api import JetStream
 from router.delivery.buckets.leader_reads import DELETE_OPERATIONS, Found, LeaderReads, resolve_all
 from router.delivery.frame_parser import Headers
 
-AGAIN_AFTER_S = 0.5  # without an answer; the pauses double, because a server may only be slow
+AGAIN_AFTER_S = 0.25  # without an answer: a copy that vanished gets a third of the requests
+AGAIN_GROWTH = 1.5  # of the pauses, because a server may only be slow
 MAX_KEYS_PER_REQUEST = 64  # keys in one request
 MAX_REPLY_BYTES = 4 * 1024 * 1024  # of the records in one reply, about; what is left out is asked for again
 _END, _NONE = "204", "404"
@@ -82,7 +83,7 @@ class BatchedKvReader:
     def _send(self, inbox: str, body: bytes, left_s: float, pause_s: float) -> None:
         """Two answers on one inbox do no harm: each says what its server has, and a "none" is confirmed."""
         self._connection.publish_nowait(self._api, body, inbox)
-        asyncio.get_running_loop().call_later(min(left_s, pause_s), self._send_again, inbox, body, left_s - pause_s, 2 * pause_s)
+        asyncio.get_running_loop().call_later(min(left_s, pause_s), self._send_again, inbox, body, left_s - pause_s, AGAIN_GROWTH * pause_s)
 
     def _send_again(self, inbox: str, body: bytes, left_s: float, pause_s: float) -> None:
         if inbox not in self._requested:
