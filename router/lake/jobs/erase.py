@@ -67,7 +67,7 @@ def erase(
         scope = find_rows(warehouse, _find_moment(warehouse, tenant, before, is_caught_up=not dry_run))
         rows = count_rows(warehouse, scope)
         if dry_run:
-            return EraseResult(sequence=scope.progress.last, rows=rows, left=_leave_out_mixed(rows))
+            return EraseResult(sequence=scope.progress.last, rows=rows, left=_drop_mixed(rows))
         with suppress(_GoldChanged):
             return _erase(warehouse, scope, rows, on_table)
     raise Conflict(f"gold: other jobs replaced files during each of {TRIES} tries")
@@ -106,12 +106,12 @@ def _erase(warehouse: Warehouse, scope: EraseScope, rows: Mapping[str, int], on_
     on_table("files")
     deleted = len(vacuum(warehouse, older_than=SPARED))
     everything = replace(scope, progress=replace(scope.progress, last=NO_END), base={})
-    left = _leave_out_mixed(count_rows(warehouse, find_rows(warehouse, everything)))
+    left = _drop_mixed(count_rows(warehouse, find_rows(warehouse, everything)))
     gone_after = datetime.now(UTC) + SPARED if has_rows else _find_end_of_last(warehouse, scope.tenant)
     return EraseResult(sequence=scope.progress.last, rows=rows, left=left, resealed=resealed, deleted=deleted, gone_after=gone_after)
 
 
-def _leave_out_mixed(rows: Mapping[str, int]) -> dict[str, int]:
+def _drop_mixed(rows: Mapping[str, int]) -> dict[str, int]:
     """A sum of several tenants is no tenant's row."""
     return {table: count for table, count in rows.items() if table not in WITHOUT_TENANT}
 
