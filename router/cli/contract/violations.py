@@ -27,6 +27,7 @@ Tenant = Annotated[str | None, typer.Option("--tenant", help="Only violations of
 Subject = Annotated[str | None, typer.Option("--subject", help="Only on this subject; wildcards * and > are allowed.")]
 Rule = Annotated[str | None, typer.Option("--rule", help="Only of this rule: malformed, or trace_id.malformed.")]
 By = Annotated[str, typer.Option("--by", help="Add up by these: tenant, subject, rule, header, subscription, inbox, instance.")]
+Top = Annotated[int, typer.Option("--top", metavar="N", help="Show the N worst lines.", min=1)]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Show each event as it is stored instead, until Ctrl-C.")]
 
 
@@ -39,9 +40,12 @@ async def violations(
     subject: Subject = None,
     rule: Rule = None,
     by: By = DEFAULT_BY,
+    top: Top = 100,
     follow: Follow = False,
 ) -> None:
     """Show who broke the header contract, the worst first, with one example each. With --json one object a line.
+
+    Of more than --top lines a note on standard error says how many are left out: --tenant and the like select, --by adds up.
 
     Exit status 0, also when there are none.
 
@@ -57,7 +61,9 @@ async def violations(
         return
     groups = await add_up(read_since(jetstream, stream, start, wanted), names)
     columns = (*names, "violations", "messages", "first seen", "last seen", "seq", "message id")
-    session.emit(groups, columns, _build_row, _list_fields, empty=f"{NONE} since {since}")
+    session.emit(groups[:top], columns, _build_row, _list_fields, empty=f"{NONE} since {since}")
+    if left := groups[top:]:
+        exit_codes.complain(f"{len(left)} more lines with {sum(group.count for group in left)} violations; --top {len(groups)} shows all")
 
 
 @command()
