@@ -42,12 +42,12 @@ async def violations(
     by: By = DEFAULT_BY,
     top: Top = 100,
     follow: Follow = False,
-) -> None:
+) -> int:
     """Show who broke the header contract, the worst first, with one example each. With --json one object a line.
 
     Of more than --top lines a note on standard error says how many are left out: --tenant and the like select, --by adds up.
 
-    Exit status 0, also when there are none.
+    Exit status: 0, also when there are none; 1 this server has no stream of them.
 
     Example:  router contract violations --since 1h --by tenant,rule
     """
@@ -56,14 +56,19 @@ async def violations(
     start, names = parse_instant(since), _read_names(by)
     wanted = ViolationFilter(tenant=tenant, subject=subject, rule=rule)
     jetstream, stream = await session.open_jetstream(), session.settings.streams.violations.name
+    if await jetstream.stream(stream) is None:
+        return exit_codes.refuse(
+            f"there is no stream {stream} here: no router was started on this server. `router topology apply` makes it"
+        )
     if follow:
         await _follow(session, jetstream, start, wanted)
-        return
+        return exit_codes.OK
     groups = await add_up(read_since(jetstream, stream, start, wanted), names)
     columns = (*names, "violations", "messages", "first seen", "last seen", "seq", "message id")
     session.emit(groups[:top], columns, _build_row, _list_fields, empty=f"{NONE} since {since}")
     if left := groups[top:]:
         exit_codes.complain(f"{len(left)} more lines with {sum(group.count for group in left)} violations; --top {len(groups)} shows all")
+    return exit_codes.OK
 
 
 @command()
