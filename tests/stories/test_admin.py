@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 
+import nats
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
