@@ -70,6 +70,16 @@ def test_a_page_is_written_beside_the_table(gold: str, tmp_path: Path) -> None:
     assert "as of cut 1" in page.read_text()
 
 
+def test_an_export_is_written_and_told(gold: str, tmp_path: Path) -> None:
+    file = tmp_path / "usage.csv"
+    wanted = ("--warehouse", gold, "--output", str(file), "--json")
+    told = call_command("usage", "export", *wanted, "--period", "2026-11")
+    assert (told.status, told.json["rows"], told.json["currency"]) == (0, 4, "USD")
+    assert len(file.read_text().splitlines()) == 5
+    assert call_command("usage", "export", *wanted, "--period", "2020-11").status == 1
+    assert call_command("usage", "export", *wanted, "--period", "soon").status == 2
+
+
 def test_no_usage_ends_with_one(gold: str) -> None:
     assert call_command("usage", "report", "--warehouse", gold, "--tenant", "unknown").status == 1
 
