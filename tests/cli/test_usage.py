@@ -188,3 +188,13 @@ def test_an_error_that_quotes_a_name_steers_no_terminal(tmp_path: Path) -> None:
     assert ended.status == 2
     assert "gnp.exe" in ended.err
     assert not RAW & set(ended.err)
+
+
+def test_retention_keeps_what_may_come_again(filled: Lake) -> None:
+    at = ("--warehouse", str(filled.home))
+    for keep in ("30d", "400", "-1d", "99999d", "４００d"):
+        refused = call_command("usage", "retention", "--keep", keep, *at)
+        assert refused.status == 2
+        assert "--keep" in refused.err
+    told = call_command("usage", "retention", "--keep", "400d", *at, "--json")
+    assert (told.status, told.json["days"], told.json["gone_after"]) == (0, [], None)

@@ -19,6 +19,7 @@ from router.lake.tables.gold_columns import FIRST_FIGURES, HISTOGRAM, SUMMED, Go
 SUM_COLUMNS = ("tenant_id", "provider_id", "event_type", "status")
 GROUPS = {"gold_minute": SUM_COLUMNS[1:], "gold_hour": SUM_COLUMNS, "gold_day": SUM_COLUMNS}  # minutes have no tenant
 HISTOGRAM_BUCKETS = "buckets"
+WINDOWS = ("window_start", "corrects_window")
 
 ByGroup = dict[Group, tuple[int, ...]]  # the summed columns of gold, cost in 1e-9; and the sum of the latencies' bucket numbers
 Names = tuple[str, ...]
@@ -44,8 +45,16 @@ def _sum_silver(tables: WarehouseSnapshot, group: Names, columns: Columns) -> By
 
 
 def _sum_gold(tables: WarehouseSnapshot, table: str, group: Names, columns: Columns) -> ByGroup:
-    names = [*group, *(one.name for one in columns), HISTOGRAM]
-    return _sum_tables((_select_gold(rows, group, columns) for rows in tables.read_each(table, names)), group, columns)
+    dropped = tables.warehouse.removals.list_days()
+    names = [*group, *(one.name for one in columns), HISTOGRAM, *(WINDOWS if dropped else ())]
+    rows = (_drop_days(rows, dropped) if dropped else rows for rows in tables.read_each(table, names))
+    return _sum_tables((_select_gold(one, group, columns) for one in rows), group, columns)
+
+
+def _drop_days(rows: pa.Table, dropped: list[str]) -> pa.Table:
+    """Return the sums of days whose events silver still has."""
+    day = pc.strftime(pc.coalesce(rows["corrects_window"], rows["window_start"]), format="%Y-%m-%d")
+    return rows.filter(pc.invert(pc.is_in(day, pa.array(dropped, pa.string()))))
 
 
 def _select_silver(rows: pa.Table, group: Names, columns: Columns) -> pa.Table:
