@@ -29,11 +29,11 @@ def days(lake: Lake) -> Lake:
 
 
 def differing(lake: Lake) -> list[str]:
-    return [check.name for check in reconcile(lake.warehouse).checks if check.is_right is False]
+    return [check.name for check in reconcile(lake.spark, lake.warehouse).checks if check.is_right is False]
 
 
 def test_sealed_days_go_and_the_others_are_named(days: Lake) -> None:
-    """UL-37."""
+    """UL-38."""
     before = days.rows("gold_day")
     done = drop_old_days(days.warehouse, THIRD)
     assert (done.days, done.unsealed, done.messages) == ([str(DAY)], [str(NEXT)], 4)

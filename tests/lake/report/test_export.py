@@ -61,7 +61,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 
 def test_every_column_of_focus_is_there_with_its_type_and_nullability(tmp_path: Path) -> None:
-    """UL-36."""
+    """UL-37."""
     file = tmp_path / "usage.parquet"
     export(a_warehouse(tmp_path / "w", [Use(), Use(tenant="zed")]), NOVEMBER, "focus", file, currency="EUR")
     table = pq.read_table(file)
