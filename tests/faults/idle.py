@@ -1,8 +1,8 @@
 """What idle routers cost a server: python -m tests.faults.idle --instances 50 --seconds 60
 
 Processor time of the server, messages, and calls of its API, a second. All instances run in one process with a connection each for every
-role, as in processes of their own; none has a policy or a request. On a busy machine the server takes less, because it handles together what
-comes together: 3.7 % of a core at a load of 5, 1.8 % at one of 20, for the same fifty instances.
+role, as in processes of their own; none has a policy or a request. On a busy machine the server takes less, because it handles together
+what comes together: 3.7 % of a core at a load of 5, 1.8 % at one of 20, for the same fifty instances.
 """
 
 import argparse
