@@ -175,8 +175,9 @@ def append_whole_cut(warehouse: Warehouse, application: str) -> Cut:
         if cut is not None and all(cut.versions.get(name, -1) >= version for name, version in wanted.items()):
             return cut
         last = warehouse.tables["silver"].progress_of(application) or 0
-        if (versions := find_versions(warehouse, application, last)) is not None:
-            return warehouse.append_cut("erase", versions)
+        versions = find_versions(warehouse, application, last)
+        if versions is not None and (made := warehouse.append_cut("erase", versions)) is not None:
+            return made
         time.sleep(0.1)
     raise Conflict("the tables have a batch without its cut: run `router usage ingest`, which completes it, and this again")
 
