@@ -79,7 +79,7 @@ async def watch_connections(*connections: Connection) -> AsyncIterator[Connectio
 
 
 @asynccontextmanager
-async def notice_stuck(connection: Connection) -> AsyncIterator[ConnectionWatchdog]:
+async def watch_quietly(connection: Connection) -> AsyncIterator[ConnectionWatchdog]:
     """For the connection of a user's program, which goes on: nothing is cancelled, and `cause` says when it is stuck."""
     watchdog = ConnectionWatchdog((connection,))
     watching = asyncio.create_task(watchdog.run())

@@ -36,7 +36,7 @@ from router.core.errors import BrokerUnavailable, ConnectionStuck, Misconfigured
 from router.core.outcome import PublishAck
 from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
-from router.delivery.stuck import ConnectionWatchdog, notice_stuck, watch_connections
+from router.delivery.stuck import ConnectionWatchdog, watch_connections, watch_quietly
 from router.delivery.topology import ConsumerSpec, Difference, Topology
 from router.operations.observability import events, logs
 from router.operations.supervision import Child, Intensity, Supervisor, supervise
@@ -76,7 +76,7 @@ class Bus:
             if self._all.topology != "off":
                 _tell(await apply_topology(jetstream, self.settings, declare_streams(self.settings)))
             acked_publisher = await opened.enter_async_context(open_publisher(jetstream))
-            self._watchdog = await opened.enter_async_context(notice_stuck(connection))
+            self._watchdog = await opened.enter_async_context(watch_quietly(connection))
             self._publisher = Publisher(self.settings, connection, acked_publisher, self.metrics)
             self._jetstream = jetstream
             self._open = opened.pop_all()
