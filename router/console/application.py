@@ -51,7 +51,8 @@ class ConsolePages:
     async def follow_now(self, _: Request) -> Response:
         if self._feed.is_full:
             return PlainTextResponse("As many pages as allowed are live: console.clients.\n", 503, {"retry-after": "30"})
-        return EventSourceResponse(self._feed.follow(), ping=PING_EVERY_S, send_timeout=SEND_WITHIN_S)
+        events: Response = EventSourceResponse(self._feed.follow(), ping=PING_EVERY_S, send_timeout=SEND_WITHIN_S)
+        return events
 
     async def show(self, spec: PageSpec, request: Request) -> Response:
         """A page as HTML, or its table as a file."""

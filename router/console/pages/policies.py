@@ -27,7 +27,7 @@ LIST_COLUMNS = (
     Column("hash", "Hash", "id"),
 )
 HISTORY_COLUMNS = (
-    Column("version", "Version", "number", "address"),
+    Column("version", "Version", "id", "address"),
     Column("author", "Author"),
     Column("written", "Written", "time"),
     Column("hash", "Hash", "id"),
