@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 from router import __version__
 from router.console.page import PageSpec
 from router.core.legible import shorten
+from router.core.masking import printable
 
 MAX_CELL = 240  # characters
 MAX_FACT = 2_000
@@ -33,7 +34,14 @@ def _environment() -> Environment:
         "verdict": choose_class,
         "prose": mark_code,
     }
-    made.filters |= {"rate": format_rate, "percent": format_percent, "ms": format_ms, "json": _format_json, "prose": mark_code}
+    made.filters |= {
+        "rate": format_rate,
+        "percent": format_percent,
+        "ms": format_ms,
+        "json": _format_json,
+        "prose": mark_code,
+        "printable": printable,
+    }
     return made
 
 

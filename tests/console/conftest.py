@@ -21,11 +21,11 @@ def settings(broker: Broker) -> Settings:
 
 @pytest.fixture
 async def jetstream(settings: Settings) -> AsyncIterator[JetStream]:
-    """The topology of a router, without its messages of other tests."""
+    """The topology of a router, made for one test: sequences begin at 1."""
     connection: Connection = await connect_by(settings.nats)
     jetstream = JetStream(connection)
     await apply(jetstream, declare_topology(settings))
     yield jetstream
     for stream in declare_topology(settings).streams:
-        await jetstream.ask(f"STREAM.PURGE.{stream.name}")
+        await jetstream.ask(f"STREAM.DELETE.{stream.name}")
     await connection.close()

@@ -37,7 +37,9 @@ async def read_decisions(sources: Sources, params: PageParams) -> Page:
     """One request of one tenant; without both, how to name them."""
     tenant, request_id, message_id = (params.text(name) for name in ("tenant", "request_id", "message_id"))
     if tenant is None or (request_id is None and message_id is None):
-        return Page(title="Decisions", lead="why this provider", table=Table(columns=COLUMNS, rows=(), empty=HOW, filters=FILTERS))
+        command = build_command("router", "decisions", "explain", "REQUEST_ID", tenant="TENANT")
+        table = Table(columns=COLUMNS, rows=(), empty=HOW, filters=FILTERS)
+        return Page(title="Decisions", lead="why this provider", command=command, table=table)
     named = request_id or message_id or ""
     _check_ids(tenant, named)
     jetstream, settings = sources.link.jetstream(), sources.settings
