@@ -26,8 +26,7 @@ from router.delivery.first_connection import connect
 from router.lake.generate import Load, LoadPlan, fill
 
 if TYPE_CHECKING:
-    from router.lake.jobs.ingest import RunningIngest
-    from router.lake.jobs.micro_batch_sink import CutCallback
+    from router.lake.jobs.ingest import IngestCallback, RunningIngest
     from router.lake.warehouse import Cut
 
 STREAM = "ROUTER_USAGE"
@@ -73,7 +72,7 @@ async def spark(ready: Ready, *, url: str, home: str, events: int, broker: int, 
         _warm(lambda told: start_ingest(session_, IngestJob(warehouse=f"{home}/warm", source=source, max_rows=WARM), told))
         looks, brokers, begun = [used(os.getpid())], used(broker), time.perf_counter()
         job = IngestJob(warehouse=f"{home}/tables", source=source, max_rows=batch)
-        running = start_ingest(session_, job, lambda _: looks.append(used(os.getpid())))
+        running = start_ingest(session_, job, lambda _, __: looks.append(used(os.getpid())))
         while not running.wait(1):
             pass
         seconds, broker_s = time.perf_counter() - begun, used(broker).cpu_s - brokers.cpu_s
@@ -92,10 +91,10 @@ def _growth(looks: list[Used]) -> dict[str, float]:
     return {"growth": late / early}
 
 
-def _warm(begin: Callable[[CutCallback], RunningIngest]) -> None:
+def _warm(begin: Callable[[IngestCallback], RunningIngest]) -> None:
     """A few micro-batches into tables that are thrown away: processes start, the JVM compiles."""
     cuts: list[Cut] = []
-    running = begin(cuts.append)
+    running = begin(lambda cut, _: cuts.append(cut))
     while len(cuts) < BATCHES and not running.wait(1):
         pass
     running.stop()

@@ -92,6 +92,7 @@ class ConsumerChild:
             create=partial(monitor.create_again, self.stream, self.durable),
             on_found=monitor.compare_again,
             deadlines=drain_deadline,
+            quorum_seen_at=lambda: monitor.infos.quorum_seen_at,
         )
         self._register_gauges(consumer, context.metrics)
         await consumer.run()

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +68,16 @@ def read_pairs(pairs: Iterable[str], option: str) -> dict[str, object]:
     return found
 
 
-def read_bytes(name: str | Path, option: str) -> bytes:
-    """Return a file's content; `-` is standard input."""
+def read_bytes(name: str | Path, option: str, most: int = -1) -> bytes:
+    """Return a file's content; `-` is standard input. `most`: bytes, and more are refused unread; -1: any number."""
     try:
-        with interruptible():
-            return sys.stdin.buffer.read() if str(name) == "-" else Path(name).read_bytes()
+        with interruptible(), nullcontext(sys.stdin.buffer) if str(name) == "-" else Path(name).open("rb") as file:
+            data = file.read(most + 1 if most >= 0 else -1)
     except OSError as exc:
         raise typer.BadParameter(f"{name} cannot be read: {exc.strerror}", param_hint=option) from None
+    if 0 <= most < len(data):
+        raise typer.BadParameter(f"{name} is larger than {most} bytes", param_hint=option)
+    return data
 
 
 def choose_author(given: str | None) -> str:

@@ -69,6 +69,12 @@ class UsageConfig(Group):
         default="accept",
         description="a result of an unknown assignment: metered; metered with `correlated: false` in its event; or a dead letter",
     )
+    currency: str = Field(
+        default="USD", pattern="^[A-Z]{3}$", description="of every cost, ISO 4217: `router usage report` and `export` tell it"
+    )
+    trim_ingested: bool = Field(
+        default=False, description="`router usage ingest` deletes from the stream what all its tables hold: nothing else may need it"
+    )
 
 
 class DeadLetterConfig(Group):

@@ -55,6 +55,11 @@ class Settings(Group):
 
     node_id: NodeId = Field(default_factory=_host_and_process, description="this instance in dead letters; host and process id unless set")
     processes: int = Field(default=1, ge=1, le=64, description="processes of `router serve` on the same durables; 1 = one, no parent")
+    process_silence_ms: int = Field(
+        default=30_000,
+        ge=0,
+        description="of several processes, one whose event loop says nothing for so long is killed and replaced, milliseconds; 0 = never",
+    )
     topology: Literal["create", "check", "off"] = Field(
         default="create", description="streams and consumers at start: make them, compare, or trust"
     )

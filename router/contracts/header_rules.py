@@ -44,7 +44,7 @@ class HeaderRule(Struct, frozen=True, kw_only=True):
     header: str
     name: str
     says: str  # what the header should be
-    holds: Callable[[str], object] | None
+    holds: Callable[[str], object] | None  # of a header's rules the first one that does not hold is broken
     usual: str  # why clients break it
     do: str  # what the client's author changes
     is_required: bool = False  # beside any contract header
@@ -73,7 +73,7 @@ RULES: tuple[HeaderRule, ...] = (
         header=TRACE_ID,
         name=MALFORMED,
         says=f"an id: {OPAQUE}",
-        holds=lambda value: not value or is_opaque(value),
+        holds=is_opaque,
         usual="A whole traceparent list, a sentence, or bytes instead of an id",
         do="Send the id alone; the W3C form belongs into traceparent",
     ),
@@ -89,7 +89,7 @@ RULES: tuple[HeaderRule, ...] = (
         header=TENANT_ID,
         name=MALFORMED,
         says=f"a tenant's id: {SCOPED}",
-        holds=lambda value: not value or _is_tenant(value),
+        holds=_is_tenant,
         usual="A tenant's name for people instead of its id, or an id with a prefix that no id may have",
         do=_SAMPLES,
     ),
@@ -130,7 +130,7 @@ RULES: tuple[HeaderRule, ...] = (
         header=MESSAGE_ID,
         name=MALFORMED,
         says=f"an id: {OPAQUE}",
-        holds=lambda value: not value or is_opaque(value),
+        holds=is_opaque,
         usual="A text with spaces, or one that is too long",
         do="Send a UUID, or any id of that form",
     ),
@@ -166,8 +166,12 @@ RULES: tuple[HeaderRule, ...] = (
 
 MISMATCH: Violation = (TENANT_ID, "mismatch")
 BLOCK_TOO_LARGE: Violation = (HEADER_BLOCK, TOO_LARGE)
-# The table as the loop below reads it: plain tuples, since this runs for every message that is not plainly right.
-_BY_VALUE = tuple((rule.header, rule.name, rule.holds, rule.is_required) for rule in RULES if rule.holds is not None)
+# The table as the loop below reads it, a header at a time: plain tuples, since this runs for every message that is not plainly right.
+_BY_VALUE = tuple(
+    (header, tuple(((header, rule.name), rule.holds) for rule in RULES if rule.header == header and rule.holds is not None))
+    for header in dict.fromkeys(rule.header for rule in RULES if rule.holds is not None)
+)
+_REQUIRED = {rule.header: (rule.header, rule.name) for rule in RULES if rule.is_required}
 _BY_NAME = {(rule.header, rule.name): rule for rule in RULES}
 
 
@@ -175,15 +179,21 @@ def violations(headers: Mapping[str, str], payload_tenant: object = None) -> tup
     """Every rule of the contract headers that these break, in the table's order; never a value, which may be a secret."""
     if CONTRACT_HEADERS.isdisjoint(headers) or _are_plain(headers, payload_tenant):
         return ()
-    found: list[Violation] | None = None
-    for header, name, holds, is_required in _BY_VALUE:
+    found: list[Violation] = []
+    for header, rules in _BY_VALUE:
         value = headers.get(header)
-        if is_required if value is None else not holds(value):
-            found = [*(found or ()), (header, name)]
+        if value is None:
+            if header in _REQUIRED:
+                found.append(_REQUIRED[header])
+            continue
+        for violation, holds in rules:
+            if not holds(value):
+                found.append(violation)
+                break
     tenant = headers.get(TENANT_ID)
     if tenant and payload_tenant and tenant != payload_tenant and _is_tenant(tenant):
-        found = [*(found or ()), MISMATCH]
-    return tuple(found) if found else ()
+        found.append(MISMATCH)
+    return tuple(found)
 
 
 def control_violations(headers: Mapping[str, str]) -> tuple[Violation, ...]:

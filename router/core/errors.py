@@ -60,7 +60,7 @@ class QuorumLost(NoLeader):
 
 
 class ConnectionStuck(BrokerUnavailable):
-    """The connection does not come back though its servers can be reached. Only a new process helps."""
+    """The connection does not come back though its servers can be reached. Only another one helps: mostly, a new process."""
 
 
 class BrokerDenied(BrokerUnavailable):

@@ -148,7 +148,7 @@ class JetStream:
     async def get(self, stream: str, query: Json) -> StoredMessage | None:
         """STREAM.MSG.GET. Unlike the others it tells a missing stream (BrokerRefused) from a missing message."""
         try:
-            found = (await self.ask(f"STREAM.MSG.GET.{stream}", query))["message"]
+            found = (await self.ask_repeatedly(f"STREAM.MSG.GET.{stream}", query))["message"]
         except BrokerRefused as exc:
             if exc.err_code == MESSAGE_NOT_FOUND:
                 return None

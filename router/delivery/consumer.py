@@ -9,12 +9,15 @@ After two missed heartbeats the consumer asks the server whether the durable exi
 reason to pull for a while (it is paused, or all slots are taken): silence proves nothing then. While nothing answers for the durable it
 is not ready, and after some seconds it goes to another server, which also helps if the reader has stopped. `create` makes a durable that
 was deleted; without it, or if it cannot, the consumer waits for one.
+
+Heartbeats come also from a leader that is cut off from its followers, for ten to twenty seconds. So in a cluster the durable's info is
+asked for every few seconds, unless `quorum_seen_at` tells that this server hears the others.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -36,6 +39,7 @@ from router.delivery.topology import Create, OnFound, ignore_durable, restore
 
 CONSUMER_TICK_S = 0.25
 NOT_PULLING_CHECK_S = 5.0  # without an open pull request nothing else tells that the durable is out of reach
+QUORUM_CHECK_S = 7.0  # in a cluster: heartbeats do not tell that a leader has followers; longer than a round of the topology monitor
 LEAVE_AFTER_S = 7.0  # without a sign of the durable; the election of a leader takes up to that
 RETRY_FIRST_S, RETRY_MOST_S = 0.5, 1.0
 CHECK_AFTER_SILENCE_S = 2.0  # then the consumer checks that its durable is the same: a pull request is lost if it raced with a deletion
@@ -65,6 +69,11 @@ class Health(Struct, frozen=True):
         if not self.is_there:
             return "its stream or consumer is missing"
         return "pulling" if self.is_pulling else "not pulling"
+
+
+def _see_none() -> float:
+    """Nothing else tells of a quorum."""
+    return float("-inf")
 
 
 class DrainDeadlines(Protocol):
@@ -97,7 +106,9 @@ class Consumer:
         on_found: OnFound = ignore_durable,
         answer: Answer = lambda *_: None,  # a sender that waits for no reply gets none
         deadlines: DrainDeadlines = Deadlines(),  # noqa: B008 - frozen
+        quorum_seen_at: Callable[[], float] = _see_none,
     ) -> None:
+        """`quorum_seen_at`: steady seconds of the newest sign that the connection's server is not cut off from the others."""
         self.subscription = subscription
         self._jetstream = jetstream
         self._connection = jetstream.connection
@@ -106,6 +117,7 @@ class Consumer:
         self._create = create
         self._on_found = on_found
         self._deadlines = deadlines
+        self._quorum_seen_at = quorum_seen_at
         self._identity: str | None = None  # of the durable; None: it is missing, and could not be created
         self._is_troubled = False
         self._reconnects = self._connection.reconnect_count  # when the open pull requests were made
@@ -218,6 +230,8 @@ class Consumer:
             await self._ask_anew(puller, now)
         elif puller.outstanding and puller.is_doubtful and min(silence, now - self._checked_at) > CHECK_AFTER_SILENCE_S:
             await self._ask_anew(puller, now, only_if_lost=True)
+        elif self._connection.is_in_cluster and now - max(self._seen_at, self._quorum_seen_at()) > QUORUM_CHECK_S:
+            await self._ask_anew(puller, now, only_if_new=True)
         else:
             if not puller.is_doubtful:
                 self._retry.reset()
@@ -227,7 +241,8 @@ class Consumer:
     def _is_doubtful(self) -> bool:
         return self._is_troubled or self._identity is None or self._reconnects != self._connection.reconnect_count
 
-    async def _ask_anew(self, puller: Puller, now: float, *, only_if_lost: bool = False) -> None:
+    async def _ask_anew(self, puller: Puller, now: float, *, only_if_lost: bool = False, only_if_new: bool = False) -> None:
+        """Ask for the durable, and pull anew: always, or only if the open pull request is lost, or only if the durable is another one."""
         reconnects = self._connection.reconnect_count
         if reconnects == self._asked_in and not self._retry.is_due:
             return
@@ -246,8 +261,8 @@ class Consumer:
         if self._identity is None or (only_if_lost and self._identity == before and await self._is_waited_for()):
             return
         self._seen_at = asyncio.get_running_loop().time()
-        if not was_doubtful and not puller.outstanding and self._identity == before:
-            return  # it only was not pulling
+        if not was_doubtful and (only_if_new or not puller.outstanding) and self._identity == before:
+            return  # it only was not pulling, or did not know that there is a quorum
         self._is_troubled = False
         self._reconnects = reconnects
         puller.reset()

@@ -1,6 +1,6 @@
 """When a connection sends a PING, and when its server is gone. One decision a tick, from what the transport saw since the last one.
 
-    messages come                                         a PING every few ticks: only a PONG shows that the server reads
+    messages come                                         a PING now and then: only a PONG shows that the server reads
     they stop, or something was sent and nothing came     a PING at each tick, until anything comes
     nothing is sent, and nothing comes                    a PING every few ticks: nothing waits for an answer
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 IDLE_TICKS = 4  # between two PINGs on a connection where nothing waits
+HEARING_TICKS = 10  # between two on one where messages come, as a consumer's heartbeats do: their silence is noticed at the next tick
 DEAF_TICKS = 30  # without a PONG: the server reads nothing of ours, though what it sends arrives
 
 
@@ -43,7 +44,8 @@ class PingSchedule:
         self._note(progress)
         is_doubtful = not progress.has_heard and (self._was_busy or progress.has_written)
         self._was_busy = progress.has_heard and (self._was_busy or not progress.has_pong)
-        if not (self._outstanding or is_doubtful or self._since_ping >= IDLE_TICKS):
+        most_ticks = HEARING_TICKS if self._was_busy else IDLE_TICKS
+        if not (self._outstanding or is_doubtful or self._since_ping >= most_ticks):
             return False
         self._since_ping = 0
         self._outstanding += 1

@@ -21,6 +21,7 @@ from secrets import randbelow
 import orjson
 from msgspec import Struct
 
+from router.core.clock import steady
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 
@@ -69,7 +70,7 @@ class Puller:
         self._on_trouble = on_trouble
         self._generation = 0
         self._sid = 0
-        self._now = asyncio.get_running_loop().time
+        self._now = steady
         self.state = PullState()
         self.window = 1
         self.outstanding = 0  # messages that were asked for and not delivered yet

@@ -6,6 +6,7 @@ answer, for ten to twenty seconds, until it steps down.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from router.core.clock import Clock, steady
@@ -13,6 +14,7 @@ from router.core.errors import NoLeader, QuorumLost, RouterError
 from router.delivery.api import JetStream
 
 FOLLOWER_SILENCE_NS = 3_000_000_000  # followers answer their leader every second
+ANSWER_S = 2.0  # a server without a leader answers nothing
 ELECTION_S = 7.0  # so long the election of a leader takes, with its whole cluster at hand
 
 
@@ -39,16 +41,19 @@ class CutOffWatch:
         self._now = now
         self._without_leader_since: float | None = None
 
-    async def look(self) -> None:
-        """Call it when the broker did not take a message. One info, which a server without a leader may not answer in time."""
+    async def look(self, since: float) -> None:
+        """Call it when the broker did not take a message, with the time (steady seconds) at which that was tried. Asks for one info."""
         if not self._jetstream.connection.is_connected:
             return
         try:
-            require_quorum(f"stream {self._stream}", await self._jetstream.stream(self._stream) or {})
+            async with asyncio.timeout(ANSWER_S):
+                info = await self._jetstream.stream(self._stream) or {}
+            require_quorum(f"stream {self._stream}", info)
         except QuorumLost:
             await self._jetstream.connection.leave_server()
-        except NoLeader:
-            self._without_leader_since = self._without_leader_since or self._now()
+        except (NoLeader, TimeoutError):
+            if self._without_leader_since is None:
+                self._without_leader_since = since
             if self._now() - self._without_leader_since > ELECTION_S:
                 await self._jetstream.connection.leave_server()
         except RouterError:  # it says nothing about this server

@@ -25,16 +25,17 @@ import orjson
 from msgspec import Struct
 
 from router.core.clock import Clock, steady
-from router.core.errors import RouterError
+from router.core.errors import NoLeader, RouterError
 from router.delivery.api import JetStream, Json
 from router.delivery.frame_parser import Headers
+from router.delivery.quorum import require_quorum
 
 SHARED_INFO = "beamline.router.v1.internal.info"
 # How much older than its own answer a heard one may be: longer than the longest time between two rounds of the instance that asks. It is
 # random, so that few instances find it too old at the same moment, and the same within a round.
 HEARD_AGE = (2.2, 4.0)
 ROUND_S = 1.0  # an instance that asks for one answer of a round asks for all: they are one message, and one instance asks from then on
-GATHER_S = 0.2  # answers within this time are one message
+GATHER_S = 1.0  # answers within this time are one message; with 0.2 a round took seven where the machine was busy, each to every instance
 NO_ANSWER = b"?"
 MAX_SHARED_BYTES = 256 * 1024  # of one message; what is above it is not published, and each instance asks for it
 
@@ -60,6 +61,7 @@ class SharedInfo:
         self._unpublished: set[str] = set()
         self._heard_age, self._drawn_at = HEARD_AGE[0], -ROUND_S
         self._asked_at = float("-inf")  # for an answer that was too old
+        self.quorum_seen_at = float("-inf")  # when a stream's info came that shows a quorum: this server hears the others
         self._domain: str | None = None  # None: this instance has no answer of its own yet
         self._reconnects = 0  # when it had that answer; another server may be in another domain
 
@@ -99,6 +101,7 @@ class SharedInfo:
             self._forget(key)
             raise
         answer = self._answers[key] = SharedAnswer(info, self._clock(), is_own=True)
+        self._look_for_quorum(info)
         if self._is_listening:
             self._publish_soon(key)
         return answer
@@ -166,6 +169,14 @@ class SharedInfo:
     def _on_info(self, key: str, info: object) -> None:
         if info is None or isinstance(info, dict):
             self._answers[key] = SharedAnswer(info, self._clock(), is_own=False)
+            self._look_for_quorum(info)
+
+    def _look_for_quorum(self, info: Json | None) -> None:
+        """A stream's info with a quorum has come through the cluster, or is of a leader here, which hears its followers."""
+        if info is not None and "state" in info:
+            with suppress(NoLeader):
+                require_quorum("", info)
+                self.quorum_seen_at = self._clock()
 
 
 class RecentInfo(Struct, frozen=True):

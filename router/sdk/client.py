@@ -7,6 +7,9 @@
 A client has one inbox subscription for its whole life; the last token of the inbox tells which request an answer belongs to. Each request
 names that inbox itself (`Reply-To`) and carries a message id: so another router may answer it when the first one dies, and a repeated
 request is safe. A client cannot see whether a router runs: it reports silence as `Unanswered`.
+
+A connection that does not come back though its server can be reached (`delivery.stuck`) is closed, and every call raises `ConnectionStuck`,
+also those that wait: the program goes on, and may open another client.
 """
 
 from __future__ import annotations
@@ -18,14 +21,16 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import orjson
+from msgspec import Struct
 
 from router.contracts.codec import text_of
 from router.core import ids
-from router.core.errors import Misconfigured, NoRouter, RouterError, Unanswered
+from router.core.errors import ConnectionStuck, Misconfigured, NoRouter, RouterError, Unanswered
 from router.delivery.connection import Connection, head_of
+from router.delivery.stuck import ConnectionWatchdog
 from router.sdk.answer import Answer, read_answer
 from router.sdk.connect import DEFAULT_URL, open_connection
 from router.sdk.providers import ProviderCalls
@@ -36,6 +41,13 @@ if TYPE_CHECKING:
 DECIDE_SUBJECT = "beamline.router.v1.decide"
 NOTHING: Mapping[str, str] = MappingProxyType({})
 T = TypeVar("T")
+
+
+class PendingAnswer(Struct, frozen=True):
+    """A request that waits. `settle` handles each message for it: an answer, and whether it is the status 503."""
+
+    answer: asyncio.Future[Any]
+    settle: Callable[[bytes, bool], None]
 
 
 class Client(ProviderCalls):
@@ -51,17 +63,22 @@ class Client(ProviderCalls):
         self._subject = subject
         self._connection: Connection | None = None
         self._inbox = ""
-        self._waiting: dict[str, Callable[[bytes, bool], None]] = {}  # by token: handles an answer, and the status 503
+        self._waiting: dict[str, PendingAnswer] = {}  # by token
+        self._watching: asyncio.Task[None] | None = None
+        self._stuck: str | None = None  # why the connection was given up
 
     async def __aenter__(self) -> Self:
         """Raises BrokerUnavailable when no server answers."""
         connection = self._connection = await open_connection(self._nats, "router-client")
-        self._inbox = connection.new_inbox()
+        self._inbox, self._stuck = connection.new_inbox(), None
         await connection.subscribe_direct(f"{self._inbox}.*", self._hear)
+        self._watching = asyncio.create_task(self._watch(connection))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         connection, self._connection = self._connection, None
+        if self._watching is not None:
+            self._watching.cancel()
         if connection is not None:
             await connection.close()
 
@@ -84,7 +101,7 @@ class Client(ProviderCalls):
 
         `request_id` makes it the same request when it is asked again, for ten minutes: the same decision, no second
         side effect. `timeout`: seconds that each of `attempts` waits; an attempt is the same message again.
-        Raises Unanswered, BrokerUnavailable, PermissionDenied; a router that says no is an Answer.
+        Raises Unanswered, BrokerUnavailable, ConnectionStuck, PermissionDenied; a router that says no is an Answer.
         """
         beside = {
             "policy_id": policy_id,
@@ -123,7 +140,7 @@ class Client(ProviderCalls):
         token = uuid.uuid4().hex
         inbox = f"{self._inbox}.{token}"
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting[token] = _build_settler(answer, read, subject)
+        self._waiting[token] = PendingAnswer(answer, _build_settler(answer, read, subject))
         try:
             with (
                 connection.denials.watch(subject, answer),
@@ -141,12 +158,24 @@ class Client(ProviderCalls):
     def _open(self) -> Connection:
         if self._connection is None:
             raise RouterError("the client is not open: use it as `async with Client(...) as client`")
+        if self._stuck is not None:
+            raise ConnectionStuck(self._stuck)
         return self._connection
 
+    async def _watch(self, connection: Connection) -> None:
+        """Give the connection up when it is stuck. The program is the caller's, so it is told, and nothing of it is cancelled."""
+        watchdog = ConnectionWatchdog((connection,))
+        await watchdog.run()
+        self._stuck = f"{watchdog.cause}: leave this client's block, and open another client"
+        for pending in self._waiting.values():
+            if not pending.answer.done():
+                pending.answer.set_exception(ConnectionStuck(self._stuck))
+        await connection.close()
+
     def _hear(self, subject: str, _reply: str, data: bytes, headers: Mapping[str, str] | None) -> None:
-        settle = self._waiting.get(subject.rpartition(".")[2])
-        if settle is not None:
-            settle(data, not data and headers is not None and headers.get("Status") == "503")
+        pending = self._waiting.get(subject.rpartition(".")[2])
+        if pending is not None:
+            pending.settle(data, not data and headers is not None and headers.get("Status") == "503")
 
 
 def _open_span(subject: str, headers: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:

@@ -59,8 +59,8 @@ class ConsumerMetrics(LoggingObserver):
     def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         metrics = self._metrics
         self.newest_ns = message.stored_ns
-        if self.violations is not None and self.violations.unsettled:
-            self.violations.on_settled(message)
+        if (violations := self.violations) is not None and (violations.unsettled or violations.live_copies):
+            violations.on_settled(message)
         if is_final:
             metrics.acks[self._durable,] += 1
             if RUN in message.headers:

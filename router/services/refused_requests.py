@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from router.core.clock import Clock, steady
 from router.delivery.connection import Connection
-from router.services.violation_events import BrokenContract
+from router.services.violation_windows import BrokenContract
 
 REFUSED = "beamline.router.v1.internal.refused"
 TELL_EVERY_S = 0.05

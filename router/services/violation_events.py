@@ -1,9 +1,10 @@
 """Stores violations of the header contract as events in a stream of their own, beside the way of the messages.
 
-    add ── at most `per_minute` of one tenant, subject, header and rule ──> queue ──> published, with publish acks
-      └── above it: left out, and counted by the event that ends the minute
+    add ── an event of its own (`violation_windows`) ──> queue ──> published, with publish acks
+      └── above the limit, or while the queue is full: counted by the event that ends the minute
 
-A message never waits for its events. A full queue loses events and counts them; while the broker is unavailable they wait in it.
+A message never waits for its events. While the broker is unavailable events wait in the queue, and the minute does not end. What cannot
+be stored at all is counted.
 A redelivered message that is counted twice, because a process died after it counted, is stored once: its event has a derived id.
 """
 
@@ -12,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
+from collections.abc import Callable
 from itertools import islice
 
 from msgspec import Struct
 
-from router.contracts.header_rules import Violation, find_rule
+from router.contracts.header_rules import find_rule
 from router.contracts.headers import MESSAGE_ID
 from router.contracts.violation import ViolationEvent, violation_bytes, violation_subject
 from router.core.clock import Clock, now_ms, steady
@@ -24,42 +26,15 @@ from router.core.errors import BrokerRefused, BrokerUnavailable
 from router.delivery.answers import INSTANCE
 from router.delivery.api import JetStream
 from router.operations.observability import LogRateLimit, Metrics, events, logs
+from router.services.violation_windows import BrokenContract, ViolationWindow, ViolationWindows
 
 log = logs.logger(__name__)
 
 MINUTE_S = 60.0
-MAX_QUEUED = 2_000  # events
-MAX_WINDOWS = 4_096  # tenants, subjects, headers and rules counted apart within a minute; all further tenants share one window
+MAX_QUEUED = 2_000  # events; above it, only those that end a minute
 BATCH = 64
 RETRY_S = 1.0
 END_S = 1.0  # the events of a process that ends are stored within this, or lost
-
-
-class BrokenContract(Struct, gc=False, kw_only=True):
-    """What one message broke: ids, never a payload or the value of another header. `sequence` 0: no stream has the message."""
-
-    subscription: str
-    subject: str
-    violations: tuple[Violation, ...]
-    tenant_id: str | None
-    trace_id: str | None
-    message_id: str | None
-    inbox_prefix: str | None
-    stream: str = ""
-    sequence: int = 0
-    stored_ns: int = 0
-    is_old: bool = False  # kept for a while
-
-
-class _Window(Struct):
-    """One tenant, subject, header and rule within a minute."""
-
-    last: BrokenContract
-    violation: Violation
-    is_shared: bool
-    stored: int = 0
-    count: int = 0  # violations that no event stands for yet
-    messages: int = 0
 
 
 class _QueuedEvent(Struct, frozen=True):
@@ -68,38 +43,34 @@ class _QueuedEvent(Struct, frozen=True):
 
 
 class ViolationEvents:
-    """One object of a process. `instance`: a name that no other process has."""
+    """One object of a process. `instance`: a name that no other process has; `is_known`: whether the operator named a tenant."""
 
-    def __init__(self, metrics: Metrics, node_id: str, per_minute: int, clock: Clock = steady) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        node_id: str,
+        per_minute: int,
+        clock: Clock = steady,
+        is_known: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         self.instance = secrets.token_hex(8)
+        self.windows = ViolationWindows(per_minute, is_known)
         self._metrics = metrics
         self._node_id = node_id
-        self._per_minute = per_minute
         self._clock = clock
-        self._windows: dict[tuple[str | None, str, Violation], _Window] = {}
         self._queue: deque[_QueuedEvent] = deque()
         self._lines = LogRateLimit(every_s=MINUTE_S)
         self._has_events = asyncio.Event()
 
     def add(self, broken: BrokenContract) -> None:
         """Called for each message that violates the contract: it must be cheap, and never waits."""
-        is_first = True
-        for violation in broken.violations:
-            window = self._find_window(broken, violation)
-            window.last = broken
-            window.count += 1
-            window.messages += is_first
-            if window.stored < self._per_minute:
-                window.stored += 1
-                self._queue_event(window)
-            is_first = False
+        for window in self.windows.add(broken, has_room=len(self._queue) < MAX_QUEUED):
+            self._queue_event(window)
 
     def end_minute(self) -> None:
         """Queue the events that stand for what was left out, and begin a new minute."""
-        for window in self._windows.values():
-            if window.count:
-                self._queue_event(window)
-        self._windows.clear()
+        for window in self.windows.end_minute():
+            self._queue_event(window)
 
     async def run(self, jetstream: JetStream) -> None:
         """Store events until cancelled, and then those that are left."""
@@ -107,36 +78,21 @@ class ViolationEvents:
             ends_at = self._clock() + MINUTE_S
             while True:
                 await self._wait(ends_at - self._clock())
-                if self._clock() >= ends_at:
-                    self.end_minute()
-                    ends_at = self._clock() + MINUTE_S
                 if not await self._store(jetstream):
                     await asyncio.sleep(RETRY_S)
+                elif self._clock() >= ends_at:
+                    self.end_minute()
+                    ends_at = self._clock() + MINUTE_S
         finally:
             self.end_minute()
             await self._store_rest(jetstream)
 
-    # -- windows ---------------------------------------------------------------------------------------------
+    def _queue_event(self, window: ViolationWindow) -> None:
+        self._queue.append(self._build(window))
+        self._has_events.set()
+        window.clear()
 
-    def _find_window(self, broken: BrokenContract, violation: Violation) -> _Window:
-        key = (broken.tenant_id, broken.subject, violation)
-        window = self._windows.get(key)
-        if window is None:
-            is_shared = len(self._windows) >= MAX_WINDOWS
-            key = (_SHARED, *key[1:]) if is_shared else key
-            window = self._windows.get(key) or _Window(broken, violation, is_shared)
-            self._windows[key] = window
-        return window
-
-    def _queue_event(self, window: _Window) -> None:
-        if len(self._queue) >= MAX_QUEUED:
-            self.lose(window.count)
-        else:
-            self._queue.append(self._build(window))
-            self._has_events.set()
-        window.count = window.messages = 0
-
-    def _build(self, window: _Window) -> _QueuedEvent:
+    def _build(self, window: ViolationWindow) -> _QueuedEvent:
         broken, (header, rule) = window.last, window.violation
         is_of_several = window.is_shared and window.count > 1
         event = ViolationEvent(
@@ -151,7 +107,7 @@ class ViolationEvents:
             trace_id=broken.trace_id,
             stream=broken.stream or None,
             sequence=broken.sequence or None,
-            inbox_prefix=broken.inbox_prefix,
+            inbox_prefix=broken.inbox_prefix or window.inbox_prefix,
             timestamp=now_ms(),
             router_node_id=self._node_id,
             count=window.count,
@@ -218,6 +174,3 @@ class ViolationEvents:
     def _note_failure(self, exc: Exception) -> None:
         if self._lines.allow(type(exc).__name__):
             log.warning(events.VIOLATIONS_UNSTORED, cause=str(exc), queued=len(self._queue))
-
-
-_SHARED = "*"  # no tenant's id

@@ -18,7 +18,8 @@ from router.services.alerts import Alerts
 from router.services.inbox_prefixes import InboxPrefixes
 from router.services.refused_requests import RefusedRequests
 from router.services.violation_alerts import ViolationAlerts
-from router.services.violation_events import BrokenContract, ViolationEvents
+from router.services.violation_events import ViolationEvents
+from router.services.violation_windows import BrokenContract
 from router.services.violations import Violations
 
 LOOK_EVERY_S = 30.0
@@ -26,10 +27,25 @@ FindRequester = Callable[[Message], str | None]  # the inbox that waits for the 
 
 
 class ViolationRecorder:
-    """One object of a process, shared by all consumers and listeners."""
+    """One object of a process, shared by all consumers and listeners. `has_policies`: whether a tenant has policies of its own."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, alerts: Alerts, clock: Clock = steady) -> None:
-        self.events = ViolationEvents(metrics, settings.node_id, settings.contract.events_per_minute, clock)
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        alerts: Alerts,
+        clock: Clock = steady,
+        *,
+        has_policies: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        named = frozenset((*settings.tenants_allowed, *settings.metrics.tenant_label_allowlist))
+        self.events = ViolationEvents(
+            metrics,
+            settings.node_id,
+            settings.contract.events_per_minute,
+            clock,
+            is_known=lambda tenant_id: tenant_id in named or has_policies(tenant_id),
+        )
         self.violations = Violations(metrics, self.events, clock)
         self.refused = RefusedRequests(self.events.instance, self.violations.note, self.events.lose, clock)
         self._alerts = ViolationAlerts(alerts, self.events.instance, settings.alerts.every_ms / 1000, clock)
@@ -49,8 +65,7 @@ class ViolationRecorder:
         trace_id: str | None,
     ) -> None:
         """A handler has read a message that violates the contract. `name`: its subscription's; None: the id could not be read."""
-        find = self._find_requester.get(message.stream)
-        inbox = find(message) if find is not None else None
+        is_counted_only = self.events.windows.is_full((tenant_id, message.subject, violations))
         broken = BrokenContract(
             subscription=name,
             subject=message.subject,
@@ -58,9 +73,14 @@ class ViolationRecorder:
             tenant_id=tenant_id,
             trace_id=trace_id,
             message_id=message_id_in(message.headers),
-            inbox_prefix=self._prefixes.find(inbox),
+            inbox_prefix=None if is_counted_only else self._find_prefix(message),
         )
         self.violations.read(message, broken)
+
+    def _find_prefix(self, message: Message) -> str | None:
+        """Now: once the message is answered, its inbox is forgotten."""
+        find = self._find_requester.get(message.stream)
+        return None if find is None else self._prefixes.find(find(message))
 
     def read_unreadable(self, name: str, message: Message, violations: tuple[Violation, ...], kind: MessageType) -> None:
         """The same of a message that its reader refused."""

@@ -14,21 +14,33 @@ What is kept until then holds ids, and no payload.
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from msgspec import Struct
 
 from router.contracts.header_rules import Violation
 from router.contracts.headers import MESSAGE_ID
 from router.core.clock import Clock, steady, wall
 from router.core.message import Message
 from router.operations.observability import LogRateLimit, Metrics, events, logs
-from router.services.violation_events import BrokenContract, ViolationEvents
+from router.services.violation_events import ViolationEvents
+from router.services.violation_windows import BrokenContract
 
 log = logs.logger(__name__)
 
 MOST_UNSETTLED = 10_000  # messages in their first attempt: far more than a consumer may have in flight
 COUNTED = None  # of a redelivery whose handler may be called again
+MOST_SERIES = 4_096  # combinations whose labels are kept
+LINE_EVERY_S = 1.0
 
-Place = tuple[str, str, int, int] | int  # the position in a stream; for a live copy the hash of its content
+Place = tuple[str, str, int, int]  # the position in a stream
+
+
+class _Series(Struct):
+    """Messages that are counted under the same labels, and logged together."""
+
+    subject: str
+    tenant: str
+    labels: list[tuple[str, str, str, str]]
+    quiet_until: float = 0.0
 
 
 class Violations:
@@ -37,58 +49,80 @@ class Violations:
     def __init__(self, metrics: Metrics, events: ViolationEvents, clock: Clock = steady) -> None:
         self._metrics = metrics
         self._events = events
-        self._lines = LogRateLimit(every_s=1.0, clock=clock)
-        self.unsettled: dict[Place, BrokenContract | None] = {}  # oldest first; empty while clients keep the contract
+        self._clock = clock
+        self._lines = LogRateLimit(every_s=LINE_EVERY_S, clock=clock)
+        self._series: dict[tuple[str, str | None, tuple[Violation, ...]], _Series] = {}
+        # Oldest first; both are empty while clients keep the contract. A live copy has no place in a stream: its content identifies it.
+        self.unsettled: dict[Place, BrokenContract | None] = {}
+        self.live_copies: dict[int, BrokenContract] = {}
 
     def read(self, message: Message, broken: BrokenContract) -> None:
         """An attempt has read a message that violates the contract."""
-        place = _place(message) if message.sequence else _content(message)
+        if not message.sequence:
+            self._keep_live_copy(_content(message), broken)
+            return
+        place = _place(message)
         if message.deliveries == 1:
             self._keep(place, broken)
         elif message.is_recorded:
             self.unsettled.pop(place, None)  # of a delivery that was returned unread
         elif self.unsettled.get(place, broken) is not COUNTED:
             self._keep(place, COUNTED)
-            self.note(_locate(broken, message))
+            self._note_at(broken, message)
 
     def on_settled(self, message: Message) -> None:
         """An attempt was settled: count the violations of its message, if it was the first."""
-        from_live_copy = self.unsettled.pop(_content(message), None)
+        from_live_copy = self.live_copies.pop(_content(message), None) if self.live_copies else None
         broken = self.unsettled.pop(_place(message), from_live_copy)
         if broken is not COUNTED and not message.is_recorded:
-            self.note(_locate(broken, message))
+            self._note_at(broken, message)
 
     def count_live_copies(self) -> None:
         """Called now and then: another instance settled the stored copies of those that are still here, and did not read them."""
-        old = [place for place, broken in self.unsettled.items() if isinstance(place, int) and broken is not COUNTED and broken.is_old]
-        for place in old:
-            self._forget(place)
-        for broken in self.unsettled.values():
-            if broken is not COUNTED:
-                broken.is_old = True
+        for content in [content for content, broken in self.live_copies.items() if broken.is_old]:
+            self.note(self.live_copies.pop(content))
+        for broken in self.live_copies.values():
+            broken.is_old = True
 
     def _keep(self, place: Place, broken: BrokenContract | None) -> None:
         self.unsettled[place] = broken
         if len(self.unsettled) > MOST_UNSETTLED:
-            self._forget(next(iter(self.unsettled)))
+            del self.unsettled[next(iter(self.unsettled))]  # another attempt counts it
 
-    def _forget(self, place: Place) -> None:
-        """Of a delivery, another attempt counts; of a live copy, this one."""
-        broken = self.unsettled.pop(place)
-        if isinstance(place, int) and broken is not COUNTED:
-            self.note(broken)
+    def _keep_live_copy(self, content: int, broken: BrokenContract) -> None:
+        self.live_copies[content] = broken
+        if len(self.live_copies) > MOST_UNSETTLED:
+            self.note(self.live_copies.pop(next(iter(self.live_copies))))
+
+    def _note_at(self, broken: BrokenContract, message: Message) -> None:
+        broken.stream, broken.sequence, broken.stored_ns = message.stream, message.sequence, message.stored_ns
+        self.note(broken)
 
     def note(self, broken: BrokenContract) -> None:
         """Count the violations of one message."""
-        metrics = self._metrics
-        subject, tenant = metrics.subject[broken.subject], metrics.tenant[broken.tenant_id or ""]
-        metrics.violating_messages[subject, tenant] += 1
-        at, ids = wall(), _list_ids(broken)
-        for violation in broken.violations:
-            metrics.violations.note((subject, *violation, tenant), ids, at)
-            if self._lines.allow((subject, violation)):
-                self._log(broken, violation)
+        series = self._series.get((broken.subject, broken.tenant_id, broken.violations)) or self._make_series(broken)
+        metrics, at = self._metrics, wall()
+        metrics.violating_messages[series.subject, series.tenant] += 1
+        ids = {"trace_id": broken.trace_id, "message_id": broken.message_id}  # of the exemplar, by which a trace or a message is found
+        for labels in series.labels:
+            metrics.violations.note(labels, ids, at)
+        if (now := self._clock()) >= series.quiet_until:
+            series.quiet_until = now + LINE_EVERY_S
+            self._log_each(broken, series)
         self._events.add(broken)
+
+    def _make_series(self, broken: BrokenContract) -> _Series:
+        subject, tenant = self._metrics.subject[broken.subject], self._metrics.tenant[broken.tenant_id or ""]
+        if len(self._series) >= MOST_SERIES:
+            self._series.clear()
+        series = _Series(subject, tenant, [(subject, *violation, tenant) for violation in broken.violations])
+        self._series[broken.subject, broken.tenant_id, broken.violations] = series
+        return series
+
+    def _log_each(self, broken: BrokenContract, series: _Series) -> None:
+        for violation in broken.violations:
+            if self._lines.allow((series.subject, violation)):
+                self._log(broken, violation)
 
     def _log(self, broken: BrokenContract, violation: Violation) -> None:
         log.warning(
@@ -102,20 +136,9 @@ class Violations:
         )
 
 
-def _list_ids(broken: BrokenContract) -> dict[str, str]:
-    """Of the exemplar, by which a trace or a message is found."""
-    ids = {"trace_id": broken.trace_id, "message_id": broken.message_id}
-    return {name: value for name, value in ids.items() if value is not None}
-
-
-def _locate(broken: BrokenContract, message: Message) -> BrokenContract:
-    return replace(broken, stream=message.stream, sequence=message.sequence, stored_ns=message.stored_ns)
-
-
 def _place(message: Message) -> Place:
     return message.stream, message.consumer, message.sequence, message.stored_ns
 
 
 def _content(message: Message) -> int:
-    """A live copy has no stream sequence, so its content identifies it."""
     return hash((message.data, message.headers.get(MESSAGE_ID)))

@@ -1,6 +1,7 @@
 """`router contract`: schemas as files, and a message checked field by field; no server is asked."""
 
 import json
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +11,11 @@ import orjson
 import pytest
 import yaml
 
-from router.cli.contract.field_report import report_fields
+from router.cli.contract.field_report import MAX_LINES, parse, report_fields
 from router.cli.contract.readers import build_readers
 from router.config import Settings
 from router.contracts import protos
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.contracts.header_rules import RULES
 from router.contracts.shapes import MessageShape, build_shapes
 from tests.contracts.agreement.generate import generate
@@ -175,10 +177,62 @@ def test_whatever_is_given_each_line_has_a_verdict_and_the_reader_decides(shape:
     reader = build_readers(Settings(), build_shapes())[shape.name]
     messages = [orjson.dumps(message) for message in generate(shape, 100, seed=7)]
     for data in (*messages, b"", b"[]", b"\xff", b'{"kind":"x","data":5}', b'{"message":5,"task":[]}'):
-        report = report_fields(shape, reader, data, {})
+        report = report_fields(shape, reader, data, {}, parse(data, MAX_PAYLOAD_BYTES, MAX_DEPTH))
         assert report.is_readable is (reader(data, {}).fault is None)
         assert report.is_readable is all(line.verdict != "refused" for line in report.lines)
         assert len({line.field for line in report.lines}) == len(report.lines)
+
+
+DEEP = b'{"message":' + b'{"a":' * 600 + b"1" + b"}" * 600 + b"}"
+MANY = orjson.dumps({f"f{number}": number for number in range(20_000)})
+
+
+@pytest.mark.parametrize(
+    "data", [DEEP, MANY, b"[" * 1_000_000, b'{"message":NaN}', b" " * 2_000_000, b'{"tenant_id":' + b"9" * 400 + b"}"], ids=range(6)
+)
+def test_hostile_messages_are_refused_in_a_few_lines(data: bytes) -> None:
+    ended = call_command("contract", "check", "-", "--json", given=data)
+    assert ended.status == 1, ended.err
+    assert len(ended.json["fields"]) <= MAX_LINES + 3
+
+
+def test_of_two_equal_fields_the_last_one_is_judged_as_a_reader_does() -> None:
+    ended = call_command("contract", "check", "-", "--json", given=b'{"tenant_id":"acme","tenant_id":"_b","message_type":"x","payload":1}')
+    assert (ended.status, verdicts(ended)["tenant_id"]) == (1, "refused")
+
+
+def test_a_file_that_no_server_takes_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["router.cli.contract.check"], "MAX_BYTES", 10)
+    assert call_command("contract", "check", "-", given=b"x" * 11).status == 2
+
+
+HOSTILE_DOCUMENTS: tuple[object, ...] = (
+    {"components": []},
+    {"components": {"schemas": {"a": {"$ref": "#/a"}}}},
+    {"components": {"schemas": {"a": {"properties": {"b": {"$ref": "#/a"}}}}}},
+    {"components": {"schemas": {f"p{n}": {"oneOf": [{"$ref": f"#/p{n + 1}"}] * 20} for n in range(30)}}},
+    {"components": {"schemas": {"a": 5}}},
+    {"components": {"schemas": {"a": {"properties": {"b": 5}}}}},
+    {"components": {"schemas": {"a": {"properties": []}}}},
+    {"components": {"schemas": {"a": {"required": 7}}}},
+    {"components": {"schemas": {"a": {"required": [[1]]}}}},
+    {"components": {"schemas": {"a": {"type": {"x": 1}}}}},
+    {"components": {"schemas": {"a": {"enum": 5}}}},
+    {"components": {"schemas": {"a": {"maximum": "x"}}}},
+    {"components": {"schemas": {"a": {"oneOf": [1]}}}},
+    {"components": {"schemas": {"a": {"items": []}}}},
+    {"components": {"schemas": {}}, "channels": [1]},
+    {"components": {"schemas": {}}, "channels": {"c": {"messages": 5}}},
+    {"components": {"schemas": {"a": json.loads('{"not":' * 900 + "1" + "}" * 900)}}},
+)
+
+
+@pytest.mark.parametrize("document", HOSTILE_DOCUMENTS, ids=range(len(HOSTILE_DOCUMENTS)))
+def test_a_hostile_document_is_wrong_use(tmp_path: Path, document: object) -> None:
+    file = tmp_path / "hostile.json"
+    file.write_text(json.dumps(document))
+    ended = call_command("contract", "diff", str(file), str(file))
+    assert (ended.status, "hostile.json" in ended.err) == (2, True), ended.err
 
 
 def edit(file: Path, change: Callable[[Any], object]) -> None:

@@ -4,16 +4,20 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
+from pyspark.sql import SparkSession
 
+from tests.lake.without_jvm import WithoutJvm
 from tests.support.cli import call_command
 from tests.support.lake_accounts import an_account, body, tables_of
 from tests.support.lake_gold import Use, a_warehouse
+from tests.support.lake_jobs import Lake, a_body
 
 ROW = (
     "tenant_id", "provider_id", "event_type", "status", "day", "count", "cost", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms",
-    "latency_sum_ms", "latency_min_ms", "latency_max_ms",
+    "latency_sum_ms", "latency_min_ms", "latency_max_ms", "adjusted_count", "adjusted_cost",
 )  # fmt: skip
 
 
@@ -33,7 +37,8 @@ def test_json_has_every_dimension_and_the_totals(gold: str) -> None:
 
 def test_csv_has_the_same_rows(gold: str) -> None:
     rows = list(csv.DictReader(io.StringIO(call_command("usage", "report", "--warehouse", gold, "--csv").out)))
-    assert [tuple(row) for row in rows] == [ROW] * 4
+    assert [tuple(row) for row in rows] == [(*ROW, "currency")] * 4
+    assert {row["currency"] for row in rows} == {"USD"}
     assert rows[0]["cost"] == "1.000000001"
 
 
@@ -42,6 +47,14 @@ def test_the_table_has_totals_and_error_rates(gold: str) -> None:
     lines = [line.split() for line in told.out.splitlines() if line.strip()]
     assert lines[-1][:4] == ["all", "4", "4.000000004", "50.00%"]
     assert [line[0] for line in lines[2:-1] if line[0].isalpha()] == ["acme", "zed"]
+
+
+def test_the_currency_is_a_setting(gold: str) -> None:
+    told = call_command("usage", "report", "--warehouse", gold, environ={"ROUTER_USAGE__CURRENCY": "EUR"})
+    assert "cost EUR" in " ".join(told.out.split())
+    refused = call_command("usage", "report", "--warehouse", gold, environ={"ROUTER_USAGE__CURRENCY": "euro"})
+    assert refused.status == 2
+    assert "usage.currency" in refused.err
 
 
 def test_what_all_lines_share_is_told_once_above_the_table(gold: str) -> None:
@@ -71,12 +84,20 @@ def test_wrong_use_says_what_to_do(gold: str, arguments: tuple[str, ...], compla
     assert complaint in ended.err
 
 
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Spark's tasks do is done here."""
+    monkeypatch.setattr("router.lake.session.create_session", lambda _: WithoutJvm())
+
+
+@pytest.mark.usefixtures("in_process")
 def test_reconcile_ends_with_nothing_when_it_all_agrees(tmp_path: Path) -> None:
     an_account(tmp_path, tables_of([body(1), body(2)], ["0.25", "0.25"]))
     ended = call_command("usage", "reconcile", "--warehouse", str(tmp_path), "--offline", "--json")
     assert (ended.status, ended.json["agrees"]) == (0, True)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_reconcile_ends_with_one_and_names_what_differs(tmp_path: Path) -> None:
     tables = tables_of([body(1), body(2), body(3)], ["0.25", "0.5", "0.25"])
     an_account(tmp_path, tables)
@@ -85,11 +106,49 @@ def test_reconcile_ends_with_one_and_names_what_differs(tmp_path: Path) -> None:
     assert "cost: bronze = silver: 2" in ended.out
 
 
+@pytest.mark.usefixtures("in_process")
+def test_an_audit_ends_with_one_and_names_what_counts_twice(tmp_path: Path) -> None:
+    tables = tables_of([body(1), body(2), body(3)], ["0.25", "0.5", "0.25"])
+    an_account(tmp_path / "right", tables)
+    ended = call_command("usage", "audit", "--warehouse", str(tmp_path / "right"), "--json")
+    assert (ended.status, ended.json["counted_too_often"]) == (0, 0)
+    tables["silver"][1] |= {name: tables["silver"][0][name] for name in ("event_id", "id_high", "id_low")}
+    an_account(tmp_path / "wrong", tables)
+    ended = call_command("usage", "audit", "--warehouse", str(tmp_path / "wrong"))
+    assert ended.status == 1
+    assert f"{tables['silver'][0]['event_id']}" in ended.out
+    assert "0.500000000" in ended.out
+
+
 def test_generate_fills_the_stream_and_tells_the_truth(nats_url: str, tmp_path: Path) -> None:
     truth = tmp_path / "truth.json"
     ended = call_command("usage", "generate", "--events", "500", "--seed", "9", "--truth", str(truth), "--nats-url", nats_url, "--json")
     assert (ended.status, ended.json["last_seq"], ended.json["duplicates"]) == (0, 500, 10)
     assert json.loads(truth.read_bytes())["accepted"] == ended.json["accepted"]
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Lake:
+    """Two events of one tenant, one of another."""
+    lake = Lake(cast(SparkSession, WithoutJvm()), tmp_path / "filled")
+    lake.take(*(a_body(f"r-{number}", tenant_id=tenant) for number, tenant in enumerate(("acme", "acme", "zed"))))
+    return lake
+
+
+def test_erase_asks_first_and_tells_what_went_and_when_the_bytes_do(filled: Lake) -> None:
+    at = ("--tenant", "acme", "--warehouse", str(filled.home))
+    counted = call_command("usage", "erase", *at, "--dry-run", "--json")
+    assert (counted.status, counted.json["rows"]["bronze"], counted.json["gone_after"]) == (1, 2, None)
+    refused = call_command("usage", "erase", *at, given=b"n\n")
+    assert refused.status == 1
+    assert "Erase 2 messages of acme" in refused.err
+    done = call_command("usage", "erase", *at, "--yes")
+    assert done.status == 0
+    assert "vacuum --older-than 1" in done.out
+    again = call_command("usage", "erase", *at, "--yes", "--json")
+    assert (again.status, set(again.json["rows"].values()), set(again.json["left"].values())) == (0, {0}, {0})
+    assert again.json["gone_after"] is not None
+    assert call_command("usage", "report", "--warehouse", str(filled.home), "--tenant", "acme").status == 1
 
 
 FORMULAS = (
@@ -120,6 +179,7 @@ def test_no_cell_of_the_csv_is_a_formula_or_steers_a_terminal(tmp_path: Path) ->
     assert not RAW & set(out)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_no_name_steers_a_terminal_by_a_table_a_line_or_a_reconciliation(tmp_path: Path) -> None:
     uses = [Use(tenant=STEERING, provider=STEERING, type=kind) for kind in ("a", "b")]
     a_warehouse(tmp_path / "gold", uses)

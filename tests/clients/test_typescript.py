@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import chromium
 from tests.support.broker import Broker
 from tests.support.cli import call_command
 from tests.support.node import CLIENT, build_client, node_process, run_node
@@ -31,7 +32,7 @@ def _built() -> None:
 def environ() -> Iterator[Mapping[str, str]]:
     """Where the programs find two routers, each on a server of its own: one by its defaults, one whose stream acknowledges publishers."""
     broker, other, denied = Broker('websocket { listen: "127.0.0.1:-1", no_tls: true }').start(), Broker().start(), Broker(*DENIED).start()
-    own = {"nats.url": broker.url, "http.port": 0, "extensions.dir": OF_ROUTER / "extensions"}
+    own = {"nats.url": broker.url, "http.port": 0, "extensions.dir": OF_ROUTER / "extensions", "reply.prefixes": "_INBOX.,_INBOX_page."}
     stored = {"nats.url": other.url, "http.port": 0, "reply.confirm": "stored"}
     routers = [RouterProcess(settings, OF_ROUTER / "policies").start() for settings in (own, stored)]
     yield {
@@ -48,6 +49,19 @@ def environ() -> Iterator[Mapping[str, str]]:
 def test_with_a_live_router(name: str, environ: Mapping[str, str]) -> None:
     done = run_node("--test", f"build/test/{name}.js", environ=environ)
     assert done.returncode == 0, done.stdout
+
+
+def test_in_a_browser(environ: Mapping[str, str]) -> None:
+    """Its own modules, in a page, over the server's WebSocket listener."""
+    assert chromium.run_page("build/test/page.js", f"nats={environ['NATS_WS_URL']}") == {
+        "a decision": "page-1",
+        "a no": "policy_not_found",
+        "a payload of bytes": True,
+        "many at once": True,
+        "a publish ack, and the decision on the reply subject": ["ROUTER_DECIDE", "page-2"],
+        "a stream, from a provider that this page serves": "you said hello",
+        "a closed connection": True,
+    }
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -103,6 +117,12 @@ def test_where_node_is_not_there_the_reason_is_told(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", "")
     with pytest.raises(pytest.skip.Exception, match="node is not on this machine"):
         build_client()
+
+
+def test_where_no_browser_is_there_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(pytest.skip.Exception, match="is not tested in a browser"):
+        chromium.find_browser()
 
 
 def test_the_lock_file_names_no_registry_and_each_dependency_has_one_version() -> None:

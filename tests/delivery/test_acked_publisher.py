@@ -122,6 +122,11 @@ class Silent:
         self.connection.say(self.connection.posts[number].reply, orjson.dumps({"stream": "E", "seq": number + 1, **answer}))
 
     @property
+    def sent(self) -> list[str]:
+        """The ids of what was published, in order."""
+        return [post.head.partition(b"Nats-Msg-Id: ")[2].split(b"\r\n")[0].decode() for post in self.connection.posts]
+
+    @property
     def causes(self) -> list[str]:
         return [result.cause for result in self.told if isinstance(result, NotPublished)]
 
@@ -157,6 +162,73 @@ async def test_a_publish_ack_that_comes_too_late_is_not_heard(silent: Silent) ->
     silent.publisher.expire()
     silent.ack(0)
     assert len(silent.told) == 1
+
+
+async def test_what_a_vanished_leader_took_with_it_is_sent_again_as_soon_as_the_next_one_answers(silent: Silent) -> None:
+    """The oldest effect is tried again each second; once a copy of it is stored, so are the others. None waits for the end of its time."""
+    silent.store("a")
+    silent.store("b")
+    for silent.now in (0.9, 1.0, 1.5, 2.0):
+        silent.publisher.expire()
+    assert silent.sent == ["a", "b", "a", "a"]
+    silent.ack(3)
+    assert silent.sent == ["a", "b", "a", "a", "b"]
+    silent.ack(4)
+    assert [result[0].id for result in silent.told if not isinstance(result, NotPublished)] == ["a", "b"]
+    assert silent.publisher.pending == 0
+
+
+async def test_a_server_that_is_slow_gets_one_copy_more_a_second_however_much_waits(silent: Silent) -> None:
+    """Its publish acks come in order: what it said of a copy is no news when the first one was acked before."""
+    for number in range(100):
+        silent.store(f"{number}")
+    silent.now = 1.2
+    silent.publisher.expire()
+    silent.publisher.expire()
+    silent.ack(0)
+    silent.ack(100, duplicate=True)
+    assert len(silent.connection.posts) == 101
+    assert (len(silent.told), silent.publisher.pending) == (1, 99)
+
+
+async def test_an_answer_to_a_copy_that_is_no_publish_ack_says_nothing(silent: Silent) -> None:
+    silent.store("a")
+    silent.now = 1.0
+    silent.publisher.expire()
+    silent.ack(1, error={"code": 409, "err_code": 10158, "description": "duplicate message id is in process"})
+    assert (silent.told, silent.publisher.pending) == ([], 1)
+
+
+async def test_what_waits_for_a_publish_ack_is_sent_again_by_a_new_connection(silent: Silent) -> None:
+    """The one before may have taken it with it. It has all its time again."""
+    silent.store("a", "b")
+    silent.now, silent.connection.reconnect_count = 4.9, 1
+    silent.publisher.expire()
+    assert silent.sent == ["a", "b", "a", "b"]
+    silent.now = 5.5
+    silent.publisher.expire()
+    assert silent.told == []
+    silent.ack(0)
+    silent.ack(1)
+    assert len(silent.told) == 1
+
+
+async def test_while_there_is_no_connection_nothing_is_sent_again(silent: Silent) -> None:
+    silent.store("a")
+    silent.now, silent.connection.is_connected = 3.0, False
+    silent.publisher.expire()
+    assert silent.sent == ["a"]
+
+
+async def test_all_keys_of_a_bucket_have_one_leader(silent: Silent) -> None:
+    """One of them is tried again, and its publish ack sends the others again."""
+    for key in ("a", "b"):
+        silent.publisher.publish([Effect(f"$KV.ATTEMPTS.{key}", b"", key)], silent.told.append)
+    silent.now = 1.0
+    silent.publisher.expire()
+    assert silent.sent == ["a", "b", "a"]
+    silent.ack(2)
+    assert silent.sent == ["a", "b", "a", "b"]
 
 
 async def test_a_bundle_is_told_when_its_last_publish_ack_is_in_whatever_their_order(silent: Silent) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
 
 import pytest
 from nats.aio.client import Client
@@ -10,7 +11,7 @@ from nats.aio.client import Client
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Handler, Outcome
 from router.delivery import consumer as consumers
-from router.delivery.api import JetStream
+from router.delivery.api import JetStream, Json
 from router.delivery.consumer import Consumer, Deadlines, Health
 from router.delivery.first_connection import connect
 from router.delivery.topology import create
@@ -197,6 +198,59 @@ async def test_a_consumer_without_a_reason_to_pull_leaves_a_server_that_says_not
             task.cancel()
             await asyncio.wait({task})
             await connection.close()
+
+
+class CutOff:
+    """A server whose followers have not answered for a minute once it is cut off: it goes on sending heartbeats."""
+
+    def __init__(self, place: WorkStreams) -> None:
+        self.is_cut = False
+        self.left = asyncio.Event()
+        self._consumer = place.jetstream.consumer
+
+    async def describe(self, stream: str, durable: str) -> Json | None:
+        alone = {"leader": "here", "replicas": [{"active": 60_000_000_000}, {"active": 60_000_000_000}]}
+        return {**(await self._consumer(stream, durable) or {}), **({"cluster": alone} if self.is_cut else {})}
+
+    async def leave(self) -> bool:
+        self.left.set()
+        return True
+
+
+@pytest.fixture
+def server(place: WorkStreams, monkeypatch: pytest.MonkeyPatch) -> CutOff:
+    server = CutOff(place)
+    monkeypatch.setattr(consumers, "QUORUM_CHECK_S", 0.2)
+    monkeypatch.setitem(place.connection._server_info, "cluster", "c")
+    monkeypatch.setattr(place.jetstream, "consumer", server.describe)
+    monkeypatch.setattr(place.connection, "leave_server", server.leave)
+    return server
+
+
+async def test_a_consumer_leaves_a_server_that_is_cut_off_though_its_heartbeats_come(place: WorkStreams, server: CutOff) -> None:
+    async with at_work(Working(place)) as working:
+        server.is_cut = True
+        await asyncio.wait_for(server.left.wait(), 30)
+        assert "lost its quorum" in working.consumer.health.detail
+
+
+async def test_a_consumer_that_is_told_of_a_quorum_asks_for_nothing(place: WorkStreams, nc: Client, server: CutOff) -> None:
+    """Of fifty idle instances one asks, and all hear it."""
+    calls = CallRecorder()
+    await nc.subscribe(f"$JS.API.CONSUMER.INFO.{place.stream}.>", cb=calls.on_message)
+    await nc.flush()
+    consumer = Working(place).consumer
+    consumer._quorum_seen_at = asyncio.get_running_loop().time
+    puller = consumer.puller = consumer._make_puller(SimpleNamespace(on_delivery=None, free_capacity=lambda: 0))  # type: ignore[arg-type]
+    puller.state.heard_at = asyncio.get_running_loop().time() + 3600.0
+    consumer._identity = "there"
+    for _ in range(LOOKS):
+        await consumer._look(puller)
+    await nc.flush()
+    assert (calls.heard, server.left.is_set()) == ([], False)
+    consumer._quorum_seen_at, server.is_cut = lambda: 0.0, True
+    await consumer._look(puller)
+    assert server.left.is_set()
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """What the info of a stream or a consumer says of its quorum."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from router.core.errors import BrokerUnavailable, NoLeader, QuorumLost
+from router.delivery import quorum
 from router.delivery.quorum import CutOffWatch, require_quorum
 
 SECOND = 1_000_000_000
@@ -54,7 +56,7 @@ class Answering:
     """A JetStream that answers infos with what a test says, and counts the servers that are left."""
 
     def __init__(self) -> None:
-        self.answer: dict[str, object] | Exception = {}
+        self.answer: dict[str, object] | Exception | None = {}  # None: it does not come
         self.left = 0
         self.time = 0.0
         self.connection = SimpleNamespace(is_connected=True, leave_server=self._leave)
@@ -63,7 +65,9 @@ class Answering:
         jetstream: Any = self
         return CutOffWatch(jetstream, "S", lambda: self.time)
 
-    async def stream(self, _: str) -> dict[str, object]:
+    async def stream(self, _: str) -> dict[str, object] | None:
+        if self.answer is None:
+            await asyncio.Event().wait()
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -75,7 +79,7 @@ class Answering:
 async def test_a_publisher_leaves_a_server_whose_stream_lost_its_quorum() -> None:
     server = Answering()
     server.answer = an_info("a", 5, 5)
-    await server.watch().look()
+    await server.watch().look(0.0)
     assert server.left == 1
 
 
@@ -84,10 +88,10 @@ async def test_a_publisher_leaves_a_server_without_a_leader_after_the_time_of_an
     server = Answering()
     server.answer, watch = answer, server.watch()
     for server.time in (1.0, 5.0, 7.9):
-        await watch.look()
+        await watch.look(server.time)
     assert server.left == 0
     server.time = 8.1
-    await watch.look()
+    await watch.look(server.time)
     assert server.left == 1
 
 
@@ -96,5 +100,15 @@ async def test_a_publisher_stays_where_there_is_a_leader_between_two_elections()
     watch = server.watch()
     answers: list[Any] = [an_info("", 0.3, 0.3), an_info("a", 0.3, 0.3), an_info("", 0.3, 0.3), BrokerUnavailable("not connected")]
     for server.time, server.answer in zip((1.0, 6.0, 9.0, 99.0), answers, strict=True):
-        await watch.look()
+        await watch.look(server.time)
     assert server.left == 0
+
+
+async def test_a_publisher_counts_from_when_it_began_to_wait_for_a_publish_ack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five seconds without a publish ack, and two without an answer: a server that is cut off is left at the first look."""
+    monkeypatch.setattr(quorum, "ANSWER_S", 0.01)
+    server = Answering()
+    watch, server.answer = server.watch(), None
+    server.time = 7.1
+    await watch.look(0.0)
+    assert server.left == 1

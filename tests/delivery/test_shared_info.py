@@ -10,6 +10,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.core.errors import NoLeader
+from router.delivery import shared_info
 from router.delivery.api import JetStream
 from router.delivery.shared_info import SHARED_INFO, RecentInfo, SharedInfo
 from router.delivery.topology import StreamSpec, Topology, compare, create
@@ -47,6 +48,11 @@ class Fleet:
         """Whether every instance has an answer that another one asked for."""
         answers = [info._answers.get(f"STREAM.INFO.{self.stream}") for info in self.infos]
         return sum(answer is not None and not answer.is_own and answer.at == self.now for answer in answers) >= INSTANCES - 1
+
+
+@pytest.fixture(autouse=True)
+def _short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_info, "GATHER_S", 0.1)
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ here, too. That Spark's own does the same is `jobs/test_on_spark`.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 from pyspark.serializers import CloudPickleSerializer
-from pyspark.sql import Row
+from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
 
 Cells = Iterable[tuple[Any, ...]]
@@ -28,6 +28,9 @@ class WithoutJvm:
 
     def createDataFrame(self, rows: Cells, schema: StructType) -> "Frame":  # noqa: N802
         return Frame(self, [Row(*schema.names)(*row) for row in rows])
+
+    def stop(self) -> None:
+        """Nothing runs."""
 
     def parallelize(self, tasks: Iterable[Any], slices: int) -> "Tasks":
         assert slices > 0  # Spark takes no fewer
@@ -57,6 +60,10 @@ class Frame:
     def mapPartitions(self, work: Callable[[Any], Any]) -> "Tasks":  # noqa: N802
         return Tasks([result for rows in self._partitions for result in travelled(list(travelled(work)(iter(travelled(rows)))))])
 
+    def mapPartitionsWithIndex(self, work: Callable[[int, Any], Any]) -> "Tasks":  # noqa: N802
+        parts = ((number, iter(travelled(rows))) for number, rows in enumerate(self._partitions))
+        return Tasks([result for number, rows in parts for result in travelled(list(travelled(work)(number, rows)))])
+
     def collect(self) -> list[Row]:
         return self._rows
 
@@ -73,6 +80,9 @@ class Tasks:
     def flatMap(self, work: Callable[[Any], Iterable[Any]]) -> "Tasks":  # noqa: N802
         return Tasks([row for task in self._tasks for row in travelled(list(travelled(work)(task)))])
 
+    def union(self, other: "Tasks") -> "Tasks":
+        return Tasks([*self._tasks, *other._tasks])
+
     def partitionBy(self, count: int, find: Callable[[Any], int]) -> "Frame":  # noqa: N802
         return Frame(WithoutJvm(), [], [[row for row in self._tasks if find(row[0]) % count == number] for number in range(count)])
 
@@ -84,3 +94,6 @@ def travelled(value: Any) -> Any:
     """As it is on the other side."""
     pickled = CloudPickleSerializer()
     return pickled.loads(pickled.dumps(value))
+
+
+IN_PROCESS = cast(SparkSession, WithoutJvm())

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections import Counter
 
 import pytest
@@ -16,7 +17,7 @@ from router.mailbox.inbox.handling import Blame, HandlerAnswer, HandlerPermit, H
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
 from router.mailbox.ports import EventHandler, current_message
 from router.sdk.samples.service import SampleService
-from tests.support.inbox import STORED_NS, a_message, a_service, an_id, nowhere, says
+from tests.support.inbox import STORED_NS, a_message, a_service, an_id, deaf, nowhere, says
 
 MEANINGS = {
     **dict.fromkeys((200, 201, 204), HandlerResult.PROCESSED),
@@ -83,7 +84,7 @@ async def test_the_service_is_told_the_eight_fields() -> None:
 async def test_no_answer_in_time_is_a_failure() -> None:
     """SD-13, SD-33: a timeout is as a 5xx."""
     async with a_service(SampleService().app) as url:
-        assert await _answer(url, payload={"seconds": 30}, timeout_s=0.05) == HandlerAnswer(HandlerResult.TRANSIENT, "timeout")
+        assert await _answer(url, payload={"seconds": 30}, timeout_s=0.5) == HandlerAnswer(HandlerResult.TRANSIENT, "timeout")
 
 
 @pytest.mark.parametrize("answer", [None, b"", b"\x00\x01\x02", b"HTTP/1.1 200", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"])
@@ -99,6 +100,17 @@ async def test_an_absent_service_is_no_failure_of_the_event() -> None:
     with pytest.raises(InboxUnavailable, match="no connection"):
         await _answer(nowhere(), breaker=breaker)
     assert breaker.told == {"failed": 1}
+
+
+async def test_a_process_that_stood_still_while_it_connected_blames_no_event() -> None:
+    """Both times were over at once, that of the connection and that of the answer: the longer one was told, and spent a delivery."""
+    async with deaf() as url:
+        asked = asyncio.create_task(_answer(url, timeout_s=0.2))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        time.sleep(0.4)  # noqa: ASYNC251 - the loop stands still
+        with pytest.raises(InboxUnavailable, match="no connection"):
+            await asked
 
 
 async def test_an_answer_without_end_is_not_read_to_its_end() -> None:

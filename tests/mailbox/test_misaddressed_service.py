@@ -1,9 +1,6 @@
 """A service that is absent or misaddressed: its inbox waits for it, and no event pays. An event that it alone refuses, pays."""
 
-import asyncio
-import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 import pytest
 from nats.aio.client import Client
@@ -13,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tests.support.broker import Broker
-from tests.support.inbox import a_service, an_id, an_inbox, is_settled, nowhere, publish, read_dead_letters, record_acks, row_of
+from tests.support.inbox import a_service, an_id, an_inbox, deaf, is_settled, nowhere, publish, read_dead_letters, record_acks, row_of
 from tests.support.waiting import until
 
 Answer = Callable[[str], int]
@@ -86,22 +83,3 @@ async def test_an_address_that_answers_no_connection_is_absent_too(broker: Broke
         await publish(nc, [1])
         await until(lambda: "no connection" in (running.inbox.consumer.health.paused_for or ""))
     assert (await row_of(dsn, 1))[0] is False
-
-
-@asynccontextmanager
-async def deaf() -> AsyncIterator[str]:
-    """The URL of a port whose queue of connections is full: the system answers no further one."""
-    waiting: list[socket.socket] = []
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        address = listener.getsockname()
-        for _ in range(4):
-            one = socket.socket()
-            one.setblocking(False)
-            one.connect_ex(address)
-            waiting.append(one)
-        await asyncio.sleep(0)
-        yield f"http://127.0.0.1:{address[1]}/handle"
-        for one in waiting:
-            one.close()

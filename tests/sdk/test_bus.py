@@ -1,4 +1,4 @@
-"""`router.Bus`: what the README shows, what it says when it is not open, and a life beside a broker that is away."""
+"""`router.Bus`: what the first steps show, what it says when it is not open, and a life beside a broker that is away."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ from tests.support.bus import QUICK, a_bus, an_envelope, read_bus_stream, run_co
 from tests.support.cli import clean_environment
 from tests.support.waiting import until
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "first-steps.md"
 
 
 class _Locked(SqliteProcessed):
@@ -42,11 +42,11 @@ class _Locked(SqliteProcessed):
 
 async def test_the_page_shows_what_runs(nats_url: str, tmp_path: Path) -> None:
     """Run twice, as a person would: the event is the same message, and the row is there once."""
-    (text,) = re.findall(r"```python\n(# loops.py\n.*?)```", README.read_text(), re.DOTALL)
-    assert re.search(r"^python loops\.py ", README.read_text(), re.MULTILINE), "the command that runs it"
+    (text,) = re.findall(r"```python\n(# loops.py\n.*?)```", PAGE.read_text(), re.DOTALL)
+    assert re.search(r"^python loops\.py ", PAGE.read_text(), re.MULTILINE), "the command that runs it"
     file = tmp_path / "loops.py"
     file.write_text(text.replace("nats://127.0.0.1:4222", nats_url))
-    environ = clean_environment({"PYTHONPATH": str(README.parent)})
+    environ = clean_environment({"PYTHONPATH": str(PAGE.parents[1])})
     process = await asyncio.create_subprocess_exec(sys.executable, str(file), cwd=tmp_path, env=environ, stdout=PIPE)
     try:
         await until(lambda: _loops(tmp_path / "loops.db") == ["loop_1"])

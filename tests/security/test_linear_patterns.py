@@ -35,12 +35,18 @@ MOST = 24.0
 LETTERS = 'a0/ ."\\@-:_={[\n\r,é'
 
 
+def _sources(name: str) -> Iterator[tuple[Path, str]]:
+    """The files that import it: each test process reads them before its first test, so the others are not parsed."""
+    imported = re.compile(rf"^(from\s.*\b)?import\s.*\b{name}\b", re.MULTILINE)
+    for file in sorted(ROOT.rglob("*.py")):
+        if "pb" not in file.parts and imported.search(text := file.read_text()):
+            yield file, text
+
+
 def _places() -> Iterator[tuple[tuple[str, str | None], bool]]:
     """((file, pattern where it is a literal), whether it stands in the module's own lines)."""
-    for file in sorted(ROOT.rglob("*.py")):
-        if "pb" in file.parts:
-            continue
-        tree = ast.parse(file.read_text())
+    for file, text in _sources("re"):
+        tree = ast.parse(text)
         inside = {id(node) for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) for node in ast.walk(one)}
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and _is_of_re(node.func):
@@ -74,8 +80,8 @@ def _patterns() -> dict[str, re.Pattern[str] | re.Pattern[bytes]]:
 
 def _of_msgspec() -> Iterator[tuple[str, str]]:
     """What msgspec compiles for us: `Meta(pattern=…)`. pydantic's (settings) and Arrow's are automata, linear by nature."""
-    for file in sorted(ROOT.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
+    for file, text in _sources("Meta"):
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Meta":
                 yield from (
                     (f"{file.relative_to(ROOT)}:{word.value.lineno}", word.value.value)

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from router.services.refused_requests import REFUSED, SETTLE_S, RefusedRequests
-from router.services.violation_events import BrokenContract
+from router.services.violation_windows import BrokenContract
 from tests.services.test_violations import a_broken_contract
 from tests.support.app import ManualClock
 from tests.support.delivery import FakeConnection

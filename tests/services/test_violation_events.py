@@ -10,8 +10,9 @@ from msgspec import Struct
 from router.core.errors import BrokerRefused, BrokerUnavailable
 from router.operations.observability import Metrics
 from router.services import violation_events
-from router.services.violation_events import MAX_QUEUED, MAX_WINDOWS, ViolationEvents
-from router.services.violations import Violations
+from router.services.violation_events import MAX_QUEUED, MINUTE_S, ViolationEvents
+from router.services.violation_windows import MAX_WINDOWS
+from router.services.violations import MOST_SERIES, Violations
 from tests.services.test_violations import a_broken_contract
 from tests.support.app import ManualClock
 from tests.support.waiting import until
@@ -76,23 +77,38 @@ async def test_above_the_limit_of_a_minute_one_event_stands_for_the_rest() -> No
     assert sum(messages for *_, messages in found) == 7
 
 
-async def test_tenants_without_end_share_a_window_and_their_events_name_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(violation_events, "MAX_WINDOWS", 5)
-    events = the_events(per_minute=1)
-    for number in range(100):
-        events.add(a_broken_contract(tenant_id=f"t{number}"))
-    found = await store(events)
-    assert [event.get("tenant_id") for event in found] == [*(f"t{number}" for number in range(6)), None]
-    assert (found[-1]["several_tenants"], found[-1]["count"]) == (True, 94)
-    assert MAX_WINDOWS >= 1000
-
-
-async def test_a_full_queue_loses_events_and_counts_them() -> None:
+async def test_what_finds_the_queue_full_is_added_up_and_nothing_is_lost() -> None:
     metrics = Metrics()
     events = ViolationEvents(metrics, "node-1", MAX_QUEUED * 2, ManualClock())
-    for _ in range(MAX_QUEUED + 7):
+    for number in range(MAX_QUEUED + 7):
+        events.add(a_broken_contract(tenant_id=f"t{number // 100}"))
+    found = await store(events)
+    assert sum(event["count"] for event in found) == MAX_QUEUED + 7
+    assert metrics.violation_events_lost.value == 0
+
+
+async def test_many_tenants_whose_minute_ends_at_once_lose_nothing() -> None:
+    """An event for the rest of each: more than the queue takes of single ones."""
+    metrics = Metrics()
+    events = ViolationEvents(metrics, "node-1", 1, ManualClock(), is_known=lambda _: True)
+    for number in range(3 * MAX_WINDOWS):
+        events.add(a_broken_contract(tenant_id=f"t{number % MAX_WINDOWS}"))
+    found = await store(events)
+    assert (sum(event["count"] for event in found), metrics.violation_events_lost.value) == (3 * MAX_WINDOWS, 0)
+
+
+async def test_a_minute_does_not_end_while_the_broker_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(violation_events, "RETRY_S", 0.0)
+    clock, stream = ManualClock(), FakeStream(*[BrokerUnavailable("no answer")] * 5)
+    events = ViolationEvents(Metrics(), "node-1", 1, clock)
+    for _ in range(9):
         events.add(a_broken_contract())
-    assert metrics.violation_events_lost.value == 7
+    clock.now += 3 * MINUTE_S
+    running = asyncio.create_task(events.run(stream))  # type: ignore[arg-type]
+    await until(lambda: not stream.fails)
+    running.cancel()
+    await asyncio.wait([running])
+    assert [one.event["count"] for one in stream.stored] == [1, 8]
 
 
 async def test_an_event_that_the_broker_refuses_is_lost_and_one_that_it_does_not_answer_is_stored_later(
@@ -117,5 +133,6 @@ async def test_tenants_without_end_take_bounded_memory_and_no_series() -> None:
     for number in range(20_000):
         violations.note(a_broken_contract(tenant_id=f"tenant-{number}"))
     assert len(counted.violations) == len(counted.violating_messages) == 1
-    assert len(events._windows) <= MAX_WINDOWS + 1
+    assert len(events.windows) <= MAX_WINDOWS + 1
+    assert len(violations._series) <= MOST_SERIES
     assert len(events._queue) <= MAX_QUEUED

@@ -4,7 +4,8 @@ from msgspec.structs import replace
 
 from router.core.message import Message
 from router.operations.observability import Metrics
-from router.services.violation_events import BrokenContract, ViolationEvents
+from router.services.violation_events import ViolationEvents
+from router.services.violation_windows import BrokenContract
 from router.services.violations import MOST_UNSETTLED, Violations
 from tests.support.delivery import a_delivery
 

@@ -1,6 +1,7 @@
 """A caller that waits for less time than the registry allows an extension says nothing about the extension: no breaker opens for others."""
 
 import asyncio
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -50,17 +51,23 @@ async def test_a_short_timeout_of_one_tenant_opens_no_breaker_for_the_others(
 ) -> None:
     """An extension that honours the deadline answers 504: the same caller's haste, told by the service."""
 
+    heard = [0]
+
     async def answer(message: Msg) -> None:
-        await (hastily if json.loads(message.data)["tenant_id"] == "hasty" else passes)(message)
+        is_hasty = json.loads(message.data)["tenant_id"] == "hasty"
+        heard[0] += is_hasty
+        await (hastily if is_hasty else passes)(message)
 
     await Extension(nc, "validator", "guard", answer).start()
     async with a_pipeline(at, GUARD, PATIENT) as (router, settings):
-        hasty = [a_request(number, tenant_id="hasty", policy_id=policy) for number in range(CALLS)]
-        refused = await asyncio.gather(*(ask(nc, settings, body) for body in hasty))
-        assert not any(one["ok"] for one in refused)
+        numbers = itertools.count()
+        while heard[0] < CALLS:  # a request whose time is over before the extension's turn calls none
+            hasty = [a_request(next(numbers), tenant_id="hasty", policy_id=policy) for _ in range(CALLS)]
+            refused = await asyncio.gather(*(ask(nc, settings, body) for body in hasty))
+            assert not any(one["ok"] for one in refused)
         assert (await ask(nc, settings, a_request("patient")))["ok"]
         health: dict[str, Any] = (await call(nc, "get_extension_health"))["health"]["guard"]
         assert (health["circuit_breaker_state"], health["failure_count"]) == ("closed", 0)
         assert (health["success_count"], health["latency_samples"]) == (1, 1)  # an answer after the deadline is no success either
-        assert await read_metric(router.ready.http, "router_extension_calls_total", status="late") == CALLS
+        assert await read_metric(router.ready.http, "router_extension_calls_total", status="late") == heard[0]
         assert await read_metric(router.ready.http, "router_extension_seconds_count") == 1

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from router import Agent, Worker
+from router import Agent, Client, Worker
 from router.app import RouterService
 from router.app.inbox import InboxService
 from router.app.mailbox import RelayService
 from router.config import load
-from router.core.errors import ConnectionStuck
+from router.core.errors import ConnectionStuck, NoRouter
 from router.delivery import stuck
+from router.delivery.first_connection import connect
 from router.delivery.reconnecting import ReconnectingClient
 from router.sdk.bus import Bus
 from router.sdk.extension import ExtensionServer
@@ -111,6 +112,33 @@ async def test_a_responder_of_the_bus_ends(broker: Broker, prefix: str, monkeypa
 
     async with a_bus(broker.url, prefix) as bus:
         await _ends_when_it_does_not_come_back(run, broker, monkeypatch)
+
+
+async def test_a_program_with_a_client_is_told_in_every_call_and_goes_on(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be anything, such as a web server: nothing of it is cancelled, and another client works."""
+    monkeypatch.setattr(stuck, "LOOK_EVERY_S", 0.02)
+    question: dict[str, Any] = {"tenant_id": "acme", "message_type": "chat", "payload": "hello", "timeout": 20.0}
+    async with Client(broker.url) as client:
+        asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        silent = await connect({"servers": [broker.url]})  # a router that answers too late
+        await silent.subscribe_direct(client._subject, lambda *_: asked.set_result(None))
+        await silent.flush()
+        asking = asyncio.create_task(client.decide(**question))
+        await asked
+        await silent.close()
+        with monkeypatch.context() as broken:
+            broken.setattr(ReconnectingClient, "_attempt_reconnect", _hang)
+            broker.kill()
+            await asyncio.to_thread(broker.start)
+            with pytest.raises(ConnectionStuck, match=r"can be reached, .* open another client"):
+                await asking
+        with pytest.raises(ConnectionStuck):
+            await client.decide(**question)
+        with pytest.raises(ConnectionStuck):
+            await anext(client.invoke_stream(tenant_id="acme", provider_id="echo", prompt="hello"))
+        async with Client(broker.url) as another:
+            with pytest.raises(NoRouter):
+                await another.decide(**question)
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from tests.support.waiting import until
 REQUESTS = 2_500  # before the signal
 PAUSE_S = 0.000_5  # between those that come while it leaves
 HARD_DEADLINE_MS = 3_000
-LEAVING_S = 2.0  # closing connections and ending the interpreter
+LEAVING_S = 20.0  # closing connections and ending the interpreter, on a machine with other work
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from router.app import RouterService, decide_subscription, subscriptions
 from router.config import load
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
-from router.services.violation_events import BrokenContract
+from router.services.violation_windows import BrokenContract
 from router.services.violations import Violations
 from tests.support.kills import KilledProcess
 

@@ -263,3 +263,22 @@ async def give_up_on(url: str, count: int, times: int) -> None:
     while taken < count * times or (await jetstream.stream(ADVISORIES) or {})["state"]["messages"] < count:
         taken += len(await consumer.fetch(count))
     await connection.close()
+
+
+@asynccontextmanager
+async def deaf() -> AsyncIterator[str]:
+    """The URL of a port whose queue of connections is full: the system answers no further one."""
+    waiting: list[socket.socket] = []
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        address = listener.getsockname()
+        for _ in range(4):
+            one = socket.socket()
+            one.setblocking(False)
+            one.connect_ex(address)
+            waiting.append(one)
+        await asyncio.sleep(0)
+        yield f"http://127.0.0.1:{address[1]}/handle"
+        for one in waiting:
+            one.close()

@@ -24,6 +24,7 @@ from router.lake.jobs.ingest import IngestJob, start_ingest
 from router.lake.reconcile import reconcile
 from router.lake.report import DIMENSIONS, UsageQuery, read_report
 from router.lake.warehouse import Warehouse
+from tests.lake.without_jvm import IN_PROCESS
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.kills import KillCount, KillPlan
@@ -119,7 +120,7 @@ def count_in_tables(plan: KillPlan, home: Path, truth: Truth) -> KillCount:
     bronze, silver = Counter(_column(warehouse, "bronze", "seq")), Counter(_column(warehouse, "silver", "event_id"))
     lost = len(set(range(1, plan.messages + 1)) - set(bronze)) + max(0, truth.accepted - len(silver))
     double = bronze.total() - len(bronze) + silver.total() - len(silver)
-    wrong = _unlike(warehouse, truth) + sum(check.is_right is False for check in reconcile(warehouse).checks)
+    wrong = _unlike(warehouse, truth) + sum(check.is_right is False for check in reconcile(IN_PROCESS, warehouse).checks)
     return KillCount(str(plan), len(plan.ends), plan.messages, len(silver), lost, double, {"wrong": wrong})
 
 

@@ -63,7 +63,7 @@ class Postgres:
     def start(self) -> "Postgres":
         log = (self._home / "server.log").open("ab")
         command = [str(binaries(self.major) / "postgres"), "-D", str(self._data)]
-        self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._home, **_as_user())
+        self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._home, **as_user())
         self._wait()
         return self
 
@@ -138,7 +138,7 @@ def binaries(major: int) -> Path:
 @cache
 def _within_reach(package: Path) -> Path:
     """The same files where root's other user may read them: a checkout may stand in a directory that is closed to others."""
-    if not _as_user() or all(parent.stat().st_mode & 0o001 for parent in package.parents):
+    if not as_user() or all(parent.stat().st_mode & 0o001 for parent in package.parents):
         return package
     home = _home(is_kept=True)
     for part in package.parent.glob(f"{package.name}*"):  # its libraries lie beside it
@@ -171,12 +171,12 @@ def _home(*, is_kept: bool = False) -> Path:
     return home
 
 
-def _as_user() -> dict[str, int]:
+def as_user() -> dict[str, int]:
     return {"user": USER, "group": USER} if os.geteuid() == 0 else {}
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, check=False, cwd="/", **_as_user())  # type: ignore[call-overload]
+    done = subprocess.run(command, capture_output=True, check=False, cwd="/", **as_user())  # type: ignore[call-overload]
     if done.returncode:
         raise RuntimeError(f"{command[0]}: {done.stderr.decode()}")
 

@@ -3,7 +3,7 @@ import type { PubAck } from "@nats-io/jetstream";
 import { type NatsConnection, nuid, type PublishOptions as NatsPublishOptions } from "@nats-io/nats-core";
 import { ConnectionWatch } from "./connection_watch.js";
 import { DECIDE, type DecideOptions, identify, readAnswer } from "./decide.js";
-import { RouterError, Unanswered } from "./errors.js";
+import { ConnectionLost, RouterError, Unanswered } from "./errors.js";
 import type { Extension } from "./extension.js";
 import { ExtensionService, type ServeOptions } from "./extension_service.js";
 import { buildHeaders, REPLY_TO } from "./headers.js";
@@ -75,7 +75,8 @@ export class Router {
   }
 
   /** Publishes a request and returns its publish ack. The decision goes to `replyTo`, else to the reply subject: `answers` reads it. */
-  publish(request: RouteRequest, options: PublishOptions = {}): Promise<PubAck> {
+  async publish(request: RouteRequest, options: PublishOptions = {}): Promise<PubAck> {
+    this.#checkOpen();
     return publishRequest(this.connection, this.#subject, request, { timeout: this.#timeout, ...options });
   }
 
@@ -116,6 +117,7 @@ export class Router {
   async #ask<T>(token: string, out: Outgoing, read: (data: Uint8Array) => T | undefined, patience: Patience): Promise<T> {
     const { timeout, attempts, signal } = patience;
     signal?.throwIfAborted();
+    this.#checkOpen();
     this.#checkSize(out.data);
     const answer = this.#inbox.wait(token, out.subject, read, signal);
     try {
@@ -128,6 +130,10 @@ export class Router {
     } finally {
       this.#inbox.forget(token);
     }
+  }
+
+  #checkOpen(): void {
+    if (this.connection.isClosed()) throw new ConnectionLost();
   }
 
   /** The server closes the connection of a client that sends more. */

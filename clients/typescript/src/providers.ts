@@ -50,6 +50,7 @@ export async function* streamChunks(
   options: InvokeOptions,
   inboxPrefix?: string,
 ): AsyncGenerator<StreamChunk> {
+  if (connection.isClosed()) throw new ConnectionLost();
   const timeout = options.timeout ?? 300_000;
   const { data, headers } = buildInvocation(request, timeout, options);
   const pieces = new Pieces(connection, watch, Math.min(timeout, LONGEST_SILENCE), inboxPrefix, options.signal);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bytes, BrokerRefused, NoRouter, PermissionDenied, Router, RouterError, Unanswered } from "beamline-router-client/node";
+import { bytes, BrokerRefused, ConnectionLost, NoRouter, PermissionDenied, Router, RouterError, Unanswered } from "beamline-router-client/node";
 import { ASKED, DENIED_URL, open, STORED_URL } from "./support.js";
 
 const router = await open();
@@ -120,4 +120,18 @@ test("a request above the server's limit is refused before it closes the connect
   const large = { message: { tenant_id: "acme", message_type: "chat", payload: "x".repeat(9 << 20) } };
   await assert.rejects(router.decide(large), /above the server's limit/);
   assert.ok((await router.decide(ASKED)).ok);
+});
+
+test("a closed connection has one error, whatever is asked", async () => {
+  const closed = await open();
+  await closed.close();
+  const invocation = { tenant_id: "acme", provider_id: "echo", prompt: "hello" };
+  for (const ask of [
+    () => closed.decide(ASKED),
+    () => closed.publish(ASKED),
+    () => closed.invoke(invocation),
+    () => closed.stream(invocation).next(),
+  ]) {
+    await assert.rejects(ask(), ConnectionLost);
+  }
 });

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from router.cli.contract.field_report import FieldReport
 
 
+MAX_BYTES = 64 * 1024 * 1024  # the most that a NATS server takes as a message
+
+
 @command()
 def check(
     session: CommandSession,
@@ -25,24 +28,26 @@ def check(
 ) -> int:
     """Read a message as the router (or a worker, or a client) would, and print a line for each field. No server is asked.
 
-    A field is read, refused, or ignored because no reader knows it. The limits are those of the settings.
+    A field is read, refused, or ignored because no reader knows it. The limits are those of the settings: of a message beyond them only
+    that is said. FILE has at most 64 MiB.
     Exit status: 0 the message is read, 1 it is refused.
 
     Example:  router contract check request.json    router contract check - --as result < result.json
     """
     from router.app.contract_document import build_contract_shapes
-    from router.cli.contract.field_report import report_fields
+    from router.cli.contract.field_report import parse, report_fields
     from router.cli.contract.guess import guess_name
     from router.cli.contract.readers import build_readers
 
     shapes = build_contract_shapes(session.settings)
     readers = build_readers(session.settings, shapes)
-    data = read_bytes(file, "FILE")
-    name = as_ or guess_name(data)
+    data = read_bytes(file, "FILE", MAX_BYTES)
+    message = parse(data, session.settings.max_payload_bytes, session.settings.max_depth)
+    name = as_ or guess_name(message)
     if name not in readers:
         raise typer.BadParameter(f"{name} is not one of {', '.join(readers)}", param_hint="--as")
     headers = {key: str(value) for key, value in read_pairs(header or (), "--header").items()}
-    report = report_fields(shapes[name], readers[name], data, headers)
+    report = report_fields(shapes[name], readers[name], data, headers, message)
     fields = {"message": name, "ok": report.is_readable, "fields": to_builtins(report.lines)}
     session.emit_one(fields, lambda: _print_report(name, report))
     return exit_codes.OK if report.is_readable else exit_codes.NO

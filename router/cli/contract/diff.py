@@ -12,9 +12,13 @@ from msgspec import Struct
 
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command, skip_settings
+from router.cli.option_values import read_bytes
 
 if TYPE_CHECKING:
     from router.contracts.shapes.difference import ContractChange
+    from router.contracts.shapes.written import Definitions
+
+MAX_BYTES = 64 * 1024 * 1024  # of one file
 
 Place = Annotated[
     Path, typer.Argument(help="A document of `router contract asyncapi --json`, or a directory of `router contract schemas`.", exists=True)
@@ -73,29 +77,55 @@ def _compare_channels(name: str, old: Mapping[str, Any], new: Mapping[str, Any])
 
 
 def _read_contract(place: Path, argument: str) -> WrittenContract:
-    if place.is_dir():
-        files = {file.stem: _read_json(file, argument) for file in sorted(place.glob("*.json"))}
-        return WrittenContract({name: _resolve(schema, schema.get("$defs", {})) for name, schema in files.items()}, {})
-    document = _read_json(place, argument)
-    parts = document.get("components", {}).get("schemas")
-    if not isinstance(parts, dict):
-        raise typer.BadParameter(f"{place} is no document of `router contract asyncapi --json`", param_hint=argument)
-    schemas = {name: _resolve(schema, parts) for name, schema in parts.items() if not name.startswith("part-")}
-    return WrittenContract(schemas, document.get("channels", {}))
-
-
-def _resolve(schema: object, parts: Mapping[str, Any]) -> dict[str, Any]:
-    from router.contracts.shapes.difference import resolve
-
-    resolved: dict[str, Any] = resolve(schema, parts)
-    return {name: value for name, value in resolved.items() if name != "$defs"}
-
-
-def _read_json(file: Path, argument: str) -> dict[str, Any]:
     try:
-        content = orjson.loads(file.read_bytes())
-    except (OSError, orjson.JSONDecodeError):
+        return _read_directory(place) if place.is_dir() else _read_document(place)
+    except ValueError as exc:
+        raise typer.BadParameter(f"{place} is no contract: {exc}", param_hint=argument) from None
+
+
+def _read_directory(place: Path) -> WrittenContract:
+    from router.contracts.shapes.written import Definitions
+
+    files = {file.stem: _read_json(file) for file in sorted(place.glob("*.json"))}
+    return WrittenContract({name: _resolve(name, schema, Definitions(schema.get("$defs", {}))) for name, schema in files.items()}, {})
+
+
+def _read_document(file: Path) -> WrittenContract:
+    from router.contracts.shapes.written import Definitions
+
+    document = _read_json(file)
+    components = document.get("components")
+    parts = components.get("schemas") if isinstance(components, dict) else None
+    if not isinstance(parts, dict):
+        raise ValueError("a document of `router contract asyncapi --json` has components.schemas")
+    definitions = Definitions(parts)
+    schemas = {name: _resolve(name, schema, definitions) for name, schema in parts.items() if not name.startswith("part-")}
+    return WrittenContract(schemas, _check_channels(document.get("channels", {})))
+
+
+def _resolve(name: str, schema: object, definitions: Definitions) -> Mapping[str, Any]:
+    from router.contracts.shapes.written import check_schema
+
+    checked = check_schema(definitions.resolve(schema), name)
+    return {keyword: value for keyword, value in checked.items() if keyword != "$defs"}
+
+
+def _check_channels(channels: object) -> Mapping[str, Mapping[str, Any]]:
+    if not isinstance(channels, dict) or not all(isinstance(one, dict) and _has_messages(one) for one in channels.values()):
+        raise ValueError("channels, and the messages of each, are objects")
+    return channels
+
+
+def _has_messages(channel: Mapping[str, object]) -> bool:
+    return isinstance(channel.get("messages", {}), dict)
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    """Raises ValueError."""
+    try:
+        content = orjson.loads(read_bytes(file, "FILE", MAX_BYTES))
+    except orjson.JSONDecodeError:
         content = None
     if not isinstance(content, dict):
-        raise typer.BadParameter(f"{file} is no JSON object", param_hint=argument)
+        raise ValueError(f"{file.name} is no JSON object")
     return content

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import orjson
 from msgspec import Struct
 
 from router.cli.contract.readers import Reader, ReaderVerdict
+from router.contracts.codec import read_object
 from router.contracts.header_rules import Violation, find_rule
+from router.contracts.malformed import Malformed
 from router.contracts.shapes import MessageShape
 from router.contracts.shapes.fields import find_unknown, list_fields
 from router.core.outcome import Fault
 
 READ, REFUSED, IGNORED, BROKEN = "read", "refused", "ignored", "violation"
 MAX_FAULTS = 32
+MAX_LINES = 1_000  # of fields
 WHOLE = "*"  # all of the message
 
 
@@ -39,15 +43,31 @@ class FieldReport(Struct, frozen=True):
     lines: tuple[FieldLine, ...]
 
 
-def report_fields(shape: MessageShape, reader: Reader, data: bytes, headers: Mapping[str, str]) -> FieldReport:
+def report_fields(
+    shape: MessageShape, reader: Reader, data: bytes, headers: Mapping[str, str], message: dict[str, Any] | None
+) -> FieldReport:
+    """`message`: `data` as `parse` shows it."""
     verdict = reader(data, headers)
-    message = _parse(data)
     faults = {} if verdict.fault is None else _find_faults(shape, reader, message, headers, verdict.fault)
     lines = [FieldLine(place, REFUSED, f"{fault.message} ({fault.code})") for place, fault in faults.items()]
     lines += [FieldLine(violation[0], BROKEN, _describe(violation)) for violation in verdict.violations]
     if message is not None:
-        lines += _list_other_fields(shape, message, faults, verdict)
+        lines += _cut(_list_other_fields(shape, message, faults, verdict), len(message))
     return FieldReport(verdict.fault is None, tuple(lines))
+
+
+def parse(data: bytes, max_bytes: int, max_depth: int) -> dict[str, Any] | None:
+    """The message as JSON shows it; None for protobuf, for what is no object, and for what is larger or deeper than may be read."""
+    try:
+        return read_object(data, max_bytes, max_depth)
+    except Malformed:
+        return None
+
+
+def _cut(lines: Iterator[FieldLine], fields: int) -> Iterator[FieldLine]:
+    yield from islice(lines, MAX_LINES)
+    if next(lines, None) is not None:
+        yield FieldLine("…", IGNORED, f"the message has {fields} fields; {MAX_LINES} are shown")
 
 
 def _describe(violation: Violation) -> str:
@@ -132,12 +152,3 @@ def _walk(message: Mapping[str, Any], known: Mapping[str, object], inside: str =
         yield place
         if isinstance(value, dict) and any(one.startswith(f"{place}.") for one in known):
             yield from _walk(value, known, f"{place}.")
-
-
-def _parse(data: bytes) -> dict[str, Any] | None:
-    """The message as JSON shows it; None for protobuf and for what is no object."""
-    try:
-        message = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    return message if isinstance(message, dict) else None

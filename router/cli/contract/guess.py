@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import orjson
+from collections.abc import Mapping
+from typing import Any
 
 from router.contracts.unread_report import UNREAD_KIND
 
@@ -38,13 +39,9 @@ VERDICTS = ("ok", "reject")
 DEFAULT = "decide"
 
 
-def guess_name(data: bytes) -> str:
-    """The name of the message's shape."""
-    try:
-        message = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return DEFAULT
-    if not isinstance(message, dict):
+def guess_name(message: Mapping[str, Any] | None) -> str:
+    """The name of the message's shape. `message`: as JSON shows it, None: it is no object, or cannot be read."""
+    if message is None:
         return DEFAULT
     kind, inner = message.get("kind"), message.get("data")
     if isinstance(kind, str) and isinstance(inner, dict):

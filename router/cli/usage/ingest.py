@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from router.config import Settings
     from router.lake.jobs.ingest import IngestJob, RunningIngest
+    from router.lake.jobs.stream_end import StreamReport
     from router.lake.warehouse import Cut
 
 PROGRESS_EVERY_S = 1
@@ -53,7 +54,8 @@ def ingest(
 ) -> None:
     """Read the usage stream into the warehouse. Each micro-batch counts completely or not at all, once, whatever process dies.
 
-    With --continuous and --json, or if standard error is no terminal, each commit is a line of JSON.
+    With --continuous and --json, or if standard error is no terminal, each commit is a line of JSON. `events_behind` and `seconds_behind`
+    say how far the tables are behind the stream's end. With the setting `usage.trim_ingested` the stream loses what the tables hold.
 
     Ctrl-C ends it after the micro-batch that is being written; a second one at once. Neither loses anything.
 
@@ -78,6 +80,7 @@ def ingest(
                 partitions=partitions,
                 checkpoint=checkpoint,
                 bounds=make_bounds(settings),
+                is_trimmed=settings.usage.trim_ingested,
             )
             _watch(spark, job, session.as_json)
     except KeyboardInterrupt:
@@ -96,7 +99,8 @@ def _check_broker(settings: Settings, stream: str) -> None:
 def _watch(spark: SparkSession, job: IngestJob, as_json: bool) -> None:
     from router.lake.jobs.ingest import start_ingest
 
-    shown = IngestProgress(is_quiet=as_json, is_told_each=job.continuous and (as_json or not sys.stderr.isatty()))
+    is_told_each = job.continuous and (as_json or not sys.stderr.isatty())
+    shown = IngestProgress(is_quiet=as_json, is_told_each=is_told_each, is_trimmed=job.is_trimmed)
     with shown.bar, _count_interrupts(shown) as asked:
         running = start_ingest(spark, job, shown.on_cut)
         shown.begin(running)
@@ -131,7 +135,7 @@ class IngestProgress:
     `is_told_each`: print a line of JSON for each commit, for those who collect the logs of an endless query.
     """
 
-    def __init__(self, *, is_quiet: bool, is_told_each: bool = False) -> None:
+    def __init__(self, *, is_quiet: bool, is_told_each: bool = False, is_trimmed: bool = False) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
@@ -141,6 +145,8 @@ class IngestProgress:
         self._counts: Counter[str] = Counter()
         self._began = self._last = perf_counter()
         self._is_told_each = is_told_each
+        self._is_trimmed = is_trimmed
+        self._lag: dict[str, object] = {}
         self._waiting = 0
         self.cuts = 0
 
@@ -148,14 +154,17 @@ class IngestProgress:
         self._waiting = running.waiting
         self.bar.update(self._task, total=running.waiting or None)
 
-    def on_cut(self, cut: Cut) -> None:
+    def on_cut(self, cut: Cut, report: StreamReport) -> None:
         self.cuts += 1
-        self._counts.update(cut.counts)
+        self._counts.update({**cut.counts, "trimmed": report.trimmed or 0} if self._is_trimmed else cut.counts)
+        self._lag = {"events_behind": report.events_behind, "seconds_behind": report.seconds_behind}
+        if self._is_trimmed and report.trimmed is None:
+            complain(f"cut {cut.number}: the broker did not delete what the tables hold; the next cut asks again")
         if self._is_told_each:
             self._print_cut(cut)
         read = self._counts["read"]
-        left = max(0, self._waiting - read)
-        status = f"{read:,} messages  {self._rate:,.0f}/s  {left:,} left  cut {cut.number}"
+        behind = "?" if report.events_behind is None else f"{report.events_behind:,}"
+        status = f"{read:,} messages  {self._rate:,.0f}/s  {behind} behind the stream's end  cut {cut.number}"
         self.bar.update(self._task, completed=read, told=status)
 
     def _print_cut(self, cut: Cut) -> None:
@@ -168,6 +177,7 @@ class IngestProgress:
                     "at": cut.at,
                     "to": cut.progress.last if cut.progress else None,
                     **cut.counts,
+                    **self._lag,
                     "seconds": round(seconds, 3),
                 }
             ]
@@ -181,7 +191,8 @@ class IngestProgress:
             complain(text)
 
     def end(self, as_json: bool) -> None:
-        totals = {"batches": self.cuts, **self._counts, "seconds": round(self._seconds, 1), "messages_per_s": round(self._rate)}
+        speed = {"seconds": round(self._seconds, 1), "messages_per_s": round(self._rate)}
+        totals = {"batches": self.cuts, **self._counts, **self._lag, **speed}
         if self._is_told_each:
             print_json_lines([totals])
         elif as_json:

@@ -42,7 +42,7 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 
 
 def open_warehouse(location: str) -> Warehouse:
-    """Open a warehouse that has commits. Raises Misconfigured if it has none."""
+    """Open a warehouse that has commits. Raises Misconfigured if it has none, or an older form."""
     from router.core.errors import Misconfigured
 
     try:
@@ -50,6 +50,7 @@ def open_warehouse(location: str) -> Warehouse:
     except ImportError as exc:
         raise Misconfigured("pyarrow", "is not installed: pip install 'beamline-router[spark]'") from exc
     warehouse = Warehouse(location)
+    warehouse.refuse_old_form()
     if not warehouse.head():
         raise Misconfigured("--warehouse", f"{location} has no commits: fill it with `router usage ingest --warehouse {location}`")
     return warehouse

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
-from router.cli.output import build_cell, build_table, open_console, print_json
+from router.cli.output import build_cell, build_table, format_json, open_console, print_json
 
 if TYPE_CHECKING:
     from router.lake.report import ReportLine, UsageReport
@@ -14,7 +15,7 @@ MAX_SCREEN_ROWS = 200  # on a screen
 
 def print_report(made: UsageReport, *, as_json: bool, as_csv: bool) -> None:
     if as_json:
-        print_json(made.to_json())
+        _print_json(made)
     elif as_csv:
         _print_csv(made)
     elif made.totals is None:
@@ -23,46 +24,67 @@ def print_report(made: UsageReport, *, as_json: bool, as_csv: bool) -> None:
         _print_table(made, made.totals)
 
 
+def _print_json(made: UsageReport) -> None:
+    """Print one object, a row at a time; only a report for a screen is held whole."""
+    if sys.stdout.isatty():
+        print_json(made.to_json())
+        return
+    print('{"rows":[', end="")
+    for number, line in enumerate(made.iterate_lines()):
+        print("," * (number > 0) + format_json(line.to_json()), end="")
+    print(f'],"totals":{format_json(made.describe_totals())}}}', flush=True)
+
+
 def _print_csv(made: UsageReport) -> None:
     import csv
-    import sys
 
     from router.core.legible import escape_cell
     from router.lake.report.lines import REPORT_FIGURES
 
-    writer = csv.DictWriter(sys.stdout, [*made.by, *REPORT_FIGURES], lineterminator="\n")
+    writer = csv.DictWriter(sys.stdout, [*made.by, *REPORT_FIGURES, "currency"], lineterminator="\n")
     writer.writeheader()
-    writer.writerows({**line.to_json(), **{name: escape_cell(line.group[name]) for name in made.by}} for line in made.lines)
+    for line in made.iterate_lines():
+        writer.writerow({**line.to_json(), **{name: escape_cell(line.group[name]) for name in made.by}, "currency": made.currency})
 
 
 def _print_table(made: UsageReport, totals: ReportLine) -> None:
     """Print values that all lines share once, above the table: a report of one day has no column of that day."""
     shared = _find_shared(made)
     names = [name for name in made.by if name not in shared]
-    rows = [[*(line.group[name] for name in names), *_format_figures(line)] for line in made.lines[:MAX_SCREEN_ROWS]]
-    shown = build_table([*map(_format_heading, names), "events", "cost", "failed", "p50 ms", "p95 ms", "p99 ms"], rows)
+    has_adjusted = bool(totals.adjusted["adjusted_count"])
+    rows = [
+        [*(line.group[name] for name in names), *_format_figures(line, has_adjusted=has_adjusted)]
+        for line in made.iterate_lines(MAX_SCREEN_ROWS)
+    ]
+    cost = "cost" if made.currency is None else f"cost {made.currency}"
+    adjusted = ["of sealed days"] if has_adjusted else []
+    shown = build_table([*map(_format_heading, names), "events", cost, *adjusted, "failed", "p50 ms", "p95 ms", "p99 ms"], rows)
     shown.padding = (0, 1, 0, 0)
     for column in shown.columns[len(names) :]:
         column.justify = "right"
         column.no_wrap = True
     shown.add_section()
-    shown.add_row(*["all", *[""] * (len(names) - 1)][: len(names)], *_format_figures(totals), style="bold")
+    shown.add_row(*["all", *[""] * (len(names) - 1)][: len(names)], *_format_figures(totals, has_adjusted=has_adjusted), style="bold")
     if shared:
         print(", ".join(f"{_format_heading(name)} {build_cell(value)}" for name, value in shared.items()))
     open_console().print(shown)
-    if len(made.lines) > MAX_SCREEN_ROWS:
-        print(f"{len(made.lines) - MAX_SCREEN_ROWS} more lines: --by fewer names, filter, or --csv")
+    if has_adjusted:
+        print("of sealed days: events of a day that was sealed already, counted on the day on which they came")
+    if len(made.rows) > MAX_SCREEN_ROWS:
+        print(f"{len(made.rows) - MAX_SCREEN_ROWS} more lines: --by fewer names, filter, or --csv")
 
 
 def _find_shared(made: UsageReport) -> dict[str, str]:
     """Return the names with one value in all lines, if there are several lines."""
-    first, *others = made.lines
-    return {name: value for name, value in first.group.items() if others and all(line.group[name] == value for line in others)}
+    first = made.rows.slice(0, 1).to_pylist()[0]
+    return {name: first[name] for name in made.by if len(made.rows) > 1 and len(made.rows[name].unique()) == 1}
 
 
 def _format_heading(name: str) -> str:
     return name.removesuffix("_id").replace("event_type", "type")
 
 
-def _format_figures(line: ReportLine) -> list[str]:
-    return [f"{line.count:,}", f"{line.cost:,.9f}", f"{line.error_rate:.2%}", *(f"{value:,.0f}" for value in line.percentiles.values())]
+def _format_figures(line: ReportLine, *, has_adjusted: bool) -> list[str]:
+    adjusted = [f"{line.adjusted['adjusted_cost']:,.9f}"] if has_adjusted else []
+    percentiles = (f"{value:,.0f}" for value in line.percentiles.values())
+    return [f"{line.count:,}", f"{line.cost:,.9f}", *adjusted, f"{line.error_rate:.2%}", *percentiles]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, skip_settings
+from router.cli.command import CommandSession, command
 from router.cli.output import show_progress
 from router.cli.usage.options import WAREHOUSE, AsOfCut, Master, WarehouseAt, open_spark, open_warehouse
 from router.cli.usage.print_report import print_report
@@ -35,7 +36,10 @@ ByNames = Annotated[
         "--by", metavar="NAMES", help=f"Of tenant, provider, type, status, day. Default: {DEFAULT_DIMENSIONS}; in JSON and CSV all."
     ),
 ]
-Days = Annotated[list[str] | None, typer.Option("--day", metavar="YYYY-MM-DD", help="UTC, of the events' timestamps; may be repeated.")]
+Days = Annotated[
+    list[str] | None,
+    typer.Option("--day", metavar="YYYY-MM-DD", help="UTC, of the events' timestamps (of sealed days: of their coming); may be repeated."),
+]
 Tenants = Annotated[list[str] | None, typer.Option("--tenant", metavar="ID", help="May be repeated.")]
 Providers = Annotated[list[str] | None, typer.Option("--provider", metavar="ID", help="May be repeated.")]
 ReadBy = Annotated[Engine, typer.Option("--engine", help="spark: for a warehouse that only a cluster reaches.")]
@@ -45,7 +49,7 @@ Page = Annotated[
 AsCsv = Annotated[bool, typer.Option("--csv", help="CSV for spreadsheets.")]
 
 
-@command(skip_settings)
+@command()
 def report(
     session: CommandSession,
     *,
@@ -74,9 +78,10 @@ def report(
         by=_choose_columns(wanted, html), days=parse_days(day or ()), tenants=tuple(tenant or ()), providers=tuple(provider or ())
     )
     parts = _read_parts(found, query, as_of_cut, engine, master, is_quiet=is_for_programs)
-    made = make_report(parts, wanted)
     if html is not None:
-        _write_page(html, parts, query, min(as_of_cut or found.head(), found.head()))
+        parts = list(parts)  # for several reports
+        _write_page(html, parts, query, min(as_of_cut or found.head(), found.head()), session.settings.usage.currency)
+    made = make_report(parts, wanted, session.settings.usage.currency)
     print_report(made, as_json=session.as_json, as_csv=as_csv)
     return exit_codes.OK if made.totals is not None else exit_codes.NO
 
@@ -92,13 +97,14 @@ def _choose_columns(wanted: tuple[str, ...], html: Path | None) -> tuple[str, ..
 
 def _read_parts(
     found: Warehouse, query: UsageQuery, as_of_cut: int | None, engine: Engine, master: str | None, *, is_quiet: bool
-) -> list[ReportPart]:
+) -> Iterable[ReportPart]:
     if engine is Engine.SPARK:
-        return _read_parts_by_spark(found, query, as_of_cut, master)
+        yield from _read_parts_by_spark(found, query, as_of_cut, master)
+        return
     from router.lake.report.read import read_parts
 
     with show_progress("reading", is_quiet=is_quiet) as advance:
-        return read_parts(found, query, as_of_cut, advance)
+        yield from read_parts(found, query, as_of_cut, advance)
 
 
 def _read_parts_by_spark(found: Warehouse, query: UsageQuery, as_of_cut: int | None, master: str | None) -> list[ReportPart]:
@@ -108,9 +114,9 @@ def _read_parts_by_spark(found: Warehouse, query: UsageQuery, as_of_cut: int | N
         return read_parts_by_spark(spark, found, query, as_of_cut)
 
 
-def _write_page(file: Path, parts: list[ReportPart], query: UsageQuery, cut: int) -> None:
+def _write_page(file: Path, parts: list[ReportPart], query: UsageQuery, cut: int, currency: str) -> None:
     from router.lake.report.page import render_page
 
     filters = (("day", query.days), ("tenant", query.tenants), ("provider", query.providers))
     selection = "; ".join(f"{name} {', '.join(values)}" for name, values in filters if values)
-    file.write_text(render_page(parts, f"{selection or 'All events'}. The warehouse as of cut {cut}."))
+    file.write_text(render_page(parts, f"{selection or 'All events'}. The warehouse as of cut {cut}. Costs in {currency}."))

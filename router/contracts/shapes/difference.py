@@ -19,7 +19,6 @@ from router.contracts.shapes.parts import Schema
 ADDED, CHANGED, BROKEN = "added", "changed", "broken"
 _UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems")
 _LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems")
-_WORDS = ("description", "examples")  # for people; a field may have such a name too
 _RULES = ("allOf", "anyOf", "if", "then", "else", "not")
 
 
@@ -32,7 +31,7 @@ class ContractChange(Struct, frozen=True):
 
 
 def compare_schemas(old: Schema, new: Schema, direction: str, place: str) -> Iterator[ContractChange]:
-    """Both without references (`resolve`)."""
+    """Both without references, and checked (`written`)."""
     yield from _compare_values(old, new, direction, place)
     yield from _compare_fields(old, new, direction, place)
     yield from _compare_forms(old, new, direction, place)
@@ -40,19 +39,6 @@ def compare_schemas(old: Schema, new: Schema, direction: str, place: str) -> Ite
     yield from _compare_rules(old, new, direction, place, added)
     if "items" in old or "items" in new:
         yield from compare_schemas(old.get("items", {}), new.get("items", {}), direction, f"{place}[]")
-
-
-def resolve(schema: Any, definitions: Mapping[str, Any]) -> Any:
-    """The schema with the parts that it refers to in place."""
-    if isinstance(schema, list):
-        return [resolve(one, definitions) for one in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        part = resolve(definitions.get(reference.rpartition("/")[2], {}), definitions)
-        return {**part, **{name: value for name, value in schema.items() if name != "$ref"}}
-    return {name: resolve(value, definitions) for name, value in schema.items() if name not in _WORDS or isinstance(value, Mapping)}
 
 
 def _compare_fields(old: Schema, new: Schema, direction: str, place: str) -> Iterator[ContractChange]:

@@ -25,14 +25,15 @@ from deltalake import DeltaTable, Transaction
 
 from router.core.crashpoints import crashpoint
 from router.core.errors import RouterError
-from router.lake.jobs.derive import GRAINS, FilesByTable, write_sums
+from router.lake.jobs.derive import FilesByTable, write_sums
 from router.lake.tables.arrow import EVENT
+from router.lake.tables.gold_tables import GOLD_TABLES
 from router.lake.tables.late import list_sealed_days
 from router.lake.warehouse import Cut, DataFile, Progress, Warehouse
 from router.lake.warehouse.delta import Decide
 
 BEFORE_SILVER = ("bronze", "quarantine", "duplicates", "conflicts")
-GOLD = ("gold_day", *(table for table in GRAINS if table != "gold_day"))  # the first one knows the seals
+GOLD = ("gold_day", *(table for table in GOLD_TABLES if table != "gold_day"))  # the first one knows the seals
 
 
 class Overtaken(RouterError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import date
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -25,12 +25,12 @@ from router.lake.jobs.known_keys import CONTENT, find_known
 from router.lake.jobs.staging import FILES, StagedRange, decode_events, decode_files
 from router.lake.tables.dedupe import find_rejects
 from router.lake.tables.gold import sum_events
+from router.lake.tables.gold_tables import GOLD_TABLES
 from router.lake.tables.identity_buckets import find_identity_buckets
 from router.lake.tables.late import assign_windows, compute_lateness, count_late
 from router.lake.warehouse.commit import DataFile
 from router.lake.warehouse.storage import Storage
 
-GRAINS: dict[str, Literal["minute", "day"]] = {"gold_minute": "minute", "gold_day": "day"}
 REJECT_COLUMNS = ("seq", "event_id", "first_seq", "time")
 
 FilesByTable = dict[str, list[DataFile]]
@@ -79,14 +79,16 @@ def write_events(plan: BatchPlan, events: pa.Table) -> TaskResult:
 
 def write_sums(storage: Storage, events: pa.Table, sealed: frozenset[date], revision: int, run: str) -> FilesByTable:
     """Write the events' partial sums into gold."""
-    return {
-        table: write_days(sums.append_column("revision", pa.repeat(pa.scalar(revision, pa.int64()), len(sums))), storage, table, run)
-        for table, sums in sum_by_table(events, sealed).items()
-    }
+    return {table: write_table_sums(storage, table, sums, revision, run) for table, sums in sum_by_table(events, sealed).items()}
+
+
+def write_table_sums(storage: Storage, table: str, sums: pa.Table, revision: int, run: str) -> list[DataFile]:
+    """Write sums into one table of gold."""
+    return write_days(sums.append_column("revision", pa.repeat(pa.scalar(revision, pa.int64()), len(sums))), storage, table, run)
 
 
 def sum_by_table(events: pa.Table, sealed: frozenset[date]) -> dict[str, pa.Table]:
-    return {table: sum_events(assign_windows(events, sealed, grain)) for table, grain in GRAINS.items()}
+    return {name: sum_events(assign_windows(events, sealed, table.grain), table.keys) for name, table in GOLD_TABLES.items()}
 
 
 def merge_files(parts: Iterable[FilesByTable]) -> FilesByTable:

@@ -6,7 +6,8 @@ disposable, and by default a directory of this run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from tempfile import TemporaryDirectory
 
 import msgspec
@@ -18,18 +19,21 @@ from pyspark.sql.streaming.query import StreamingQuery
 from router.core.errors import Misconfigured, RouterError
 from router.lake.jobs import staging_source
 from router.lake.jobs.commits import append_cut, catch_up, find_end
-from router.lake.jobs.micro_batch_sink import CutCallback, MicroBatchSink
+from router.lake.jobs.micro_batch_sink import MicroBatchSink
 from router.lake.jobs.staging_source import StagingOptions
+from router.lake.jobs.stream_end import StreamEnd, StreamReport
 from router.lake.source import DataLoss
 from router.lake.source.broker import read_facts
 from router.lake.source.offset import StreamState
 from router.lake.source.options import read_options
 from router.lake.tables.body import BOUNDS, EventBounds
 from router.lake.tables.identity_buckets import BUCKETS
-from router.lake.warehouse import Progress, Warehouse
+from router.lake.warehouse import Cut, Progress, Warehouse
 from router.lake.warehouse.commit import name_application
 
 MAX_ROWS = 500_000  # of a micro-batch: a task holds its events
+
+IngestCallback = Callable[[Cut, StreamReport], None]
 
 
 class IngestFailed(RouterError):
@@ -49,6 +53,7 @@ class IngestJob(Struct, frozen=True, kw_only=True):
     partitions: int | None = None  # ranges that are read side by side; None: as many as the cluster runs at once
     bounds: EventBounds = BOUNDS
     checkpoint: str | None = None  # a directory for Spark; None: a temporary one
+    is_trimmed: bool = False  # whether the stream's messages are deleted when the tables hold them
 
 
 class RunningIngest:
@@ -73,27 +78,41 @@ class RunningIngest:
             raise self._writing.error or IngestFailed(_take_first_line(exc)) from exc
 
 
-def start_ingest(spark: SparkSession, job: IngestJob, on_cut: CutCallback = lambda _: None) -> RunningIngest:
+def start_ingest(spark: SparkSession, job: IngestJob, on_cut: IngestCallback = lambda _, __: None) -> RunningIngest:
     """Start the query; it calls `on_cut` after every batch. Raises DataLoss, Misconfigured, BrokerUnavailable."""
     warehouse = Warehouse(job.warehouse)
     warehouse.refuse_old_form()
     parallelism = spark.sparkContext.defaultParallelism
     options = _make_options(job, parallelism)
     facts = read_facts(read_options(options))
+    _check_trimming(job, facts)
     following = _find_start(warehouse, facts, fails_on_loss=options.get("failOnDataLoss", "true") == "true")
     _complete_last_batch(warehouse, facts)
+    end = StreamEnd(read_options(options), is_trimmed=job.is_trimmed)
+    if job.is_trimmed and (done := warehouse.last_progress()) is not None:
+        end.follow(done)  # the last ingest may have died after its cut
     tasks = min(BUCKETS, job.partitions or parallelism)
     first_end = find_end(warehouse, name_application(facts.stream, facts.created))
     staging = StagingOptions(warehouse=warehouse.location, tasks=tasks, bounds=job.bounds, first_end=first_end)
     source = {**options, "startingOffsets": str(following), "staging": msgspec.json.encode(staging).decode()}
     staging_source.register(spark)
     frame = spark.readStream.format(staging_source.FORMAT).options(**source).load()
-    writing = MicroBatchSink(warehouse, facts, tasks, on_cut)
+    writing = MicroBatchSink(warehouse, facts, tasks, partial(_follow_cut, end, on_cut))
     checkpoint = TemporaryDirectory(prefix="router-ingest-", ignore_cleanup_errors=True) if job.checkpoint is None else None
     place = job.checkpoint if checkpoint is None else f"file://{checkpoint.name}"
     query = frame.writeStream.foreachBatch(writing.write_batch).option("checkpointLocation", place)
     query = query.trigger(processingTime=job.interval) if job.continuous else query.trigger(availableNow=True)
     return RunningIngest(query.start(), writing, facts.head - following, checkpoint)
+
+
+def _follow_cut(end: StreamEnd, on_cut: IngestCallback, cut: Cut) -> None:
+    on_cut(cut, StreamReport() if cut.progress is None else end.follow(cut.progress))
+
+
+def _check_trimming(job: IngestJob, facts: StreamState) -> None:
+    """Without an age, nothing would say how long an identity may come again in a stream that is trimmed."""
+    if job.is_trimmed and not facts.max_age_s:
+        raise Misconfigured("usage.trim_ingested", f"{facts.stream} has no max_age, which bounds deduplication; give it one")
 
 
 def _make_options(job: IngestJob, parallelism: int) -> dict[str, str]:

@@ -5,6 +5,7 @@ Progress is silver's: Spark's checkpoint and its number of a batch prove nothing
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable
 
@@ -55,8 +56,9 @@ class MicroBatchSink:
     def _plan(self) -> BatchPlan:
         """Look at the tables as they are now: what is committed later shows when this batch is."""
         known: defaultdict[int, list[DataFile]] = defaultdict(list)
+        recent = self._list_recent()
         for file in self._warehouse.tables["silver"].list_files():
-            if (file.max_seq or 0) >= self._facts.first:
+            if (file.max_seq or 0) >= self._facts.first or file.path in recent:
                 known[file.bucket or 0].append(file)
         return BatchPlan(
             warehouse=self._warehouse.location,
@@ -64,6 +66,11 @@ class MicroBatchSink:
             sealed=list_sealed_days(self._warehouse.seals()),
             revision=self._warehouse.head() + 1,
         )
+
+    def _list_recent(self) -> set[str]:
+        """Silver's files that may hold messages which the stream would still have, if nothing had trimmed it."""
+        age_s = self._facts.max_age_s
+        return self._warehouse.tables["silver"].list_recent(round((time.time() - age_s) * 1000)) if age_s else set()
 
     def _find_progress(self, bronze: list[DataFile]) -> Progress | None:
         """The sequences of the batch; None if there was no message."""

@@ -8,7 +8,7 @@ later event of a sealed day becomes an adjustment of the day on which it arrives
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from hashlib import sha256
 from uuid import uuid4
@@ -21,8 +21,9 @@ from msgspec import Struct
 
 from router.core.errors import Conflict, Misconfigured
 from router.lake.files import read_columns
-from router.lake.tables.gold import GOLD_DIMENSIONS, merge_sums
+from router.lake.tables.gold import merge_sums
 from router.lake.tables.gold_columns import AMOUNTS, FIGURES
+from router.lake.tables.gold_tables import GOLD_DIMENSIONS
 from router.lake.tables.late import list_days, list_sealed_days
 from router.lake.warehouse import Cut, Seal, Warehouse
 from router.lake.warehouse.seals import name_mark
@@ -30,6 +31,7 @@ from router.lake.warehouse.seals import name_mark
 DAYS = "gold_day"
 TRIES = 10
 PATIENCE_S = 60.0  # for a batch that is being committed
+ChooseRows = Callable[[pa.Table], pa.ChunkedArray]
 SEAL_COLUMNS = ("window_start", *GOLD_DIMENSIONS, "corrects_window")
 
 
@@ -101,21 +103,28 @@ def is_unchanged(warehouse: Warehouse, sealed: Seal) -> bool:
 
 
 def read_content(warehouse: Warehouse, first: date, last: date, as_of_cut: int, columns: Sequence[str]) -> SealContent:
+    return hash_lines(read_canonical(warehouse, first, last, as_of_cut, columns))
+
+
+def hash_lines(lines: Iterable[bytes]) -> SealContent:
     digest, rows = sha256(), 0
-    for line in read_canonical(warehouse, first, last, as_of_cut, columns):
+    for line in lines:
         digest.update(line + b"\n")
         rows += 1
     return SealContent(rows, digest.hexdigest())
 
 
-def read_canonical(warehouse: Warehouse, first: date, last: date, as_of_cut: int, columns: Sequence[str]) -> Iterator[bytes]:
+def read_canonical(  # noqa: PLR0917
+    warehouse: Warehouse, first: date, last: date, as_of_cut: int, columns: Sequence[str], keep: ChooseRows | None = None
+) -> Iterator[bytes]:
     """Yield the period's rows in canonical form: one for each day and group, sorted, compact JSON, sorted keys, nine decimals.
 
-    `columns`: the figures of the seal, so that a later column changes no hash."""
+    `columns`: the figures of the seal, so that a later column changes no hash. `keep`: the rows that count; None: all."""
     days = {str(day) for day in list_days(first, last)}
     files = [file for file in warehouse.files("gold_day", as_of_cut) if file.day in days]
     if files:
-        yield from _format_rows(merge_sums(read_columns(warehouse, "gold_day", files, (*SEAL_COLUMNS, *columns)), SEAL_COLUMNS, "day"))
+        rows = read_columns(warehouse, "gold_day", files, (*SEAL_COLUMNS, *columns))
+        yield from _format_rows(merge_sums(rows if keep is None else rows.filter(keep(rows)), SEAL_COLUMNS, "day"))
 
 
 def _format_rows(rows: pa.Table) -> Iterator[bytes]:

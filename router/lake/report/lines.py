@@ -1,24 +1,31 @@
-"""The content of a report: a line for each group, and the totals, in plain numbers. Pure.
+"""The content of a report: a line for each group, and the totals. Pure.
 
 An outcome has failed if it is an error or a timeout. A cancelled one has not: its caller gave up.
+
+The lines are an Arrow table until they are shown, one after the other. An adjustment is an event of a sealed day, counted in the
+day on which it came: `adjusted_count` and `adjusted_cost` say how much of a line that is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
+from typing import Any
 
+import pyarrow as pa
 from msgspec import Struct
 
 from router.core.errors import Misconfigured
-from router.lake.tables.gold_columns import GOLD_COLUMNS
+from router.lake.tables.gold_columns import GOLD_COLUMNS, MONEY, GoldColumn
 
 DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status", "day")
 FAILED_STATUSES = ("error", "timeout")
 PERCENTILES = {"latency_p50_ms": 0.50, "latency_p95_ms": 0.95, "latency_p99_ms": 0.99}
+ADJUSTED = {"adjusted_count": "count", "adjusted_cost": "cost"}  # how much of these is of sealed days
 _LABELS = tuple(column.label for column in GOLD_COLUMNS)
-REPORT_FIGURES = (*_LABELS[:2], *PERCENTILES, *_LABELS[2:])  # columns after the group
+REPORT_FIGURES = (*_LABELS[:2], *PERCENTILES, *_LABELS[2:], *ADJUSTED)  # columns after the group
+LINES_AT_ONCE = 1024
 _SHORT = {"tenant": "tenant_id", "provider": "provider_id", "type": "event_type"}
 
 
@@ -26,7 +33,7 @@ class UsageQuery(Struct, frozen=True, kw_only=True):
     """Which events, and the columns to group them by. An empty filter passes all events."""
 
     by: tuple[str, ...] = DIMENSIONS
-    days: tuple[str, ...] = ()  # YYYY-MM-DD, UTC, of the events' timestamps
+    days: tuple[str, ...] = ()  # YYYY-MM-DD, UTC, of the events' timestamps; of an adjustment, the day on which it came
     tenants: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
 
@@ -38,6 +45,7 @@ class ReportLine(Struct, frozen=True):
     failed: int
     figures: Mapping[str, int | Decimal]  # by label of `gold_columns`
     percentiles: Mapping[str, float]
+    adjusted: Mapping[str, int | Decimal]  # by label of ADJUSTED
 
     @property
     def count(self) -> int:
@@ -53,21 +61,60 @@ class ReportLine(Struct, frozen=True):
 
     def to_json(self) -> dict[str, object]:
         """Return the row of `--json`; an amount is text with nine decimals."""
-        figures = {name: f"{value:.9f}" if isinstance(value, Decimal) else value for name, value in self.figures.items()}
+        amounts = {**self.figures, **self.adjusted}
+        figures = {name: f"{value:.9f}" if isinstance(value, Decimal) else value for name, value in amounts.items()}
         values = {**figures, **self.percentiles}
         return {**self.group, **{name: values[name] for name in REPORT_FIGURES}}
 
 
 class UsageReport(Struct, frozen=True):
-    """The lines, sorted by their groups, and the totals of all of them."""
+    """The lines, sorted by their groups, and the totals of all of them.
+
+    `rows`: the columns of `by`, `failed`, and the figures by their names in gold; percentiles by label.
+    """
 
     by: tuple[str, ...]
-    lines: Sequence[ReportLine]
+    rows: pa.Table
     totals: ReportLine | None  # None: there are no events
+    currency: str | None = None  # ISO 4217
+
+    @property
+    def lines(self) -> Sequence[ReportLine]:
+        """All lines at once: for a page, which shows few."""
+        return list(self.iterate_lines())
+
+    def iterate_lines(self, most: int | None = None) -> Iterator[ReportLine]:
+        """Yield the lines, or the first ones, without all of them in memory."""
+        for batch in self.rows.slice(0, most).to_batches(LINES_AT_ONCE):
+            for row in batch.to_pylist():
+                yield make_line(row, self.by)
+
+    def describe_totals(self) -> dict[str, object]:
+        totals = {} if self.totals is None else {**self.totals.to_json(), "error_rate": self.totals.error_rate}
+        return {**totals, "currency": self.currency} if totals and self.currency is not None else totals
 
     def to_json(self) -> dict[str, object]:
-        totals = {} if self.totals is None else {**self.totals.to_json(), "error_rate": self.totals.error_rate}
-        return {"rows": [line.to_json() for line in self.lines], "totals": totals}
+        return {"rows": [line.to_json() for line in self.iterate_lines()], "totals": self.describe_totals()}
+
+
+def make_line(row: Mapping[str, Any], by: Sequence[str]) -> ReportLine:
+    adjusted = {name: _read_figure(row[name], of) for name, of in ADJUSTED_COLUMNS.items()}
+    return ReportLine(
+        group={name: row[name] for name in by},
+        failed=int(row["failed"]),
+        figures={column.label: _read_figure(row[column.name], column) for column in GOLD_COLUMNS},
+        percentiles={name: row[name] for name in PERCENTILES},
+        adjusted=adjusted,
+    )
+
+
+ADJUSTED_COLUMNS = {name: next(one for one in GOLD_COLUMNS if one.name == of) for name, of in ADJUSTED.items()}
+
+
+def _read_figure(value: Any, column: GoldColumn) -> int | Decimal:
+    """Return 0 for null: no file of the group has the column."""
+    number = Decimal(value or 0)
+    return number if column.kind == MONEY else int(number)
 
 
 def parse_dimensions(names: Iterable[str]) -> tuple[str, ...]:

@@ -7,28 +7,37 @@ of the group, which are known exactly.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from math import ceil
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
 
 GAMMA = 1.02
 OF_ZERO = -1
+PLACES = 3  # decimals of a percentile
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
-def compute_percentiles(buckets: Iterable[tuple[int, int]], shares: Sequence[float], least: float, most: float) -> list[float]:
-    """Compute percentiles by nearest rank, of (bucket, count) pairs in any order; shares rise, from 0 to 1. Milliseconds."""
-    ordered = sorted(buckets)
-    total = sum(count for _, count in ordered)
-    values: list[float] = []
-    passed, at = 0, -1
-    for share in shares:
-        rank = max(1, ceil(total * share))
-        while passed < rank and at + 1 < len(ordered):
-            at += 1
-            passed += ordered[at][1]
-        values.append(min(max(read_bucket(ordered[at][0]), least), most) if ordered else least)
+def compute_percentiles(buckets: Integers, counts: Integers, sizes: Integers, shares: Mapping[str, float]) -> dict[str, Floats]:
+    """Compute percentiles by nearest rank, milliseconds, for each group.
+
+    `buckets`, `counts`: of all groups one after the other, buckets rising in each. `sizes`: how many buckets each group has; 0: no
+    percentile, nan."""
+    running = np.cumsum(counts)
+    ends = np.cumsum(sizes)
+    before = np.concatenate([[0], running])[ends - sizes]
+    totals = np.concatenate([[0], running])[ends] - before
+    found = {}
+    for name, share in shares.items():
+        ranks = np.maximum(1, np.ceil(totals * share)).astype(np.int64)
+        places = np.minimum(np.searchsorted(running, before + ranks), max(len(buckets) - 1, 0))
+        found[name] = np.where(totals > 0, read_buckets(buckets[places]), np.nan) if len(buckets) else np.full(len(sizes), np.nan)
+    return found
+
+
+def read_buckets(buckets: Integers) -> Floats:
+    """Return the latencies that buckets are read as, milliseconds."""
+    values: Floats = np.where(buckets == OF_ZERO, 0.0, 2 * np.power(GAMMA, buckets.astype(np.float64)) / (GAMMA + 1))
     return values
-
-
-def read_bucket(bucket: int) -> float:
-    """Return the latency that a bucket is read as, milliseconds."""
-    return 0.0 if bucket == OF_ZERO else float(2 * GAMMA**bucket / (GAMMA + 1))

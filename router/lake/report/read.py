@@ -5,24 +5,27 @@ A file holds rows of one day, so files of days outside the query are not opened.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from decimal import Decimal
-from typing import Any
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from router.lake.report.lines import PERCENTILES, ReportLine, UsageQuery, UsageReport
-from router.lake.report.log_histogram import compute_percentiles
+from router.lake.report.lines import PERCENTILES, UsageQuery, UsageReport, make_line
+from router.lake.report.log_histogram import PLACES, compute_percentiles
 from router.lake.report.partials import DICTIONARIES, PARTIAL_COLUMNS, ReportPart, merge_parts, sum_day
 from router.lake.tables.arrow import ARROW
-from router.lake.tables.gold_columns import GOLD_COLUMNS, MONEY, GoldColumn
 from router.lake.warehouse import DataFile, Warehouse
 
 TABLE = "gold_day"
 CONCURRENT_DAYS = 4  # days; pyarrow releases the interpreter's lock while it works
+
+PENDING = 8  # parts that are merged at once
+NO_LINES = pa.table({})
 
 Group = tuple[str, ...]
 
@@ -32,31 +35,55 @@ DayProgress = Callable[[int, int], None]
 
 
 def read_report(
-    warehouse: Warehouse, query: UsageQuery, as_of_cut: int | None = None, on_day: DayProgress = lambda _done, _total: None
+    warehouse: Warehouse,
+    query: UsageQuery,
+    as_of_cut: int | None = None,
+    on_day: DayProgress = lambda _done, _total: None,
+    currency: str | None = None,
 ) -> UsageReport:
     """Read a report by pyarrow. `on_day` gets (days read, days in all)."""
-    return make_report(read_parts(warehouse, query, as_of_cut, on_day), query.by)
+    return make_report(read_parts(warehouse, query, as_of_cut, on_day), query.by, currency)
 
 
 def read_parts(
     warehouse: Warehouse, query: UsageQuery, as_of_cut: int | None = None, on_day: DayProgress = lambda _done, _total: None
-) -> list[ReportPart]:
-    """Read the parts only, so that several reports can be made of them."""
+) -> Iterator[ReportPart]:
+    """Yield the parts only, one for each day, in order; a few days are read ahead."""
     days = _group_by_day(file for file in warehouse.files(TABLE, as_of_cut) if not query.days or file.day in query.days)
-    parts: list[ReportPart] = []
+    waiting, due = deque[Future[ReportPart]](), iter(days)
     with ThreadPoolExecutor(CONCURRENT_DAYS) as pool:
-        for part in pool.map(lambda day: sum_day(_read_rows(warehouse, days[day]), query, day), days):
-            parts.append(part)
-            on_day(len(parts), len(days))
-    return parts
+        for number in range(len(days)):
+            while len(waiting) < CONCURRENT_DAYS and (day := next(due, None)) is not None:
+                waiting.append(pool.submit(_read_day, warehouse, days[day], query, day))
+            yield waiting.popleft().result()
+            on_day(number + 1, len(days))
 
 
-def make_report(parts: Sequence[ReportPart], by: Group) -> UsageReport:
-    """Make a report from parts that pyarrow or Spark read, grouped by the columns they were read by, or fewer."""
-    if not any(len(part.sums) for part in parts):
-        return UsageReport(by, (), None)
-    whole = merge_parts(parts, by)
-    return UsageReport(by, _make_lines(whole, by), _make_lines(merge_parts([whole], ()), ())[0])
+def _read_day(warehouse: Warehouse, files: Iterable[DataFile], query: UsageQuery, day: str) -> ReportPart:
+    return sum_day(_read_rows(warehouse, files), query, day)
+
+
+def make_report(parts: Iterable[ReportPart], by: Group, currency: str | None = None) -> UsageReport:
+    """Make a report from parts that pyarrow or Spark read, grouped by the columns they were read by, or fewer.
+
+    Parts are of different days: with the day in the group, each is finished by itself, and its buckets are let go."""
+    pending: list[ReportPart] = []
+    finished: list[pa.Table] = []
+    totals: ReportPart | None = None
+    for part in parts:
+        if len(part.sums):
+            totals = merge_parts([*([] if totals is None else [totals]), merge_parts([part], ())], ())
+            pending.append(merge_parts([part], by))
+            if "day" in by:
+                finished.append(_finish_part(pending.pop(), by))
+            elif len(pending) >= PENDING:
+                pending = [merge_parts(pending, by)]
+    if totals is None:
+        return UsageReport(by, NO_LINES, None, currency)
+    finished += [_finish_part(merge_parts(pending, by), by)] if pending else []
+    rows = pa.concat_tables(finished)
+    rows = rows.sort_by([(name, "ascending") for name in by]) if by else rows
+    return UsageReport(by, rows, make_line(_finish_part(totals, ()).to_pylist()[0], ()), currency)
 
 
 def _group_by_day(files: Iterable[DataFile]) -> dict[str, list[DataFile]]:
@@ -78,27 +105,29 @@ def _read_file(warehouse: Warehouse, file: DataFile) -> pa.Table:
         return parquet.read(list(PARTIAL_COLUMNS), use_threads=False)
 
 
-def _make_lines(part: ReportPart, by: Group) -> list[ReportLine]:
-    histograms: defaultdict[Group, list[tuple[int, int]]] = defaultdict(list)
-    columns = [part.buckets[name].to_pylist() for name in (*by, "bucket", "n")]
-    for *group, bucket, count in zip(*columns, strict=True):
-        histograms[tuple(group)].append((bucket, count))
-    rows = sorted(part.sums.to_pylist(), key=lambda row: [row[name] for name in by])
-    return [_make_line(row, by, histograms[tuple(row[name] for name in by)]) for row in rows]
+def _finish_part(part: ReportPart, by: Group) -> pa.Table:
+    """Return a row for each group: its sums, and its percentiles instead of its buckets. Both are sorted alike, so nothing is joined."""
+    order = [(name, "ascending") for name in by]
+    sums, buckets = (part.sums.sort_by(order), part.buckets.sort_by([*order, ("bucket", "ascending")])) if by else _sort_whole(part)
+    sizes = _count_buckets(sums, buckets, by)
+    found = compute_percentiles(buckets["bucket"].to_numpy().astype(np.int64), buckets["n"].to_numpy(), sizes, PERCENTILES)
+    least, most = (sums[name].to_numpy().astype(np.float64) for name in ("latency_min", "latency_max"))
+    for name, values in found.items():
+        clamped = np.round(np.clip(np.where(np.isnan(values), least, values), least, most), PLACES)
+        sums = sums.append_column(name, pa.array(clamped))
+    return sums
 
 
-def _make_line(row: Mapping[str, Any], by: Group, buckets: list[tuple[int, int]]) -> ReportLine:
-    least, most = row["latency_min"], row["latency_max"]
-    found = compute_percentiles(buckets, list(PERCENTILES.values()), least, most)
-    return ReportLine(
-        group={name: row[name] for name in by},
-        failed=int(row["failed"]),
-        figures={column.label: _read_figure(row[column.name], column) for column in GOLD_COLUMNS},
-        percentiles=dict(zip(PERCENTILES, (round(value, 3) for value in found), strict=True)),
-    )
+def _sort_whole(part: ReportPart) -> tuple[pa.Table, pa.Table]:
+    return part.sums, part.buckets.sort_by("bucket")
 
 
-def _read_figure(value: Any, column: GoldColumn) -> int | Decimal:
-    """Return 0 for null: no file of the group has the column."""
-    number = Decimal(value or 0)
-    return number if column.kind == MONEY else int(number)
+def _count_buckets(sums: pa.Table, buckets: pa.Table, by: Group) -> npt.NDArray[np.int64]:
+    """Return how many buckets each group has, in the order of the sums."""
+    if not by:
+        return np.array([len(buckets)], np.int64)
+    counted = buckets.group_by(list(by)).aggregate([([], "count_all")])
+    if len(counted) < len(sums):
+        counted = sums.select(list(by)).join(counted, list(by), join_type="left outer")
+    sizes: npt.NDArray[np.int64] = pc.fill_null(counted.sort_by([(name, "ascending") for name in by])["count_all"], 0).to_numpy()
+    return sizes

@@ -17,6 +17,7 @@ from router.core.errors import Misconfigured
 from router.lake.source.errors import DataLoss
 
 Json = dict[str, Any]
+NANOS_PER_S = 1e9
 
 
 class StreamState(Struct, frozen=True):
@@ -28,6 +29,8 @@ class StreamState(Struct, frozen=True):
     last: int
     messages: int
     bytes: int
+    max_age_s: float = 0.0  # 0: messages do not grow too old
+    read_at: str = ""  # the server's time, RFC 3339
 
     @property
     def head(self) -> int:
@@ -54,7 +57,16 @@ def parse_facts(info: Json) -> StreamState:
     """Read the answer of STREAM.INFO."""
     state = info["state"]
     first = max(state["first_seq"], 1)
-    return StreamState(info["config"]["name"], info["created"], first, state["last_seq"], state["messages"], state["bytes"])
+    return StreamState(
+        stream=info["config"]["name"],
+        created=info["created"],
+        first=first,
+        last=state["last_seq"],
+        messages=state["messages"],
+        bytes=state["bytes"],
+        max_age_s=info["config"].get("max_age", 0) / NANOS_PER_S,
+        read_at=info.get("ts", ""),
+    )
 
 
 def make_offset(facts: StreamState, following: int) -> Json:

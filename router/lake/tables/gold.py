@@ -18,22 +18,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from router.lake.tables.gold_columns import FOLDS, GOLD_COLUMNS
+from router.lake.tables.gold_tables import GOLD_TABLES
 from router.lake.tables.wide import narrow, widen
 
 GAMMA = 1.02
-GOLD_DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status")
-GOLD_KEYS = ("window_start", *GOLD_DIMENSIONS, "late", "corrects_window")
+GOLD_KEYS = GOLD_TABLES["gold_day"].keys
 INSTANT = pa.timestamp("us", "UTC")
 HISTOGRAM_TYPE = pa.map_(pa.int32(), pa.int64())
 
 
-def sum_events(events: pa.Table) -> pa.Table:
-    """Sum events, which have the key columns, by those."""
+def sum_events(events: pa.Table, keys: Sequence[str] = GOLD_KEYS) -> pa.Table:
+    """Sum events, which have these key columns, by those."""
     latency = events["latency_ms"]
     ones = pa.repeat(pa.scalar(1, pa.int64()), len(events))
     figures = {column.name: ones if column.source is None else events[column.source] for column in GOLD_COLUMNS}
-    single = pa.table({**{key: events[key] for key in GOLD_KEYS}, "bucket": find_buckets(latency), **figures})
-    return _fold_buckets(_aggregate(single, [*GOLD_KEYS, "bucket"]), GOLD_KEYS)
+    single = pa.table({**{key: events[key] for key in keys}, "bucket": find_buckets(latency), **figures})
+    return _fold_buckets(_aggregate(single, [*keys, "bucket"]), keys)
 
 
 def merge_sums(sums: pa.Table, keys: Sequence[str] = GOLD_KEYS, grain: str = "minute") -> pa.Table:

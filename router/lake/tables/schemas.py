@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from router.lake.tables.gold_columns import FIRST_FIGURES, GOLD_COLUMNS, HISTOGRAM, MONEY, declare
+from router.lake.tables.gold_tables import GOLD_TABLES
 
 _MESSAGE = "stream string, seq bigint, subject string, time timestamp, headers map<string,string>, data binary"
 
@@ -19,8 +20,13 @@ time timestamp, id_high bigint, id_low bigint, content bigint"""
 _FIRST = tuple(column for column in GOLD_COLUMNS if column.name in FIRST_FIGURES)
 _LATER = tuple(column for column in GOLD_COLUMNS if column.name not in FIRST_FIGURES)  # at the end of the table, as every new column
 
-_SUMS = f"""tenant_id string, provider_id string, event_type string, status string, late boolean, corrects_window timestamp,
+_SUMS = f"""late boolean, corrects_window timestamp,
 {declare(_FIRST)}, {HISTOGRAM} map<int,bigint>, revision bigint{", " if _LATER else ""}{declare(_LATER)}"""
+
+
+def _declare_sums(dimensions: tuple[str, ...]) -> str:
+    return f"window_start timestamp, {', '.join(f'{name} string' for name in dimensions)}, {_SUMS}"
+
 
 SCHEMAS = {
     "bronze": _MESSAGE,
@@ -28,8 +34,7 @@ SCHEMAS = {
     "silver": _EVENT,
     "duplicates": "seq bigint, event_id string, first_seq bigint, time timestamp",
     "conflicts": "seq bigint, event_id string, first_seq bigint, time timestamp, content string, first_content string",
-    "gold_minute": f"window_start timestamp, {_SUMS}",
-    "gold_day": f"window_start timestamp, {_SUMS}",
+    **{name: _declare_sums(table.dimensions) for name, table in GOLD_TABLES.items()},
 }
 
 DAY_OF = {
@@ -38,8 +43,7 @@ DAY_OF = {
     "silver": "timestamp",
     "duplicates": "time",
     "conflicts": "time",
-    "gold_minute": "window_start",
-    "gold_day": "window_start",
+    **dict.fromkeys(GOLD_TABLES, "window_start"),
 }
 
 PARTITIONS = {table: ("day", "bucket") if table == "silver" else ("day",) for table in SCHEMAS}
@@ -50,7 +54,8 @@ TABLE_DESCRIPTIONS = {
     "silver": "the events that count: each identity once, the lowest sequence",
     "duplicates": "an identity again with the same content, and the sequence that counts",
     "conflicts": "an identity again with other content (provider, type, latency, cost), and both",
-    "gold_minute": "partial sums a minute (UTC), mergeable: add them up over what you group by",
+    "gold_minute": "partial sums a minute (UTC) of all tenants together, mergeable: add them up over what you group by",
+    "gold_hour": "partial sums an hour, by tenant",
     "gold_day": "the same a day: what reports read",
 }
 

@@ -24,6 +24,10 @@ class DataFile(Struct, frozen=True, omit_defaults=True, kw_only=True):
     day: str | None = None  # YYYY-MM-DD
     bucket: int | None = None  # silver's: of the identities
 
+    def shares_sequences(self, other: DataFile) -> bool:
+        """Whether both may hold the same sequence."""
+        return (self.min_seq or 0) <= (other.max_seq or 0) and (other.min_seq or 0) <= (self.max_seq or 0)
+
 
 class Seal(Struct, frozen=True, kw_only=True):
     """A closed period: later events of these days become adjustments of the day on which they arrive."""
@@ -36,6 +40,7 @@ class Seal(Struct, frozen=True, kw_only=True):
     rows: int
     hash: str  # sha256 of the period's canonical gold rows, hex
     columns: tuple[str, ...] = FIRST_FIGURES  # the figures in those rows
+    earlier_hashes: tuple[str, ...] = ()  # from before each erasure that took rows of the period, oldest first
 
 
 class Progress(Struct, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ CHECKPOINT_INTERVAL = "100"  # commits
 NO_REBASE = 0  # retries of the library
 
 Decide = Callable[[DeltaTable], Sequence[Transaction] | None]  # of a fresh snapshot: what the commit carries; None: no commit
+Change = Callable[[DeltaTable, Sequence[DataFile]], tuple[Sequence[DataFile], Sequence[DataFile]]]  # its files: those to remove, and to add
 
 
 class LakeTable:
@@ -60,6 +61,25 @@ class LakeTable:
         table = self.load(version)
         return [] if table is None else self._read_files(table)
 
+    def load_state(self) -> tuple[DeltaTable, list[DataFile]] | None:
+        """Return the snapshot of now, and its files. None: nothing was ever committed."""
+        table = self.load()
+        return None if table is None else (table, self._read_files(table))
+
+    def list_recent(self, since_ms: int) -> set[str]:
+        """Return the paths of the files that were committed, or made by a compaction, at this time or later (ms since the epoch)."""
+        table = self.load()
+        if table is None:
+            return set()
+        found = pa.table(table.get_add_actions(flatten=True))
+        times = found["modification_time"].cast(pa.timestamp("ms")).cast(pa.int64()).to_pylist()
+        return {f"{self.name}/{path}" for path, at in zip(found["path"].to_pylist(), times, strict=True) if at >= since_ms}
+
+    def list_columns(self) -> set[str]:
+        """Return the names of the columns that the table has now; none if nothing was ever committed."""
+        table = self.load()
+        return set() if table is None else {field.name for field in table.schema().fields}
+
     def progress_of(self, application: str) -> int | None:
         table = self.load()
         return None if table is None else table.transaction_version(application)
@@ -78,10 +98,23 @@ class LakeTable:
     def replace(self, old: Iterable[DataFile], new: Iterable[DataFile], *, after: int) -> None:
         """Put files in place of others, as the commit after version `after`. Raises Conflict if there is a later version."""
         table = self._load_for_commit()
-        now = int(time.time() * 1000)
-        removed = [RemoveAction(self._name(file), True, now, file.bytes, self._find_values(file)) for file in old]
-        if table.version() != after or not self._try_commit(table, [*map(self._describe, new), *removed], []):
+        if table.version() != after or not self._try_commit(table, [*map(self._describe, new), *map(self._remove, old)], []):
             raise Conflict(f"{self.name}: another job committed after version {after}; start again")
+
+    def rewrite(self, change: Change) -> int | None:
+        """Put files in place of others, chosen on a fresh snapshot, as exactly the next commit; return its version.
+
+        None: there was nothing to change. If another writer was first, `change` is asked again."""
+        while True:
+            table = self._load_for_commit()
+            old, new = change(table, self._read_files(table))
+            if not old and not new:
+                return None
+            if self._try_commit(table, [*map(self._describe, new), *map(self._remove, old)], []):
+                return table.version() + 1
+
+    def _remove(self, file: DataFile) -> RemoveAction:
+        return RemoveAction(self._name(file), True, int(time.time() * 1000), file.bytes, self._find_values(file))
 
     def _try_commit(self, table: DeltaTable, actions: list[AddAction | RemoveAction], carried: Sequence[Transaction]) -> bool:
         """False: another writer committed that version."""

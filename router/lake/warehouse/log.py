@@ -7,15 +7,18 @@ from deltalake import DeltaTable
 
 from router.core.errors import Misconfigured
 from router.lake.tables.arrow import ARROW
+from router.lake.tables.gold_tables import GOLD_DIMENSIONS, GOLD_TABLES
 from router.lake.tables.schemas import PARTITIONS
 from router.lake.warehouse.commit import Cut, CutKind, DataFile, Progress, Seal, name_application
 from router.lake.warehouse.cuts import Cuts
 from router.lake.warehouse.delta import LakeTable
+from router.lake.warehouse.removals import Removals
 from router.lake.warehouse.seals import Seals
 from router.lake.warehouse.storage import Storage
 
 _KINDS = {"day": pa.string(), "bucket": pa.int32()}
 OLD_LOG = "_commits"  # of a form before Delta
+_ANEW = "`router usage ingest` into a new directory makes it anew"
 
 
 class Warehouse:
@@ -27,14 +30,17 @@ class Warehouse:
         self.tables = {name: LakeTable(self.storage, name, _make_schema(name), PARTITIONS[name]) for name in ARROW}
         self._cuts = Cuts(self.storage)
         self._seals = Seals(self.storage)
+        self.removals = Removals(self.storage)
 
     def refuse_old_form(self) -> None:
-        """Raises Misconfigured for a warehouse with the log of an earlier form."""
+        """Raises Misconfigured for a warehouse with the log of an earlier form, or with sums by other columns than today's."""
         if self.storage.has(OLD_LOG):
-            raise Misconfigured(
-                "--warehouse",
-                f"{self.location} has a log of an older form ({OLD_LOG}): `router usage ingest` into a new directory makes it anew",
-            )
+            raise Misconfigured("--warehouse", f"{self.location} has a log of an older form ({OLD_LOG}): {_ANEW}")
+        for name, table in GOLD_TABLES.items():
+            found = self.tables[name].list_columns() & set(GOLD_DIMENSIONS)
+            if found and found != set(table.dimensions):
+                has, wanted = (", ".join(one for one in GOLD_DIMENSIONS if one in columns) for columns in (found, table.dimensions))
+                raise Misconfigured("--warehouse", f"{self.location}: {name} has an older form, sums by {has}, not {wanted}: {_ANEW}")
 
     def head(self) -> int:
         """Return the number of the newest cut; 0 before the first."""

@@ -31,6 +31,7 @@ SCHEMA = pa.schema(
         ("rows", pa.int64()),
         ("hash", pa.string()),
         ("columns", pa.list_(pa.string())),
+        ("earlier_hashes", pa.list_(pa.string())),
     ]
 )
 
@@ -45,16 +46,15 @@ class Seals:
         if days is None:
             return []
         written = [_make_seal(row) for file in self._table.list_files() for row in self._read_file(file)]
-        return sorted(
-            (seal for seal in written if days.transaction_version(name_mark(seal)) is not None), key=lambda seal: (seal.cut, seal.id)
-        )
+        newest = {seal.id: seal for seal in sorted(written, key=lambda seal: (seal.cut, seal.id))}
+        return [seal for seal in newest.values() if days.transaction_version(name_mark(seal)) is not None]
 
     def write(self, seal: Seal) -> None:
-        """Write the row. It counts once `gold_day` has its mark."""
+        """Write the row. It counts once `gold_day` has its mark; of several rows with the same id, that of the highest cut counts."""
         path = f"{SEALS}/part-{uuid4().hex}.parquet"
         self._storage.make_directory(SEALS)
         with self._storage.filesystem.open_output_stream(self._storage.resolve(path)) as stream:
-            pq.write_table(pa.Table.from_pylist([{**asdict(seal), "columns": list(seal.columns)}], schema=SCHEMA), stream)
+            pq.write_table(pa.Table.from_pylist([_make_row(seal)], schema=SCHEMA), stream)
             size = stream.tell()
         self._table.commit([DataFile(path=path, rows=1, bytes=size, min_seq=seal.cut, max_seq=seal.cut)], lambda _: [])
 
@@ -69,5 +69,9 @@ def name_mark(seal: Seal) -> str:
     return f"seal:{seal.id}"
 
 
+def _make_row(seal: Seal) -> dict[str, Any]:
+    return {**asdict(seal), "columns": list(seal.columns), "earlier_hashes": list(seal.earlier_hashes)}
+
+
 def _make_seal(row: dict[str, Any]) -> Seal:
-    return Seal(**{**row, "columns": tuple(row["columns"])})
+    return Seal(**{**row, "columns": tuple(row["columns"]), "earlier_hashes": tuple(row.get("earlier_hashes") or ())})

@@ -32,6 +32,7 @@ from router.mailbox.ports import current_message
 LEFT_ALONE = "the handler failed too often: it is left alone for a while"
 CONNECT_S = 5.0  # at most: an address that answers no connection is absent, not slow
 TIMED_OUT, THROTTLED = 408, 429
+SENDING = "http11.send_request_headers.started"  # https://www.encode.io/httpcore/extensions/#trace
 MAX_ANSWER_BYTES = 64 * 1024  # bytes that are read so that the connection can be used again; a longer answer costs its connection
 
 
@@ -42,6 +43,19 @@ class HttpRules(Struct, frozen=True, kw_only=True):
     timeout_s: float = 30.0
     max_payload_bytes: int = MAX_PAYLOAD_BYTES  # the largest event that `handle` reads
     max_depth: int = MAX_DEPTH
+
+
+class RequestTrace:
+    """What the transport tells of one call: whether it had a connection and began to send."""
+
+    __slots__ = ("is_sent",)
+
+    def __init__(self) -> None:
+        self.is_sent = False
+
+    async def __call__(self, event: str, _: object) -> None:
+        if event == SENDING:
+            self.is_sent = True
 
 
 class HttpEventHandler:
@@ -74,14 +88,13 @@ class HttpEventHandler:
         permit = self._breaker.acquire(self._rules.timeout_s)
         if permit is None:
             raise InboxUnavailable(LEFT_ALONE)
-        begun = steady()
+        begun, trace = steady(), RequestTrace()
         try:
-            status = await self._post(event)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as exc:
-            permit.record_failure()
-            raise InboxUnavailable(f"no connection to the handler at inbox.handler.url ({type(exc).__name__})") from exc
+            status = await self._post(event, trace)
         except (httpx2.HTTPError, OSError) as exc:  # TimeoutError is an OSError
             permit.record_failure()
+            if not trace.is_sent:  # also if the whole time was over while it connected, as in a process that stood still
+                raise InboxUnavailable(f"no connection to the handler at inbox.handler.url ({type(exc).__name__})") from exc
             return HandlerAnswer(HandlerResult.TRANSIENT, "timeout" if isinstance(exc, TimeoutError) else type(exc).__name__)
         except BaseException:  # also a cancellation: it counts neither as success nor as failure
             permit.release()
@@ -95,8 +108,9 @@ class HttpEventHandler:
             permit.release()  # a service answers; `unserved` finds out whether it serves any event
         return answer
 
-    async def _post(self, event: InboxEvent) -> int:
-        request = httpx2.Request("POST", self._url, headers=_headers_of(event), content=body_of(event), extensions=self._limits)
+    async def _post(self, event: InboxEvent, trace: RequestTrace) -> int:
+        extensions = {**self._limits, "trace": trace}
+        request = httpx2.Request("POST", self._url, headers=_headers_of(event), content=body_of(event), extensions=extensions)
         transport = self._free.pop() if self._free else self._add_transport()
         try:
             async with asyncio.timeout(self._rules.timeout_s):

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from router.core.clock import steady
 from router.core.crashpoints import crashpoint
 from router.core.errors import BrokerRefused, Misconfigured, RouterError, Transient
 from router.delivery.api import JetStream
@@ -103,9 +104,10 @@ class OutboxPublisher:
     async def _work(self, publisher: NatsJetStreamPublisher) -> None:
         pause = self._config.poll_least
         while not self._is_stopping.is_set():
+            began = steady()
             report = await self._try_batch(publisher)
             if report is None or report.broker_error is not None:
-                await self._cut_off.look()
+                await self._cut_off.look(began)
                 await self._rest(self._config.retry)
             elif report.published or report.parked:
                 pause = self._config.poll_least

@@ -19,6 +19,7 @@ from router.core.errors import Misconfigured, RouterError
 from router.operations.fleet.build import build_id
 from router.operations.fleet.ipc import ChildFailed, ChildStarted, ChildStatus, FromChild, Ipc, ReadStatus, StartChild
 from router.operations.fleet.merge_snapshots import drop_gauges
+from router.operations.fleet.silence import SilenceCounter
 from router.operations.observability import ReadinessCheck, events, logs
 from router.operations.observability.exposition import Snapshot, process_families
 
@@ -51,12 +52,15 @@ class ChildProcess:
         self._checks = NO_CHECKS
         self._families: Snapshot = ()
         self._last_frame_at = steady()
+        self._silence: SilenceCounter | None = None  # once it answers requests
         self._pending: list[asyncio.Future[None]] = []
         self._started_or_closed = asyncio.Event()
         self._closed = asyncio.Event()
         self._is_terminated = False
         self._is_killed = False
+        self._is_hung = False
         self._stop_timeout_s = STOP_MARGIN_S  # from SIGTERM on
+        self._most_silence_s = 0.0  # 0 = any
 
     async def start(self, settings: Settings) -> None:
         """Start it without waiting. Its standard output is the parent's standard error, because the parent's output is for programs.
@@ -64,6 +68,7 @@ class ChildProcess:
         Raises OSError if the system has no process or no file descriptor left.
         """
         self._stop_timeout_s = stop_timeout_s(settings)
+        self._most_silence_s = settings.process_silence_ms / 1000
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -113,6 +118,8 @@ class ChildProcess:
             return None
         how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
         why = f": {self._reported.text}" if self._reported is not None else ""
+        if self._is_hung:
+            why = f": its event loop said nothing for {self._most_silence_s:g} s"
         return ChildEnded(f"process-{self._number}, process {self.pid}, {how}{why}")
 
     def request_status(self) -> asyncio.Future[None]:
@@ -126,6 +133,18 @@ class ChildProcess:
             self._pending.append(answer)
             self._ipc.send(ReadStatus())
         return answer
+
+    def end_if_silent(self, interval_s: float) -> None:
+        """Call it at each interval, with a status request. A child whose event loop hangs is killed, so that another one takes its slot."""
+        if self.nats_url is None or self._is_terminated or not self._most_silence_s:
+            return
+        if self._silence is None:
+            self._silence = SilenceCounter(interval_s)
+        self._silence.look(self._last_frame_at)
+        if self._silence.seconds >= self._most_silence_s and not self._is_hung:
+            self._is_hung = True
+            log.error(events.PROCESS_SILENT, process=f"process-{self._number}", pid=self.pid, silent_s=self._most_silence_s)
+            self.kill()
 
     async def wait_until_ready(self, timeout_s: float) -> bool:
         """Wait until it answers requests. Returns False if it ended, or the time is over."""

@@ -1,6 +1,7 @@
 """One of the N places of a fleet: a child of the supervision tree, served by one process at a time.
 
-    run        a process serves in the slot; when it ends by itself, so does `run`, and the tree restarts it
+    run        a process serves in the slot; when it ends by itself, so does `run`, and the tree restarts it;
+               one whose event loop hangs is killed
     replace    a second process starts beside the current one; once it is ready it takes over, and the first one drains
 
 Requests are answered throughout a replacement. A replacement that does not get ready changes nothing.
@@ -116,6 +117,7 @@ class ProcessSlot:
         """Wait until the current process has ended, which may be a replacement by then."""
         while not await process.wait_until_ended(POLL_INTERVAL_S) or process is not self._current:
             process = self._current or process
+            process.end_if_silent(POLL_INTERVAL_S)
             self.request_status()
         return process
 

@@ -22,6 +22,7 @@ SUPERVISOR_GAVE_UP: Final = "supervisor.gave_up"
 RELOAD_BEGAN: Final = "reload.began"
 RELOAD_ENDED: Final = "reload.ended"
 RELOAD_REFUSED: Final = "reload.refused"  # the new settings, or a process with them, are not usable: the old ones stay
+PROCESS_SILENT: Final = "process.silent"  # its event loop hangs: it is killed, and another process takes its place
 PROCESS_KILLED: Final = "process.killed"  # it did not end before its deadline, or the parent was asked to end at once
 PARENT_DIED: Final = "parent.died"  # the process drains and ends
 
@@ -87,6 +88,8 @@ PARTITION_UNATTENDED: Final = "partition.unattended"  # no router takes its requ
 PARTITION_ATTENDED: Final = "partition.attended"  # again
 BREAKER_CHANGED: Final = "breaker.changed"
 BREAKER_UNREADABLE: Final = "breaker.unreadable"
+FIGURES_UNREADABLE: Final = "figures.unreadable"
+FIGURES_NOT_SHARED: Final = "figures.not_shared"
 RESULT_FORGED: Final = "result.forged"
 RESULT_CONFLICT: Final = "result.conflict"
 WORKER_STARTS: Final = "worker.starts"  # its durable is new: how many of the assignments that waited are finished

@@ -27,6 +27,7 @@ from router.operations.observability.log_rate_limit import LogRateLimit
 log = logs.logger(__name__)
 
 Labels = tuple[str, ...]
+Ids = Mapping[str, str | None]  # of one event
 Value = int | float
 NO_FIGURE = float("nan")
 MAX_EXEMPLAR = 128  # characters of all names and values, by the OpenMetrics specification
@@ -138,25 +139,27 @@ class LabelledCounter(defaultdict[Labels, int]):
 class ExemplarCounter(LabelledCounter):
     """A LabelledCounter that remembers the newest event of each series: `counter.note(labels, {"trace_id": …}, now)`."""
 
-    __slots__ = ("_exemplars",)
+    __slots__ = ("_newest",)
 
     def __init__(self, name: str, text: str, *labels: str) -> None:
         super().__init__(name, text, *labels)
-        self._exemplars: dict[Labels, Exemplar] = {}
+        self._newest: dict[Labels, tuple[Ids, float]] = {}
 
-    def note(self, labels: Labels, ids: Mapping[str, str], at: float) -> None:
-        """Count one. Of its ids those are kept that fit into an exemplar, the first ones first."""
+    def note(self, labels: Labels, ids: Ids, at: float) -> None:
+        """Count one. An id that is None is not known."""
         self[labels] += 1
-        self._exemplars[labels] = Exemplar(_fit(ids), at)
+        self._newest[labels] = ids, at
 
     def family(self) -> MetricFamily:
-        return MetricFamily(self.name, self.help, "counter", self.labels, dict(self), exemplars=dict(self._exemplars))
+        """Of the ids those are told that fit into an exemplar, the first ones first. It is built at a scrape, not at each event."""
+        exemplars = {labels: Exemplar(_fit(ids), at) for labels, (ids, at) in dict(self._newest).items()}
+        return MetricFamily(self.name, self.help, "counter", self.labels, dict(self), exemplars=exemplars)
 
 
-def _fit(ids: Mapping[str, str]) -> Mapping[str, str]:
+def _fit(ids: Ids) -> Mapping[str, str]:
     fitting, room = {}, MAX_EXEMPLAR
     for name, value in ids.items():
-        if len(name) + len(value) <= room:
+        if value is not None and len(name) + len(value) <= room:
             fitting[name] = value
             room -= len(name) + len(value)
     return fitting

@@ -5,7 +5,8 @@ from router.routing.decide.choose import ProviderChooser
 from router.routing.decide.handler import DecideHandler, DecideMeter, DecideRules
 from router.routing.decide.idempotency_cache import CacheResult, IdempotencyCache
 from router.routing.decide.push import AssignmentBucket, AssignmentPusher, PushRules
-from router.routing.decide.read import RequestLimits, RequestReading, read
+from router.routing.decide.read import RequestLimits, read
+from router.routing.decide.reading import RequestReading
 from router.routing.decide.recorder import DecisionRecorder
 
 __all__ = [

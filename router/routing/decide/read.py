@@ -24,16 +24,16 @@ from router.contracts.flow import read_body
 from router.contracts.header_rules import Violation, control_violations, violations
 from router.contracts.headers import SUPPORTED_VERSIONS, find_control_header, message_id_in
 from router.contracts.malformed import HEADER_CONTRACT_VIOLATION, STAGE_HEADERS, Malformed, invalid_field
-from router.contracts.request import NO_HINTS, NOTHING, RouteRequest
+from router.contracts.request import NOTHING, RouteRequest
 from router.core import ids
 from router.core.ids import is_opaque
 from router.core.message import Message
-from router.core.outcome import Fault
 from router.routing.decide import fields
 from router.routing.decide.fields import RARE, Object, read_id
 from router.routing.decide.hints import PLAIN, hints_of
 from router.routing.decide.places import translate_place
 from router.routing.decide.read_plain import PROTOBUF, read_plain
+from router.routing.decide.reading import RequestReading
 
 
 class RequestLimits(Struct, frozen=True, kw_only=True):
@@ -46,26 +46,15 @@ class RequestLimits(Struct, frozen=True, kw_only=True):
     refuses_control_headers: bool = True  # False where requests are published with a PubAck: there they are the publisher's right
 
 
-class RequestReading(Struct, frozen=True, gc=False):
-    """The request, or why it is invalid; and the ids for the answer's context and headers in both cases."""
-
-    asked: RouteRequest | Fault
-    answer_id: str
-    trace_id: str | None
-    tenant_id: str | None
-    violations: tuple[Violation, ...] = ()
-    hints: Mapping[str, str] = NO_HINTS  # of a Fault; a request has its own
-
-
 DEFAULT_LIMITS = RequestLimits()
 
 
 def read(message: Message, limits: RequestLimits = DEFAULT_LIMITS) -> RequestReading:
     """One stored message as a request. A Fault's `code` is a dead letter's validation code, its `field` a place in the RouteRequest."""
-    request = read_plain(message, limits.max_payload_bytes, limits.max_depth)
-    if request is None:
+    reading = read_plain(message, limits.max_payload_bytes, limits.max_depth)
+    if reading is None or (reading.violations and limits.strict):
         return read_carefully(message, limits)
-    return RequestReading(request, request.answer_id, request.trace_id, request.tenant_id)
+    return reading
 
 
 def read_carefully(message: Message, limits: RequestLimits = DEFAULT_LIMITS) -> RequestReading:

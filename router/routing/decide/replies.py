@@ -19,7 +19,7 @@ from router.contracts.decision import ASSIGNMENT_SKIPPED, Decision, Refusal, Ski
 from router.contracts.request import RouteRequest
 from router.core.message import Reply
 from router.core.outcome import Dead, Fault
-from router.routing.decide.read import RequestReading
+from router.routing.decide.reading import RequestReading
 
 
 def reply_to(request: RouteRequest, answer: Decision | Refusal) -> Reply:

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from router.contracts.shapes import MessageShape
-from router.contracts.shapes.difference import resolve
 from router.contracts.shapes.fields import list_fields
 from router.contracts.shapes.parts import PARTS
+from router.contracts.shapes.written import Definitions
 
 LONG = "x" * 128
 VALUES: tuple[Any, ...] = (
@@ -58,7 +58,7 @@ KINDS: Mapping[str, tuple[Any, ...]] = {
 def generate(shape: MessageShape, count: int, seed: int = 0) -> Iterator[dict[str, Any]]:
     chance = random.Random(f"{shape.name} {seed}")
     names = sorted({place.rpartition(".")[2] for place in list_fields(shape.body)} | {*EXTRA_NAMES})
-    fields = {place: resolve(field, PARTS) for place, field in list_fields(shape.body).items()}
+    fields = {place: Definitions(PARTS).resolve(field) for place, field in list_fields(shape.body).items()}
     for _ in range(count):
         message = draw(fields, chance) if chance.random() < DRAWN else copy.deepcopy(chance.choice(shape.examples))
         for _ in range(chance.randrange(MAX_CHANGES + 1)):

@@ -2,17 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
+from router.delivery.buckets import batched_reader
 from router.delivery.buckets.batched_reader import MAX_KEYS_PER_REQUEST, MAX_REPLY_BYTES, BatchedKvReader
 from router.delivery.buckets.write_once import WriteOnceKv
 from router.delivery.connection import head_of
 from router.delivery.frame_parser import Headers
 from router.delivery.topology import Topology, bucket, create
-from tests.support.delivery import connected
+from tests.support.delivery import connected, count_timers
 from tests.support.waiting import until
 
 
@@ -31,6 +33,15 @@ async def test_each_caller_gets_its_own_record_and_a_missing_one_is_none(jetstre
         await records.create(key, key.encode())
     found = await asyncio.gather(*(lookups.find(key) for key in (*keys, *keys)))
     assert found == [key.encode() if number % 2 == 0 else None for number, key in enumerate(keys)] * 2
+
+
+async def test_lookups_one_after_the_other_share_a_timer(jetstream: JetStream, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batched_reader, "AGAIN_AFTER_S", 3600.0)
+    lookups = BatchedKvReader(jetstream, prefix, timeout_s=3600.0)
+    with count_timers(lookups) as timers:
+        for number in range(20):
+            await lookups.find(f"k-{number}")
+    assert len(timers) == 1
 
 
 async def test_only_absent_ones_are_none(jetstream: JetStream, prefix: str) -> None:
@@ -52,6 +63,27 @@ async def test_silence_is_away(jetstream: JetStream, prefix: str) -> None:
     jetstream.connection.publish_nowait = lambda *_: None  # type: ignore[method-assign]
     with pytest.raises(BrokerUnavailable):
         await BatchedKvReader(jetstream, prefix, timeout_s=0.01).find("k")
+
+
+async def test_a_request_that_a_vanished_copy_swallowed_is_repeated(
+    jetstream: JetStream, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three copies one is paused: the server goes on giving it a third of the requests."""
+    monkeypatch.setattr(batched_reader, "AGAIN_AFTER_S", 0.01)
+    await WriteOnceKv(jetstream, prefix).create("k", b"record")
+    lookups = BatchedKvReader(jetstream, prefix, timeout_s=3600.0)
+    post = jetstream.connection.publish_nowait
+    swallowed: list[str] = []
+
+    def swallow(subject: str, *rest: Any) -> None:
+        if len(swallowed) < 2:
+            swallowed.append(subject)
+        else:
+            post(subject, *rest)
+
+    jetstream.connection.publish_nowait = swallow  # type: ignore[method-assign,assignment]
+    assert await asyncio.gather(*(lookups.find(key) for key in ("k", "none"))) == [b"record", None]
+    assert swallowed == [f"$JS.API.DIRECT.GET.KV_{prefix}"] * 2
 
 
 async def test_a_caller_that_leaves_takes_no_other_along(jetstream: JetStream, prefix: str) -> None:

@@ -9,5 +9,6 @@ python -m tests.faults --cluster 3 --rounds 3 --rate 100    (`make faults CLUSTE
     processes kinds           to a server and a process of ours; all kinds by name
     acks                      what the servers acknowledged: who has lost what is lost
     run recovery report       one run; what each fault cost; the table
+    held_up                   which step held the latest usage events up
     command                   its options
 """

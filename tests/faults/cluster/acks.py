@@ -56,6 +56,10 @@ class AckWatch:
             await clients.subscribe(subject, self._on_publish)
         await clients.subscribe("_INBOX.>", self._on_reply)
 
+    def list_published(self, stage: str) -> dict[str, list[float]]:
+        """When each assignment's message was published, as often as it was; `stage`: a row of the ledger."""
+        return {assignment: sorted(inboxes.values()) for (row, assignment), inboxes in self._inboxes.items() if row == stage}
+
     async def explain(self, client: Client, ledger: Ledger, asked: dict[str, Asked]) -> list[Loss]:
         """Each loss of the ledger whose stream is watched."""
         lost = [(row.name, name) for row in ledger.rows if row.name in self._stages.values() for name in row.lost if name in asked]
@@ -74,14 +78,20 @@ class AckWatch:
         )
 
     async def _on_publish(self, _: int, message: Msg) -> None:
-        with contextlib.suppress(ValueError, TypeError, KeyError):  # a poisoned result
-            key = self._stages[message.subject], str(orjson.loads(message.data)["assignment_id"])
-            self._inboxes[key].setdefault(message.reply, time.monotonic())
+        if (assignment := read_assignment_id(message.data)) is not None:
+            self._inboxes[self._stages[message.subject], assignment].setdefault(message.reply, time.monotonic())
 
     async def _on_reply(self, _: int, message: Msg) -> None:
         if message.data.startswith(b'{"stream"') and message.subject not in self._acks:
             for ack in _read_ack(message.data):
                 self._acks[message.subject] = ack
+
+
+def read_assignment_id(data: bytes) -> str | None:
+    """None for a poisoned result."""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        return str(orjson.loads(data)["assignment_id"])
+    return None
 
 
 def _read_ack(data: bytes) -> Iterator[Ack]:

@@ -28,7 +28,9 @@ def main(arguments: list[str]) -> int:
     if options.list:
         print("\n".join(kind.name for kind in KINDS))
         return 0
-    plan = ClusterRun(options.rounds, options.seed, options.rate, options.kinds or KINDS, replace(CAST, replicas=options.copies))
+    plan = ClusterRun(
+        options.rounds, options.seed, options.rate, options.kinds or KINDS, replace(CAST, replicas=options.copies), logs=options.logs
+    )
     report = run_until_told(run(plan, facts(_command(options, arguments))))
     if report is None:
         return INTERRUPTED
@@ -42,8 +44,8 @@ def main(arguments: list[str]) -> int:
 
 def _command(options: argparse.Namespace, arguments: list[str]) -> str:
     """The command again, without the files that it writes: results are read on other machines."""
-    files = {str(file) for file in (options.json, options.write) if file is not None}
-    kept = [argument for argument in arguments if argument not in {"--json", "--write", *files}]
+    files = {str(file) for file in (options.json, options.write, options.logs) if file is not None}
+    kept = [argument for argument in arguments if argument not in {"--json", "--write", "--logs", *files}]
     return shlex.join(["python", "-m", "tests.faults", *kept])
 
 
@@ -61,6 +63,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--copies", type=int, choices=[1, 3], default=3, help="of every stream; 1 is the control: a wiped server must lose")
     parser.add_argument("--list", action="store_true", help="print the names of all kinds")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the whole report in this file")
+    parser.add_argument("--logs", type=Path, metavar="DIR", help="keep what every process logged in this directory")
     parser.add_argument("--write", type=Path, metavar="FILE", help="keep the tables in this file")
     return parser.parse_args(arguments)
 

@@ -56,11 +56,18 @@ async def find_leader(client: Callable[[], Client], servers: Servers, group: Gro
 
 
 async def list_behind(client: Client, servers: Servers, groups: Sequence[Group]) -> list[str]:
-    """The names of those of these groups, and of the cluster, without a leader, or with a copy that does not follow it."""
+    """Those of these groups, and of the cluster, without a leader, or with a copy that does not follow it, and why."""
     groups = [group for group in groups if group.stream != META]
     infos = await asyncio.gather(*(_read(client, group) for group in groups))
-    behind = [group.name for group, info in zip(groups, infos, strict=True) if not is_current(info)]
+    behind = [f"{group.name} ({_describe(info)})" for group, info in zip(groups, infos, strict=True) if not is_current(info)]
     return behind if await servers.is_meta_current() else [META, *behind]
+
+
+def _describe(info: dict[str, Any]) -> str:
+    if not info.get("leader"):
+        return "no leader" if info else "no answer"
+    late = [one for one in info.get("replicas") or [] if not one["current"] or one.get("offline")]
+    return f"{info['leader']} leads, " + ", ".join(f"{one['name']} lags by {one.get('lag', 0)}" for one in late)
 
 
 async def step_down(client: Client, servers: Servers, group: Group) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from tests.faults.cluster.acks import Loss
+from tests.faults.cluster.held_up import HeldUp
 from tests.faults.cluster.recovery import Cost
 from tests.faults.ledger import Ledger, add_rows, as_table
 
@@ -36,6 +37,7 @@ HEADS = (
     "after the end p50 / max",
 )
 MOST_LOSSES = 10  # of which the page tells more
+MOST_HELD_UP = 10
 COUNTS = ("sent", "lost", "double", "stuck", "unanswered", "unstored", "incomplete")
 LEGEND = """
 A request is counted with the fault that had begun last when it was sent. *Stuck*: asked again and again, and not answered 30 s
@@ -64,6 +66,7 @@ class ClusterReport(Struct, frozen=True):
     balance: Ledger
     deaths: dict[str, int]  # of processes that the run did not kill, by name
     losses: list[Loss] = []
+    held_up: list[HeldUp] = []  # of each fault at most one usage event
 
     @property
     def is_clean(self) -> bool:
@@ -83,7 +86,7 @@ def tables(reports: Sequence[ClusterReport]) -> str:
     """All runs as if they were one."""
     deaths = sum((Counter(report.deaths) for report in reports), Counter[str]())
     ended = ", ".join(f"{name} {times} times" for name, times in sorted(deaths.items()) if times) or "none"
-    return f"{_by_kind(reports)}\n{_ledger(reports)}\nProcesses that ended by themselves: {ended}.\n{_losses(reports)}"
+    return f"{_by_kind(reports)}\n{_ledger(reports)}\nProcesses that ended by themselves: {ended}.\n{_losses(reports)}{_held_up(reports)}"
 
 
 def page(reports: Sequence[ClusterReport], control: Sequence[ClusterReport] = (), note: str = "") -> str:
@@ -168,6 +171,13 @@ def _losses(reports: Sequence[ClusterReport]) -> str:
     ]
     lines += [f"- and {len(losses) - MOST_LOSSES} more"] if len(losses) > MOST_LOSSES else []
     return "\n".join(["\nLost (seconds after the request was sent; a negative sequence: as a duplicate):\n", *lines, ""]) if lines else ""
+
+
+def _held_up(reports: Sequence[ClusterReport]) -> str:
+    """The usage events that came latest after the end of a fault, step by step."""
+    each = sorted((one for report in reports for one in report.held_up), key=lambda one: one.after_end_s, reverse=True)
+    lines = [f"- {one.text}" for one in each[:MOST_HELD_UP]]
+    return "\n".join(["\nThe usage events that came latest (seconds):\n", *lines, ""]) if lines else ""
 
 
 def _promises(loss: Loss) -> str:

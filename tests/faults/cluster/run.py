@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
+from pathlib import Path
 
-import orjson
 from msgspec import Struct
 
-from tests.faults.cluster.acks import AckWatch
+from tests.faults.cluster.acks import AckWatch, read_assignment_id
+from tests.faults.cluster.held_up import Steps, find_held_up
 from tests.faults.cluster.kinds import FROM_END, KINDS
 from tests.faults.cluster.recovery import Observed, measure
 from tests.faults.cluster.report import ClusterReport
@@ -38,6 +40,7 @@ class ClusterRun(Struct, frozen=True):
     cast: Cast = CAST
     policy: str | None = None  # the default one calls extensions
     calm_s: tuple[float, float] = CALM_S
+    logs: Path | None = None  # where the processes' logs are kept
 
     @property
     def faults(self) -> int:
@@ -57,8 +60,11 @@ async def run(plan: ClusterRun, machine: dict[str, str]) -> ClusterReport:
             is_quiet = await _come_to_rest(stage, load)
             observed = await _observe(stage, load, happened)
             losses = await watch.explain(stage.clients.current, observed.ledger, load.asked)
+            held_up = find_held_up(happened, load.asked.values(), await _read_steps(stage, watch))
         finally:
             await load.close()
+            if plan.logs is not None:
+                _keep_logs(stage, plan.logs)
     deaths = {child.name: child.deaths for child in stage.children}
     return ClusterReport(
         machine=machine,
@@ -71,7 +77,14 @@ async def run(plan: ClusterRun, machine: dict[str, str]) -> ClusterReport:
         balance=observed.ledger,
         deaths=deaths,
         losses=losses,
+        held_up=held_up,
     )
+
+
+def _keep_logs(stage: ClusterStage, directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for log in stage.home.glob("*.log"):
+        shutil.copy(log, directory)
 
 
 async def _inject(stage: ClusterStage, load: Load, plan: ClusterRun) -> list[Happened]:
@@ -90,15 +103,26 @@ async def _come_to_rest(stage: ClusterStage, load: Load) -> bool:
 
 async def _observe(stage: ClusterStage, load: Load, happened: list[Happened]) -> Observed:
     facts: Facts = await gathered(stage.clients.current, stage, load)
-    metered_at = await _read_metered(stage)
+    metered_at = await _read_stored(stage, stage.settings.streams.usage.name)
     return Observed(happened, load.asked, facts.stored_singles, metered_at, stage.elections.each, balanced(facts), FROM_END)
 
 
-async def _read_metered(stage: ClusterStage) -> dict[str, float]:
-    """When each usage event was stored, by the suite's steady clock: servers and suite share one wall clock."""
+async def _read_steps(stage: ClusterStage, watch: AckWatch) -> Steps:
+    streams = stage.settings.streams
+    return Steps(
+        assigned=await _read_stored(stage, streams.assignments.name),
+        results=await _read_stored(stage, streams.results.name),
+        usage=await _read_stored(stage, streams.usage.name),
+        results_published=watch.list_published("results"),
+        usage_published=watch.list_published("metered"),
+    )
+
+
+async def _read_stored(stage: ClusterStage, stream: str) -> dict[str, float]:
+    """When the message of each assignment was stored, by the suite's steady clock: servers and suite share one wall clock."""
     steady = time.monotonic() - time.time()
-    stored = await standing(stage.clients.current, stage.settings.streams.usage.name)
-    return {str(orjson.loads(event.data)["assignment_id"]): event.stored_at + steady for event in stored}
+    stored = ((message, read_assignment_id(message.data)) for message in await standing(stage.clients.current, stream))
+    return {key: message.stored_at + steady for message, key in stored if key is not None}
 
 
 class _Progress:

@@ -34,6 +34,24 @@ def test_files_that_went_missing_from_the_tables_are_made_again_with_their_sums(
     assert Backfill(lake.spark, lake.warehouse, DAY, DAY).compare().is_none
 
 
+def test_a_day_is_made_again_from_its_own_files(lake: Lake) -> None:
+    """UL-11: what it costs does not grow with the history."""
+    lake.take(a_body("r-1"), a_body("r-2", at=NOON - timedelta(days=1)), b"bad", came=NOON - timedelta(days=1))
+    lake.take(a_body("r-1"), a_body("r-2"), a_body("r-3"))  # two that the day before has
+    for table in ("bronze", "quarantine", "silver", "gold_minute", "gold_hour", "gold_day"):
+        for file in (lake.home / table / f"day={DAY - timedelta(days=1)}").rglob("*.parquet"):
+            file.unlink()
+    assert Backfill(lake.spark, lake.warehouse, DAY, DAY).compare().is_none
+
+
+def test_what_was_counted_in_two_batches_of_a_day_is_found(lake: Lake) -> None:
+    lake.take(a_body("r-1", cost="1.0"))
+    lake.take(a_body("r-1", cost="1.0"))
+    (duplicates,) = lake.warehouse.files("duplicates")
+    replace_files(lake.warehouse, "duplicates", [duplicates])
+    assert Backfill(lake.spark, lake.warehouse, DAY, DAY).compare().is_none
+
+
 def test_sealed_days_are_left_alone(lake: Lake) -> None:
     lake.take(a_body("r-1"))
     seal(lake.warehouse, DAY, DAY)

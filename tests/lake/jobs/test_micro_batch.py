@@ -1,14 +1,34 @@
 """What a micro-batch does to the tables."""
 
+from collections import Counter
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 from tests.support.lake_jobs import NOON, Lake, a_body, messages
 
 
-def test_an_event_is_in_bronze_silver_and_both_grains_of_gold(lake: Lake) -> None:
+def test_an_event_is_in_bronze_silver_and_every_grain_of_gold(lake: Lake) -> None:
     lake.take(a_body())
-    assert [len(lake.rows(table)) for table in ("bronze", "silver", "gold_minute", "gold_day")] == [1, 1, 1, 1]
+    assert [len(lake.rows(table)) for table in ("bronze", "silver", "gold_minute", "gold_hour", "gold_day")] == [1, 1, 1, 1, 1]
+
+
+def test_minutes_are_of_all_tenants_together_and_hours_and_days_of_each(lake: Lake) -> None:
+    """UL-8."""
+    tenants = ("acme", "globex", "initech")
+    lake.take(*(a_body(f"r-{minute}", tenant_id=one, at=NOON + timedelta(minutes=minute)) for minute in (0, 7) for one in tenants))
+    assert "tenant_id" not in lake.rows("gold_minute")[0]
+    assert _count_by(lake.rows("gold_minute"), "window_start") == {NOON: 3, NOON + timedelta(minutes=7): 3}
+    for table in ("gold_hour", "gold_day"):
+        assert _count_by(lake.rows(table), "tenant_id") == dict.fromkeys(tenants, 2)
+
+
+def _count_by(rows: list[dict[str, Any]], key: str) -> Counter[Any]:
+    """Each task has partial sums of its own."""
+    counts: Counter[Any] = Counter()
+    for row in rows:
+        counts[row[key]] += row["count"]
+    return counts
 
 
 def test_a_message_that_is_no_event_is_quarantined_with_its_bytes_and_the_reason(lake: Lake) -> None:

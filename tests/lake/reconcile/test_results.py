@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
@@ -12,6 +13,8 @@ from router.lake.reconcile import ReconcileCheck
 from router.lake.reconcile.results import check_results, open_result_streams
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.source.options import SourceOptions, read_options
+from router.lake.warehouse import Removal, SequenceSpans, Warehouse
+from tests.lake.without_jvm import IN_PROCESS
 from tests.support.delivery import connected
 from tests.support.lake_accounts import an_account, body, tables_of
 
@@ -55,7 +58,7 @@ async def checked(url: str, path: Path, requests: tuple[int, ...]) -> ReconcileC
     warehouse = an_account(path, tables)
     return await asyncio.to_thread(
         lambda: check_results(
-            WarehouseSnapshot(warehouse, 1), open_result_streams(options("WORKED"), options("USED"), options("DEAD"), "meter")
+            IN_PROCESS, WarehouseSnapshot(warehouse, 1), open_result_streams(options("WORKED"), options("USED"), options("DEAD"), "meter")
         )
     )
 
@@ -98,6 +101,16 @@ async def test_usage_that_is_not_yet_ingested_counts_as_metered(jetstream: JetSt
     for request in (1, 2):
         await jetstream.publish("used", body(request), {})
     assert (await checked(nats_url, tmp_path, (1,))).verdict == "ok"
+
+
+async def test_usage_that_was_erased_counts_as_metered_while_the_stream_has_it(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
+    """UL-35."""
+    for request in (1, 2):
+        await worked(jetstream, request)
+        await jetstream.publish("used", body(request), {})
+    removal = Removal(id="e-1", kind="erase", at=datetime.now(UTC), sequence=2)
+    Warehouse(str(tmp_path)).removals.append(removal, {None: SequenceSpans([1], [1])})
+    assert (await checked(nats_url, tmp_path, (2,))).verdict == "ok"
 
 
 async def test_usage_without_a_result_is_named(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from router.delivery.api import JetStream
 from router.lake.reconcile import ReconcileCheck, reconcile
 from router.lake.reconcile.stream import open_stream
 from router.lake.source.options import read_options
+from router.lake.tables.gold_tables import GOLD_TABLES
+from router.lake.warehouse import Removal, SequenceSpans, Warehouse
+from tests.lake.without_jvm import IN_PROCESS
 from tests.support.delivery import connected
 from tests.support.lake_accounts import Rows, an_account, body, tables_of
 
@@ -36,7 +40,7 @@ async def compared(jetstream: JetStream, url: str, path: Path, tables: dict[str,
 
     created = (await jetstream.stream("USED") or {})["created"]
     warehouse = an_account(path, tables, created)
-    account = await asyncio.to_thread(lambda: reconcile(warehouse, open_stream(read_options({"url": url, "stream": "USED"}))))
+    account = await asyncio.to_thread(lambda: reconcile(IN_PROCESS, warehouse, open_stream(read_options({"url": url, "stream": "USED"}))))
     return {check.name: check for check in account.checks}
 
 
@@ -64,11 +68,25 @@ async def test_a_message_that_was_deleted_in_the_stream_is_not_missing(jetstream
     """UL-9, UL-12."""
     tables = await eight(jetstream)
     await jetstream.ask("STREAM.MSG.DELETE.USED", {"seq": 3})
-    for table in ("bronze", "silver", "gold_minute", "gold_day"):
+    for table in ("bronze", "silver", "gold_minute", "gold_hour", "gold_day"):
         del tables[table][2]
     checks = await compared(jetstream, nats_url, tmp_path, tables)
     assert all(check.is_right is not False for check in checks.values())
     assert "1 were deleted" in checks["sequences"].says
+
+
+async def test_a_message_that_was_erased_is_not_missing_though_the_stream_has_it(
+    jetstream: JetStream, nats_url: str, tmp_path: Path
+) -> None:
+    """UL-35."""
+    tables = await eight(jetstream)
+    for table in ("bronze", "silver", *GOLD_TABLES):
+        del tables[table][2]
+    removal = Removal(id="e-1", kind="erase", at=datetime.now(UTC), sequence=8)
+    Warehouse(str(tmp_path)).removals.append(removal, {None: SequenceSpans([3], [3])})
+    checks = await compared(jetstream, nats_url, tmp_path, tables)
+    assert all(check.is_right is not False for check in checks.values())
+    assert (checks["sequences"].figures["removed"], checks["stream = bronze"].figures["messages"]) == (1, 7)
 
 
 async def test_what_the_stream_no_longer_has_is_not_compared(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
@@ -82,4 +100,4 @@ async def test_a_stream_that_was_made_anew_is_refused(jetstream: JetStream, nats
     warehouse = an_account(tmp_path, tables, "2020-01-01T00:00:00Z")
 
     with pytest.raises(Misconfigured, match="--nats-url"):
-        await asyncio.to_thread(lambda: reconcile(warehouse, open_stream(read_options({"url": nats_url, "stream": "USED"}))))
+        await asyncio.to_thread(lambda: reconcile(IN_PROCESS, warehouse, open_stream(read_options({"url": nats_url, "stream": "USED"}))))

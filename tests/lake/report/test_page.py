@@ -13,7 +13,7 @@ from tests.support.lake_gold import Use, a_warehouse
 
 
 def a_page(path: Path, *uses: Use) -> str:
-    return render_page(read_parts(a_warehouse(path, uses), UsageQuery(by=PAGE_COLUMNS)), "All events")
+    return render_page(list(read_parts(a_warehouse(path, uses), UsageQuery(by=PAGE_COLUMNS))), "All events")
 
 
 def test_the_page_fetches_nothing_and_runs_nothing(tmp_path: Path) -> None:

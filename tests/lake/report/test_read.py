@@ -1,6 +1,7 @@
 """A report over gold: groups added up exactly, percentiles within 1 %, only what the log names."""
 
 from collections import defaultdict
+from datetime import timedelta
 from decimal import Decimal
 from math import ceil
 from pathlib import Path
@@ -9,8 +10,10 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 
+from router.lake.jobs.seal import seal
 from router.lake.report import UsageQuery, UsageReport, read_report
 from tests.support.lake_gold import Use, a_warehouse
+from tests.support.lake_jobs import NOON, Lake, a_body
 
 
 def by(report: UsageReport, *names: str) -> dict[tuple[str, ...], dict[str, object]]:
@@ -31,7 +34,7 @@ def test_each_row_has_the_shape_that_is_promised(tmp_path: Path) -> None:
         {
             "tenant_id": "acme", "provider_id": "openai", "event_type": "chat", "status": "success", "day": "2026-11-20", "count": 1,
             "cost": "12.500000000", "latency_p50_ms": 100, "latency_p95_ms": 100, "latency_p99_ms": 100,
-            "latency_sum_ms": 100, "latency_min_ms": 100, "latency_max_ms": 100,
+            "latency_sum_ms": 100, "latency_min_ms": 100, "latency_max_ms": 100, "adjusted_count": 0, "adjusted_cost": "0.000000000",
         }
     ]  # fmt: skip
 
@@ -135,3 +138,27 @@ def test_nothing_found_is_a_report_without_lines(tmp_path: Path, query: UsageQue
     uses = [] if query == UsageQuery() else [Use()]
     report = read_report(a_warehouse(tmp_path, uses), query)
     assert report.to_json() == {"rows": [], "totals": {}}
+
+
+def test_what_a_day_got_for_sealed_days_is_told_apart(lake: Lake) -> None:
+    """UL-5."""
+    lake.take(a_body("r-1", cost="1.0"))
+    seal(lake.warehouse, NOON.date(), NOON.date())
+    later = NOON + timedelta(days=1)
+    lake.take(a_body("r-2", cost="2.0"), a_body("r-3", cost="4.0", at=later), came=later)
+    day = str(later.date())
+    report = read_report(lake.warehouse, UsageQuery(by=("day",), days=(day,)))
+    (line,) = report.lines
+    assert (line.count, line.cost) == (2, Decimal(6))
+    assert line.adjusted == {"adjusted_count": 1, "adjusted_cost": Decimal(2)}
+    assert report.totals is not None
+    assert report.totals.to_json()["adjusted_cost"] == "2.000000000"
+
+
+def test_lines_are_made_one_after_the_other(tmp_path: Path) -> None:
+    """As Python objects, 150 000 lines took gigabytes."""
+    report = read_report(a_warehouse(tmp_path, [Use(tenant=f"t-{number:04}") for number in range(1100)]), UsageQuery(by=("tenant_id",)))
+    lines = report.iterate_lines()
+    assert next(lines).group == {"tenant_id": "t-0000"}
+    assert [line.group["tenant_id"] for line in lines][-1] == "t-1099"
+    assert len(list(report.iterate_lines(3))) == 3

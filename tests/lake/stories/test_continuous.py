@@ -26,7 +26,7 @@ def test_what_comes_while_it_runs_is_in_the_tables_and_told(broker: Broker, quie
     running = start_ingest(
         quiet_spark,
         IngestJob(warehouse=str(tmp_path), source=source, continuous=True, interval="100 milliseconds", bounds=EventBounds(max_cost=1)),
-        told.append,
+        lambda cut, _: told.append(cut),
     )
     try:
         assert running.waiting == 2

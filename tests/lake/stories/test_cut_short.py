@@ -82,6 +82,6 @@ def test_what_a_dead_batch_left_is_in_no_table_and_a_vacuum_deletes_it_when_it_i
     assert [row["request_id"] for row in lake.rows("silver")] == ["r-1"]
     assert vacuum(lake.warehouse) == []  # it may be at work still
     gone = vacuum(lake.warehouse, older_than=timedelta(0))
-    assert {name.split("/")[0] for name in gone} == {"bronze", "silver", "gold_minute", "gold_day"}
+    assert {name.split("/")[0] for name in gone} == {"bronze", "silver", "gold_minute", "gold_hour", "gold_day"}
     assert not [name for name in gone if Path(lake.warehouse.storage.resolve(name)).exists()]
     assert [row["request_id"] for row in lake.rows("silver")] == ["r-1"]

@@ -2,11 +2,16 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import Transaction
 
 from router.core.errors import Conflict, Misconfigured
+from router.lake.tables.arrow import ARROW
 from router.lake.warehouse import Cut, DataFile, Progress, Seal, Warehouse
+from router.lake.warehouse.delta import LakeTable
 from router.lake.warehouse.seals import name_mark
+from router.lake.warehouse.storage import Storage
 from tests.support.lake_commits import add_files, replace_files
 
 
@@ -116,3 +121,10 @@ def test_a_seal_counts_from_its_mark_on(tmp_path: Path) -> None:
     assert warehouse.seals() == []
     warehouse.tables["gold_day"].commit([], lambda _: [Transaction(name_mark(seal), 1)])
     assert Warehouse(str(tmp_path)).seals() == [seal]
+
+
+def test_a_warehouse_whose_minutes_have_tenants_is_refused_and_not_misread(tmp_path: Path) -> None:
+    older = LakeTable(Storage(str(tmp_path)), "gold_minute", pa.schema([*ARROW["gold_day"], ("day", pa.string())]))
+    older.commit([], lambda _: [Transaction("before", 1)])
+    with pytest.raises(Misconfigured, match=r"gold_minute has an older form, sums by tenant_id, provider_id, .*makes it anew"):
+        Warehouse(str(tmp_path)).refuse_old_form()

@@ -34,6 +34,8 @@ class FakeProcess:
     def request_status(self) -> "asyncio.Future[None]":
         return asyncio.get_running_loop().create_future()
 
+    def end_if_silent(self, interval_s: float) -> None: ...
+
     def terminate(self) -> None:
         self.gone.set()
 

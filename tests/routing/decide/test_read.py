@@ -8,7 +8,8 @@ import pytest
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.request import RouteRequest
 from router.core.outcome import Fault
-from router.routing.decide.read import RequestLimits, RequestReading, read
+from router.routing.decide.read import RequestLimits, read
+from router.routing.decide.reading import RequestReading
 from tests.support.requests import GOOD_HEADERS, TRACE, a_body, a_message, a_protobuf, every_form
 
 

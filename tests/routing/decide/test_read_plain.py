@@ -117,6 +117,25 @@ def test_the_usual_forms_are_ordinary_requests(form: str) -> None:
     assert agrees(a_message(message.data, GOOD_HEADERS))
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"trace_id": "two words"},
+        {"tenant_id": "", "traceparent": "none"},
+        {"tenant_id": "_shared"},
+        {"tenant_id": "beta"},
+        {"version": "", "cp_phase": "cp9"},
+        {"Nats-Msg-Id": "a b"},
+        {"Nats-Msg-Id": ""},
+    ],
+    ids=str,
+)
+def test_a_request_whose_headers_break_the_contract_is_read_once(broken: dict[str, str]) -> None:
+    message = a_message({**a_body(), "request_id": "r-1"}, {**GOOD_HEADERS, **broken})
+    assert agrees(message)
+    assert read(message).violations
+
+
 @pytest.mark.parametrize("field", ["idempotency_key", "payload_ref", "timestamp_ms", "polcy_id"])
 def test_what_few_requests_carry_is_left_to_the_careful_reader(field: str) -> None:
     assert not agrees(a_message({**a_body(), "request_id": "r-1", field: "x"}))
