@@ -63,7 +63,7 @@ async def choose(ready: Ready, *, count: int, states: str) -> Measured:
 
 
 def _observe(providers: ProviderTracker, name: str, status: str) -> None:
-    providers.observe(requests.TENANT, name, latency_ms=700, cost=0.01, status=status, error_code=None)
+    providers.observe(requests.TENANT, name, latency_ms=700, cost=0.01, status=status, error_code=None, assignment_id="a")
 
 
 class _Uncounted:

@@ -16,6 +16,7 @@ from router.services.decision_services import DecisionServices
 from router.services.extension_store import ExtensionStore
 from router.services.instances import Instances
 from router.services.pipeline_services import PipelineServices
+from router.services.provider_stats import ProviderStatsService
 from router.services.recorded_decisions import RecordedServices, version_finder
 from router.services.reply_addresses import build_reply_addresses
 
@@ -65,6 +66,7 @@ def build_services(context: AppContext, proofs: Proofs | None) -> tuple[Service,
         *_build_pipelines(context).list_services(),
         *_build_decision_services(context, proofs),
         *_build_recorded_services(context),
+        *ProviderStatsService(context.measurements, context.settings.node_id).list_services(),
     )
 
 

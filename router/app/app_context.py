@@ -20,6 +20,7 @@ from router.delivery.shares import ShareRules, TenantShares
 from router.operations.observability import Metrics, ReadinessCheck
 from router.routing.decide import IdempotencyCache
 from router.routing.extensions import ExtensionRegistry, HealthTracker
+from router.routing.measurements import Measurements
 from router.routing.policy import Averages, PolicyTable, ProviderTracker
 from router.routing.reports import AssignmentCache
 from router.services.alerts import Alerts
@@ -32,6 +33,7 @@ from router.services.live_policies import LivePolicies
 from router.services.policy_store import PolicyStore
 from router.services.recorded_decisions import build_recorder
 from router.services.shared_breakers import SharedBreakers
+from router.services.shared_measurements import SharedMeasurements
 from router.services.violation_recorder import ViolationRecorder
 
 
@@ -66,14 +68,18 @@ class AppContext:
         self.violations = ViolationRecorder(settings, metrics, alerts, has_policies=policies.has_tenant)
         shared = SharedBreakers(jetstream, settings.buckets.breakers.name, settings.node_id, infos=infos)
         self.breakers = Breakers(metrics, alerts, shared, policies.get_all, rules=breaker_rules(settings.extension_breaker))
-        self.providers = ProviderTracker(Averages(), self.breakers.providers)
-        self.recorder = build_recorder(settings)
+        self.measurements = Measurements()
+        self.providers = ProviderTracker(Averages(), self.breakers.providers, self.measurements)
+        self.shared_measurements = SharedMeasurements(
+            jetstream, settings.buckets.figures.name, settings.node_id, self.measurements, policies.get_all, infos=infos
+        )
+        self.recorder = build_recorder(settings, self.measurements.figures_of)
         self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # readiness checks of other parts than consumers; each part adds its own
         self.live_marks = _build_live_marks(settings)
         self.replays = IdempotencyCache(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
         bucket = settings.buckets.assignments_known.name
         self.assignments = AssignmentCache(BatchedKvReader(jetstream, bucket).find)
-        self.assignment_store = AssignmentStore(jetstream, bucket, self.assignments)
+        self.assignment_store = AssignmentStore(jetstream, bucket, self.assignments, self.measurements.on_assigned)
         self.assignment_shares = TenantShares(
             jetstream, ShareRules(stream=settings.streams.assignments.name, share=settings.assignment.tenant_share), infos=infos
         )

@@ -55,6 +55,7 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         assignments=context.assignments,
         states=context.providers.states_of,
         on_decision=context.breakers.providers.on_decision,
+        figures=context.measurements.figures_of,
         evaluate=context.recorder.evaluate if context.recorder.is_on else evaluate,
     )
 

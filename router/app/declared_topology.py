@@ -46,7 +46,8 @@ def _effect_streams(settings: Settings, specs: Specs) -> Iterator[StreamSpec]:
 def _buckets(settings: Settings) -> Iterator[StreamSpec]:
     """The key-value buckets that all instances share."""
     buckets = settings.buckets
-    yield from map(_bucket, (buckets.attempts, buckets.assignments_known, buckets.policies, buckets.extensions, buckets.breakers))
+    yield from map(_bucket, (buckets.attempts, buckets.assignments_known, buckets.policies, buckets.extensions))
+    yield from map(_bucket, (buckets.breakers, buckets.figures))
     if settings.decide.partition is not None:
         yield _bucket(buckets.partitions)
 

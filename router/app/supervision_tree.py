@@ -85,6 +85,7 @@ class SupervisionTree:
         if self._context.settings.admin.enabled:
             children.append(Child("admin", build_admin_server(self._context).run))
         children.append(self._breaker_branch())
+        children.append(self._measurement_branch())
         children += map(self._consumer_branch, self._consumers.children)
         children += map(self._standby_branch, self._consumers.standby)
         children.append(self._worker_listeners())
@@ -132,6 +133,10 @@ class SupervisionTree:
     def _breaker_branch(self) -> Supervisor:
         shared = self._context.breakers.shared
         return self._family("breakers", Child("follow", shared.follow), Child("write", shared.write))
+
+    def _measurement_branch(self) -> Supervisor:
+        shared = self._context.shared_measurements
+        return self._family("measurements", Child("follow", shared.follow), Child("write", shared.write))
 
     def _consumer(self, child: ConsumerChild) -> Child:
         stop_s = self._context.settings.drain.hard_deadline_ms / 1000 + 2

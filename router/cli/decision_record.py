@@ -17,6 +17,7 @@ Record = Mapping[str, Any]
 
 CONTEXT = ("context", "constraints", "metadata")
 STEP_COLUMNS = ("stage", "what", "verdict")
+FIGURES = ("provider", "score", "in flight", "latency", "p95", "success", "cost", "results")
 PROVIDERS = ("provider", "breaker", "average latency", "average cost")
 
 
@@ -25,6 +26,8 @@ def print_decision_record(record: Record) -> None:
     parts: list[RenderableType] = [build_grid(_list_request(record))]
     if record["states"]:
         parts += [build_heading("known of the providers then"), build_table(PROVIDERS, _list_providers(record["states"]))]
+    if figures := record.get("figures"):
+        parts += [build_heading("learned of the providers then"), build_table(FIGURES, _list_figures(figures))]
     if trace := record["reevaluation"].get("trace"):
         rows = ((step["stage"], step["subject"], step["verdict"]) for step in trace)
         parts += [build_heading("considered, in this order"), build_table(STEP_COLUMNS, rows)]
@@ -61,6 +64,21 @@ def _list_providers(states: Mapping[str, Record]) -> Iterator[tuple[object, ...]
         open_for_ms, latency_ms, cost = state.get("open_for_ms"), state.get("latency_ms"), state.get("cost")
         breaker = f"open for another {open_for_ms} ms" if open_for_ms is not None else "closed"
         yield name, breaker, f"{latency_ms:.4g} ms" if latency_ms is not None else None, f"{cost:.4g}" if cost is not None else None
+
+
+def _list_figures(figures: Mapping[str, Record]) -> Iterator[tuple[object, ...]]:
+    for name, known in figures.items():
+        score, latency_ms, p95, cost = (known[key] for key in ("score", "latency_ms", "p95_latency_ms", "cost"))
+        yield (
+            name,
+            f"{score:.6g}" if score is not None else None,
+            known["in_flight"],
+            f"{latency_ms:.4g} ms" if latency_ms is not None else None,
+            f"{p95:.4g} ms" if p95 is not None else None,
+            f"{known['success_rate']:.1%}",
+            f"{cost:.4g}" if cost is not None else None,
+            known["samples"],
+        )
 
 
 def _list_outcome(record: Record) -> Iterator[tuple[str, object]]:

@@ -1,4 +1,4 @@
-"""`router provider invoke`: ask a provider through a router, and print the answer at once or piece by piece."""
+"""`router provider invoke` asks a provider through a router, and prints the answer at once or piece by piece; `stats`: `provider_stats`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.option_values import read_pairs, read_prompt
 from router.cli.output import print_json_lines, printable
+from router.cli.provider_stats import stats
 
 if TYPE_CHECKING:
     from router.contracts.provider import ProviderResponse
     from router.contracts.provider_chunk import StreamChunk
 
-provider = typer.Typer(help="Providers of the registry, asked directly.", no_args_is_help=True)
-
-
-@provider.callback()
-def _providers() -> None:
-    """A group with one command."""
+provider = typer.Typer(help="Providers: asked directly, and what is learned of them.", no_args_is_help=True)
+provider.command()(stats)
 
 
 @provider.command()

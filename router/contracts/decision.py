@@ -28,7 +28,7 @@ class Decision(Struct, frozen=True):
     """A routing decision: latency in milliseconds, cost in the policy's currency."""
 
     provider_id: str
-    reason: str  # sticky | weighted | retry | fallback | circuit_breaker_fallback
+    reason: str  # sticky | weighted | a strategy's | retry | fallback | circuit_breaker_fallback
     priority: int
     expected_latency_ms: float
     expected_cost: float

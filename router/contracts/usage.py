@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+import msgspec
 import orjson
-from msgspec import Struct
+from msgspec import Struct, field
 
 USAGE_SUBJECT = "beamline.usage.v1.metered"
 
 
-class UsageEvent(Struct, frozen=True, kw_only=True, gc=False):
-    """One metered outcome. At least one of `assignment_id`, `request_id` is there."""
+class UsageEvent(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="version", tag="1"):
+    """One metered outcome. At least one of `assignment_id`, `request_id` is there. Its fields are in the order of the contract."""
 
     tenant_id: str
     provider_id: str
@@ -28,29 +29,13 @@ class UsageEvent(Struct, frozen=True, kw_only=True, gc=False):
     trace_id: str | None = None
     assignment_id: str | None = None
     request_id: str | None = None
-    is_correlated: bool = True  # False: written as the last field, `correlated`; its assignment is not known
+    is_correlated: bool = field(default=True, name="correlated")  # False: written as the last field; its assignment is not known
 
 
 def usage_bytes(event: UsageEvent) -> bytes:
-    body: dict[str, object] = {
-        "version": "1",
-        "tenant_id": event.tenant_id,
-        "provider_id": event.provider_id,
-        "event_type": event.event_type,
-        "latency_ms": event.latency_ms,
-        "cost": orjson.Fragment(decimal(event.cost)),
-        "status": event.status,
-        "timestamp": event.timestamp,
-    }
-    if event.trace_id is not None:
-        body["trace_id"] = event.trace_id
-    if event.assignment_id is not None:
-        body["assignment_id"] = event.assignment_id
-    if event.request_id is not None:
-        body["request_id"] = event.request_id
-    if not event.is_correlated:
-        body["correlated"] = False
-    return orjson.dumps(body)
+    if 1e-4 <= event.cost < 1e16 or not event.cost:  # nearly always: msgspec writes it with its decimal point, and without an exponent
+        return _encode(event)
+    return orjson.dumps({**msgspec.to_builtins(event), "cost": orjson.Fragment(decimal(event.cost))})
 
 
 def identity(event: UsageEvent) -> str:
@@ -66,3 +51,6 @@ def decimal(number: float) -> str:
         return text
     mantissa, _, exponent = text.partition("e")  # 1e-07
     return f"{mantissa}.0e{exponent}"
+
+
+_encode = msgspec.json.Encoder().encode

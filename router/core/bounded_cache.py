@@ -141,4 +141,4 @@ class BoundedCache(Generic[K, V]):
 
 def weight_of(metadata: Mapping[str, str]) -> int:
     """The weight of a value with this metadata: one, and one more for each kilobyte."""
-    return 1 + sum(len(name) + len(text) for name, text in metadata.items()) // _UNIT
+    return 1 + (len("".join(metadata)) + len("".join(metadata.values()))) // _UNIT  # once a message: a sum takes three times as long

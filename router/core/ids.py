@@ -33,6 +33,7 @@ _ESCAPED = re.compile(rb"=([0-9A-F]{2})")
 _TOKEN_LETTERS = 11  # 66 random bits
 _BLOCK_BYTES = 33 * 64  # of the kernel's randomness at once: 256 tokens
 _NAMESPACE = uuid.UUID("6f0e1b0a-3d5c-5c8e-9a53-0d9a7a5b7c11")  # ours, fixed for ever: derived ids hang on it
+_VARIANTS = {digit: f"{int(digit, 16) & 3 | 8:x}" for digit in "0123456789abcdef"}
 
 
 def is_opaque(text: str) -> bool:
@@ -113,11 +114,8 @@ def derived_uuid(*parts: str) -> str:
 
     https://www.rfc-editor.org/rfc/rfc9562#name-uuid-version-5
     """
-    digest = bytearray(hashlib.sha1(_NAMESPACE.bytes + "\x00".join(parts).encode(), usedforsecurity=False).digest()[:16])
-    digest[6] = digest[6] & 0x0F | 0x50
-    digest[8] = digest[8] & 0x3F | 0x80
-    text = digest.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    text = hashlib.sha1(_NAMESPACE.bytes + "\x00".join(parts).encode(), usedforsecurity=False).hexdigest()
+    return f"{text[:8]}-{text[8:12]}-5{text[13:16]}-{_VARIANTS[text[16]]}{text[17:20]}-{text[20:32]}"
 
 
 def sha256_hex(data: bytes) -> str:

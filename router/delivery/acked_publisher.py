@@ -18,20 +18,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import Protocol
 
-import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from router.core.clock import steady
 from router.core.errors import RouterError
 from router.core.message import Effect
 from router.core.outcome import PublishAck
 from router.delivery.api import IN_PROCESS, JetStream
 from router.delivery.encoded_headers import head_with_id
-from router.delivery.frame_parser import Headers
+from router.delivery.frame_parser import parse_head
 from router.delivery.known_effects import KnownEffects
+from router.delivery.publish_ack import read_publish_ack
 from router.delivery.publish_probes import Probe, PublishProbes, group_of
 
 PublishAcks = tuple[PublishAck, ...]
@@ -57,7 +59,7 @@ class EffectPublisher(Protocol):
 
 
 class PublishGroup:
-    """The effects of one message that wait for their publish acks."""
+    """Several effects of one message that wait for their publish acks."""
 
     __slots__ = ("callback", "publish_acks", "waiting")
 
@@ -66,15 +68,27 @@ class PublishGroup:
         self.publish_acks: list[PublishAck | None] = [None] * count
         self.callback = callback
 
+    def take(self, place: int, result: PublishAcks | NotPublished) -> None:
+        """The callback of the effect at this place."""
+        if not self.waiting:
+            return
+        if isinstance(result, NotPublished):
+            self.waiting = 0
+            self.callback(result)
+            return
+        self.publish_acks[place] = result[0]
+        self.waiting -= 1
+        if not self.waiting:
+            self.callback(tuple(r for r in self.publish_acks if r is not None))
+
 
 class PendingPublish(Struct):
-    """One effect that waits for its publish ack. `others`: the same effect in other groups. Times are steady seconds."""
+    """One effect that waits for its publish ack. `others`: the callbacks of the same effect, published again. Times are steady seconds."""
 
-    group: PublishGroup
-    place: int
     effect: Effect
     sent_at: float
-    others: list[PendingPublish] | None = None
+    callback: PublishCallback  # with one publish ack
+    others: list[PublishCallback] | None = None
 
 
 class AckedPublisher:
@@ -94,10 +108,10 @@ class AckedPublisher:
         self._waiting_callers: set[asyncio.Future[PublishAcks | NotPublished]] = set()
         self._count = 0
         self._sid = 0
-        self._now = asyncio.get_running_loop().time
+        self._now = steady
 
     async def open(self) -> None:
-        self._sid = await self._connection.subscribe_direct(self._inbox + "*", self._on_publish_ack)
+        self._sid = await self._connection.subscribe_bytes(self._inbox + "*", self._on_publish_ack)
 
     async def close(self) -> None:
         """Callers of `publish_and_wait` that still wait get NotPublished, because they may outlive the publisher."""
@@ -112,21 +126,27 @@ class AckedPublisher:
 
     def publish(self, effects: Sequence[Effect], callback: PublishCallback) -> None:
         """Publish effects. `callback` is called once, later, never inside this call."""
-        group = PublishGroup(len(effects), callback)
         now = self._now()
+        if len(effects) == 1:  # nearly always
+            self._publish(PendingPublish(effects[0], now, callback))
+            return
+        group = PublishGroup(len(effects), callback)
         for place, effect in enumerate(effects):
-            pending = PendingPublish(group, place, effect, now)
-            if self._known is None or not effect.owner or self._is_needed(pending, self._known):
-                self._send(pending)
+            self._publish(PendingPublish(effect, now, partial(group.take, place)))
+
+    def _publish(self, pending: PendingPublish) -> None:
+        known = self._known
+        if known is None or not pending.effect.owner or self._is_needed(pending, known):
+            self._send(pending)
 
     def _is_needed(self, pending: PendingPublish, known: KnownEffects) -> bool:
         """Whether the effect must be published. If an earlier copy is stored or on its way, that copy's publish ack is used."""
         effect = pending.effect
         if (publish_ack := known.publish_ack_of(effect, self._connection.reconnect_count)) is not None:
-            asyncio.get_running_loop().call_soon(self._count_ack, pending, publish_ack)
+            asyncio.get_running_loop().call_soon(pending.callback, (publish_ack,))
             return False
         if (first := self._owned.get(effect.id)) is not None:
-            first.others = [*(first.others or ()), pending]
+            first.others = [*(first.others or ()), pending.callback]
             return False
         self._owned[effect.id] = pending
         return True
@@ -186,12 +206,13 @@ class AckedPublisher:
             pending.sent_at = now
             self._put(pending.effect, inbox)
 
-    def _on_publish_ack(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
-        pending = self._pending.pop(subject, None)
+    def _on_publish_ack(self, subject: bytes, _reply: bytes, data: bytes, head: bytes | None) -> None:
+        inbox = subject.decode("utf-8", "replace")
+        pending = self._pending.pop(inbox, None)
         if pending is not None:
-            self._on_answer(pending, data, headers)
-        elif (probe := self._probes.pop(subject)) is not None and probe.inbox in self._pending and _is_publish_ack(data):
-            self._on_answer(self._pending.pop(probe.inbox), data, headers)
+            self._on_answer(pending, data, head)
+        elif (probe := self._probes.pop(inbox)) is not None and probe.inbox in self._pending and _is_publish_ack(data):
+            self._on_answer(self._pending.pop(probe.inbox), data, head)
             self._send_again(self._list_lost(probe), self._now())
 
     def _list_lost(self, probe: Probe) -> list[str]:
@@ -199,28 +220,29 @@ class AckedPublisher:
         before = takewhile(lambda waiting: waiting[1].sent_at < probe.at, self._pending.items())
         return [inbox for inbox, pending in before if group_of(pending.effect.subject) == probe.group]
 
-    def _on_answer(self, pending: PendingPublish, data: bytes, headers: Headers | None) -> None:
+    def _on_answer(self, pending: PendingPublish, data: bytes, head: bytes | None) -> None:
         if not data:
-            has_no_stream = headers is not None and headers.get("Status") == "503"
+            has_no_stream = head is not None and (parse_head(head) or {}).get("Status") == "503"
             self._reject(pending, 0, "no stream takes this subject" if has_no_stream else "an empty publish ack")
             return
-        try:
-            ack = orjson.loads(data)
-            if "error" in ack:
-                err_code = ack["error"].get("err_code", 0)
-                # That an earlier copy is in process says as little as silence: it may be stored, or be lost with its leader.
-                self._reject(pending, 0 if err_code == IN_PROCESS else err_code, ack["error"].get("description", ""))
-                return
-            publish_ack = PublishAck(pending.effect.id, ack["stream"], ack["seq"], ack.get("duplicate", False))
-        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        answer = read_publish_ack(data)
+        if answer is None:
             self._reject(pending, 0, "the publish ack cannot be read")
-            return
-        if publish_ack.is_duplicate and pending.effect.is_dead_letter:
-            check = asyncio.get_running_loop().create_task(self._check_dead_letter(pending, publish_ack))
-            self._checks.add(check)
-            check.add_done_callback(self._checks.discard)
+        elif (error := answer.error) is not None:
+            # That an earlier copy is in process says as little as silence: it may be stored, or be lost with its leader.
+            self._reject(pending, 0 if error.err_code == IN_PROCESS else error.err_code, error.description)
         else:
-            self._accept(pending, publish_ack)
+            effect = pending.effect
+            publish_ack = PublishAck(effect.id, answer.stream, answer.seq, answer.duplicate)
+            if publish_ack.is_duplicate and effect.is_dead_letter:
+                self._begin_check(pending, publish_ack)
+            else:
+                self._accept(pending, publish_ack)
+
+    def _begin_check(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
+        check = asyncio.get_running_loop().create_task(self._check_dead_letter(pending, publish_ack))
+        self._checks.add(check)
+        check.add_done_callback(self._checks.discard)
 
     async def _check_dead_letter(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
         try:
@@ -232,45 +254,30 @@ class AckedPublisher:
             self._accept(pending, publish_ack)
         else:
             copy = replace(pending.effect, id=f"{pending.effect.id}:{publish_ack.sequence}")
-            self._send(PendingPublish(pending.group, pending.place, copy, self._now()))
+            self._send(PendingPublish(copy, self._now(), pending.callback))
 
     def _accept(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
-        others = self._remove_owned(pending) if self._owned else ()  # once a message, and most subscriptions own none
+        others: Sequence[PublishCallback] = ()
         if self._known is not None and pending.effect.owner:
+            others = self._remove_owned(pending)
             self._known.keep(pending.effect, publish_ack)
-        self._count_ack(pending, publish_ack)
-        for other in others:
-            self._count_ack(other, replace(publish_ack, is_duplicate=True))
+        pending.callback((publish_ack,))
+        for callback in others:
+            callback((replace(publish_ack, is_duplicate=True),))
 
-    def _remove_owned(self, pending: PendingPublish) -> Sequence[PendingPublish]:
-        """Forget that the effect is on its way; returns the copies that wait for the same publish ack."""
+    def _remove_owned(self, pending: PendingPublish) -> Sequence[PublishCallback]:
+        """Forget that the effect is on its way; returns the callbacks that wait for the same publish ack."""
         if self._owned.get(pending.effect.id) is pending:
             del self._owned[pending.effect.id]
         return pending.others or ()
 
-    def _count_ack(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
-        group = pending.group
-        if not group.waiting:
-            return
-        if len(group.publish_acks) == 1:  # nearly always
-            group.waiting = 0
-            group.callback((publish_ack,))
-            return
-        group.publish_acks[pending.place] = publish_ack
-        group.waiting -= 1
-        if not group.waiting:
-            group.callback(tuple(r for r in group.publish_acks if r is not None))
-
     def _reject(self, pending: PendingPublish, err_code: int, cause: str) -> None:
-        for one in (pending, *self._remove_owned(pending)):
-            if one.group.waiting:
-                one.group.waiting = 0
-                one.group.callback(NotPublished(one.effect.subject, err_code, cause))
+        effect = pending.effect
+        for callback in (pending.callback, *self._remove_owned(pending)):
+            callback(NotPublished(effect.subject, err_code, cause))
 
 
 def _is_publish_ack(data: bytes) -> bool:
     """A refusal of a second copy says nothing of the first: it may be in process."""
-    try:
-        return "error" not in orjson.loads(data)
-    except (orjson.JSONDecodeError, TypeError):
-        return False
+    answer = read_publish_ack(data)
+    return answer is not None and answer.error is None

@@ -8,13 +8,13 @@ Reply addresses are input: an answer to `$JS.API.STREAM.PURGE.…` would empty a
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
 from router.contracts.headers import MAX_HEADER_BYTES, SILENCING_HEADERS, find_silencing_header
+from router.core.clock import steady
 from router.core.ids import is_literal_subject
 from router.core.message import Message, Reply
 from router.delivery.connection import Connection, head_of
@@ -96,7 +96,7 @@ class Answers:
             read_in_flight=lambda: map(_build_identity, read_in_flight()),
         )
         self._listens_from: int | None = None  # sequences above this one were stored while the listener was subscribed
-        self._now = asyncio.get_running_loop().time
+        self._now = steady
         self._stems: set[bytes] = set()  # inboxes without their last token, from `may_answer`
         self.refused = 0  # reply addresses outside the prefixes
         self.heard = 0

@@ -31,6 +31,7 @@ from router.delivery.reconnecting import ReconnectingClient
 from router.delivery.socket import LAST_CLOSE_S, DirectTransport
 
 OnMessage = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
+OnRawMessage = Callable[[bytes, bytes, bytes, bytes | None], None]  # subject, reply, data, header block, as they came
 Take = Callable[[bytes, bytes, bytes | None], bool]  # reply, data, header block, as they came; whether it took the message
 
 MAX_READ_BYTES = 256 * 1024  # asyncio's transports read so much from the socket at once
@@ -59,7 +60,7 @@ class Connection(ReconnectingClient):
         super().__init__()
         self._nuid: _InboxNames = _InboxNames()
         self._heads: dict[bytes, Headers] = {}  # of requests heard lately, whose stored copies come with the same header block
-        self.callbacks: dict[int, Callable[[bytes, bytes, bytes, bytes | None], None]] = {}  # by subscription, read by the parser
+        self.callbacks: dict[int, OnRawMessage] = {}  # by subscription, read by the parser
         self._ps = self._wire = FrameParser(self)
         self._flushed: asyncio.Future[None] | None = None
         self._will_write = False  # a call of `_write` is scheduled
@@ -105,7 +106,7 @@ class Connection(ReconnectingClient):
         self.callbacks[subscription._id] = partial(self._call_listener, on_message)
         return subscription._id
 
-    async def subscribe_raw(self, subject: str, on_message: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
+    async def subscribe_raw(self, subject: str, on_message: OnRawMessage) -> int:
         """`subscribe_direct` with undecoded bytes (subject, reply, data, header block), for readers of millions of messages.
 
         `on_message` must not raise: that would end the connection.
@@ -113,6 +114,10 @@ class Connection(ReconnectingClient):
         subscription = await self.subscribe(subject, cb=_ignore_message)
         self.callbacks[subscription._id] = on_message
         return subscription._id
+
+    async def subscribe_bytes(self, subject: str, on_message: OnRawMessage) -> int:
+        """`subscribe_raw` for a function that may raise: an error of one message is reported, and the connection goes on."""
+        return await self.subscribe_raw(subject, partial(self._call_raw, on_message))
 
     async def require_permission(self, *subjects: str) -> None:
         """Flush, so that the server has seen the subscriptions to these subjects. Raises PermissionDenied for the first denied one."""
@@ -236,6 +241,12 @@ class Connection(ReconnectingClient):
             self.on_fault(exc)
             return
         self._call_on_message(on_message, subject, reply, data, head)
+
+    def _call_raw(self, on_message: OnRawMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
+        try:
+            on_message(subject, reply, data, head)
+        except (Exception, asyncio.CancelledError) as exc:  # as above
+            self.on_fault(exc)
 
     def _get_flushed_future(self) -> asyncio.Future[None]:
         if self._flushed is None:  # one resolved future for all: it only wakes the flusher

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 from router.delivery.connection import head_of, open_head_of
 
+MESSAGE_ID = "Nats-Msg-Id"
+
 
 class EncodedHeaders(dict[str, str]):
     """Headers that keep their block. They are not changed: a copy of them is a plain dict, and is encoded anew."""
@@ -21,6 +23,10 @@ class EncodedHeaders(dict[str, str]):
 
 def head_with_id(headers: Mapping[str, str], message_id: str) -> bytes:
     """`head_of` these headers and a `Nats-Msg-Id`, which replaces one of theirs."""
-    if isinstance(headers, EncodedHeaders) and message_id.isprintable():
-        return headers.open_head + f"Nats-Msg-Id: {message_id}\r\n\r\n".encode("utf-8", "replace")
-    return head_of({**headers, "Nats-Msg-Id": message_id})
+    if MESSAGE_ID in headers or not message_id.isprintable():
+        return head_of({**headers, MESSAGE_ID: message_id})
+    id_line = f"{MESSAGE_ID}: {message_id}\r\n\r\n"
+    if not headers:  # as a usage event's
+        return f"NATS/1.0\r\n{id_line}".encode("utf-8", "replace")
+    head = headers.open_head if isinstance(headers, EncodedHeaders) else open_head_of(headers)
+    return head + id_line.encode("utf-8", "replace")

@@ -111,11 +111,14 @@ def parse_head(raw: bytes) -> Headers | None:
     """A header block as a dict; it never raises. The first of equal names wins, as in the server's deduplication."""
     text = raw.decode("utf-8", "replace")
     if text.startswith("NATS/1.0\r\n") and text.endswith("\r\n\r\n") and " \r" not in text and "  " not in text and "\t" not in text:
-        try:  # nearly always: `name: value` on every line
-            out = dict([line.split(": ", 1) for line in text[10:-4].split("\r\n")])
-        except ValueError:
-            return _parse_odd_head(text)
-        if len(out) == text.count("\r\n") - 2 and ":" not in "".join(out):  # each name once, ended by its first colon
+        out: Headers = {}
+        lines = text[10:-4].split("\r\n")
+        for line in lines:  # nearly always `name: value`
+            name, _, value = line.partition(": ")
+            if not value:
+                return _parse_odd_head(text)
+            out[name] = value
+        if len(out) == len(lines) and ":" not in "".join(out):  # each name once, ended by its first colon
             return out
     return _parse_odd_head(text)
 

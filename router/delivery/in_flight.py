@@ -19,13 +19,13 @@ A state is changed by `enter` and `pop` alone: `MessageProcessor` enters those b
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from enum import Enum
 from typing import Protocol
 
 from msgspec import Struct
 
+from router.core.clock import steady
 from router.core.message import Message
 from router.delivery.connection import Connection
 from router.delivery.settlement import PendingSettlement
@@ -80,7 +80,7 @@ class InFlight:
         self._signal_s = ack_wait_s / SIGNALS_PER_ACK_WAIT
         self._late_s = ack_wait_s - self._signal_s  # a signal that is so late comes after the ack wait
         self.by_position: dict[tuple[int, int], InFlightMessage] = {}  # the processor looks into it without a call, once a message
-        self._now = asyncio.get_running_loop().time
+        self._now = steady
 
     def __len__(self) -> int:
         return len(self.by_position)

@@ -22,7 +22,7 @@ from typing import Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from router.core.ack_subject import parse_ack_subject
-from router.core.clock import wall
+from router.core.clock import steady, wall
 from router.core.errors import BrokerUnavailable
 from router.core.fair_queue import FairQueue
 from router.core.fair_slots import FairSlots
@@ -116,7 +116,7 @@ class LiveRequests(Generic[A]):
         self._is_working = False
         self._is_closing = False
         self._is_allowed = True
-        self._now = asyncio.get_running_loop().time
+        self._now = steady
         self.is_on = False
         self.is_reading_ahead = False  # set by `ReadAhead`
 

@@ -9,11 +9,11 @@ The counts of pending and delivered messages come with each delivery, so no othe
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
 from msgspec import Struct
 
+from router.core.clock import steady
 from router.core.fair_queue import NO_WEIGHTS
 from router.delivery.answers import Answers
 from router.delivery.backlog import BacklogEstimate
@@ -51,7 +51,7 @@ class Overload:
         self._heard, self._heard_at = 0, 0.0
         self._behind_since: float | None = None  # since when more waits in the socket than a read takes
         self._calm_since: float | None = None
-        self._now = asyncio.get_running_loop().time
+        self._now = steady
         self.wait_s = 0.0  # until the newest stored request is handled
         self.retry_after_ms = 100
         self.refuses = False  # requests above a share; else they are left to their stored copies

@@ -24,6 +24,7 @@ from types import CoroutineType
 from msgspec.structs import replace
 
 from router.core.ack_subject import parse_ack_subject
+from router.core.clock import steady
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import NO_HEADERS, Message
@@ -100,7 +101,7 @@ class MessageProcessor:
         self._newest = ""  # the token of the delivery that came last
         self.most_held: int | None = None  # a bound below the prefetch, while live copies are answered
         self._is_draining = False
-        self._now = asyncio.get_running_loop().time
+        self._now = steady
 
     # -- in: once a message --------------------------------------------------------------------------------------
 

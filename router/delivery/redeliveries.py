@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from router.core.clock import steady
 from router.core.errors import RouterError
 from router.core.message import Message
 from router.core.outcome import Fault, Retry
@@ -62,7 +63,7 @@ class RedeliveryTracker:
         self._one_retries = asyncio.Lock()
         self._sent_back: OrderedDict[tuple[int, int], SentBack] = OrderedDict()  # oldest first
         self._settled: OrderedDict[tuple[int, int], Ended] = OrderedDict()  # oldest first; its marks are gone, so nothing else tells
-        self._now = asyncio.get_running_loop().time
+        self._now = steady
 
     def pop_sent_back(self, message: Message) -> SentBack | None:
         """Why it comes again: this process NAKed it. None: its redelivery is unexplained."""

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import copy_context
 
+from router.core.clock import steady
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
 from router.core.outcome import Outcome
@@ -85,7 +86,7 @@ class TaskPool:
         self._overdue: set[asyncio.Task[None]] = set()  # cancelled because the handler took too long
         self.ended_at_once = 0  # handlers in a row that neither waited nor held the loop
         self._clean = copy_context()  # what every message begins with
-        self._now = asyncio.get_running_loop().time
+        self._now = steady
 
     @property
     def are_full(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from router.contracts.ack import ExecAssignmentAck
@@ -18,13 +19,19 @@ from router.routing.reports import AssignmentCache
 
 
 class AssignmentStore:
-    """`decide.AssignmentBucket` over the bucket; a new assignment goes into the cache, so that its result needs no lookup."""
+    """`decide.AssignmentBucket` over the bucket; a new assignment goes into the cache, so that its result needs no lookup.
 
-    def __init__(self, jetstream: JetStream, bucket: str, known: AssignmentCache) -> None:
+    `on_assigned` gets tenant, provider and id of each assignment that this instance has stored.
+    """
+
+    def __init__(
+        self, jetstream: JetStream, bucket: str, known: AssignmentCache, on_assigned: Callable[[str, str, str], None] = lambda *_: None
+    ) -> None:
         records = WriteOnceKv(jetstream, bucket)
         self._records = records
         self._creator = RecordCreator(jetstream, records)
         self._known = known
+        self._on_assigned = on_assigned
 
     async def find(self, key: str) -> bytes | None:
         return await self._records.find(key)
@@ -37,6 +44,7 @@ class AssignmentStore:
     def _keep(self, stored: bytes | BaseException, new: NewAssignment) -> None:
         if stored == new.data:
             self._known.keep(new.known)
+            self._on_assigned(new.known.tenant_id, new.known.provider_id, new.known.assignment_id)
         elif isinstance(stored, bytes):
             with suppress(Poison):  # the caller reads it too, and says so
                 self._known.keep(read_record(stored).read_assignment())

@@ -82,10 +82,11 @@ class PipelineServices:
         """Evaluate with the functions that serve requests, without their caches."""
         policy, trace, now = self._policy(trial.tenant_id, trial.policy_id), list[TraceStep](), steady()
         states = self._providers.states_of(trial.tenant_id)
+        figures = self._providers.measurements.figures_of(trial.tenant_id)
         timeout_ms = policy.timeout_ms or self._timeout_ms
 
         def decide(request: RouteRequest) -> Decision | Refusal:
-            return evaluate(policy, request, states=states, now=now, trace=trace)
+            return evaluate(policy, request, states=states, figures=figures, now=now, trace=trace)
 
         deadline = now + timeout_ms / 1000
         result = await self._runner.dry_run(policy, _request(trial), decide, deadline=deadline, invoke=trial.is_invoking)

@@ -19,6 +19,7 @@ from router.operations.admin.service import Answer, Service
 from router.operations.admin.service_error import DECISION_NOT_FOUND, INVALID_REQUEST, ServiceError, invalid_field
 from router.routing.decide import DecisionRecorder
 from router.routing.decide.explain import explain_decision
+from router.routing.measurements import NO_FIGURES, LearnedFigures
 from router.routing.policy import Comparison, Policy, PolicyError, PolicyFinder, compare, parse_policy
 from router.services.policy_check import check_policy_in_thread
 from router.services.policy_store import PolicyNotFound, PolicyStore
@@ -29,10 +30,10 @@ CASES_PER_TURN = 20  # cases compared in one turn of the event loop: under a mil
 FindVersion = Callable[[str, str, int], Awaitable[Policy | None]]  # tenant (or `_shared`), policy, version
 
 
-def build_recorder(settings: Settings) -> DecisionRecorder:
-    """The recorder, with a ring buffer for each tenant that the settings name."""
+def build_recorder(settings: Settings, figures: Callable[[str], Mapping[str, LearnedFigures]] = lambda _: NO_FIGURES) -> DecisionRecorder:
+    """The recorder, with a ring buffer for each tenant that the settings name. `figures`: what is learned of a tenant's providers."""
     recorder = settings.recorder
-    return DecisionRecorder(frozenset(recorder.tenants), recorder.entries, recorder.entry_max_bytes)
+    return DecisionRecorder(frozenset(recorder.tenants), recorder.entries, recorder.entry_max_bytes, figures=figures)
 
 
 def version_finder(policies: PolicyFinder, store: PolicyStore) -> FindVersion:
@@ -72,7 +73,8 @@ class RecordedServices:
                 "try_policy",
                 "What a candidate would have decided for the requests that this instance recorded last",
                 f"{{tenant_id, policy_id, policy, against: 1..{MAX_COMPARED}}}",
-                "{ok, router_node_id, is_recorded, compared[{at_ms, tenant_id, request_id, verdict, before, after, uncertainty?}]}",
+                "{ok, router_node_id, is_recorded, "
+                "compared[{at_ms, tenant_id, request_id, verdict, before, after, uncertainty?, expected_before?, expected_after?}]}",
                 self.compare,
                 is_everywhere=True,
             ),

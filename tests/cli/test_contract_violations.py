@@ -68,7 +68,22 @@ async def test_they_are_selected_and_grouped(nats_url: str, stream: str, options
     assert (ended.status, [line["count"] for line in ended.lines]) == (0, counts)
 
 
-async def test_without_any_it_says_so(nats_url: str) -> None:
+async def test_a_server_without_the_stream_is_not_one_without_violations(nats_url: str) -> None:
+    ended = await call(nats_url, "violations")
+    assert (ended.status, ended.out) == (1, "")
+    assert "there is no stream ROUTER_VIOLATIONS here" in ended.err
+
+
+async def test_of_many_lines_the_worst_are_shown_and_the_others_counted(nats_url: str, stream: str) -> None:
+    """A stream may hold a hundred thousand tenants."""
+    ended = await call(nats_url, "violations", "--top", "1", "--json")
+    assert [line["tenant"] for line in ended.lines] == ["acme"]
+    assert "2 more lines with 3 violations; --top 3 shows all" in ended.err
+    assert (await call(nats_url, "violations")).err == ""
+
+
+async def test_without_any_it_says_so(nats_url: str, stream: str, nc: Client) -> None:
+    await nc.jetstream().purge_stream(stream)
     assert (await call(nats_url, "violations")).out == "no violations since 1h\n"
     assert (await call(nats_url, "violations", "--by", "colour")).status == 2
 

@@ -64,3 +64,14 @@ def test_no_responders_is_no_answer() -> None:
     heard.on_answer("", "", b"", {"Status": "503"})
     heard.on_ping("", "", b"", {"Status": "503"})
     assert (heard.answers, heard.instances) == ([], 0)
+
+
+def test_shares_and_expected_figures_stand_beside_todays() -> None:
+    figures = {"expected_before": {"latency_ms": 100, "cost": 2.0}, "expected_after": {"latency_ms": 50, "cost": 3.0}}
+    rows = [compared(1, "changed") | figures, compared(2, "unchanged", after="left") | figures, compared(3, "changed", after=None)]
+    found = combine_answers([an_answer(*rows)], against=10, missing=0)
+    assert [(one.provider, round(one.before, 2), round(one.after, 2)) for one in found.shares] == [
+        ("left", 1.0, 0.33),
+        ("right", 0.0, 0.33),
+    ]
+    assert found.expected == {"before": {"latency_ms": 100, "cost": 2.0}, "after": {"latency_ms": 50, "cost": 3.0}}

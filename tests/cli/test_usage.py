@@ -70,6 +70,16 @@ def test_a_page_is_written_beside_the_table(gold: str, tmp_path: Path) -> None:
     assert "as of cut 1" in page.read_text()
 
 
+def test_an_export_is_written_and_told(gold: str, tmp_path: Path) -> None:
+    file = tmp_path / "usage.csv"
+    wanted = ("--warehouse", gold, "--output", str(file), "--json")
+    told = call_command("usage", "export", *wanted, "--period", "2026-11")
+    assert (told.status, told.json["rows"], told.json["currency"]) == (0, 4, "USD")
+    assert len(file.read_text().splitlines()) == 5
+    assert call_command("usage", "export", *wanted, "--period", "2020-11").status == 1
+    assert call_command("usage", "export", *wanted, "--period", "soon").status == 2
+
+
 def test_no_usage_ends_with_one(gold: str) -> None:
     assert call_command("usage", "report", "--warehouse", gold, "--tenant", "unknown").status == 1
 
@@ -84,18 +94,40 @@ def test_wrong_use_says_what_to_do(gold: str, arguments: tuple[str, ...], compla
     assert complaint in ended.err
 
 
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Spark's tasks do is done here."""
+    monkeypatch.setattr("router.lake.session.create_session", lambda _: WithoutJvm())
+
+
+@pytest.mark.usefixtures("in_process")
 def test_reconcile_ends_with_nothing_when_it_all_agrees(tmp_path: Path) -> None:
     an_account(tmp_path, tables_of([body(1), body(2)], ["0.25", "0.25"]))
     ended = call_command("usage", "reconcile", "--warehouse", str(tmp_path), "--offline", "--json")
     assert (ended.status, ended.json["agrees"]) == (0, True)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_reconcile_ends_with_one_and_names_what_differs(tmp_path: Path) -> None:
     tables = tables_of([body(1), body(2), body(3)], ["0.25", "0.5", "0.25"])
     an_account(tmp_path, tables)
     ended = call_command("usage", "reconcile", "--warehouse", str(tmp_path), "--offline")
     assert ended.status == 1
     assert "cost: bronze = silver: 2" in ended.out
+
+
+@pytest.mark.usefixtures("in_process")
+def test_an_audit_ends_with_one_and_names_what_counts_twice(tmp_path: Path) -> None:
+    tables = tables_of([body(1), body(2), body(3)], ["0.25", "0.5", "0.25"])
+    an_account(tmp_path / "right", tables)
+    ended = call_command("usage", "audit", "--warehouse", str(tmp_path / "right"), "--json")
+    assert (ended.status, ended.json["counted_too_often"]) == (0, 0)
+    tables["silver"][1] |= {name: tables["silver"][0][name] for name in ("event_id", "id_high", "id_low")}
+    an_account(tmp_path / "wrong", tables)
+    ended = call_command("usage", "audit", "--warehouse", str(tmp_path / "wrong"))
+    assert ended.status == 1
+    assert f"{tables['silver'][0]['event_id']}" in ended.out
+    assert "0.500000000" in ended.out
 
 
 def test_generate_fills_the_stream_and_tells_the_truth(nats_url: str, tmp_path: Path) -> None:
@@ -157,6 +189,7 @@ def test_no_cell_of_the_csv_is_a_formula_or_steers_a_terminal(tmp_path: Path) ->
     assert not RAW & set(out)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_no_name_steers_a_terminal_by_a_table_a_line_or_a_reconciliation(tmp_path: Path) -> None:
     uses = [Use(tenant=STEERING, provider=STEERING, type=kind) for kind in ("a", "b")]
     a_warehouse(tmp_path / "gold", uses)
@@ -178,3 +211,13 @@ def test_an_error_that_quotes_a_name_steers_no_terminal(tmp_path: Path) -> None:
     assert ended.status == 2
     assert "gnp.exe" in ended.err
     assert not RAW & set(ended.err)
+
+
+def test_retention_keeps_what_may_come_again(filled: Lake) -> None:
+    at = ("--warehouse", str(filled.home))
+    for keep in ("30d", "400", "-1d", "99999d", "４００d"):
+        refused = call_command("usage", "retention", "--keep", keep, *at)
+        assert refused.status == 2
+        assert "--keep" in refused.err
+    told = call_command("usage", "retention", "--keep", "400d", *at, "--json")
+    assert (told.status, told.json["days"], told.json["gone_after"]) == (0, [], None)

@@ -39,6 +39,19 @@ def test_a_cost_reads_back_as_it_was(cost: float) -> None:
     assert json.loads(decimal(cost)) == orjson.loads(decimal(cost)) == cost
 
 
+texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+
+
+@given(st.floats(min_value=0, allow_infinity=False, allow_nan=False), texts, st.none() | texts, st.booleans())
+def test_the_bytes_are_those_of_the_fields_one_by_one(cost: float, text: str, trace_id: str | None, is_correlated: bool) -> None:
+    event = an_event(provider_id=text, cost=cost, trace_id=trace_id, assignment_id="a", is_correlated=is_correlated)
+    trace = {"trace_id": trace_id} if trace_id is not None else {}
+    mark = {} if is_correlated else {"correlated": False}
+    usual = {"version": "1", "tenant_id": "acme", "provider_id": text, "event_type": "chat", "latency_ms": 812}
+    body = {**usual, "cost": orjson.Fragment(decimal(cost)), "status": "success", "timestamp": 17, **trace, "assignment_id": "a", **mark}
+    assert usage_bytes(event) == orjson.dumps(body)
+
+
 def test_the_identity_is_computed_from_the_body() -> None:
     event = an_event(assignment_id='a"\\', request_id="r")
     body = json.loads(usage_bytes(event))

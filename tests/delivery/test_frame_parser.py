@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from nats.errors import ProtocolError
 
 from router.delivery.connection import head_of
-from router.delivery.frame_parser import FrameParser, parse_head
+from router.delivery.frame_parser import FrameParser, _parse_odd_head, parse_head
 
 Heard = tuple[int, bytes, bytes, bytes, bytes | None]
 
@@ -117,6 +117,12 @@ def test_what_a_block_says(raw: bytes, headers: dict[str, str]) -> None:
 @pytest.mark.parametrize("raw", [b"NATS/1.0\r\nNats-Msg-Id:1: x\r\n\r\n", b"NATS/1.0\r\nNats-Msg-Id:1: x\r\nb: c\r\n\r\n"])
 def test_a_name_ends_at_its_first_colon_as_it_does_for_the_server(raw: bytes) -> None:
     assert (parse_head(raw) or {})["Nats-Msg-Id"] == "1: x"
+
+
+@given(st.lists(st.text("ab:- \t", max_size=8), max_size=4))
+def test_the_short_way_reads_a_block_as_the_long_one_does(lines: list[str]) -> None:
+    raw = "\r\n".join(["NATS/1.0", *lines, "", ""])
+    assert parse_head(raw.encode()) == _parse_odd_head(raw)
 
 
 names = st.text(st.characters(codec="ascii", exclude_characters=":\r\n", exclude_categories=("Cc", "Zs")), min_size=1, max_size=12)

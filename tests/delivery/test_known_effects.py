@@ -30,7 +30,7 @@ class Publisher:
         return [post.reply for post in self.connection.posts]
 
     def ack(self, number: int, **answer: object) -> None:
-        self.publisher._on_publish_ack(self.inboxes[number], "", orjson.dumps(answer or {"stream": "S", "seq": 7}), None)
+        self.publisher._on_publish_ack(self.inboxes[number].encode(), b"", orjson.dumps(answer or {"stream": "S", "seq": 7}), None)
 
 
 async def test_copies_wait_for_the_first_ones_publish_ack() -> None:

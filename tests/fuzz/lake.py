@@ -22,7 +22,7 @@ from router.lake.report import UsageQuery, read_report
 from router.lake.report.page import PAGE_COLUMNS, render_page
 from router.lake.report.read import read_parts
 from tests.fuzz.hostile import DAY_MS, NUMBERS, Rng, hostile_json, name, written
-from tests.lake.without_jvm import WithoutJvm
+from tests.lake.without_jvm import IN_PROCESS, WithoutJvm
 from tests.support.lake_jobs import NOON, Lake, a_body
 
 LAKE = "usage event, through the tables"
@@ -116,7 +116,7 @@ def _check_all(lake: Lake, messages: int) -> dict[str, int]:
     assert report.totals is None or report.totals.count == totals["accepted"]
     assert all(line.cost >= 0 and line.figures["latency_sum_ms"] >= 0 for line in report.lines)
     render_page(read_parts(warehouse, UsageQuery(by=PAGE_COLUMNS)), "all")
-    account = reconcile(warehouse)
+    account = reconcile(IN_PROCESS, warehouse)
     assert account.is_right, [check for check in account.checks if check.is_right is False]
     today = datetime.now(UTC).date()
     work = Backfill(lake.spark, warehouse, today - timedelta(days=10), today)

@@ -5,10 +5,10 @@ here, too. That Spark's own does the same is `jobs/test_on_spark`.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 from pyspark.serializers import CloudPickleSerializer
-from pyspark.sql import Row
+from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
 
 Cells = Iterable[tuple[Any, ...]]
@@ -23,11 +23,17 @@ class WithoutJvm:
     def sparkContext(self) -> "WithoutJvm":  # noqa: N802
         return self
 
+    def setLogLevel(self, level: str) -> None:  # noqa: N802
+        """Nothing logs."""
+
     def getLocalProperty(self, name: str) -> None:  # noqa: N802
         """No query: nothing is known of it."""
 
     def createDataFrame(self, rows: Cells, schema: StructType) -> "Frame":  # noqa: N802
         return Frame(self, [Row(*schema.names)(*row) for row in rows])
+
+    def stop(self) -> None:
+        """Nothing runs."""
 
     def parallelize(self, tasks: Iterable[Any], slices: int) -> "Tasks":
         assert slices > 0  # Spark takes no fewer
@@ -77,6 +83,9 @@ class Tasks:
     def flatMap(self, work: Callable[[Any], Iterable[Any]]) -> "Tasks":  # noqa: N802
         return Tasks([row for task in self._tasks for row in travelled(list(travelled(work)(task)))])
 
+    def union(self, other: "Tasks") -> "Tasks":
+        return Tasks([*self._tasks, *other._tasks])
+
     def partitionBy(self, count: int, find: Callable[[Any], int]) -> "Frame":  # noqa: N802
         return Frame(WithoutJvm(), [], [[row for row in self._tasks if find(row[0]) % count == number] for number in range(count)])
 
@@ -88,3 +97,6 @@ def travelled(value: Any) -> Any:
     """As it is on the other side."""
     pickled = CloudPickleSerializer()
     return pickled.loads(pickled.dumps(value))
+
+
+IN_PROCESS = cast(SparkSession, WithoutJvm())

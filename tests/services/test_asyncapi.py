@@ -14,9 +14,9 @@ from router.app.declared_topology import declare_topology
 from router.config import Settings, load
 from router.contracts.header_rules import RULES, violations
 from router.contracts.headers import CHECKED_SUBJECTS
-from router.contracts.shapes.difference import resolve
 from router.contracts.shapes.header_shape import build_headers_schema
 from router.contracts.shapes.notation import build_request, build_response
+from router.contracts.shapes.written import Definitions
 from router.core import ids
 from router.services.asyncapi import write_yaml
 
@@ -58,7 +58,7 @@ def test_no_text_changes_its_kind_in_yaml(text: str) -> None:
 def test_every_example_is_valid_where_the_document_holds_it() -> None:
     schemas = DOCUMENT["components"]["schemas"]
     for message in DOCUMENT["components"]["messages"].values():
-        schema = resolve(find(message["payload"]["$ref"]), schemas)
+        schema = Definitions(schemas).resolve(find(message["payload"]["$ref"]))
         for example in message.get("examples", ()):
             jsonschema_rs.Draft7Validator(schema).validate(example["payload"])
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 
+import nats
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -36,6 +37,20 @@ async def test_every_service_is_found_by_the_service_protocol(nc: Client, nats_u
     assert all(schema.get("properties") is not None or schema["oneOf"] for schema in schemas)
     assert len(json.dumps(info)) < 65_536
     assert (pinged["name"], info["version"].count(".")) == ("router-admin", 2)
+
+
+async def test_a_server_that_takes_small_messages_gets_a_small_description(prefix: str) -> None:
+    """A larger one would cost the router its connection, at each question of any client."""
+    broker = Broker(max_payload=8_192).start()
+    nc = await nats.connect(broker.url)
+    try:
+        async with a_router(settings_for(broker.url, prefix, max_payload_bytes=4_096)):
+            info = json.loads((await nc.request("$SRV.INFO.router-admin", timeout=30)).data)
+            assert not broker.logged("maximum payload exceeded")
+    finally:
+        await nc.close()
+        broker.remove()
+    assert all(end["metadata"]["request"] for end in info["endpoints"])
 
 
 async def test_a_policy_is_put_decides_is_replaced_and_deleted(nc: Client, nats_url: str, prefix: str) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Fault, Handler, Hold, Outcome
-from router.delivery.connection import Connection
+from router.delivery.connection import Connection, OnRawMessage
 from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.subscription import ConsumerOptions, Subscription
 from tests.support.delivery import SORRY, WorkStreams, connected
@@ -137,13 +137,13 @@ class RecordingConnection(Connection):
             self._note(ACKED, int(subject.split(".")[5]), data)
         super().publish_nowait(subject, data, reply, head)
 
-    async def subscribe_direct(self, subject: str, hear: Callable[..., None], queue: str = "") -> int:
-        def heard(at: str, reply: str, data: bytes, headers: dict[str, str] | None) -> None:
+    async def subscribe_bytes(self, subject: str, hear: OnRawMessage) -> int:
+        def heard(at: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
             if data.startswith(b'{"stream":' + self._own_publish_ack):
                 self._note(STORED, 0, b"")
-            hear(at, reply, data, headers)
+            hear(at, reply, data, head)
 
-        return await super().subscribe_direct(subject, heard, queue)
+        return await super().subscribe_bytes(subject, heard)
 
 
 class ServerDriver:

@@ -2,8 +2,8 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from types import SimpleNamespace
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from router.core.outcome import Done, Fault, Handler, PublishAck
 from router.delivery.acked_publisher import NotPublished, PublishAcks, PublishCallback
 from router.delivery.api import JetStream
 from router.delivery.attempts import AttemptRecord
-from router.delivery.connection import Connection
+from router.delivery.connection import Connection, head_of
 from router.delivery.denials import Denials
 from router.delivery.first_connection import connect
 from router.delivery.frame_parser import Headers
@@ -65,11 +65,35 @@ class FakeConnection:
         self.callbacks[subject] = on_message
         return len(self.callbacks)
 
+    async def subscribe_bytes(self, subject: str, on_message: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
+        return await self.subscribe_direct(
+            subject,
+            lambda subject, reply, data, headers: on_message(subject.encode(), reply.encode(), data, head_of(headers) if headers else None),
+        )
+
     async def unsubscribe(self, sid: int) -> None: ...
 
     def say(self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None, reply: str = "") -> None:
         (on_message,) = self.callbacks.values()
         on_message(subject, reply, data, headers)
+
+
+@contextmanager
+def count_timers(owner: object) -> Iterator[list[float]]:
+    """The seconds of each timer that calls a method of this object, of those started within."""
+    loop, found = asyncio.get_running_loop(), []
+    call_later = loop.call_later
+
+    def note(seconds: float, callback: Callable[..., object], *args: object) -> asyncio.TimerHandle:
+        if getattr(callback, "__self__", None) is owner:
+            found.append(seconds)
+        return call_later(seconds, callback, *args)
+
+    loop.call_later = note  # type: ignore[method-assign,assignment]
+    try:
+        yield found
+    finally:
+        del loop.call_later
 
 
 class FakePublisher:

@@ -23,10 +23,22 @@ Rows = list[dict[str, object]]
 _GROUP = [(name, pa.string()) for name in ("tenant_id", "provider_id", "event_type", "status")]
 _IDS = [(name, pa.string()) for name in ("assignment_id", "request_id")]
 _PLACE = [("seq", pa.int64())]
-_GOLD = [*_GROUP, ("count", pa.int64()), ("cost", MONEY), ("latency_sum", pa.int64()), ("histogram", HISTOGRAM_TYPE)]
+_INSTANT = pa.timestamp("us", "UTC")
+_NUMBERS = [("event_id", pa.string()), ("id_high", pa.int64()), ("id_low", pa.int64()), ("content", pa.int64())]
+_GOLD = [
+    ("window_start", _INSTANT),
+    ("corrects_window", _INSTANT),
+    *_GROUP,
+    ("count", pa.int64()),
+    ("cost", MONEY),
+    ("latency_sum", pa.int64()),
+    ("histogram", HISTOGRAM_TYPE),
+]
 SCHEMAS = {
     "bronze": pa.schema([*_PLACE, ("data", pa.binary())]),
-    "silver": pa.schema([*_PLACE, *_GROUP, *_IDS, ("latency_ms", pa.int64()), ("cost", MONEY), ("time", pa.timestamp("us", "UTC"))]),
+    "silver": pa.schema(
+        [*_PLACE, *_GROUP, *_IDS, *_NUMBERS, ("latency_ms", pa.int64()), ("cost", MONEY), ("time", _INSTANT), ("timestamp", _INSTANT)]
+    ),
     "duplicates": pa.schema(_PLACE),
     "conflicts": pa.schema(_PLACE),
     "quarantine": pa.schema(_PLACE),
@@ -56,8 +68,10 @@ def tables_of(bodies: Iterable[bytes], costs: Iterable[str]) -> dict[str, Rows]:
             for name in ("tenant_id", "provider_id", "event_type", "status", "latency_ms", "assignment_id", "request_id")
         }
         bronze.append({"seq": seq, "data": data})
-        silver.append({"seq": seq, **kept, "cost": Decimal(cost), "time": DAY})
-    gold = [{**row, "count": 1, "latency_sum": row["latency_ms"], "histogram": [(bucket_of(row), 1)]} for row in silver]
+        silver.append({"seq": seq, **kept, **numbers_of(seq), "cost": Decimal(cost), "time": DAY, "timestamp": DAY, "content": seq})
+    gold = [
+        {**row, "count": 1, "latency_sum": row["latency_ms"], "histogram": [(bucket_of(row), 1)], "window_start": DAY} for row in silver
+    ]
     return {
         "bronze": bronze,
         "silver": silver,
@@ -68,6 +82,13 @@ def tables_of(bodies: Iterable[bytes], costs: Iterable[str]) -> dict[str, Rows]:
         "gold_hour": list(gold),
         "gold_day": list(gold),
     }
+
+
+def numbers_of(seq: int) -> dict[str, object]:
+    """An identity, and the two numbers by which it is looked up."""
+    digits = f"{seq:032x}"
+    high, low = (int.from_bytes(bytes.fromhex(half), "little", signed=True) for half in (digits[:16], digits[16:]))
+    return {"event_id": f"usage:{digits}", "id_high": high, "id_low": low}
 
 
 def bucket_of(row: dict[str, object]) -> int:

@@ -111,7 +111,7 @@ class RecordedOutcomes:
     def on_duplicate(self, is_conflict: bool) -> None:
         self.told.append(("conflict" if is_conflict else "duplicate",))
 
-    def observe(self, tenant_id: str, provider_id: str, **figures: Any) -> None:
+    def observe(self, tenant_id: str, provider_id: str, *, assignment_id: str, **figures: Any) -> None:
         self.told.append(("figures", tenant_id, provider_id, *figures.values()))
 
     def raise_alert(self, alert: Any) -> None:

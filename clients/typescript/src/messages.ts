@@ -126,7 +126,7 @@ export interface RouteAnswerDecided {
   decision: {
     provider_id: string;
     /**
-     * why this provider: weighted, sticky, retry, fallback, circuit_breaker_fallback
+     * why this provider: weighted, least_latency, cheapest, objectives_missed, explore, sticky, retry, fallback, circuit_breaker_fallback
      */
     reason: string;
     priority: number;
@@ -252,7 +252,7 @@ export interface ExecAssignment {
   decision: {
     provider_id: string;
     /**
-     * why this provider: weighted, sticky, retry, fallback, circuit_breaker_fallback
+     * why this provider: weighted, least_latency, cheapest, objectives_missed, explore, sticky, retry, fallback, circuit_breaker_fallback
      */
     reason: string;
     priority: number;
@@ -718,7 +718,7 @@ export interface ExtensionRequest {
     decision?: {
       provider_id: string;
       /**
-       * why this provider: weighted, sticky, retry, fallback, circuit_breaker_fallback
+       * why this provider: weighted, least_latency, cheapest, objectives_missed, explore, sticky, retry, fallback, circuit_breaker_fallback
        */
       reason: string;
       priority: number;

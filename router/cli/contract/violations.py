@@ -27,6 +27,7 @@ Tenant = Annotated[str | None, typer.Option("--tenant", help="Only violations of
 Subject = Annotated[str | None, typer.Option("--subject", help="Only on this subject; wildcards * and > are allowed.")]
 Rule = Annotated[str | None, typer.Option("--rule", help="Only of this rule: malformed, or trace_id.malformed.")]
 By = Annotated[str, typer.Option("--by", help="Add up by these: tenant, subject, rule, header, subscription, inbox, instance.")]
+Top = Annotated[int, typer.Option("--top", metavar="N", help="Show the N worst lines.", min=1)]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Show each event as it is stored instead, until Ctrl-C.")]
 
 
@@ -39,11 +40,14 @@ async def violations(
     subject: Subject = None,
     rule: Rule = None,
     by: By = DEFAULT_BY,
+    top: Top = 100,
     follow: Follow = False,
-) -> None:
+) -> int:
     """Show who broke the header contract, the worst first, with one example each. With --json one object a line.
 
-    Exit status 0, also when there are none.
+    Of more than --top lines a note on standard error says how many are left out: --tenant and the like select, --by adds up.
+
+    Exit status: 0, also when there are none; 1 this server has no stream of them.
 
     Example:  router contract violations --since 1h --by tenant,rule
     """
@@ -52,12 +56,19 @@ async def violations(
     start, names = parse_instant(since), _read_names(by)
     wanted = ViolationFilter(tenant=tenant, subject=subject, rule=rule)
     jetstream, stream = await session.open_jetstream(), session.settings.streams.violations.name
+    if await jetstream.stream(stream) is None:
+        return exit_codes.refuse(
+            f"there is no stream {stream} here: no router was started on this server. `router topology apply` makes it"
+        )
     if follow:
         await _follow(session, jetstream, start, wanted)
-        return
+        return exit_codes.OK
     groups = await add_up(read_since(jetstream, stream, start, wanted), names)
     columns = (*names, "violations", "messages", "first seen", "last seen", "seq", "message id")
-    session.emit(groups, columns, _build_row, _list_fields, empty=f"{NONE} since {since}")
+    session.emit(groups[:top], columns, _build_row, _list_fields, empty=f"{NONE} since {since}")
+    if left := groups[top:]:
+        exit_codes.complain(f"{len(left)} more lines with {sum(group.count for group in left)} violations; --top {len(groups)} shows all")
+    return exit_codes.OK
 
 
 @command()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from router.cli.output import print_table
 
@@ -15,7 +15,17 @@ Pair = tuple[str, str]
 
 CHANGES = ("decided", "tenant", "request", "before", "after")
 PAIRS = ("before", "after", "requests")
+SHARES = ("provider", "share", "with the candidate")
+SIDES = ("before", "after")
 UNCERTAINTIES = ("request", "why it cannot be compared")
+
+
+class ProviderShare(Struct, frozen=True):
+    """A provider's part of the recorded requests, 0..1, as decided and with the candidate."""
+
+    provider: str
+    before: float
+    after: float
 
 
 class PolicyTrial(Struct, frozen=True):
@@ -26,6 +36,8 @@ class PolicyTrial(Struct, frozen=True):
     unchanged: int
     instances: int
     missing: int  # instances that did not answer in time
+    shares: tuple[ProviderShare, ...] = ()  # of all, also those that are unclear; the greatest today first
+    expected: Mapping[str, Mapping[str, float]] = {}  # before and after: the mean latency_ms and cost of those decided
 
     @property
     def total(self) -> int:
@@ -47,7 +59,21 @@ def combine_answers(answers: Iterable[Mapping[str, Any]], against: int, missing:
         unchanged=sum(one["verdict"] == "unchanged" for one in newest),
         instances=len(answers) + missing,
         missing=missing,
+        shares=_compute_shares(newest),
+        expected={side: _compute_means(newest, f"expected_{side}") for side in SIDES},
     )
+
+
+def _compute_shares(compared: Sequence[Compared]) -> tuple[ProviderShare, ...]:
+    before, after = (Counter(one[side]["provider"] for one in compared if one[side].get("provider") is not None) for side in SIDES)
+    names = sorted({*before, *after}, key=lambda name: (-before[name], name))
+    return tuple(ProviderShare(name, before[name] / len(compared), after[name] / len(compared)) for name in names)
+
+
+def _compute_means(compared: Sequence[Compared], key: str) -> Mapping[str, float]:
+    """Empty: every request was refused."""
+    known = [one[key] for one in compared if one.get(key) is not None]
+    return {name: sum(one[name] for one in known) / len(known) for name in ("latency_ms", "cost")} if known else {}
 
 
 def describe_choice(choice: Compared) -> str:
@@ -60,14 +86,22 @@ def print_trial(found: PolicyTrial) -> None:
     if found.changed:
         print_table(CHANGES, map(_row, found.changed))
         print_table(PAIRS, ((before, after, count) for (before, after), count in found.pairs.items()))
+    print_table(SHARES, ((one.provider, f"{one.before:.1%}", f"{one.after:.1%}") for one in found.shares))
+    if all(found.expected.get(side) for side in SIDES):
+        print(f"expected latency {_describe_means(found, 'latency_ms', ' ms')}, expected cost {_describe_means(found, 'cost', '')}")
     if found.unclear:
         print_table(UNCERTAINTIES, ((one["request_id"], one["uncertainty"]) for one in found.unclear))
     print(f"{'. '.join(_list_sentences(found))}.")
 
 
+def _describe_means(found: PolicyTrial, name: str, unit: str) -> str:
+    return " -> ".join(f"{found.expected[side][name]:.4g}{unit}" for side in SIDES)
+
+
 def list_trial_fields(found: PolicyTrial) -> dict[str, object]:
     pairs = [{"before": before, "after": after, "requests": count} for (before, after), count in found.pairs.items()]
-    return {**{name: getattr(found, name) for name in found.__struct_fields__}, "pairs": pairs}
+    shares = [structs.asdict(one) for one in found.shares]
+    return {**{name: getattr(found, name) for name in found.__struct_fields__}, "shares": shares, "pairs": pairs}
 
 
 def _row(one: Compared) -> tuple[object, ...]:

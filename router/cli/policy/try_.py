@@ -44,7 +44,8 @@ async def try_(
     """Try a policy before it is written. Nothing is stored.
 
     --against N: the candidate decides again what every instance recorded last (the setting `recorder.tenants`). The random draw
-    is the same, so an identical candidate changes nothing. Only the choice is compared: no extensions, no rate limits.
+    is the same, so an identical candidate changes nothing. Only the choice is compared: no extensions, no rate limits. A strategy looks
+    at what was learned of the providers when each was recorded. Shares, expected latency and cost stand beside today's.
 
     Exit status: 0 nothing would change, 1 a decision would, or the candidate cannot be used, or there is nothing to compare it
     with, 2 wrong use, 3 no answer. With --request: 0 decided, 1 refused.

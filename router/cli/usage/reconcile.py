@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command
+from router.cli.command import CommandSession
 from router.cli.output import build_cell, build_table, open_console
-from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
+from router.cli.usage.command import warehouse_command
+from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, open_spark, open_warehouse
 from router.cli.usage.source import read_source_options
 
 if TYPE_CHECKING:
@@ -18,44 +19,50 @@ if TYPE_CHECKING:
     from router.config import Settings
     from router.lake.reconcile import ReconcileCheck, Reconciliation
     from router.lake.reconcile.results import ResultStreams
+    from router.lake.reconcile.stream import OpenStream
     from router.lake.warehouse import Warehouse
 
 Offline = Annotated[bool, typer.Option("--offline", help="Only the tables: no broker is asked.")]
 NoResults = Annotated[bool, typer.Option("--no-results", help="Do not compare the workers' results.")]
 
 
-@command()
+@warehouse_command()
 def reconcile(
     session: CommandSession,
     *,
     warehouse: WarehouseAt = WAREHOUSE,
     offline: Offline = False,
     no_results: NoResults = False,
+    master: Master = None,
 ) -> int:
-    """Compare the stream with bronze, bronze with the tables made of it, silver with gold, and results with usage, exactly.
+    """Compare the stream with bronze, bronze with the tables made of it, silver with gold, and results with usage, exactly, by Spark.
 
     Each difference is named: sequences, event ids, groups. Exit status: 0 all agree, 1 something differs, 3 no broker answers.
 
     Example:  router usage reconcile --warehouse ./usage --json
     """
     found = open_warehouse(warehouse)
-    from router.lake.reconcile import reconcile as compare
-
-    account = compare(found) if offline else _compare_with_broker(found, session.settings, has_results=not no_results)
+    stream, streams = (None, None) if offline else _open_streams(session.settings, has_results=not no_results)
+    account = _compare(found, stream, streams, master)
     session.emit_one(account.to_json(), lambda: _print_checks(account))
     return exit_codes.OK if account.is_right else exit_codes.NO
 
 
-def _compare_with_broker(found: Warehouse, settings: Settings, *, has_results: bool) -> Reconciliation:
-    from rich.console import Console
-
-    from router.lake.reconcile import reconcile as compare
+def _open_streams(settings: Settings, *, has_results: bool) -> tuple[OpenStream, ResultStreams | None]:
+    """Open the streams before Spark starts, so that a missing or wrong broker is reported at once."""
     from router.lake.reconcile.stream import open_stream
 
     streams = _open_result_streams(settings) if has_results else None
-    stream = open_stream(read_source_options(settings.nats, settings.streams.usage.name))
-    with Console(stderr=True).status("") as status:
-        return compare(found, stream, streams, lambda what: status.update(f"comparing {what}"))
+    return open_stream(read_source_options(settings.nats, settings.streams.usage.name)), streams
+
+
+def _compare(found: Warehouse, stream: OpenStream | None, streams: ResultStreams | None, master: str | None) -> Reconciliation:
+    from rich.console import Console
+
+    with open_spark(master) as spark, Console(stderr=True).status("") as status:
+        from router.lake.reconcile import reconcile as compare
+
+        return compare(spark, found, stream, streams, lambda what: status.update(f"comparing {what}"))
 
 
 def _open_result_streams(settings: Settings) -> ResultStreams | None:

@@ -14,7 +14,9 @@ from itertools import chain, islice
 
 import nats.errors
 import orjson
+from msgspec import Struct
 
+from router.core.clock import steady
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.ids import bucket_prefix
@@ -22,12 +24,23 @@ from router.delivery.api import JetStream
 from router.delivery.buckets.leader_reads import DELETE_OPERATIONS, Found, LeaderReads, resolve_all
 from router.delivery.frame_parser import Headers
 
-AGAIN_AFTER_S = 0.5  # without an answer; the pauses double, because a server may only be slow
+AGAIN_AFTER_S = 0.25  # without an answer: a copy that vanished gets a third of the requests
+AGAIN_GROWTH = 1.5  # of the pauses, because a server may only be slow
 MAX_KEYS_PER_REQUEST = 64  # keys in one request
 MAX_REPLY_BYTES = 4 * 1024 * 1024  # of the records in one reply, about; what is left out is asked for again
 _END, _NONE = "204", "404"
 
 _Waiting = dict[str, list[Found]]  # by subject
+
+
+class _ReadRequest(Struct):
+    """One request that waits for its answer. Times are steady seconds."""
+
+    waiting: _Waiting
+    body: bytes
+    until: float
+    again_at: float
+    pause_s: float
 
 
 class BatchedKvReader:
@@ -40,7 +53,8 @@ class BatchedKvReader:
         self._leader_reads = LeaderReads(jetstream, bucket)
         self._timeout_s = timeout_s
         self._wanted: defaultdict[str, list[Found]] = defaultdict(list)  # not asked for yet
-        self._requested: dict[str, _Waiting] = {}  # by inbox
+        self._requested: dict[str, _ReadRequest] = {}  # by inbox, oldest first
+        self._has_timer = False  # one for all: requests come and go a thousand times within its five seconds
         self._count = 0
         self._inbox: str | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -76,29 +90,43 @@ class BatchedKvReader:
         while batch := list(islice(subjects, MAX_KEYS_PER_REQUEST)):
             self._count += 1
             inbox = f"{self._inbox}{self._count}"
-            self._requested[inbox] = {subject: wanted[subject] for subject in batch}
-            self._send(inbox, orjson.dumps({"multi_last": batch, "max_bytes": MAX_REPLY_BYTES}), self._timeout_s, AGAIN_AFTER_S)
+            body, now = orjson.dumps({"multi_last": batch, "max_bytes": MAX_REPLY_BYTES}), steady()
+            waiting = {subject: wanted[subject] for subject in batch}
+            self._requested[inbox] = _ReadRequest(waiting, body, now + self._timeout_s, now + AGAIN_AFTER_S, AGAIN_AFTER_S)
+            self._connection.publish_nowait(self._api, body, inbox)
+        if not self._has_timer:
+            self._start_timer(min(AGAIN_AFTER_S, self._timeout_s))
 
-    def _send(self, inbox: str, body: bytes, left_s: float, pause_s: float) -> None:
+    def _start_timer(self, seconds: float) -> None:
+        self._has_timer = True
+        asyncio.get_running_loop().call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        """Fail what has no answer in time, and send again what may be lost. The timer runs as long as requests wait."""
+        self._has_timer = False
+        now = steady()
+        for inbox, request in list(self._requested.items()):
+            if request.until <= now:
+                self._fail(inbox, "no answer in time")
+            elif request.again_at <= now:
+                self._send_again(inbox, request, now)
+        if self._requested and not self._has_timer:
+            due = min(min(request.again_at, request.until) for request in self._requested.values())
+            self._start_timer(min(due - now, AGAIN_AFTER_S))  # no later, for one that is made meanwhile
+
+    def _send_again(self, inbox: str, request: _ReadRequest, now: float) -> None:
         """Two answers on one inbox do no harm: each says what its server has, and a "none" is confirmed."""
-        self._connection.publish_nowait(self._api, body, inbox)
-        asyncio.get_running_loop().call_later(min(left_s, pause_s), self._send_again, inbox, body, left_s - pause_s, 2 * pause_s)
-
-    def _send_again(self, inbox: str, body: bytes, left_s: float, pause_s: float) -> None:
-        if inbox not in self._requested:
-            return  # nearly always
-        if left_s <= 0:
-            self._fail(inbox, "no answer in time")
-        else:
-            self._send(inbox, body, left_s, pause_s)
+        request.pause_s *= AGAIN_GROWTH
+        request.again_at = now + request.pause_s
+        self._connection.publish_nowait(self._api, request.body, inbox)
 
     def _on_reply(self, inbox: str, _reply: str, data: bytes, headers: Headers | None) -> None:
-        asked, headers = self._requested.get(inbox), headers or {}
-        if asked is None:
+        request, headers = self._requested.get(inbox), headers or {}
+        if request is None:
             return
         if "Nats-Subject" in headers:
             is_gone = headers.get("KV-Operation") in DELETE_OPERATIONS
-            resolve_all(asked.pop(headers["Nats-Subject"], []), None if is_gone else data)
+            resolve_all(request.waiting.pop(headers["Nats-Subject"], []), None if is_gone else data)
         elif headers.get("Status") in (_END, _NONE):
             self._end(inbox, is_cut_off=headers.get("Nats-Num-Pending", "0") != "0")
         else:
@@ -106,7 +134,7 @@ class BatchedKvReader:
 
     def _end(self, inbox: str, *, is_cut_off: bool) -> None:
         """A subject without a reply has no record; if the server stopped early, it is requested again."""
-        asked = self._requested.pop(inbox)
+        asked = self._requested.pop(inbox).waiting
         if not is_cut_off:
             self._leader_reads.confirm_absent(asked)
             return
@@ -116,7 +144,9 @@ class BatchedKvReader:
             self._wanted[subject] += waiting
 
     def _fail(self, inbox: str, cause: str) -> None:
-        self._refuse(cause, self._requested.pop(inbox, {}))
+        request = self._requested.pop(inbox, None)
+        if request is not None:
+            self._refuse(cause, request.waiting)
 
     def _refuse(self, cause: str, asked: _Waiting) -> None:
         for found in chain.from_iterable(asked.values()):

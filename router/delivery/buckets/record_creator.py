@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 import nats.errors
-import orjson
 from msgspec import Struct
 
 from router.core.clock import steady
@@ -26,7 +25,7 @@ from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream
 from router.delivery.buckets.write_once import WriteOnceKv
 from router.delivery.connection import head_of
-from router.delivery.frame_parser import Headers
+from router.delivery.publish_ack import PublishAckBody, read_publish_ack
 from router.delivery.publish_probes import Probe, PublishProbes
 
 LOOK_EVERY_S = 0.5
@@ -58,6 +57,7 @@ class RecordCreator:
         self._inbox: str | None = None  # None: the first record opens it, and takes the careful way
         self._opening: asyncio.Task[None] | None = None
         self._careful: set[asyncio.Task[None]] = set()
+        self._has_timer = False  # one for all: records come and go a thousand times between two looks
         self._now = steady
 
     def create(self, key: str, record: bytes) -> Deferred[bytes]:
@@ -67,8 +67,8 @@ class RecordCreator:
             self._opening = self._opening or asyncio.get_running_loop().create_task(self._open())
             self._create_carefully(key, record, created)
             return created
-        if not self._pending:
-            asyncio.get_running_loop().call_later(min(LOOK_EVERY_S, self._timeout_s), self._look)
+        if not self._has_timer:
+            self._start_timer()
         inbox = self._make_inbox()
         self._pending[inbox] = pending = PendingCreate(key, record, self._now(), created)
         crashpoint("before_create")
@@ -85,23 +85,26 @@ class RecordCreator:
     async def _open(self) -> None:
         inbox = self._connection.new_inbox() + "."
         try:
-            await self._connection.subscribe_direct(inbox + "*", self._on_publish_ack)
+            await self._connection.subscribe_bytes(inbox + "*", self._on_publish_ack)
         except (nats.errors.Error, OSError):  # the next record tries again
             self._opening = None
         else:
             self._inbox = inbox
 
-    def _on_publish_ack(self, inbox: str, _reply: str, data: bytes, _headers: Headers | None) -> None:
+    def _on_publish_ack(self, subject: bytes, _reply: bytes, data: bytes, _head: bytes | None) -> None:
+        inbox = subject.decode("utf-8", "replace")
         pending = self._pending.pop(inbox, None)
         if pending is not None:
-            self._on_answer(pending, data)
-        elif (probe := self._probes.pop(inbox)) is not None and probe.inbox in self._pending and (is_stored(data) or _is_taken(data)):
-            self._on_answer(self._pending.pop(probe.inbox), data)
-            before = takewhile(lambda waiting: waiting[1].sent_at < probe.at, self._pending.items())
-            self._send_again([inbox for inbox, _ in before])
+            self._on_answer(pending, read_publish_ack(data))
+        elif (probe := self._probes.pop(inbox)) is not None and probe.inbox in self._pending:
+            answer = read_publish_ack(data)
+            if _is_stored(answer) or _is_taken(answer):
+                self._on_answer(self._pending.pop(probe.inbox), answer)
+                before = takewhile(lambda waiting: waiting[1].sent_at < probe.at, self._pending.items())
+                self._send_again([inbox for inbox, _ in before])
 
-    def _on_answer(self, pending: PendingCreate, data: bytes) -> None:
-        if is_stored(data):
+    def _on_answer(self, pending: PendingCreate, answer: PublishAckBody | None) -> None:
+        if _is_stored(answer):
             crashpoint("after_create")
             pending.created.resolve(pending.record)
         else:
@@ -121,18 +124,23 @@ class RecordCreator:
             if not isinstance(exc, Exception):
                 raise
 
+    def _start_timer(self) -> None:
+        self._has_timer = True
+        asyncio.get_running_loop().call_later(min(LOOK_EVERY_S, self._timeout_s), self._look)
+
     def _look(self) -> None:
         """End what has no publish ack in time, and send again what may be lost. The timer runs as long as records wait."""
+        self._has_timer = False
         now = self._now()
         if self._connection.is_connected and self._reconnects != self._connection.reconnect_count:
             self._reconnects = self._connection.reconnect_count
             self._send_again(list(self._pending))
         self._expire(now)
         self._probes.forget(now - self._timeout_s)
-        if self._pending:
-            if self._connection.is_connected:
-                self._send_probe(now)
-            asyncio.get_running_loop().call_later(min(LOOK_EVERY_S, self._timeout_s), self._look)
+        if self._pending and not self._has_timer:
+            self._start_timer()
+        if self._pending and self._connection.is_connected:
+            self._send_probe(now)
 
     def _expire(self, now: float) -> None:
         while self._pending:
@@ -157,18 +165,11 @@ class RecordCreator:
             self._put(pending, inbox)
 
 
-def is_stored(publish_ack: bytes) -> bool:
-    """Whether a publish ack says that the message is stored, under these conditions."""
-    try:
-        ack = orjson.loads(publish_ack)
-    except orjson.JSONDecodeError:  # also the empty answer of a server that has no such stream
-        return False
-    return isinstance(ack, dict) and "error" not in ack and isinstance(ack.get("seq"), int)
+def _is_stored(answer: PublishAckBody | None) -> bool:
+    """Whether the record is stored, under its conditions. None: no publish ack, as the empty answer of a server without such a stream."""
+    return answer is not None and answer.error is None
 
 
-def _is_taken(refusal: bytes) -> bool:
+def _is_taken(answer: PublishAckBody | None) -> bool:
     """Whether a second copy was refused because the first one is stored."""
-    try:
-        return bool(orjson.loads(refusal)["error"]["err_code"] == ALREADY_THERE)
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return False
+    return answer is not None and answer.error is not None and answer.error.err_code == ALREADY_THERE

@@ -18,6 +18,8 @@ from nats.micro.service import Endpoint, EndpointConfig, Service
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 
+SCHEMA = "_schema"  # what the names of metadata that hold a JSON Schema end with
+INFO_SHARE = 2  # quotes within metadata are escaped in `$SRV.INFO`; a server closes the connection that sends more than max_payload
 STOP_TIMEOUT_S = 2.0  # for the server to confirm the end of the subscriptions
 
 CountCallback = Callable[[int, str | None], None]  # nanoseconds, the error's code
@@ -32,13 +34,17 @@ class MicroEndpoint(Endpoint):
     ) -> None:
         config = EndpointConfig(name=name, subject=subject, queue_group=queue_group, handler=_ignore_request, metadata=dict(metadata))
         super().__init__(None, config)  # type: ignore[arg-type]  # it joins one later
+        self._described = dict(metadata)
         self._connection = connection
         self._on_request = on_request
         self._sid = 0
 
     async def join(self, service: Service) -> None:
-        """Start to listen, as a part of the service."""
+        """Start to listen, as a part of the service. Its schemas are left out where `$SRV.INFO` could be larger than the server takes."""
         self._service = service
+        self._metadata = self._described
+        if sum(_measure(one._metadata) for one in (*service._endpoints, self)) > self._connection.max_payload // INFO_SHARE:
+            self._metadata = {name: text for name, text in self._described.items() if not name.endswith(SCHEMA)}
         await self._start()
         service._endpoints.append(self)
 
@@ -59,6 +65,10 @@ class MicroEndpoint(Endpoint):
         if error is not None:
             self._num_errors += 1
             self._last_error = error  # type: ignore[assignment]  # nats-py says None and means str | None
+
+
+def _measure(metadata: Mapping[str, str] | None) -> int:
+    return sum(len(name) + len(text) for name, text in (metadata or {}).items())
 
 
 async def stop_service(service: Service) -> None:

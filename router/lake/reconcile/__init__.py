@@ -4,10 +4,12 @@
     bronze                      no sequence missing, none twice
     bronze = silver + duplicates + conflicts + quarantine                    by sequence
     cost: bronze = silver       read from the text of each body again, by another parser than the one that filled silver
-    silver = gold               count, cost and latency, for each tenant, provider, type and status; minutes and days
+    identities in silver        each once on its day
+    silver = gold               count, cost and latency, for each day, tenant, provider, type and status; minutes, hours and days
     results acked = usage       by assignment or request, and status         (if results can be reached)
 
-Each check names what differs: sequences, ids, groups. No JVM is needed.
+Each check is a Spark job (`shuffle`) and names what differs: sequences, ids, groups. The driver gets counts and the first names.
+`audit` looks at all of silver for identities that count more than once.
 """
 
 from router.lake.reconcile.checks import ReconcileCheck, Reconciliation

@@ -43,14 +43,3 @@ class Reconciliation(Struct, frozen=True):
 def name_first(ids: Iterable[object]) -> tuple[str, ...]:
     """Return the first NAMED of them as text."""
     return tuple(str(one) for one in islice(ids, NAMED))
-
-
-def format_spans(sequences: Iterable[int]) -> list[str]:
-    """Write rising numbers as `5` and `7-12`."""
-    spans: list[list[int]] = []
-    for sequence in sequences:
-        if spans and spans[-1][1] + 1 == sequence:
-            spans[-1][1] = sequence
-        else:
-            spans.append([sequence, sequence])
-    return [str(first) if first == last else f"{first}-{last}" for first, last in spans]

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 BITS = 32
 MAX_SUMMED_LIMBS = 1 << 30  # limbs that int64 can sum
-GROUPS = 1_000_000  # rows of sums that are kept before they become Python integers
 NANOS_PER_UNIT = 10**9
 # The greatest whole latency of each bucket: 1.02^i, rounded down, in whole numbers.
 _EDGES = np.array([edge for edge in (51**number // 50**number for number in range(2210)) if edge < 2**63], np.int64)
@@ -25,45 +24,41 @@ Group = tuple[Any, ...]
 
 
 class ExactSums:
-    """Sums by group of some columns: int64, or decimals in whole 1e-9."""
+    """Sums by group of some columns: int64, or decimals in whole 1e-9. As Python integers, so none overflows."""
 
     def __init__(self, group: Sequence[str], figures: Sequence[str]) -> None:
         self._group = list(group)
         self._figures = list(figures)
-        self._parts: list[pa.Table] = []
-        self._rows = 0
         self._sums: dict[Group, list[int]] = {}
 
     def add(self, rows: pa.Table) -> None:
         """Add fewer than 2^30 rows."""
-        if not len(rows):
-            return
-        if self._rows + len(rows) > MAX_SUMMED_LIMBS or sum(map(len, self._parts)) > GROUPS:
-            self._fold()
-        columns = {f"{name}.{shift}": limb for name in self._figures for shift, limb in split_limbs(rows[name])}
-        table = pa.table({**{name: rows[name] for name in self._group}, **columns})
-        self._parts.append(_sum_groups(table, self._group))
-        self._rows += len(rows)
+        self.add_limbs(sum_limbs(rows, self._group, self._figures))
 
-    def sum_groups(self) -> dict[Group, tuple[int, ...]]:
-        self._fold()
-        return {group: tuple(found) for group, found in self._sums.items()}
-
-    def _fold(self) -> None:
-        if not self._parts:
-            return
-        whole = _sum_groups(pa.concat_tables(self._parts), self._group)
-        groups = zip(*(whole[name].to_pylist() for name in self._group), strict=True)
-        figures = zip(*(self._combine_limbs(whole, name) for name in self._figures), strict=True)
+    def add_limbs(self, sums: pa.Table) -> None:
+        """Add what `sum_limbs` made."""
+        groups = zip(*(sums[name].to_pylist() for name in self._group), strict=True)
+        figures = zip(*(_combine_limbs(sums, name) for name in self._figures), strict=True)
         for group, added in zip(groups, figures, strict=True):
             known = self._sums.get(group)
             self._sums[group] = list(added) if known is None else [one + more for one, more in zip(known, added, strict=True)]
-        self._parts, self._rows = [], 0
 
-    def _combine_limbs(self, whole: pa.Table, figure: str) -> list[int]:
-        limbs = [(int(name.rpartition(".")[2]), name) for name in whole.column_names if name.rpartition(".")[0] == figure]
-        columns = [(shift, whole[name].to_pylist()) for shift, name in limbs]
-        return [sum(column[row] << shift for shift, column in columns) for row in range(len(whole))]
+    def sum_groups(self) -> dict[Group, tuple[int, ...]]:
+        return {group: tuple(found) for group, found in self._sums.items()}
+
+
+def sum_limbs(rows: pa.Table, group: Sequence[str], figures: Sequence[str]) -> pa.Table:
+    """Sum the limbs of fewer than 2^30 rows by group: columns `cost.0`, `cost.32` and so on, which int64 holds."""
+    if len(rows) >= MAX_SUMMED_LIMBS:
+        raise ValueError(f"{len(rows)} rows at once: sum fewer than {MAX_SUMMED_LIMBS}")
+    columns = {f"{name}.{shift}": limb for name in figures for shift, limb in split_limbs(rows[name])}
+    return _sum_groups(pa.table({**{name: rows[name] for name in group}, **columns}), list(group))
+
+
+def _combine_limbs(sums: pa.Table, figure: str) -> list[int]:
+    limbs = [(int(name.rpartition(".")[2]), name) for name in sums.column_names if name.rpartition(".")[0] == figure]
+    columns = [(shift, sums[name].to_pylist()) for shift, name in limbs]
+    return [sum(column[row] << shift for shift, column in columns) for row in range(len(sums))]
 
 
 def sum_exactly(column: pa.Array | pa.ChunkedArray) -> int:

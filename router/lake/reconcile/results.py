@@ -6,22 +6,30 @@ not yet in the tables counts as metered. Usage that is older than the oldest sto
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import inf
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import ceil, inf
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from msgspec import Struct
+from pyspark.sql import SparkSession
 
 from router.contracts.field_readers import MAX_INT64
 from router.contracts.result import ExecResult, read_result
 from router.contracts.worker import WorkerMessageLimits
 from router.core.message import Message
+from router.delivery.api import nanos
 from router.lake.reconcile.checks import ReconcileCheck, name_first
+from router.lake.reconcile.shuffle import Sent, compare_rows, hash_groups, send_again, send_rows, split_rows
 from router.lake.reconcile.snapshot import WarehouseSnapshot
-from router.lake.reconcile.stream import OpenStream, open_stream
+from router.lake.reconcile.stream import Ends, OpenStream, open_stream, split_ends
 from router.lake.source.broker import Broker
 from router.lake.source.options import SourceOptions
+from router.lake.warehouse import DataFile, SequenceSpans
+from router.lake.warehouse.storage import Storage
 
 RESULTS_CHECK = "results acked = usage"
 ANY = WorkerMessageLimits(
@@ -29,7 +37,12 @@ ANY = WorkerMessageLimits(
 )  # what was above the limits became a dead letter
 _USED = ("assignment_id", "request_id", "status")
 
-Key = tuple[str, str]  # assignment or request, status
+_KEY = ("reference", "status")  # the assignment or request
+_TYPES = {"seq": pa.int64(), "reference": pa.string(), "status": pa.string(), "is_acked": pa.bool_(), "is_recent": pa.bool_()}
+ROWS_PER_TASK = 500_000
+
+Key = tuple[str, str]
+Source = tuple[str, DataFile | Ends]
 
 
 class ResultStreams(Struct, frozen=True):
@@ -39,6 +52,32 @@ class ResultStreams(Struct, frozen=True):
     acked: int
     usage: OpenStream
     dead_letters: OpenStream
+
+
+class ResultPlan(Struct, frozen=True, kw_only=True):
+    """What every task knows. `ingested`: the last sequence of usage in the tables. `removed`: what was taken out of them on purpose."""
+
+    warehouse: str
+    streams: ResultStreams
+    oldest_ns: int
+    ingested: int
+    removed: SequenceSpans
+    tasks: int
+
+    @property
+    def first_pending(self) -> int:
+        """The first sequence of usage that can be in the stream alone."""
+        return min([self.ingested + 1, *(int(one) for one in self.removed.firsts[:1])])
+
+
+class KeysFound(Struct, frozen=True, kw_only=True):
+    """What one task found. `names`: of results without usage, and of usage without a result."""
+
+    results: int
+    usage: int
+    without_usage: int
+    without_result: int
+    names: tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def open_result_streams(results: SourceOptions, usage: SourceOptions, letters: SourceOptions, durable: str) -> ResultStreams:
@@ -51,68 +90,143 @@ def open_result_streams(results: SourceOptions, usage: SourceOptions, letters: S
     return ResultStreams(sent, acked, open_stream(usage), open_stream(letters))
 
 
-def check_results(tables: WarehouseSnapshot, streams: ResultStreams) -> ReconcileCheck:
+def check_results(spark: SparkSession, tables: WarehouseSnapshot, streams: ResultStreams) -> ReconcileCheck:
     """Check both ways: results without usage, and usage without a result."""
-    if not streams.results.facts.messages:
+    oldest_ns = _find_oldest(streams.results)
+    if oldest_ns is None:
         return ReconcileCheck(RESULTS_CHECK, None, "there are no results in the stream")
-    oldest_ns, results = _read_results(streams)
-    metered, recent = _read_metered(tables, streams, oldest_ns)
+    plan = _make_plan(spark, tables, streams, oldest_ns)
+    sent = send_rows(spark, [*_split("results", streams.results), *_split("dead_letters", streams.dead_letters)], partial(_read_part, plan))
+    outcomes = send_again(sent, plan.tasks, partial(_drop_dead_lettered, plan))
+    usage: list[Source] = [("silver", file) for file in tables.list_files("silver")]
+    metered = send_rows(spark, [*usage, *_split("usage", streams.usage, plan.first_pending)], partial(_read_part, plan))
+    return _tell(compare_rows(outcomes.union(metered), plan.tasks, _compare))
+
+
+def _make_plan(spark: SparkSession, tables: WarehouseSnapshot, streams: ResultStreams, oldest_ns: int) -> ResultPlan:
+    ingested = tables.warehouse.last_progress()
+    rows = sum(file.rows for file in tables.list_files("silver")) + streams.results.facts.messages
+    return ResultPlan(
+        warehouse=tables.warehouse.location,
+        streams=streams,
+        oldest_ns=oldest_ns,
+        ingested=0 if ingested is None else ingested.last,
+        removed=tables.warehouse.removals.read_spans(),
+        tasks=max(spark.sparkContext.defaultParallelism, ceil(rows / ROWS_PER_TASK)),
+    )
+
+
+def _read_part(plan: ResultPlan, source: Source) -> Iterator[Sent]:
+    name, what = source
+    if isinstance(what, DataFile):
+        yield from _send_keys("silver", _read_metered(plan, what), plan.tasks)
+    elif name == "usage":
+        yield from _send_keys("silver", _read_pending(plan, what), plan.tasks)
+    else:
+        rows = _read_outcomes(plan, what) if name == "results" else _read_dead_lettered(plan, what)
+        yield from split_rows(name, rows, rows["seq"].to_numpy() % plan.tasks)
+
+
+def _read_outcomes(plan: ResultPlan, ends: Ends) -> pa.Table:
+    """Return each result's outcome, and whether it was acked."""
+    rows: list[tuple[int, str, str, bool]] = []
+    for message in _read_messages(plan.streams.results, ends):
+        result = read_result(message, ANY).found
+        if isinstance(result, ExecResult):
+            reference = result.assignment_id or result.request_id or ""
+            rows.append((message.sequence, reference, result.status, message.sequence <= plan.streams.acked))
+    return _make_table(rows, ("seq", *_KEY, "is_acked"))
+
+
+def _read_dead_lettered(plan: ResultPlan, ends: Ends) -> pa.Table:
+    """Return the sequences of results that became dead letters."""
+    sources = (_read_object(message.data).get("source") for message in _read_messages(plan.streams.dead_letters, ends))
+    name = plan.streams.results.facts.stream
+    found = [(source["sequence"],) for source in sources if isinstance(source, dict) and source.get("stream") == name]
+    return _make_table(found, ("seq",))
+
+
+def _drop_dead_lettered(plan: ResultPlan, _: int, sent: dict[str, list[pa.Table]]) -> list[Sent]:
+    """Send the other results to the task of their key."""
+    letters = pa.concat_tables([_make_table([], ("seq",)), *sent.get("dead_letters", [])])["seq"]
+    rows = pa.concat_tables([_make_table([], ("seq", *_KEY, "is_acked")), *sent.get("results", [])])
+    return list(_send_keys("results", rows.filter(pc.invert(pc.is_in(rows["seq"], letters.combine_chunks()))), plan.tasks))
+
+
+def _read_metered(plan: ResultPlan, file: DataFile) -> pa.Table:
+    """Return each outcome of a file, and whether it was metered since the oldest result."""
+    storage = Storage(plan.warehouse)
+    rows = pq.read_table(storage.resolve(file.path), columns=[*_USED, "time"], filesystem=storage.filesystem)
+    stored = rows["time"].cast(pa.timestamp("us", rows["time"].type.tz)).cast(pa.int64())
+    is_recent = pc.greater_equal(stored, -(-plan.oldest_ns // 1000))
+    reference = pc.if_else(pc.equal(pc.fill_null(rows["assignment_id"], ""), ""), rows["request_id"], rows["assignment_id"])
+    return pa.table({"reference": reference, "status": rows["status"], "is_recent": is_recent})
+
+
+def _read_pending(plan: ResultPlan, ends: Ends) -> pa.Table:
+    """Return the outcomes that are in the stream and not in the tables: not yet, or removed on purpose."""
+    messages = (one for one in _read_messages(plan.streams.usage, ends) if _is_pending(plan, one.sequence))
+    bodies = (_read_object(message.data) for message in messages)
+    rows = [(str(body.get("assignment_id") or body.get("request_id")), str(body.get("status")), False) for body in bodies]
+    return _make_table(rows, (*_KEY, "is_recent"))
+
+
+def _is_pending(plan: ResultPlan, sequence: int) -> bool:
+    return sequence > plan.ingested or plan.removed.touch(sequence, sequence)
+
+
+def _send_keys(name: str, rows: pa.Table, tasks: int) -> Iterator[Sent]:
+    yield from split_rows(name, rows, hash_groups([rows[one].to_pylist() for one in _KEY], tasks))
+
+
+def _compare(_: int, sent: dict[str, list[pa.Table]]) -> KeysFound:
+    """Compare the outcomes of one task."""
+    results = _fold("results", "is_acked", sent)
+    metered = _fold("silver", "is_recent", sent)
     unmetered = sorted(key for key, acked in results.items() if acked and key not in metered)
-    unheard = sorted(key for key in recent if key not in results)
-    figures = {"results": sum(results.values()), "usage": len(recent), "without_usage": len(unmetered), "without_result": len(unheard)}
-    says = f"{len(unmetered)} results without usage, {len(unheard)} events without a result"
-    names = [*(f"{key[0]} {key[1]}: no usage" for key in unmetered), *(f"{key[0]} {key[1]}: no result" for key in unheard)]
+    unheard = sorted(key for key, recent in metered.items() if recent and key not in results)
+    return KeysFound(
+        results=sum(results.values()),
+        usage=sum(metered.values()),
+        without_usage=len(unmetered),
+        without_result=len(unheard),
+        names=(name_first(map(" ".join, unmetered)), name_first(map(" ".join, unheard))),
+    )
+
+
+def _fold(name: str, flag: str, sent: dict[str, list[pa.Table]]) -> dict[Key, bool]:
+    """Return each key, and whether the flag is set in any of its rows."""
+    found: dict[Key, bool] = {}
+    for rows in sent.get(name, []):
+        for reference, status, is_set in zip(*(rows[column].to_pylist() for column in (*_KEY, flag)), strict=True):
+            found[reference, status] = found.get((reference, status), False) or is_set
+    return found
+
+
+def _tell(found: list[KeysFound]) -> ReconcileCheck:
+    counts = ("results", "usage", "without_usage", "without_result")
+    figures = {name: sum(getattr(one, name) for one in found) for name in counts}
+    says = f"{figures['without_usage']} results without usage, {figures['without_result']} events without a result"
+    unmetered, unheard = (sorted(name for one in found for name in one.names[side]) for side in (0, 1))
+    names = [*(f"{name}: no usage" for name in unmetered), *(f"{name}: no result" for name in unheard)]
     return ReconcileCheck(RESULTS_CHECK, not names, says, figures, name_first(names))
 
 
-def _read_results(streams: ResultStreams) -> tuple[int, dict[Key, bool]]:
-    """Return the time of the oldest result, and each outcome: True if it was acked and is no dead letter."""
-    letters = _read_dead_lettered(streams)
-    oldest = 0
-    outcomes: dict[Key, bool] = {}
-    for message in _read_messages(streams.results):
-        oldest = oldest or message.stored_ns
-        if message.sequence in letters:
-            continue
-        result = read_result(message, ANY).found
-        if isinstance(result, ExecResult):
-            key = (result.assignment_id or result.request_id or "", result.status)
-            outcomes[key] = outcomes.get(key, False) or message.sequence <= streams.acked
-    return oldest, outcomes
+def _make_table(rows: Sequence[tuple[object, ...]], names: Sequence[str]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else ([] for _ in names)
+    return pa.table({name: pa.array(list(column), _TYPES[name]) for name, column in zip(names, columns, strict=True)})
 
 
-def _read_metered(tables: WarehouseSnapshot, streams: ResultStreams, oldest_ns: int) -> tuple[set[Key], set[Key]]:
-    """Return every outcome that was metered, and those of them that were metered since the oldest result."""
-    all_of_them: set[Key] = set()
-    recent: set[Key] = set()
-    for rows in tables.read_each("silver", [*_USED, "time"]):
-        times = rows["time"].cast(pa.timestamp("us", rows["time"].type.tz)).cast(pa.int64()).to_pylist()
-        for assignment, request, status, time_us in zip(*(rows[name].to_pylist() for name in _USED), times, strict=True):
-            key = (assignment or request, status)
-            all_of_them.add(key)
-            if time_us * 1000 >= oldest_ns:
-                recent.add(key)
-    return all_of_them | set(_read_pending(tables, streams)), recent
+def _split(name: str, stream: OpenStream, first: int = 0) -> list[Source]:
+    """Return the parts of a stream that a task each reads."""
+    return [(name, ends) for ends in split_ends((max(first, stream.facts.first), stream.facts.last))]
 
 
-def _read_pending(tables: WarehouseSnapshot, streams: ResultStreams) -> Iterator[Key]:
-    """Yield usage that is in the stream and not in the tables: not yet, or removed on purpose."""
-    ingested = tables.warehouse.last_progress()
-    after = 0 if ingested is None else ingested.last
-    removed = tables.warehouse.removals.read_spans()
-    first = int(removed.firsts[0]) if len(removed.firsts) else after + 1
-    for message in _read_messages(streams.usage, min(first, after + 1)):
-        if message.sequence <= after and not removed.touch(message.sequence, message.sequence):
-            continue
-        body = _read_object(message.data)
-        yield str(body.get("assignment_id") or body.get("request_id")), str(body.get("status"))
-
-
-def _read_dead_lettered(streams: ResultStreams) -> set[int]:
-    """Return the sequences of results that became dead letters."""
-    sources = (_read_object(message.data).get("source") for message in _read_messages(streams.dead_letters))
-    name = streams.results.facts.stream
-    return {source["sequence"] for source in sources if isinstance(source, dict) and source.get("stream") == name}
+def _find_oldest(stream: OpenStream) -> int | None:
+    """Return when the oldest message was stored, nanoseconds; None if there is none."""
+    with Broker(stream.options) as broker:
+        found = broker.run(broker.jetstream.get_next(stream.facts.stream, ">", stream.facts.first))
+    return None if found is None else nanos(found.time) // 1000 * 1000
 
 
 def _read_ack_floor(results: OpenStream, durable: str) -> int:
@@ -122,8 +236,8 @@ def _read_ack_floor(results: OpenStream, durable: str) -> int:
     return int(info["ack_floor"]["stream_seq"]) if info is not None else 0
 
 
-def _read_messages(stream: OpenStream, first: int = 1) -> Iterator[Message]:
-    for batch in stream.messages(first, stream.facts.last):
+def _read_messages(stream: OpenStream, ends: Ends) -> Iterator[Message]:
+    for batch in stream.messages(*ends):
         for row in batch.to_pylist():
             stored_ns = int(row["time"].timestamp() * 1e6) * 1000
             yield Message(row["subject"], row["data"], dict(row["headers"] or ()), row["stream"], "", row["seq"], stored_ns, 1, "")

@@ -1,81 +1,46 @@
-"""Check that every sequence is there once: none missing in bronze, each in exactly one of the tables that bronze is split into."""
+"""Sequences that a check names: how many, and the first of them as spans. The tasks find them, the driver puts them together."""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
+from msgspec import Struct
 
-from router.lake.reconcile.checks import ReconcileCheck, format_spans, name_first
-from router.lake.reconcile.snapshot import WarehouseSnapshot
-from router.lake.warehouse import SequenceSpans
+from router.lake.reconcile.checks import NAMED
+from router.lake.reconcile.shuffle import Integers
 
-PARTS = ("silver", "duplicates", "conflicts", "quarantine")
-
-
-def check_sequences(tables: WarehouseSnapshot, deleted: Set[int] | None) -> tuple[ReconcileCheck, ReconcileCheck]:
-    """`deleted`: the sequences that the stream reports as deleted; None if it was not asked."""
-    bronze = _sort(tables.read_column("bronze", "seq", pa.int64()))
-    return _check_gaps(bronze, deleted, tables.warehouse.removals.read_spans()), _check_parts(bronze, tables)
+Span = tuple[int, int]
 
 
-def _check_gaps(bronze: pa.Array, deleted: Set[int] | None, removed: SequenceSpans) -> ReconcileCheck:
-    """`removed`: what an erasure or the retention took out; nothing of it is missing."""
-    if not len(bronze):
-        return ReconcileCheck("sequences", True, "bronze is empty")
-    first, last = bronze[0].as_py(), bronze[-1].as_py()
-    absent = _find_missing(bronze)
-    erased = removed.contain(absent)
-    missing = [sequence for sequence in absent.filter(pc.invert(erased)).to_pylist() if sequence not in (deleted or ())]
-    twice = _find_repeated(bronze)
-    figures: dict[str, int] = {
-        "first": first,
-        "last": last,
-        "messages": len(bronze),
-        "missing": len(missing),
-        "twice": len(twice),
-        "removed": pc.sum(erased).as_py() or 0,
-    }
-    if not missing and not twice:
-        return ReconcileCheck("sequences", True, f"{len(bronze)} messages" + _describe_absent(len(absent), figures["removed"]), figures)
-    hint = "; the stream was not asked whether they were deleted" if deleted is None and missing else ""
-    return ReconcileCheck(
-        "sequences", False, f"{len(missing)} missing, {len(twice)} twice{hint}", figures, name_first([*format_spans(missing), *twice])
-    )
+class Sequences(Struct, frozen=True):
+    """`spans`: the first ones, rising, both ends inclusive."""
+
+    count: int = 0
+    spans: tuple[Span, ...] = ()
+
+    def format(self) -> list[str]:
+        """Write them as `5` and `7-12`."""
+        return [str(first) if first == last else f"{first}-{last}" for first, last in self.spans]
 
 
-def _check_parts(bronze: pa.Array, tables: WarehouseSnapshot) -> ReconcileCheck:
-    parts = {name: tables.read_column(name, "seq", pa.int64()) for name in PARTS}
-    whole = _sort(pa.chunked_array(list(parts.values()), pa.int64()).combine_chunks())
-    figures: dict[str, object] = {"bronze": len(bronze), **{name: len(part) for name, part in parts.items()}}
-    says = f"{len(bronze)} = " + " + ".join(f"{len(part)} {name}" for name, part in parts.items())
-    if whole.equals(bronze):
-        return ReconcileCheck("bronze = its parts", True, says, figures)
-    lost = bronze.filter(pc.invert(pc.is_in(bronze, whole))).to_pylist()
-    foreign = whole.filter(pc.invert(pc.is_in(whole, bronze))).to_pylist()
-    twice = _find_repeated(whole)
-    says = f"{len(lost)} in no part, {len(twice)} in more than one, {len(foreign)} not in bronze"
-    return ReconcileCheck(
-        "bronze = its parts", False, says, figures, name_first([*format_spans(lost), *format_spans(twice), *format_spans(foreign)])
-    )
+def list_sequences(rising: Integers) -> Sequences:
+    """Return the rising numbers as spans."""
+    if not len(rising):
+        return Sequences()
+    ends = np.flatnonzero(np.diff(rising) > 1)
+    firsts, lasts = np.concatenate([rising[:1], rising[ends + 1]]), np.concatenate([rising[ends], rising[-1:]])
+    return Sequences(len(rising), tuple(zip(firsts[:NAMED].tolist(), lasts[:NAMED].tolist(), strict=True)))
 
 
-def _sort(numbers: pa.Array) -> pa.Array:
-    return numbers.take(pc.sort_indices(numbers))
-
-
-def _describe_absent(absent: int, removed: int) -> str:
-    parts = [f"{absent - removed} were deleted in the stream"] * (absent > removed) + [f"{removed} were removed on purpose"] * (removed > 0)
-    return "".join(f", {part}" for part in parts)
-
-
-def _find_missing(ordered: pa.Array) -> pa.Array:
-    """Return the missing numbers between the first and the last."""
-    wide = pc.greater(pc.subtract(ordered[1:], ordered[:-1]), 1)
-    before, after = ordered[:-1].filter(wide), ordered[1:].filter(wide)
-    return SequenceSpans(pc.add(before, 1).to_numpy(), pc.subtract(after, 1).to_numpy()).list_sequences()
-
-
-def _find_repeated(ordered: pa.Array) -> list[int]:
-    return sorted(set(ordered[1:].filter(pc.equal(ordered[1:], ordered[:-1])).to_pylist()))
+def join_sequences(parts: Iterable[Sequences]) -> Sequences:
+    """Put the parts together, which are of neighbouring ranges, in order."""
+    count, spans = 0, list[Span]()
+    for part in parts:
+        count += part.count
+        for first, last in part.spans:
+            if spans and spans[-1][1] + 1 == first:
+                spans[-1] = (spans[-1][0], last)
+            else:
+                spans.append((first, last))
+    return Sequences(count, tuple(spans[:NAMED]))

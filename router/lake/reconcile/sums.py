@@ -1,62 +1,109 @@
-"""Sum silver and compare it with the sums in gold, for each tenant, provider, type and status.
+"""Sum silver and compare it with the sums in gold, for each day, tenant, provider, type and status (minutes have no tenant).
 
 This module shares only the list of columns with the one that made gold: figures are added as Python integers, buckets are found
-among whole numbers. A column is compared once every file of gold has it: a backfill gives it to older files.
+among whole numbers. A row of gold that corrects a sealed window is of that window's day, as its events are. A column is compared
+in the groups whose rows of gold all have it: a backfill gives it to older files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import partial
+from math import ceil
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from msgspec import Struct
+from pyspark.sql import SparkSession
 
-from router.lake.reconcile.checks import ReconcileCheck, name_first
-from router.lake.reconcile.exact import ExactSums, Group, find_buckets, format_money
+from router.lake.reconcile.checks import NAMED, ReconcileCheck, name_first
+from router.lake.reconcile.exact import ExactSums, Group, find_buckets, format_money, sum_limbs
+from router.lake.reconcile.shuffle import Sent, hash_groups, run_comparison, split_rows
 from router.lake.reconcile.snapshot import WarehouseSnapshot
-from router.lake.tables.gold_columns import FIRST_FIGURES, HISTOGRAM, SUMMED, GoldColumn
+from router.lake.tables.gold_columns import FIRST_FIGURES, HISTOGRAM, SUMMED
+from router.lake.warehouse import DataFile
+from router.lake.warehouse.storage import Storage
 
-SUM_COLUMNS = ("tenant_id", "provider_id", "event_type", "status")
-GROUPS = {"gold_minute": SUM_COLUMNS[1:], "gold_hour": SUM_COLUMNS, "gold_day": SUM_COLUMNS}  # minutes have no tenant
+DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status")
+GROUPS = {"gold_minute": ("day", *DIMENSIONS[1:]), "gold_hour": ("day", *DIMENSIONS), "gold_day": ("day", *DIMENSIONS)}
+ROWS_PER_TASK = 100_000  # of gold's days
 HISTOGRAM_BUCKETS = "buckets"
+_NAMES = tuple(one.name for one in SUMMED)
+_LATER = tuple(name for name in _NAMES if name not in FIRST_FIGURES)
+_LACKING = {name: f"lacks_{name}" for name in _LATER}  # how many rows of a group have not this column
+_FIGURES = (*_NAMES, HISTOGRAM_BUCKETS, *_LACKING.values())
+_DAY = pa.timestamp("us")
 
-ByGroup = dict[Group, tuple[int, ...]]  # the summed columns of gold, cost in 1e-9; and the sum of the latencies' bucket numbers
-Names = tuple[str, ...]
-Columns = tuple[GoldColumn, ...]
-
-
-def check_sums(tables: WarehouseSnapshot) -> Iterator[ReconcileCheck]:
-    """Check minutes, hours and days. An adjustment is in another window than its event, but in the same group."""
-    kinds = {table: (group, _choose_columns(tables, table)) for table, group in GROUPS.items()}
-    silver = {kind: _sum_silver(tables, *kind) for kind in set(kinds.values())}
-    for table, kind in kinds.items():
-        yield _compare(f"silver = {table}", silver[kind], _sum_gold(tables, table, *kind))
+ByGroup = dict[Group, tuple[int, ...]]
 
 
-def _choose_columns(tables: WarehouseSnapshot, table: str) -> Columns:
-    return tuple(one for one in SUMMED if one.name in FIRST_FIGURES or tables.has_column(table, one.name))
+class TableSums(Struct, frozen=True):
+    """What one task found about one table of gold. Cost in whole 1e-9."""
+
+    groups: int
+    events: int
+    cost: int
+    differ: int
+    names: tuple[str, ...]
 
 
-def _sum_silver(tables: WarehouseSnapshot, group: Names, columns: Columns) -> ByGroup:
-    sources = {one.source: None for one in columns if one.source not in {None, "latency_ms"}}
-    silver = tables.read_each("silver", [*group, "latency_ms", *sources])
-    return _sum_tables((_select_silver(rows, group, columns) for rows in silver), group, columns)
+def check_sums(spark: SparkSession, tables: WarehouseSnapshot) -> Iterator[ReconcileCheck]:
+    """Check minutes, hours and days."""
+    sources = [(name, file) for name in ("silver", *GROUPS) for file in tables.list_files(name)]
+    tasks = max(spark.sparkContext.defaultParallelism, ceil(sum(file.rows for file in tables.list_files("gold_day")) / ROWS_PER_TASK))
+    read = partial(read_sums, tables.warehouse.location, tasks, tables.warehouse.removals.list_days())
+    found = run_comparison(spark, sources, read, tasks, compare_sums)
+    for name in GROUPS:
+        yield _tell(name, [one[name] for one in found])
 
 
-def _sum_gold(tables: WarehouseSnapshot, table: str, group: Names, columns: Columns) -> ByGroup:
-    names = [*group, *(one.name for one in columns), HISTOGRAM]
-    return _sum_tables((_select_gold(rows, group, columns) for rows in tables.read_each(table, names)), group, columns)
+def read_sums(warehouse: str, tasks: int, dropped: list[str], source: tuple[str, DataFile]) -> Iterator[Sent]:
+    """Sum one file. Silver is summed twice: by tenant, and of all tenants. `dropped`: the days of which only gold is left."""
+    (name, file), storage = source, Storage(warehouse)
+    with storage.filesystem.open_input_file(storage.resolve(file.path)) as opened:
+        parquet = pq.ParquetFile(opened)
+        rows = _select_silver(parquet) if name == "silver" else _select_gold(parquet, name)
+    rows = rows.filter(pc.invert(pc.is_in(rows["day"], pa.array(dropped, pa.string())))) if dropped else rows
+    groups = {f"silver of {one}": GROUPS[one] for one in ("gold_minute", "gold_day")} if name == "silver" else {name: GROUPS[name]}
+    for kind, group in groups.items():
+        sums = sum_limbs(rows, group, _FIGURES)
+        yield from split_rows(kind, sums, hash_groups([sums[one].to_pylist() for one in group], tasks))
 
 
-def _select_silver(rows: pa.Table, group: Names, columns: Columns) -> pa.Table:
-    ones = pa.repeat(pa.scalar(1, pa.int64()), len(rows))
-    figures = {one.name: ones if one.source is None else rows[one.source] for one in columns}
-    return pa.table({**{name: rows[name] for name in group}, **figures, HISTOGRAM_BUCKETS: find_buckets(rows["latency_ms"])})
+def compare_sums(_: int, rows: dict[str, list[pa.Table]]) -> dict[str, TableSums]:
+    """Compare the groups of one task."""
+    added = {kind: _add(rows.get(kind, []), group) for kind, group in {**GROUPS, **_list_silver()}.items()}
+    return {
+        name: _compare(added["silver of gold_minute" if name == "gold_minute" else "silver of gold_day"], added[name]) for name in GROUPS
+    }
 
 
-def _select_gold(rows: pa.Table, group: Names, columns: Columns) -> pa.Table:
-    names = (*group, *(one.name for one in columns))
-    return pa.table({**{name: rows[name] for name in names}, HISTOGRAM_BUCKETS: _sum_buckets(rows[HISTOGRAM])})
+def _list_silver() -> dict[str, tuple[str, ...]]:
+    return {f"silver of {name}": GROUPS[name] for name in ("gold_minute", "gold_day")}
+
+
+def _select_silver(parquet: pq.ParquetFile) -> pa.Table:
+    sources = {one.source for one in SUMMED if one.source is not None}
+    rows = parquet.read([*DIMENSIONS, *sorted(sources | {"latency_ms", "timestamp"})])
+    ones, none = (pa.repeat(pa.scalar(number, pa.int64()), len(rows)) for number in (1, 0))
+    figures = {one.name: ones if one.source is None else rows[one.source] for one in SUMMED}
+    figures |= {HISTOGRAM_BUCKETS: find_buckets(rows["latency_ms"]), **dict.fromkeys(_LACKING.values(), none)}
+    return pa.table({"day": _name_days(rows["timestamp"]), **{name: rows[name] for name in DIMENSIONS}, **figures})
+
+
+def _select_gold(parquet: pq.ParquetFile, name: str) -> pa.Table:
+    group, there = GROUPS[name][1:], set(parquet.schema_arrow.names)
+    rows = parquet.read([*group, "window_start", "corrects_window", *(one for one in _NAMES if one in there), HISTOGRAM])
+    ones, none = (pa.repeat(pa.scalar(number, pa.int64()), len(rows)) for number in (1, 0))
+    figures = {one: rows[one] if one in there else none for one in _NAMES}
+    figures |= {lacking: none if one in there else ones for one, lacking in _LACKING.items()}
+    days = _name_days(pc.coalesce(rows["corrects_window"], rows["window_start"]))
+    return pa.table({"day": days, **{one: rows[one] for one in group}, **figures, HISTOGRAM_BUCKETS: _sum_buckets(rows[HISTOGRAM])})
+
+
+def _name_days(instants: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.strftime(instants.cast(_DAY), "%Y-%m-%d")
 
 
 def _sum_buckets(histograms: pa.ChunkedArray) -> pa.Array:
@@ -67,16 +114,29 @@ def _sum_buckets(histograms: pa.ChunkedArray) -> pa.Array:
     return pc.subtract(running.take(maps.offsets[1:]), running.take(maps.offsets[:-1]))
 
 
-def _sum_tables(tables: Iterable[pa.Table], group: Names, columns: Columns) -> ByGroup:
-    sums = ExactSums(group, [*(one.name for one in columns), HISTOGRAM_BUCKETS])
-    for rows in tables:
-        sums.add(rows)
+def _add(parts: list[pa.Table], group: tuple[str, ...]) -> ByGroup:
+    sums = ExactSums(group, _FIGURES)
+    for part in parts:
+        sums.add_limbs(part)
     return sums.sum_groups()
 
 
-def _compare(name: str, silver: ByGroup, gold: ByGroup) -> ReconcileCheck:
-    wrong = sorted(group for group in silver.keys() | gold.keys() if silver.get(group) != gold.get(group))
+def _compare(silver: ByGroup, gold: ByGroup) -> TableSums:
+    wrong = sorted(group for group in silver.keys() | gold.keys() if _is_different(silver.get(group), gold.get(group)))
     count, cost = (sum(figures[place] for figures in gold.values()) for place in (0, 1))
-    figures = {"groups": len(gold), "events": count, "cost": format_money(cost), "differ": len(wrong)}
-    says = f"{count} events, {format_money(cost)}, in {len(gold)} groups"
-    return ReconcileCheck(name, not wrong, says, figures, name_first("/".join(map(str, group)) for group in wrong))
+    return TableSums(len(gold), count, cost, len(wrong), name_first("/".join(map(str, group)) for group in wrong))
+
+
+def _is_different(silver: tuple[int, ...] | None, gold: tuple[int, ...] | None) -> bool:
+    if silver is None or gold is None:
+        return True
+    lacks = dict(zip(_LATER, gold[len(_NAMES) + 1 :], strict=True))
+    return any(one != other and not lacks.get(name) for name, one, other in zip((*_NAMES, HISTOGRAM_BUCKETS), silver, gold, strict=False))
+
+
+def _tell(name: str, found: list[TableSums]) -> ReconcileCheck:
+    events, groups, differ = (sum(getattr(one, figure) for one in found) for figure in ("events", "groups", "differ"))
+    cost = format_money(sum(one.cost for one in found))
+    figures = {"groups": groups, "events": events, "cost": cost, "differ": differ}
+    names = sorted(one for part in found for one in part.names)[:NAMED]
+    return ReconcileCheck(f"silver = {name}", not differ, f"{events} events, {cost}, in {groups} groups", figures, names)

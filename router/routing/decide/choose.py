@@ -6,12 +6,13 @@ states of the tenant ────┴──> evaluate ──> decision ──> th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.routing.decide.recorder import Evaluator
+from router.routing.measurements import NO_FIGURES, LearnedFigures
 from router.routing.policy import NO_STATES, Policy, PreviousAttempt, ProviderStates, Sessions, StatesBehindBreakers, evaluate, session_of
 
 
@@ -23,8 +24,8 @@ class SessionMeter(Protocol):
 
 
 class ProviderChooser:
-    """`states`: those of a tenant's providers; NO_STATES costs nothing. `on_decision` gets each decision for a provider whose
-    breaker is not closed, because it may be a probe. `evaluate`: the engine's own, or the same recorded.
+    """`states`: those of a tenant's providers; NO_STATES costs nothing. `figures`: what a strategy looks at. `on_decision` gets each
+    decision for a provider whose breaker is not closed, because it may be a probe. `evaluate`: the engine's own, or the same recorded.
     """
 
     def __init__(
@@ -35,12 +36,14 @@ class ProviderChooser:
         states: Callable[[str], ProviderStates] = lambda _: NO_STATES,
         on_decision: Callable[[str, Decision], None] = lambda *_: None,
         evaluate: Evaluator = evaluate,
+        figures: Callable[[str], Mapping[str, LearnedFigures]] = lambda _: NO_FIGURES,
     ) -> None:
         self._sessions = sessions
         self._meter = meter
         self._states = states
         self._on_decision = on_decision
         self._evaluate = evaluate
+        self._figures = figures
 
     def choose(self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None) -> Decision | Refusal:
         """The decision of a policy whose extensions were called."""
@@ -49,7 +52,8 @@ class ProviderChooser:
         if session is not None:
             remembered = self._sessions.recall(tenant_id, policy.policy_id, session)
         states = self._states(tenant_id)
-        decision = self._evaluate(policy, request, states=states, now=now, remembered=remembered, previous=previous)
+        figures = self._figures(tenant_id) if policy.strategy is not None else NO_FIGURES
+        decision = self._evaluate(policy, request, states=states, figures=figures, now=now, remembered=remembered, previous=previous)
         if isinstance(decision, Refusal):
             return decision
         if type(states) is StatesBehindBreakers and decision.provider_id in states.breakers:

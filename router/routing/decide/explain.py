@@ -1,6 +1,6 @@
 """A recorded decision as JSON for operators: its inputs, its answer, and whether a new evaluation gives the same answer.
 
-    {at_ms, request, policy{tenant_id, policy_id, version}, states, remembered?, previous?, decision | error,
+    {at_ms, request, policy{tenant_id, policy_id, version}, states, figures?, remembered?, previous?, decision | error,
      reevaluation{decision | error, is_same, trace[{stage, subject, verdict}], uncertainty?} |
      reevaluation{unavailable}}
 
@@ -31,6 +31,7 @@ def explain_decision(case: RecordedDecision, policy: Policy | None) -> Fields:
         "request": encode_request(case.request),
         "policy": {"tenant_id": case.policy_tenant_id, "policy_id": case.policy_id, "version": case.policy_version},
         "states": {name: _describe_state(state, case.now) for name, state in sorted(case.states.items())},
+        "figures": {name: to_builtins(known) for name, known in sorted(case.figures.items())} or None,
         "remembered": case.remembered,
         "previous": to_builtins(case.previous),
         **encode_answer(case.answer),

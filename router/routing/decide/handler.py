@@ -13,7 +13,7 @@ A policy without extensions stays on this synchronous path: no task, future, loc
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -44,6 +44,7 @@ from router.routing.decide.recorder import Evaluator
 from router.routing.decide.replies import refuse_request, reply_to, reply_without_assignment
 from router.routing.decide.single_flight import SingleFlight
 from router.routing.extensions import ExtensionRegistry, Invoker, NullCaller, PipelineResult, PipelineRunner
+from router.routing.measurements import NO_FIGURES, LearnedFigures
 from router.routing.policy import (
     NO_STATES,
     Policy,
@@ -106,6 +107,7 @@ class DecideHandler:
         states: Callable[[str], ProviderStates] = lambda _: NO_STATES,
         on_decision: Callable[[str, Decision], None] = lambda *_: None,
         evaluate: Evaluator = evaluate,
+        figures: Callable[[str], Mapping[str, LearnedFigures]] = lambda _: NO_FIGURES,
         now: Clock = steady,
     ) -> None:
         self._policies = policies
@@ -113,7 +115,7 @@ class DecideHandler:
         self._rules = rules
         self._cache = cache if cache is not None else IdempotencyCache(clock=now)
         sessions = sessions if sessions is not None else Sessions(clock=now)
-        self._choose = ProviderChooser(sessions, meter, states=states, on_decision=on_decision, evaluate=evaluate).choose
+        self._choose = ProviderChooser(sessions, meter, states=states, on_decision=on_decision, evaluate=evaluate, figures=figures).choose
         self._rates = rates if rates is not None else RateLimits()
         self._push = push
         self._extensions = (

@@ -21,7 +21,6 @@ from router.contracts.assignment import ASSIGNMENT_SUBJECT
 from router.contracts.assignment_record import read_record
 from router.contracts.decision import INVALID_REQUEST, OVERLOADED, Decision, Refusal, SkippedAssignment
 from router.contracts.request import RouteRequest
-from router.core import ids
 from router.core.deferred import Deferred
 from router.core.errors import Poison, StorageFull
 from router.core.message import Effect, Message
@@ -51,9 +50,9 @@ Decide = Callable[[], Decision | Refusal | RunPipeline]  # the answer; or what a
 
 
 class AssignmentBucket(Protocol):
-    """The bucket of known assignments. While it cannot be asked both raise BrokerUnavailable, and the subscription waits.
+    """The bucket of known assignments; a key is an assignment's id, because a UUID needs no escapes.
 
-    Poison: what it can never take.
+    While it cannot be asked both raise BrokerUnavailable, and the subscription waits. Poison: what it can never take.
     """
 
     async def find(self, key: str) -> bytes | None: ...
@@ -144,7 +143,7 @@ class AssignmentPusher:
             if isinstance(decided, Decision):
                 creating = self._create(of, decided, as_assigned, request, message, conclude)
             else:
-                stored = await self._bucket.find(ids.key(of))
+                stored = await self._bucket.find(of)
         except BaseException:
             self._in_progress.release(of)
             raise
@@ -174,7 +173,7 @@ class AssignmentPusher:
             else:
                 concluded.resolve_with(conclude, pushed)
 
-        self._bucket.create(ids.key(of), new).add_callback(on_created)
+        self._bucket.create(of, new).add_callback(on_created)
         return concluded
 
     def _read_created(

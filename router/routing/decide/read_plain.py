@@ -101,6 +101,7 @@ def _drop_broken(headers: Mapping[str, str], broken: tuple[Violation, ...]) -> M
 def _build_request(headers: Mapping[str, str], body: RequestBody, inner: RequestPart) -> RouteRequest | None:
     """Of equal fields the header's counts, then the top level's, then the part's. No contract header here is empty or malformed."""
     tenant_id, trace_id, header_id = headers.get("tenant_id"), headers.get("trace_id"), headers.get("Nats-Msg-Id")
+    is_id_checked = header_id is None or tenant_id is not None  # with a tenant's header the contract was asked about the id too
     if tenant_id is None and not ((tenant_id := body.tenant_id or inner.tenant_id) and is_scoped(tenant_id)):
         return None
     if trace_id is None and (trace_id := body.trace_id or inner.trace_id or None) is not None and not is_opaque(trace_id):
@@ -114,9 +115,9 @@ def _build_request(headers: Mapping[str, str], body: RequestBody, inner: Request
         return None
     request_id, given_id = body.request_id or inner.request_id or None, body.message_id or inner.message_id or None
     key = request_id or header_id
-    if not key or not is_opaque(key) or (given_id is not None and not is_opaque(given_id)):
+    if not key or not is_opaque(key) or not (given_id is None or given_id == header_id or is_opaque(given_id)):
         return None
-    if header_id is not None and not is_opaque(header_id):
+    if not (is_id_checked or header_id is None or is_opaque(header_id)):
         return None
     policy_id = body.policy_id or DEFAULT_POLICY
     if not is_scoped(policy_id):

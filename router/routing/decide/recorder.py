@@ -10,7 +10,7 @@ oldest first out. It is this instance's memory alone, and ends with it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Reversible
+from collections.abc import Callable, Iterator, Mapping, Reversible
 from itertools import islice
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.core.clock import Clock, wall
 from router.routing.decide.redacted import case_bytes, read_case
+from router.routing.measurements import NO_FIGURES, LearnedFigures
 from router.routing.policy import NO_STATES, SHARED, Policy, PreviousAttempt, ProviderState, ProviderStates, RecordedDecision, evaluate
 
 
@@ -32,6 +33,7 @@ class Evaluator(Protocol):
         request: RouteRequest,
         *,
         states: ProviderStates = NO_STATES,
+        figures: Mapping[str, LearnedFigures] = NO_FIGURES,
         now: float,
         remembered: str | None = None,
         previous: PreviousAttempt | None = None,
@@ -51,10 +53,18 @@ class _RecordedCase(Struct, frozen=True, gc=False):
 class DecisionRecorder:
     """`entries` for each of `tenants`; of a case above `entry_bytes` the context is left out, and it says so."""
 
-    def __init__(self, tenants: frozenset[str] = frozenset(), entries: int = 1000, entry_bytes: int = 16_384, today: Clock = wall) -> None:
+    def __init__(
+        self,
+        tenants: frozenset[str] = frozenset(),
+        entries: int = 1000,
+        entry_bytes: int = 16_384,
+        today: Clock = wall,
+        figures: Callable[[str], Mapping[str, LearnedFigures]] = lambda _: NO_FIGURES,
+    ) -> None:
         self._rings: dict[str, deque[_RecordedCase]] = {tenant: deque(maxlen=entries) for tenant in tenants}
         self._entry_bytes = entry_bytes
         self._today = today
+        self._figures = figures
 
     @property
     def is_on(self) -> bool:
@@ -70,15 +80,17 @@ class DecisionRecorder:
         request: RouteRequest,
         *,
         states: ProviderStates = NO_STATES,
+        figures: Mapping[str, LearnedFigures] = NO_FIGURES,
         now: float,
         remembered: str | None = None,
         previous: PreviousAttempt | None = None,
     ) -> Decision | Refusal:
         ring = self._rings.get(request.tenant_id)
         if ring is None:
-            return evaluate(policy, request, states=states, now=now, remembered=remembered, previous=previous)
+            return evaluate(policy, request, states=states, figures=figures, now=now, remembered=remembered, previous=previous)
         known = _states_of_policy(policy, states)  # before it is decided: what is recorded is what was looked at
-        answer = evaluate(policy, request, states=known, now=now, remembered=remembered, previous=previous)
+        learned = _figures_of_policy(policy, self._figures(request.tenant_id))  # also for weights: another strategy may be tried on it
+        answer = evaluate(policy, request, states=known, figures=learned, now=now, remembered=remembered, previous=previous)
         case = RecordedDecision(
             at_ms=int(self._today() * 1000),
             request=request,
@@ -87,6 +99,7 @@ class DecisionRecorder:
             policy_version=policy.version,
             session_key=policy.sticky.session_key if policy.sticky is not None else None,
             states=known,
+            figures=learned,
             now=now,
             remembered=remembered,
             previous=previous,
@@ -134,3 +147,8 @@ def _states_of_policy(policy: Policy, states: ProviderStates) -> Mapping[str, Pr
         return NO_STATES
     names = {name for name, _ in policy.plan.answers}
     return {name: state for name in names if (state := states.get(name)) is not None}
+
+
+def _figures_of_policy(policy: Policy, figures: Mapping[str, LearnedFigures]) -> Mapping[str, LearnedFigures]:
+    """What was learned of those among which the policy draws; a copy, because they change."""
+    return {name: known for name in policy.plan.providers if (known := figures.get(name)) is not None} if figures else NO_FIGURES

@@ -44,7 +44,9 @@ class Averages:
             cost=self._average(before.cost if before is not None else None, cost, MAX_COST),
         )
         states.learned.clear()
-        self._pairs.put((tenant_id, provider_id), True, inf, 0.0, owner=tenant_id)
+        pair = tenant_id, provider_id
+        if self._pairs.get(pair, 0.0) is None:  # seldom; else it is the most recent one now
+            self._pairs.put(pair, True, inf, 0.0, owner=tenant_id)
 
     def _average(self, average: float | None, figure: float, most: float) -> float:
         figure = min(float(figure), most)

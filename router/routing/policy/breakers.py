@@ -71,8 +71,10 @@ class ProviderBreakers:
     def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None:
         """One outcome, once."""
         breaker = self._find(tenant_id, provider_id)
+        if breaker is None:
+            return
         begun = self._now() - min(latency_ms, MAX_WORK_MS) / 1000
-        if breaker is None or (permit := breaker.permit_for_outcome(begun)) is None:
+        if (permit := breaker.permit_for_outcome(begun)) is None:
             return
         match classify_outcome(status, error_code):
             case ProviderOutcome.SUCCESS:

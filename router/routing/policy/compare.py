@@ -1,7 +1,9 @@
-"""Compare a candidate policy's choice with a recorded decision: provider and reason only.
+"""Compare a candidate policy's choice with a recorded decision: the verdict is about provider and reason only.
 
 Each record is drawn with the policy version that decided it. So a candidate with the same content changes nothing, and every
 difference comes from the document, not from the draw. Once the candidate is stored, its new version number changes the draw.
+
+A candidate's strategy looks at the figures that were recorded with the decision, also where that was made by weight.
 
 Rate limits and extensions are left out: they depend on more than one request and one document.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from router.contracts.decision import Decision, Refusal
 from router.routing.policy.policy import Policy
 from router.routing.policy.reevaluation import RecordedDecision, choice_of, is_same_choice, reevaluate
 
@@ -26,6 +29,13 @@ class Choice(Struct, frozen=True, omit_defaults=True):
     reason: str
 
 
+class ExpectedFigures(Struct, frozen=True):
+    """What the chosen provider was expected to take and to cost, by the averages of the moment of the decision."""
+
+    latency_ms: float
+    cost: float
+
+
 class Comparison(Struct, frozen=True, omit_defaults=True):
     """One recorded decision under a candidate. `uncertainty` says why the verdict is unclear; `after` is then only the likeliest choice."""
 
@@ -36,6 +46,8 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
     before: Choice
     after: Choice
     uncertainty: str | None = None
+    expected_before: ExpectedFigures | None = None  # None: a refusal
+    expected_after: ExpectedFigures | None = None
 
 
 def compare(candidate: Policy, case: RecordedDecision) -> Comparison:
@@ -50,4 +62,10 @@ def compare(candidate: Policy, case: RecordedDecision) -> Comparison:
         before=Choice(*choice_of(case.answer)),
         after=Choice(*choice_of(made.answer)),
         uncertainty=made.uncertainty,
+        expected_before=_expect(case.answer),
+        expected_after=_expect(made.answer),
     )
+
+
+def _expect(answer: Decision | Refusal) -> ExpectedFigures | None:
+    return ExpectedFigures(answer.expected_latency_ms, answer.expected_cost) if isinstance(answer, Decision) else None

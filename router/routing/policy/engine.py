@@ -10,15 +10,18 @@ All ways give the same answer. Live requests, dry runs and explanations all call
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.core import ids
+from router.routing.measurements import NO_FIGURES, LearnedFigures
 from router.routing.policy.draw import weighted_hash
 from router.routing.policy.narrowed import StatesBehindBreakers, set_averages
 from router.routing.policy.policy import Policy
 from router.routing.policy.selection import Selection
 from router.routing.policy.states import NO_STATES, AverageStates, PreviousAttempt, ProviderStates, TraceStep
+from router.routing.policy.strategy import choose_by_figures
 
 LONGEST_SESSION = 256  # a longer one is remembered by its digest
 
@@ -28,6 +31,7 @@ def evaluate(
     request: RouteRequest,
     *,
     states: ProviderStates = NO_STATES,
+    figures: Mapping[str, LearnedFigures] = NO_FIGURES,
     now: float,
     remembered: str | None = None,
     previous: PreviousAttempt | None = None,
@@ -35,8 +39,9 @@ def evaluate(
 ) -> Decision | Refusal:
     """Choose a provider (docs/policies.md#decision).
 
-    `now` is on the clock of `states`, seconds; `remembered` is the session's provider, `previous` the assignment that
-    this request follows up. A Decision with the policy's own figures is the same object every time.
+    `now` is on the clock of `states`, seconds; `figures` are what a strategy looks at, by provider; `remembered` is the session's
+    provider, `previous` the assignment that this request follows up. A Decision with the policy's own figures is the same object
+    every time.
     """
     if policy.refusal is not None:
         return _trace_refusal(policy.refusal, trace)
@@ -49,12 +54,15 @@ def evaluate(
     is_special = request.constraints or "status" in request.context or trace is not None
     if is_special or top is None or not (has_averages or averages is NO_STATES):
         key = _draw_key(policy, request)
-        return Selection(policy, request, states, now, remembered, previous, key, trace).choose()
+        return Selection(policy, request, states, figures, now, remembered, previous, key, trace).choose()
     decision = plan.sticky.get(remembered) if remembered is not None else None
     if decision is None:
         bounds = top.bounds
-        place = bisect_right(bounds, weighted_hash(policy.version, request.tenant_id, _draw_key(policy, request))) if bounds else 0
-        decision = top.decisions[place]
+        point = weighted_hash(policy.version, request.tenant_id, _draw_key(policy, request)) if bounds else 0
+        if policy.strategy is None:
+            decision = top.decisions[bisect_right(bounds, point)]
+        else:
+            decision = choose_by_figures(policy.strategy, plan, top, point, figures)
     if not isinstance(averages, AverageStates):
         return decision
     learned = averages.learned.get(id(decision))

@@ -5,6 +5,7 @@
       ├─ Fallback*       a rule for when no provider is eligible, or a failure is reported
       ├─ StickySessions? keep a session at its provider
       ├─ BreakerConfig?  thresholds of the providers' circuit breakers
+      ├─ RoutingStrategy?       how one of the candidates is chosen, where not by weight
       ├─ RateLimit?      how often the policy may be asked
       └─ Pipeline        which extensions run before and after the choice
 
@@ -60,6 +61,15 @@ class BreakerConfig(Struct, frozen=True):
     error_rate_window_seconds: int = 60
     minimum_calls: int = 10
     latency_threshold_ms: float | None = None
+
+
+class RoutingStrategy(Struct, frozen=True):
+    """A choice by learned figures: of two drawn providers the faster one, or of all the cheapest that meets the objectives."""
+
+    type: str  # least_latency | cheapest
+    explore: float = 0.01  # 0..1: this share of requests goes to any provider of the tier, so that each stays measured
+    p95_latency_ms: float | None = None  # objectives of cheapest
+    success_rate: float | None = None
 
 
 class RateLimit(Struct, frozen=True):

@@ -20,7 +20,7 @@ from router.routing.policy.depth import check_depth
 from router.routing.policy.fields import Fields, PolicyError, Problems, quote
 from router.routing.policy.model import PolicyFinding
 from router.routing.policy.normalise import normalise
-from router.routing.policy.plan import make_plan
+from router.routing.policy.plan import WEIGHTED, make_plan
 from router.routing.policy.policy import SHARED, Policy
 from router.routing.policy.sections import (
     MAX_COUNTS,
@@ -31,6 +31,7 @@ from router.routing.policy.sections import (
     read_providers,
     read_rate_limit,
     read_sticky,
+    read_strategy,
 )
 
 MAX_POLICY_BYTES = 256 * 1024  # bytes of a document
@@ -90,6 +91,7 @@ def _policy(fields: Fields, tenant_id: str, policy_id: str, version: int) -> Pol
     providers, fallbacks = read_providers(fields), read_fallbacks(fields)
     if providers and not fallbacks and all(provider.weight == 0 for provider in providers):
         fields.refuse("providers", "every weight is 0 and there is no fallback")
+    strategy = read_strategy(fields)
     sticky, breaker, rate_limit = read_sticky(fields), read_breaker(fields), read_rate_limit(fields)
     timeout_ms = fields.integer("timeout_ms", 1, 300_000, None)
     pipeline, metadata = read_pipeline(fields), fields.free("metadata")
@@ -106,13 +108,20 @@ def _policy(fields: Fields, tenant_id: str, policy_id: str, version: int) -> Pol
         version=version,
         providers=providers,
         fallbacks=fallbacks,
+        strategy=strategy,
         sticky=sticky,
         circuit_breaker=breaker,
         rate_limit=rate_limit,
         timeout_ms=timeout_ms,
         pipeline=pipeline,
         metadata=metadata,
-        plan=make_plan(providers, (rule.to for rule in fallbacks), is_sticky=sticky is not None, metadata=named),
+        plan=make_plan(
+            providers,
+            (rule.to for rule in fallbacks),
+            is_sticky=sticky is not None,
+            metadata=named,
+            drawn=WEIGHTED if strategy is None else strategy.type,
+        ),
         refusal=check_depth(pipeline),
     )
 

@@ -20,17 +20,34 @@ WEIGHTED = "weighted"
 RETRY = "retry"
 FALLBACK = "fallback"
 CIRCUIT_BREAKER_FALLBACK = "circuit_breaker_fallback"
+LEAST_LATENCY = "least_latency"
+CHEAPEST = "cheapest"
+OBJECTIVES_MISSED = "objectives_missed"
+EXPLORE = "explore"
 
-PRIORITIES: Mapping[str, int] = {STICKY: 100, WEIGHTED: 50, RETRY: 50, FALLBACK: 25, CIRCUIT_BREAKER_FALLBACK: 20}
+PRIORITIES: Mapping[str, int] = {
+    STICKY: 100,
+    **dict.fromkeys((WEIGHTED, LEAST_LATENCY, CHEAPEST, OBJECTIVES_MISSED, EXPLORE, RETRY), 50),
+    FALLBACK: 25,
+    CIRCUIT_BREAKER_FALLBACK: 20,
+}
+OF_EVERY_POLICY = (STICKY, RETRY, FALLBACK, CIRCUIT_BREAKER_FALLBACK)
+# The reasons of a choice among several, by strategy; the first is the usual one.
+DRAWN: Mapping[str, Sequence[str]] = {
+    WEIGHTED: (WEIGHTED,),
+    LEAST_LATENCY: (LEAST_LATENCY, EXPLORE),
+    CHEAPEST: (CHEAPEST, OBJECTIVES_MISSED, EXPLORE),
+}
 DEFAULT_LATENCY_MS = 500
 DEFAULT_COST = 0.01
 
 
 class Tier(Struct, frozen=True):
-    """The candidates of one priority and where their shares of the line end."""
+    """The candidates of one priority, with their usual decision, and where their shares of the line end."""
 
     decisions: tuple[Decision, ...]
     bounds: tuple[int, ...]
+    candidates: tuple[Provider, ...]
 
 
 class DecisionPlan(Struct, frozen=True):
@@ -40,16 +57,20 @@ class DecisionPlan(Struct, frozen=True):
     answers: Mapping[tuple[str, str], Decision]  # by (provider, reason); fallback targets included
     top: Tier | None  # None: no provider is enabled with a weight
     sticky: Mapping[str, Decision]  # by provider; empty unless the policy is sticky
+    drawn: str = WEIGHTED  # the usual reason of a provider of `top`
 
 
-def make_plan(providers: Sequence[Provider], targets: Iterable[str], *, is_sticky: bool, metadata: Mapping[str, str]) -> DecisionPlan:
+def make_plan(
+    providers: Sequence[Provider], targets: Iterable[str], *, is_sticky: bool, metadata: Mapping[str, str], drawn: str = WEIGHTED
+) -> DecisionPlan:
     """`targets` are the providers that fallback rules name; some may be known nowhere else."""
     by_name = {provider.name: provider for provider in providers}
     names = dict.fromkeys([*by_name, *targets])
-    answers = {(name, reason): _answer(name, reason, by_name.get(name), metadata) for name, reason in product(names, PRIORITIES)}
+    reasons = (*OF_EVERY_POLICY, *DRAWN[drawn])
+    answers = {(name, reason): _answer(name, reason, by_name.get(name), metadata) for name, reason in product(names, reasons)}
     able = find_able(providers)
     sticky = {provider.name: answers[provider.name, STICKY] for provider in able} if is_sticky else {}
-    return DecisionPlan(by_name, answers, find_top(able, answers), sticky)
+    return DecisionPlan(by_name, answers, find_top(able, answers, drawn), sticky, drawn)
 
 
 def find_able(providers: Iterable[Provider]) -> list[Provider]:
@@ -63,14 +84,16 @@ def top_tier(able: Sequence[Provider]) -> list[Provider]:
     return [provider for provider in able if provider.priority == highest]
 
 
-def find_top(able: Sequence[Provider], answers: Mapping[tuple[str, str], Decision]) -> Tier | None:
+def find_top(able: Sequence[Provider], answers: Mapping[tuple[str, str], Decision], drawn: str) -> Tier | None:
     """The tier that is drawn from; None: there is no provider."""
-    if not able:
-        return None
+    return make_tier(able, answers, drawn) if able else None
+
+
+def make_tier(able: Sequence[Provider], answers: Mapping[tuple[str, str], Decision], drawn: str) -> Tier:
+    """`able` must not be empty."""
     tier = top_tier(able)
-    return Tier(
-        tuple(answers[provider.name, WEIGHTED] for provider in tier), cumulative_weights(tuple(provider.weight for provider in tier))
-    )
+    decisions, weights = (answers[provider.name, drawn] for provider in tier), (provider.weight for provider in tier)
+    return Tier(tuple(decisions), cumulative_weights(tuple(weights)), tuple(tier))
 
 
 def _answer(name: str, reason: str, provider: Provider | None, metadata: Mapping[str, str]) -> Decision:

@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from router.contracts.decision import Refusal
-from router.routing.policy.model import BreakerConfig, Fallback, Pipeline, Provider, RateLimit, StickySessions
+from router.routing.policy.model import BreakerConfig, Fallback, Pipeline, Provider, RateLimit, RoutingStrategy, StickySessions
 from router.routing.policy.plan import DecisionPlan
 
 SHARED = "_shared"  # the tenant of policies that every tenant may use
@@ -26,6 +26,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     version: int
     providers: tuple[Provider, ...]
     fallbacks: tuple[Fallback, ...]
+    strategy: RoutingStrategy | None  # None: by weight
     sticky: StickySessions | None
     circuit_breaker: BreakerConfig | None
     rate_limit: RateLimit | None

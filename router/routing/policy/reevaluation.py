@@ -15,8 +15,10 @@ from msgspec import Struct
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.core.masking import CUT, MASK
+from router.routing.measurements import NO_FIGURES, LearnedFigures
 from router.routing.policy.conditions import OPERATORS
 from router.routing.policy.engine import evaluate
+from router.routing.policy.plan import DRAWN
 from router.routing.policy.policy import Policy
 from router.routing.policy.states import PreviousAttempt, ProviderState, TraceStep
 
@@ -31,6 +33,7 @@ class RecordedDecision(Struct, frozen=True, kw_only=True):
     policy_version: int
     session_key: str | None  # the policy's; `remembered` belongs to it
     states: Mapping[str, ProviderState]  # of the policy's providers, where anything was known
+    figures: Mapping[str, LearnedFigures] = NO_FIGURES  # of the policy's providers, where anything was learned
     now: float  # on the clock of `states`, seconds
     remembered: str | None
     previous: PreviousAttempt | None
@@ -58,6 +61,7 @@ def reevaluate(policy: Policy, case: RecordedDecision) -> Reevaluation:
         policy,
         case.request,
         states=case.states,
+        figures=case.figures,
         now=case.now,
         remembered=case.remembered if _has_same_sessions(policy, case) else None,
         previous=case.previous,
@@ -88,11 +92,12 @@ def _find_uncertainties(policy: Policy, case: RecordedDecision, steps: Sequence[
     for index, rule in enumerate(policy.fallbacks):
         if (path := f"fallbacks[{index}]") in asked:
             yield from (f"{path}.when looks at {name}, which is not recorded" for name in find_hidden_paths(case.request, rule.when))
-    if policy.sticky is not None and any(step.stage == "weighted" for step in steps):
+    if policy.sticky is not None and any(step.stage in _DRAWN for step in steps):
         hidden = find_hidden_paths(case.request, {f"context.{policy.sticky.session_key}": 0})
         yield from (f"the session is drawn by {name}, which is not recorded" for name in hidden)
 
 
+_DRAWN = frozenset(reason for reasons in DRAWN.values() for reason in reasons)
 NOT_KEPT = ("payload", "payload_ref")  # of a message
 
 

@@ -13,7 +13,17 @@ import orjson
 
 from router.routing.policy.conditions import Condition, compile_condition
 from router.routing.policy.fields import Fields
-from router.routing.policy.model import BreakerConfig, ExtensionUse, Fallback, Pipeline, Provider, RateLimit, StickySessions
+from router.routing.policy.model import (
+    BreakerConfig,
+    ExtensionUse,
+    Fallback,
+    Pipeline,
+    Provider,
+    RateLimit,
+    RoutingStrategy,
+    StickySessions,
+)
+from router.routing.policy.plan import CHEAPEST, LEAST_LATENCY, WEIGHTED
 
 NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -114,6 +124,29 @@ def read_breaker(parent: Fields) -> BreakerConfig | None:
     )
     fields.close("circuit_breaker")
     return breaker if enabled else None
+
+
+def read_strategy(parent: Fields) -> RoutingStrategy | None:
+    """None: by weight."""
+    fields = parent.child("strategy")
+    if fields is None:
+        return None
+    fields.require("type")
+    type_ = fields.choice("type", (WEIGHTED, LEAST_LATENCY, CHEAPEST), WEIGHTED)
+    explore, within = fields.number("explore", 0, 1, None), fields.child("within")
+    if type_ == WEIGHTED and explore is not None:
+        fields.refuse("explore", f"is a key of {LEAST_LATENCY} and {CHEAPEST}")
+    if type_ != CHEAPEST and within is not None:
+        fields.refuse("within", f"is a key of {CHEAPEST}")
+    p95_latency_ms, success_rate = _objectives(within) if within is not None else (None, None)
+    fields.close("strategy")
+    return RoutingStrategy(type_, 0.01 if explore is None else explore, p95_latency_ms, success_rate) if type_ != WEIGHTED else None
+
+
+def _objectives(fields: Fields) -> tuple[float | None, float | None]:
+    limits = fields.number("p95_latency_ms", 1, MOST_FIGURE, None), fields.number("success_rate", 0.01, 1, None)
+    fields.close("within")
+    return limits
 
 
 def read_rate_limit(parent: Fields) -> RateLimit | None:

@@ -20,13 +20,15 @@ from msgspec.structs import replace
 from router.contracts.decision import DECISION_FAILED, Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.core.masking import shorten
+from router.routing.measurements import LearnedFigures
 from router.routing.policy.conditions import ConditionInput
-from router.routing.policy.draw import cumulative_weights, weighted_hash
+from router.routing.policy.draw import weighted_hash
 from router.routing.policy.model import Fallback, Provider
 from router.routing.policy.normalise import NO_PROVIDER_AVAILABLE
-from router.routing.policy.plan import CIRCUIT_BREAKER_FALLBACK, FALLBACK, RETRY, STICKY, WEIGHTED, top_tier
+from router.routing.policy.plan import CIRCUIT_BREAKER_FALLBACK, FALLBACK, RETRY, STICKY, make_tier
 from router.routing.policy.policy import Policy
 from router.routing.policy.states import ATTEMPTS, PreviousAttempt, ProviderStates, TraceStep
+from router.routing.policy.strategy import choose_by_figures, trace_candidates
 
 CIRCUIT_BREAKER_OPEN = "circuit_breaker_open"
 ALL_PROVIDERS_FAILED = "all_providers_failed"
@@ -39,6 +41,7 @@ class Selection(Struct, frozen=True):
     policy: Policy
     request: RouteRequest
     states: ProviderStates
+    figures: Mapping[str, LearnedFigures]
     now: float
     remembered: str | None
     previous: PreviousAttempt | None
@@ -63,12 +66,17 @@ class Selection(Struct, frozen=True):
         return self._answer(self.remembered, STICKY) if is_kept else None
 
     def _draw(self, eligible: Sequence[Provider]) -> Decision:
-        tier = top_tier(eligible)
-        ends = cumulative_weights(tuple(provider.weight for provider in tier))
-        at = weighted_hash(self.policy.version, self.request.tenant_id, self.key)
-        chosen = tier[bisect_right(ends, at)]
-        self._note("weighted", chosen.name, "chosen")
-        return self._answer(chosen.name, WEIGHTED)
+        plan, strategy = self.policy.plan, self.policy.strategy
+        tier = make_tier(eligible, plan.answers, plan.drawn)
+        point = weighted_hash(self.policy.version, self.request.tenant_id, self.key) if tier.bounds else 0
+        if strategy is None:
+            chosen = tier.decisions[bisect_right(tier.bounds, point)]
+        else:
+            chosen = choose_by_figures(strategy, plan, tier, point, self.figures)
+            if self.trace is not None:
+                self.trace.extend(trace_candidates(strategy, tier, point, self.figures, chosen.reason))
+        self._note(chosen.reason, chosen.provider_id, "chosen")
+        return self._answer(chosen.provider_id, chosen.reason)
 
     def _choose_without_eligible(self, status: object, fallen: Mapping[str, str | None]) -> Decision | Refusal:
         if CIRCUIT_BREAKER_OPEN in fallen.values():

@@ -57,6 +57,6 @@ class PreviousAttempt(Struct, frozen=True):
 class TraceStep(Struct, frozen=True):
     """One line of a trace: the subject (a provider, or a rule's path) and the verdict on it."""
 
-    stage: str  # pipeline | eligible | fallback | sticky | weighted
+    stage: str  # pipeline | eligible | fallback | sticky | candidate, or the reason of a choice among several
     subject: str
     verdict: str

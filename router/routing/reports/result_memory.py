@@ -75,7 +75,9 @@ DAY_S = 86_400.0
 class ProviderFigures(Protocol):
     """The providers' moving averages and their breakers: fed once for each assignment."""
 
-    def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None: ...
+    def observe(
+        self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None, assignment_id: str
+    ) -> None: ...
 
 
 class FirstResults:
@@ -98,6 +100,7 @@ class FirstResults:
             cost=result.cost,
             status=result.status,
             error_code=result.error_code,
+            assignment_id=known.assignment_id,
         )
 
     def __len__(self) -> int:

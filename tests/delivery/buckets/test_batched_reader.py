@@ -14,7 +14,7 @@ from router.delivery.buckets.write_once import WriteOnceKv
 from router.delivery.connection import head_of
 from router.delivery.frame_parser import Headers
 from router.delivery.topology import Topology, bucket, create
-from tests.support.delivery import connected
+from tests.support.delivery import connected, count_timers
 from tests.support.waiting import until
 
 
@@ -33,6 +33,15 @@ async def test_each_caller_gets_its_own_record_and_a_missing_one_is_none(jetstre
         await records.create(key, key.encode())
     found = await asyncio.gather(*(lookups.find(key) for key in (*keys, *keys)))
     assert found == [key.encode() if number % 2 == 0 else None for number, key in enumerate(keys)] * 2
+
+
+async def test_lookups_one_after_the_other_share_a_timer(jetstream: JetStream, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batched_reader, "AGAIN_AFTER_S", 3600.0)
+    lookups = BatchedKvReader(jetstream, prefix, timeout_s=3600.0)
+    with count_timers(lookups) as timers:
+        for number in range(20):
+            await lookups.find(f"k-{number}")
+    assert len(timers) == 1
 
 
 async def test_only_absent_ones_are_none(jetstream: JetStream, prefix: str) -> None:

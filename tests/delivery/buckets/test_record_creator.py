@@ -8,11 +8,12 @@ import pytest
 from router.core.clock import steady
 from router.core.errors import BrokerUnavailable, NoLeader, Poison, StorageFull
 from router.delivery.api import JetStream
-from router.delivery.buckets.record_creator import RecordCreator, is_stored
+from router.delivery.buckets import record_creator
+from router.delivery.buckets.record_creator import RecordCreator
 from router.delivery.buckets.write_once import WriteOnceKv
 from router.delivery.topology import StreamSpec, Topology, bucket, create
 from tests.support.broker import Broker
-from tests.support.delivery import connected
+from tests.support.delivery import connected, count_timers
 
 
 @pytest.fixture
@@ -35,6 +36,15 @@ async def test_many_at_once_each_stand(jetstream: JetStream, prefix: str) -> Non
     creating = [creator.create(f"k{number}", b"%d" % number) for number in range(300)]
     assert [await one for one in creating] == [b"%d" % number for number in range(300)]
     assert await WriteOnceKv(jetstream, prefix).find("k299") == b"299"
+
+
+async def test_records_one_after_the_other_share_a_timer(jetstream: JetStream, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_creator, "LOOK_EVERY_S", 3600.0)
+    creator = await open_creator(jetstream, prefix, timeout_s=3600.0)
+    with count_timers(creator) as timers:
+        for number in range(20):
+            await creator.create(f"k{number}", b"record")
+    assert len(timers) == 1
 
 
 async def test_the_first_record_of_a_key_stands_for_every_instance(jetstream: JetStream, prefix: str) -> None:
@@ -119,11 +129,3 @@ async def test_a_record_whose_publish_ack_is_lost_stands_as_it_was_created(
     creator._now = lambda: steady() + 2.0
     creator._look()
     assert await creating == b"a"
-
-
-@pytest.mark.parametrize(
-    "answer", [b"", b"{", b"[]", b"null", b'{"error":{"code":400,"err_code":10071},"stream":"s","seq":0}', b'{"stream":"s"}']
-)
-def test_what_is_no_publish_ack_says_nothing_is_stored(answer: bytes) -> None:
-    assert not is_stored(answer)
-    assert is_stored(b'{"stream":"s","seq":7}')

@@ -19,6 +19,7 @@ from router.lake.reconcile import reconcile
 from router.lake.tables.arrow import ARROW
 from router.lake.warehouse import Warehouse
 from router.lake.warehouse.delta import LakeTable
+from tests.lake.without_jvm import IN_PROCESS
 from tests.support.lake_jobs import NOON, Lake, a_body, messages
 
 DAY = NOON.date()
@@ -76,7 +77,7 @@ def agrees(lake: Lake) -> bool:
     assert progress is not None
     head = warehouse.head()
     catch_up(warehouse, progress)
-    checks = [check.name for check in reconcile(warehouse).checks if check.is_right is False]
+    checks = [check.name for check in reconcile(IN_PROCESS, warehouse).checks if check.is_right is False]
     assert not checks
     assert Backfill(lake.spark, warehouse, DAY, DAY + timedelta(days=1)).compare().is_none
     return warehouse.head() == head

@@ -46,7 +46,7 @@ def test_one_event_beyond_a_bound_is_in_quarantine_and_holds_no_table_back(lake:
     lake.take(*BEYOND[reason], *HONEST)
     assert in_silver(lake) == ["h-1", "h-2", "h-3"]
     assert [row["reason"] for row in lake.rows("quarantine")] == [reason] * (2 * len(BEYOND[reason]))
-    assert reconcile(lake.warehouse).is_right
+    assert reconcile(lake.spark, lake.warehouse).is_right
 
 
 def test_an_event_at_each_bound_counts(lake: Lake) -> None:
@@ -65,7 +65,7 @@ def test_an_event_at_each_bound_counts(lake: Lake) -> None:
     totals = read_report(lake.warehouse, UsageQuery()).totals
     assert totals is not None
     assert (totals.cost, totals.figures["latency_max_ms"]) == (Decimal("1000000002"), MAX_LATENCY_MS)  # four cost half a unit
-    assert reconcile(lake.warehouse).is_right
+    assert reconcile(lake.spark, lake.warehouse).is_right
 
 
 def test_events_of_two_thousand_days_do_not_hold_the_tables(lake: Lake) -> None:
@@ -76,7 +76,7 @@ def test_events_of_two_thousand_days_do_not_hold_the_tables(lake: Lake) -> None:
     assert counted["accepted"] + counted["quarantined"] == 2003
     assert counted["accepted"] <= 3 + BOUNDS.max_age_ms // 86_400_000 + 1
     assert {row["reason"] for row in lake.rows("quarantine")} == {"invalid:timestamp"}
-    assert reconcile(lake.warehouse).is_right
+    assert reconcile(lake.spark, lake.warehouse).is_right
 
 
 def test_rows_of_many_days_are_written_with_few_files_open_and_all_of_them_are_there(lake: Lake) -> None:

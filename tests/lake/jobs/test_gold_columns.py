@@ -39,6 +39,7 @@ from router.lake.reconcile import reconcile
 from router.lake.report import UsageQuery, read_report
 from router.lake.tables.schemas import list_columns
 from router.lake.warehouse import Warehouse
+from tests.lake.without_jvm import IN_PROCESS
 
 warehouse = Warehouse(sys.argv[1])
 (line,) = read_report(warehouse, UsageQuery(by=("tenant_id",))).lines
@@ -46,7 +47,7 @@ found = {
     "columns": list_columns("gold_day")[-2:],
     "seals": [is_unchanged(warehouse, one) for one in warehouse.seals()],
     "figures": {name: str(value) for name, value in line.figures.items()},
-    "agrees": reconcile(warehouse).is_right,
+    "agrees": reconcile(IN_PROCESS, warehouse).is_right,
 }
 print(json.dumps(found))
 """

@@ -6,6 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from router.lake.jobs.backfill import Backfill, BackfillDifference
+from router.lake.reconcile import Reconciliation, reconcile
+from router.lake.reconcile.audit import AuditFound, audit
 from router.lake.tables.schemas import SCHEMAS
 from tests.support.lake_commits import replace_files
 from tests.support.lake_jobs import NOON, Lake, a_body
@@ -21,10 +23,11 @@ def test_spark_and_one_process_make_the_same_tables(spark: SparkSession, no_jvm:
     assert made == wanted
     assert [len(rows) for rows in made[0].values()] == [6, 1, 3, 1, 1, 1, 3, 3]  # minutes are of all tenants together
     assert (made[1].events_missing, made[1].cost_then) == (2, 4)
+    assert made[2].is_right
 
 
-def made_on(lake: Lake) -> tuple[Tables, BackfillDifference]:
-    """Two micro-batches with some of everything, the first one's events lost and made again."""
+def made_on(lake: Lake) -> tuple[Tables, BackfillDifference, Reconciliation, AuditFound]:
+    """Two micro-batches with some of everything, the first one's events lost and made again; and what compares and counts them."""
     lake.take(a_body("r-1", cost="1.0"), b"{broken", a_body("r-2", cost="2.0"))
     lake.take(a_body("r-1", cost="1.0"), a_body("r-2", cost="9.0"), a_body("r-3", cost="1.0"))
     for table in ("silver", "gold_minute", "gold_hour", "gold_day"):
@@ -33,4 +36,5 @@ def made_on(lake: Lake) -> tuple[Tables, BackfillDifference]:
     work = Backfill(lake.spark, lake.warehouse, NOON.date(), NOON.date())
     found = work.compare()
     work.apply()
-    return {table: lake.rows(table) for table in SCHEMAS}, found
+    tables = {table: lake.rows(table) for table in SCHEMAS}
+    return tables, found, reconcile(lake.spark, lake.warehouse), audit(lake.spark, lake.warehouse)

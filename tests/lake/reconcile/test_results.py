@@ -14,6 +14,7 @@ from router.lake.reconcile.results import check_results, open_result_streams
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.source.options import SourceOptions, read_options
 from router.lake.warehouse import Removal, SequenceSpans, Warehouse
+from tests.lake.without_jvm import IN_PROCESS
 from tests.support.delivery import connected
 from tests.support.lake_accounts import an_account, body, tables_of
 
@@ -57,7 +58,7 @@ async def checked(url: str, path: Path, requests: tuple[int, ...]) -> ReconcileC
     warehouse = an_account(path, tables)
     return await asyncio.to_thread(
         lambda: check_results(
-            WarehouseSnapshot(warehouse, 1), open_result_streams(options("WORKED"), options("USED"), options("DEAD"), "meter")
+            IN_PROCESS, WarehouseSnapshot(warehouse, 1), open_result_streams(options("WORKED"), options("USED"), options("DEAD"), "meter")
         )
     )
 

@@ -14,6 +14,7 @@ from router.lake.reconcile.stream import open_stream
 from router.lake.source.options import read_options
 from router.lake.tables.gold_tables import GOLD_TABLES
 from router.lake.warehouse import Removal, SequenceSpans, Warehouse
+from tests.lake.without_jvm import IN_PROCESS
 from tests.support.delivery import connected
 from tests.support.lake_accounts import Rows, an_account, body, tables_of
 
@@ -39,7 +40,7 @@ async def compared(jetstream: JetStream, url: str, path: Path, tables: dict[str,
 
     created = (await jetstream.stream("USED") or {})["created"]
     warehouse = an_account(path, tables, created)
-    account = await asyncio.to_thread(lambda: reconcile(warehouse, open_stream(read_options({"url": url, "stream": "USED"}))))
+    account = await asyncio.to_thread(lambda: reconcile(IN_PROCESS, warehouse, open_stream(read_options({"url": url, "stream": "USED"}))))
     return {check.name: check for check in account.checks}
 
 
@@ -99,4 +100,4 @@ async def test_a_stream_that_was_made_anew_is_refused(jetstream: JetStream, nats
     warehouse = an_account(tmp_path, tables, "2020-01-01T00:00:00Z")
 
     with pytest.raises(Misconfigured, match="--nats-url"):
-        await asyncio.to_thread(lambda: reconcile(warehouse, open_stream(read_options({"url": nats_url, "stream": "USED"}))))
+        await asyncio.to_thread(lambda: reconcile(IN_PROCESS, warehouse, open_stream(read_options({"url": nats_url, "stream": "USED"}))))

@@ -1,6 +1,10 @@
 """A candidate laid beside what was decided."""
 
-from router.routing.policy import CHANGED, UNCHANGED, UNCLEAR, Choice, compare
+from msgspec.structs import replace
+
+from router.routing.measurements import LearnedFigures
+from router.routing.policy import CHANGED, UNCHANGED, UNCLEAR, Choice, ProviderState, compare
+from router.routing.policy.compare import ExpectedFigures
 from tests.support.policy import SHUT, a_policy, a_provider, a_request
 from tests.support.recorded import HALVES, a_policy_that_asks_for, record_decision
 
@@ -46,3 +50,12 @@ def test_a_remembered_session_counts_only_where_the_candidate_has_the_same_sessi
 def test_a_pipeline_that_is_too_deep_refuses_every_case() -> None:
     deep = a_policy(a_provider("left"), pre=[{"id": f"e-{n}"} for n in range(6)])
     assert compare(deep, record_decision(a_policy(a_provider("left")))).after == Choice(None, "invalid_request")
+
+
+def test_a_strategy_is_tried_on_what_was_learned_when_the_decision_was_made_by_weight() -> None:
+    figures = {"left": LearnedFigures(score=2.0), "right": LearnedFigures(score=1.0)}
+    states = {"left": ProviderState(latency_ms=200.0, cost=1.0), "right": ProviderState(latency_ms=100.0, cost=3.0)}
+    case = replace(record_decision(a_policy(a_provider("left"), a_provider("right", 1e-9)), states=states), figures=figures)
+    tried = compare(a_policy(*HALVES, strategy={"type": "least_latency", "explore": 0}), case)
+    assert (tried.before, tried.after) == (Choice("left", "weighted"), Choice("right", "least_latency"))
+    assert (tried.expected_before, tried.expected_after) == (ExpectedFigures(200.0, 1.0), ExpectedFigures(100.0, 3.0))

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
+from router.routing.measurements import LearnedFigures, TenantFigures
 from router.routing.policy import (
     NO_STATES,
     Averages,
@@ -51,11 +52,20 @@ providers = st.lists(
     unique_by=lambda provider: provider["name"],
 )
 rules = st.lists(st.fixed_dictionaries({"when": conditions, "to": st.sampled_from([*NAMES, "x"]), "retry": st.integers(0, 2)}), max_size=3)
+within = st.fixed_dictionaries({}, optional={"p95_latency_ms": st.floats(1, 1000), "success_rate": st.floats(0.1, 1)})
+strategies = (
+    st.none()
+    | st.fixed_dictionaries({"type": st.just("least_latency")}, optional={"explore": st.floats(0, 1)})
+    | st.fixed_dictionaries({"type": st.just("cheapest")}, optional={"explore": st.floats(0, 1), "within": within})
+)
 policies = st.builds(
-    lambda listed, fallbacks, sticky: _policy({"version": "1.0", "providers": listed, "fallbacks": fallbacks, "sticky": sticky}),
+    lambda listed, fallbacks, sticky, strategy: _policy(
+        {"version": "1.0", "providers": listed, "fallbacks": fallbacks, "sticky": sticky, "strategy": strategy}
+    ),
     providers,
     rules,
     st.none() | st.just({"session_key": "user"}),
+    strategies,
 ).filter(lambda policy: policy is not None)
 contexts = st.dictionaries(st.sampled_from(["status", "user", "n"]) | st.text(max_size=4), json_values, max_size=4)
 requests = st.builds(
@@ -71,6 +81,12 @@ requests = st.builds(
 )
 states = st.dictionaries(
     st.sampled_from([*NAMES, "x"]), st.builds(ProviderState, st.sampled_from([0.0, 9.0]), figures, figures), max_size=3
+)
+shares = st.none() | st.floats(0, 1)
+learned = st.dictionaries(
+    st.sampled_from([*NAMES, "x"]),
+    st.builds(LearnedFigures, st.integers(0, 9), st.integers(0, 9), figures, st.floats(0, 1), figures, figures, figures, figures, shares),
+    max_size=4,
 )
 names = st.none() | st.sampled_from([*NAMES, "gone"])
 
@@ -96,11 +112,13 @@ def test_evaluate_answers_every_request(policy, request, known, remembered, prev
 
 
 @settings(max_examples=120, deadline=None)
-@given(policies, requests, names)
-def test_the_plan_and_the_selection_give_the_same_answer(policy, request, remembered) -> None:
-    fast = evaluate(policy, request, now=1.0, remembered=remembered)
-    slow = evaluate(policy, request, states={}, now=1.0, remembered=remembered, trace=[])
-    assert fast == slow
+@given(policies, requests, learned, names)
+def test_the_plan_and_the_selection_give_the_same_answer(policy, request, known, remembered) -> None:
+    kept = TenantFigures()
+    kept.update(known)
+    slow = evaluate(policy, request, states={}, figures=known, now=1.0, remembered=remembered, trace=[])
+    for _ in range(2):  # made, then kept
+        assert evaluate(policy, request, figures=kept, now=1.0, remembered=remembered) == slow
 
 
 @settings(max_examples=200, deadline=None)
@@ -132,7 +150,7 @@ def test_the_plan_behind_breakers_and_the_selection_give_the_same_answer(request
     for provider, event in events:
         match event:
             case "success" | "error" | "cancelled":
-                tracker.observe("acme", provider, latency_ms=7, cost=0.5, status=event, error_code="5XX")
+                tracker.observe("acme", provider, latency_ms=7, cost=0.5, status=event, error_code="5XX", assignment_id="a")
             case "opened for 8" | "opened for 2":
                 some.breakers.apply_remote({("acme", provider): RemoteTransition(some.clock() + float(event[-1]), 1)})
             case "closed elsewhere":

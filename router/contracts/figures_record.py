@@ -1,0 +1,80 @@
+"""What one instance has learned of a tenant's providers, as it stands in its bucket (docs/policies.md#learned).
+
+    {tenant_id, node, life, providers: {name: {…, minutes: [this, before], finished: [key]}}}
+
+Each instance writes a key of its own for each tenant, so no write conflicts with another. The moving figures carry a stamp, and of
+all instances' the one with the newest stamp counts; counts are added up.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from router.contracts.codec import UNREADABLE_ERRORS
+from router.core import ids
+from router.core.errors import Poison
+
+MAX_PROVIDERS = 500  # of one tenant, as a policy has at most
+MAX_FINISHED = 4096  # keys of assignments of one provider
+MAX_BUCKETS = 256  # of a distribution of latencies
+
+_Figure = Annotated[float, Meta(ge=0, le=1e12)]
+_Count = Annotated[int, Meta(ge=0, le=2**53)]
+_Name = Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+class MinuteRecord(Struct, frozen=True):
+    """The outcomes of one minute: `latencies` counts successes by bucket (`measurements.latencies`)."""
+
+    successes: _Count = 0
+    failures: _Count = 0
+    chosen: _Count = 0
+    latencies: Annotated[dict[Annotated[int, Meta(ge=0, lt=MAX_BUCKETS)], _Count], Meta(max_length=MAX_BUCKETS)] = {}
+
+
+class ProviderFiguresRecord(Struct, frozen=True, kw_only=True):
+    """One provider. `stamp_ms` orders the moving figures among instances; `silent_ms`: since the outcome that they are of.
+
+    `finished`: keys of other instances' assignments whose results came here a moment ago.
+    """
+
+    stamp_ms: _Count
+    silent_ms: _Count
+    latency_ms: _Figure | None
+    success_rate: Annotated[float, Meta(ge=0, le=1)]
+    cost: _Figure | None
+    samples: _Count
+    in_flight: _Count
+    minutes: tuple[MinuteRecord, MinuteRecord]  # this one, and the one before
+    finished: Annotated[tuple[Annotated[str, Meta(max_length=36)], ...], Meta(max_length=MAX_FINISHED)] = ()
+
+
+class FiguresRecord(Struct, frozen=True, kw_only=True):
+    """`life` names one process, `node` names it to people: a node's name may come back."""
+
+    tenant_id: str
+    node: str
+    life: str
+    providers: Annotated[dict[_Name, ProviderFiguresRecord], Meta(max_length=MAX_PROVIDERS)]
+
+
+def figures_key(tenant_id: str, life: str) -> str:
+    return ids.key(tenant_id, life)
+
+
+def read_figures_record(key: str, data: bytes) -> FiguresRecord:
+    """What stands under this key. Raises Poison for anything that no router wrote there."""
+    try:
+        record = _decode(data)
+    except UNREADABLE_ERRORS as exc:
+        raise Poison(f"not a record of figures: {exc}") from exc
+    if figures_key(record.tenant_id, record.life) != key:
+        raise Poison("a record of figures under another one's key")
+    return record
+
+
+figures_record_bytes = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(FiguresRecord).decode

@@ -1,0 +1,238 @@
+"""Compare by sequence, a range of sequences a task: the stream with bronze, bronze with its parts, and each cost with silver's.
+
+stream            the digest of each message
+bronze            the digest of each message, and the cost in its text, read by another parser than the one that filled silver
+silver            the cost
+the other parts   the sequence alone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from msgspec import Struct
+from pyspark.sql import SparkSession
+
+from router.lake.reconcile.checks import ReconcileCheck, name_first
+from router.lake.reconcile.costs import read_costs
+from router.lake.reconcile.exact import format_money, sum_exactly
+from router.lake.reconcile.sequences import Sequences, join_sequences, list_sequences
+from router.lake.reconcile.shuffle import Integers, Sent, run_comparison, split_rows
+from router.lake.reconcile.snapshot import WarehouseSnapshot
+from router.lake.reconcile.stream import BRONZE_CHECK, RANGE, Ends, OpenStream, split_ends
+from router.lake.warehouse import DataFile, SequenceSpans
+from router.lake.warehouse.storage import Storage
+
+PARTS = ("silver", "duplicates", "conflicts", "quarantine")
+ROWS_PER_READ = 16_384
+DIGEST = pa.binary(16)
+COST_CHECK = "cost: bronze = silver"
+_ROWS = {
+    "stream": pa.schema([("seq", pa.int64()), ("digest", DIGEST)]),
+    "bronze": pa.schema([("seq", pa.int64()), ("digest", DIGEST), ("cost", pa.decimal128(38, 9))]),
+    "silver": pa.schema([("seq", pa.int64()), ("cost", pa.decimal128(38, 9))]),
+    **dict.fromkeys(PARTS[1:], pa.schema([("seq", pa.int64())])),
+}
+
+Source = tuple[str, DataFile | Ends]  # a table and its file; or the stream, and both ends of a part of it
+
+
+class MessagePlan(Struct, frozen=True, kw_only=True):
+    """What every task knows. Ends are sequences, both inclusive; None: bronze is empty, or the stream was not asked."""
+
+    warehouse: str
+    begin: int  # where the first task's range begins
+    bronze: Ends | None
+    compared: Ends | None  # of the stream
+    stream: OpenStream | None
+    removed: SequenceSpans  # by an erasure or the retention: nothing of it is missing
+
+
+class RangeFound(Struct, frozen=True):
+    """What one task found."""
+
+    counts: dict[str, int]
+    sequences: dict[str, Sequences]
+
+
+def check_messages(spark: SparkSession, tables: WarehouseSnapshot, stream: OpenStream | None) -> Iterator[ReconcileCheck]:
+    """Yield the checks of the stream, of bronze's sequences, of its parts, and of the costs."""
+    files = [(name, file) for name in ("bronze", *PARTS) for file in tables.list_files(name)]
+    ends = _find_ends([file for _, file in files])
+    bronze = _find_ends([file for name, file in files if name == "bronze"])
+    first, last = ends or (0, 0)
+    compared = None if stream is None or bronze is None else (max(bronze[0], stream.facts.first), bronze[1])
+    plan = MessagePlan(
+        warehouse=tables.warehouse.location,
+        begin=first // RANGE * RANGE,
+        bronze=bronze,
+        compared=compared,
+        stream=stream,
+        removed=tables.warehouse.removals.read_spans(),
+    )
+    tasks = (last - plan.begin) // RANGE + 1
+    sources: list[Source] = [*files, *(("stream", one) for one in split_ends(compared))]
+    found = run_comparison(spark, sources, partial(read_source, plan), tasks, partial(compare_range, plan))
+    whole = _join(found)
+    yield _tell_stream(plan, whole)
+    yield _tell_sequences(plan, whole)
+    yield _tell_parts(whole)
+    yield _tell_costs(whole)
+
+
+def read_source(plan: MessagePlan, source: Source) -> Iterator[Sent]:
+    """Read one file, or a part of the stream."""
+    name, what = source
+    rows = _read_file(plan, name, what) if isinstance(what, DataFile) else _read_stream(plan, what)
+    for table in rows:
+        yield from split_rows(name, table, (table["seq"].to_numpy() - plan.begin) // RANGE)
+
+
+def compare_range(plan: MessagePlan, task: int, rows: dict[str, list[pa.Table]]) -> RangeFound:
+    """Compare what all sources have of one range."""
+    held = {name: pa.concat_tables([schema.empty_table(), *rows.get(name, [])]) for name, schema in _ROWS.items()}
+    first = plan.begin + task * RANGE
+    bronze, parts = np.sort(_take_sequences(held["bronze"])), np.sort(np.concatenate([_take_sequences(held[name]) for name in PARTS]))
+    absent = np.setdiff1d(_list_expected(plan.bronze, first), bronze)
+    was_removed = plan.removed.contain(pa.array(absent)).to_numpy(zero_copy_only=False)
+    deleted = np.fromiter(plan.stream.deleted, np.int64) if plan.stream is not None else np.zeros(0, np.int64)
+    found = {
+        "missing": absent[~np.isin(absent, deleted) & ~was_removed],
+        "twice": _find_repeated(bronze),
+        "lost": np.setdiff1d(bronze, parts),
+        "several": _find_repeated(parts),
+        "foreign": np.setdiff1d(parts, bronze),
+        "differ": _find_differing(plan, held),
+    }
+    read = held["bronze"]["cost"].take(pc.index_in(held["silver"]["seq"], held["bronze"]["seq"].combine_chunks()))
+    is_wrong = pc.fill_null(pc.not_equal(read, held["silver"]["cost"]), True)
+    found["wrong"] = np.sort(_take_sequences(held["silver"].filter(is_wrong)))
+    amounts = {"in_bronze": sum_exactly(read.drop_null()), "in_silver": sum_exactly(held["silver"]["cost"])}
+    counts = {**{name: len(table) for name, table in held.items()}, **amounts, "absent": len(absent), "removed": int(was_removed.sum())}
+    return RangeFound(counts, {name: list_sequences(numbers) for name, numbers in found.items()})
+
+
+def _read_file(plan: MessagePlan, name: str, file: DataFile) -> Iterator[pa.Table]:
+    storage = Storage(plan.warehouse)
+    with storage.filesystem.open_input_file(storage.resolve(file.path)) as opened:
+        parquet = pq.ParquetFile(opened)
+        if name != "bronze":
+            yield parquet.read(_ROWS[name].names).cast(_ROWS[name])
+            return
+        for batch in parquet.iter_batches(ROWS_PER_READ, columns=["seq", "data"]):
+            rows = pa.Table.from_batches([batch])
+            columns = [rows["seq"], _digest(rows["data"]), read_costs(rows["data"])]
+            yield pa.Table.from_arrays(columns, schema=_ROWS["bronze"])
+
+
+def _read_stream(plan: MessagePlan, ends: Ends) -> Iterator[pa.Table]:
+    if plan.stream is not None:
+        for batch in plan.stream.messages(*ends):
+            rows = pa.Table.from_batches([batch.filter(pc.invert(plan.removed.contain(batch["seq"])))])
+            yield pa.Table.from_arrays([rows["seq"], _digest(rows["data"])], schema=_ROWS["stream"])
+
+
+def _digest(bodies: pa.ChunkedArray) -> pa.Array:
+    """A body is compared by its digest, so that it need not travel."""
+    return pa.array([blake2b(body, digest_size=16).digest() for body in bodies.to_pylist()], DIGEST)
+
+
+def _find_differing(plan: MessagePlan, held: dict[str, pa.Table]) -> Integers:
+    """Return the sequences that stream and bronze have differently, as far as the stream still has them."""
+    if plan.compared is None:
+        return np.zeros(0, np.int64)
+    first, last = plan.compared
+    sent, kept = held["stream"], held["bronze"]
+    kept = kept.filter(pc.and_(pc.greater_equal(kept["seq"], first), pc.less_equal(kept["seq"], last)))
+    digest = kept["digest"].take(pc.index_in(sent["seq"], kept["seq"].combine_chunks()))
+    other = sent.filter(pc.fill_null(pc.not_equal(sent["digest"], digest), True))
+    alone = np.setdiff1d(_take_sequences(kept), _take_sequences(sent))
+    return np.union1d(_take_sequences(other), alone)
+
+
+def _list_expected(ends: Ends | None, first: int) -> Integers:
+    low, high = ends or (1, 0)
+    return np.arange(max(low, first), min(high, first + RANGE - 1) + 1, dtype=np.int64)
+
+
+def _take_sequences(rows: pa.Table) -> Integers:
+    numbers: Integers = rows["seq"].to_numpy()
+    return numbers
+
+
+def _find_repeated(rising: Integers) -> Integers:
+    return np.unique(rising[1:][rising[1:] == rising[:-1]])
+
+
+def _find_ends(files: Sequence[DataFile]) -> Ends | None:
+    if not files:
+        return None
+    return min(file.min_seq or 0 for file in files), max(file.max_seq or 0 for file in files)
+
+
+def _join(found: Sequence[RangeFound]) -> RangeFound:
+    counts = {name: sum(one.counts[name] for one in found) for name in found[0].counts}
+    return RangeFound(counts, {name: join_sequences(one.sequences[name] for one in found) for name in found[0].sequences})
+
+
+def _tell_stream(plan: MessagePlan, found: RangeFound) -> ReconcileCheck:
+    if plan.stream is None:
+        return ReconcileCheck(BRONZE_CHECK, None, "the stream was not asked")
+    if plan.compared is None:
+        return ReconcileCheck(BRONZE_CHECK, True, "bronze is empty")
+    (first, last), wrong, messages = plan.compared, found.sequences["differ"], found.counts["stream"]
+    figures = {"from": first, "to": last, "messages": messages, "differ": wrong.count}
+    return ReconcileCheck(BRONZE_CHECK, not wrong.count, f"{messages} messages, {first} to {last}, byte for byte", figures, wrong.format())
+
+
+def _tell_sequences(plan: MessagePlan, found: RangeFound) -> ReconcileCheck:
+    if plan.bronze is None:
+        return ReconcileCheck("sequences", True, "bronze is empty")
+    missing, twice, messages = found.sequences["missing"], found.sequences["twice"], found.counts["bronze"]
+    figures = {
+        "first": plan.bronze[0],
+        "last": plan.bronze[1],
+        "messages": messages,
+        "missing": missing.count,
+        "twice": twice.count,
+        "removed": found.counts["removed"],
+    }
+    if not missing.count and not twice.count:
+        return ReconcileCheck("sequences", True, f"{messages} messages" + _describe_absent(found.counts), figures)
+    hint = "; the stream was not asked whether they were deleted" if plan.stream is None and missing.count else ""
+    names = name_first([*missing.format(), *twice.format()])
+    return ReconcileCheck("sequences", False, f"{missing.count} missing, {twice.count} twice{hint}", figures, names)
+
+
+def _describe_absent(counts: dict[str, int]) -> str:
+    deleted, removed = counts["absent"] - counts["removed"], counts["removed"]
+    parts = [f"{deleted} were deleted in the stream"] * (deleted > 0) + [f"{removed} were removed on purpose"] * (removed > 0)
+    return "".join(f", {part}" for part in parts)
+
+
+def _tell_parts(found: RangeFound) -> ReconcileCheck:
+    messages, parts = found.counts["bronze"], {name: found.counts[name] for name in PARTS}
+    figures: dict[str, Any] = {"bronze": messages, **parts}
+    lost, several, foreign = (found.sequences[name] for name in ("lost", "several", "foreign"))
+    if not lost.count and not several.count and not foreign.count:
+        says = f"{messages} = " + " + ".join(f"{count} {name}" for name, count in parts.items())
+        return ReconcileCheck("bronze = its parts", True, says, figures)
+    says = f"{lost.count} in no part, {several.count} in more than one, {foreign.count} not in bronze"
+    names = name_first([*lost.format(), *several.format(), *foreign.format()])
+    return ReconcileCheck("bronze = its parts", False, says, figures, names)
+
+
+def _tell_costs(found: RangeFound) -> ReconcileCheck:
+    wrong, events = found.sequences["wrong"], found.counts["silver"]
+    if not events:
+        return ReconcileCheck(COST_CHECK, True, "silver is empty")
+    bronze, silver = (format_money(found.counts[name]) for name in ("in_bronze", "in_silver"))
+    figures = {"events": events, "bronze": bronze, "silver": silver, "differ": wrong.count}
+    return ReconcileCheck(COST_CHECK, not wrong.count, f"{silver} over {events} events", figures, wrong.format())

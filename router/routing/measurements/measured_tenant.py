@@ -1,0 +1,137 @@
+"""The measurements of one tenant's providers: this instance's own, what other instances wrote, and the figures made of both.
+
+What an outcome or an assignment changes is seen at once (`update`). The rest (percentiles, the last minutes, what has faded, what
+others count) is made anew once in REFRESH_S (`refresh`), so that it costs nothing for each request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+
+from msgspec import Struct
+
+from router.contracts.figures_record import MAX_FINISHED, FiguresRecord, MinuteRecord, ProviderFiguresRecord
+from router.routing.measurements.latencies import add_up, find_percentile
+from router.routing.measurements.measured_provider import MIN_SAMPLES, MINUTE_S, MeasuredProvider
+from router.routing.measurements.values import LearnedFigures, TenantFigures
+
+REFRESH_S = 0.5
+MIN_FINISHED = 8  # keys of each provider in a record, however many providers there are
+
+
+class OtherInstance(Struct):
+    """The newest record of another instance, and when it came, on the steady clock."""
+
+    record: FiguresRecord
+    at: float
+
+
+class MeasuredTenant:
+    """`now`: seconds on the steady clock, everywhere."""
+
+    def __init__(self) -> None:
+        self.providers: dict[str, MeasuredProvider] = {}
+        self.figures = TenantFigures()
+        self.others: dict[str, OtherInstance] = {}  # by life
+        self.shared_at = -inf  # when this instance wrote its record
+        self._elsewhere: dict[str, tuple[int, int]] = {}  # samples and in flight of other instances, by provider
+        self._until = -inf
+
+    def read(self, now: float) -> TenantFigures:
+        if now >= self._until:
+            self.refresh(now)
+        return self.figures
+
+    def expire(self) -> None:
+        """The next reader makes all figures anew."""
+        self._until = -inf
+
+    def update(self, name: str, now: float) -> None:
+        """Show what an outcome or an assignment has changed."""
+        before = self.figures.get(name)
+        if before is None:
+            self.refresh(now)
+            return
+        provider, (samples, in_flight) = self.providers[name], self._elsewhere.get(name, (0, 0))
+        samples, in_flight, moving = samples + provider.samples, in_flight + provider.in_flight, provider.moving
+        self.figures[name] = LearnedFigures(
+            samples,
+            in_flight,
+            moving.latency_ms,
+            moving.success_rate,
+            moving.rate(in_flight, now) if samples >= MIN_SAMPLES else None,
+            before.cost,
+            before.p50_latency_ms,
+            before.p95_latency_ms,
+            before.recent_success_rate,
+            before.chosen,
+            before.silent_s,
+        )
+
+    def refresh(self, now: float) -> None:
+        """Make all figures anew."""
+        self._until = now + REFRESH_S
+        self.figures.choices.clear()
+        for name, provider in self.providers.items():
+            provider.pass_time(now)
+            self.figures[name] = self._make_figures(name, provider, now)
+
+    def _make_figures(self, name: str, provider: MeasuredProvider, now: float) -> LearnedFigures:
+        moving, minutes = provider.moving, [provider.minute.build_record(), provider.minute_before.build_record()]
+        samples, in_flight = 0, 0
+        for other in self.others.values():
+            theirs = other.record.providers.get(name)
+            if theirs is not None:
+                samples += theirs.samples
+                in_flight += theirs.in_flight if now - other.at < MINUTE_S else 0  # it may have died
+                minutes += _list_recent(theirs, now - other.at)
+        self._elsewhere[name] = samples, in_flight
+        samples, in_flight = samples + provider.samples, in_flight + provider.in_flight
+        successes, failures = sum(one.successes for one in minutes), sum(one.failures for one in minutes)
+        latencies, has_enough = add_up(*(one.latencies for one in minutes)), successes + failures >= MIN_SAMPLES
+        return LearnedFigures(
+            samples=samples,
+            in_flight=in_flight,
+            latency_ms=moving.latency_ms,
+            success_rate=moving.success_rate,
+            score=moving.rate(in_flight, now) if samples >= MIN_SAMPLES else None,
+            cost=moving.cost if samples >= MIN_SAMPLES else None,
+            p50_latency_ms=find_percentile(latencies, 0.5) if has_enough else None,
+            p95_latency_ms=find_percentile(latencies, 0.95) if has_enough else None,
+            recent_success_rate=successes / (successes + failures) if has_enough else None,
+            chosen=sum(one.chosen for one in minutes),
+            silent_s=now - moving.at if moving.at > -inf else None,
+        )
+
+    def apply(self, record: FiguresRecord, now: float, age_s: float) -> bool:
+        """Take another instance's record, which is `age_s` old; `providers` has each provider that it names.
+
+        Returns whether it ended assignments of this instance.
+        """
+        ended = False
+        for name, theirs in record.providers.items():
+            provider = self.providers[name]
+            provider.moving.adopt(theirs, now - age_s)
+            for key in theirs.finished:
+                ended |= provider.remove_in_flight(key)
+        self.others[record.life] = OtherInstance(record, now - age_s)
+        self.expire()
+        return ended
+
+    def keep_others(self, lives: Iterable[str]) -> None:
+        """Drop the records of other instances that are no longer in the bucket."""
+        kept = frozenset(lives)
+        self.others = {life: other for life, other in self.others.items() if life in kept}
+
+    def build_record(self, tenant_id: str, node_id: str, life: str, now: float) -> FiguresRecord:
+        most = max(MIN_FINISHED, MAX_FINISHED // max(1, len(self.providers)))
+        providers = {name: provider.build_record(now, most) for name, provider in self.providers.items()}
+        return FiguresRecord(tenant_id=tenant_id, node=node_id, life=life, providers=providers)
+
+
+def _list_recent(theirs: ProviderFiguresRecord, age_s: float) -> tuple[MinuteRecord, ...]:
+    """The minutes of a record that are not over for more than a minute."""
+    if age_s < MINUTE_S:
+        return theirs.minutes
+    return theirs.minutes[:1] if age_s < 2 * MINUTE_S else ()

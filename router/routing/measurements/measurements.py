@@ -1,0 +1,130 @@
+"""All measurements of this instance, by tenant: at most so many pairs of tenant and provider.
+
+The pair longest without an outcome or an assignment goes first, those of a tenant above its share before others. Results of known
+assignments feed it, and assignments; clients can invent neither. Where figures are written and read among instances is `services`' to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from itertools import islice
+from math import inf
+
+from msgspec.structs import replace
+
+from router.contracts.figures_record import MAX_PROVIDERS, FiguresRecord
+from router.core.bounded_cache import BoundedCache
+from router.core.clock import Clock, steady, wall
+from router.routing.measurements.measured_provider import MeasuredProvider
+from router.routing.measurements.measured_tenant import MeasuredTenant
+from router.routing.measurements.values import NO_FIGURES, LearnedFigures
+
+
+class Measurements:
+    """`now` is a steady clock; `today`, the wall clock, only orders the outcomes of several instances."""
+
+    def __init__(self, limit: int = 20_000, now: Clock = steady, today: Clock = wall) -> None:
+        self._now = now
+        self._today = today
+        self._tenants: dict[str, MeasuredTenant] = {}
+        self._changed: dict[str, None] = {}  # tenants, in the order of their first change since their record was made
+        self._pairs: BoundedCache[tuple[str, str], bool] = BoundedCache(limit, self._forget)
+
+    def figures_of(self, tenant_id: str) -> Mapping[str, LearnedFigures]:
+        """The figures of the tenant's providers; a provider of which nothing is known is left out."""
+        tenant = self._tenants.get(tenant_id)
+        return NO_FIGURES if tenant is None else tenant.read(self._now())
+
+    def list_tenants(self) -> list[str]:
+        """Tenants of whose providers anything is known, by name."""
+        return sorted(self._tenants)
+
+    def on_assigned(self, tenant_id: str, provider_id: str, assignment_id: str) -> None:
+        """An assignment was stored by this instance."""
+        now, provider = self._now(), self._find(tenant_id, provider_id)
+        if provider is not None:
+            provider.on_assigned(assignment_id, now)
+            self._note(tenant_id, provider_id, now)
+
+    def on_result(  # noqa: PLR0917 - once a result
+        self, tenant_id: str, provider_id: str, assignment_id: str, latency_ms: float, cost: float, is_success: bool | None
+    ) -> None:
+        """The first result of a known assignment. `is_success` None: it says nothing about the provider, but it ends the assignment."""
+        now, provider = self._now(), self._find(tenant_id, provider_id)
+        if provider is None:
+            return
+        provider.on_finished(assignment_id, now)
+        if is_success is not None:
+            now_ms = int(self._today() * 1000)
+            provider.on_result(latency_ms=latency_ms, cost=cost, is_success=is_success, now=now, now_ms=now_ms)
+        self._note(tenant_id, provider_id, now)
+
+    # -- shared with other instances -----------------------------------------------------------------------------------
+
+    def list_changed(self, every_s: Callable[[str], float], most: int) -> list[str]:
+        """Tenants that have changed since their record was made, and whose record is at least `every_s` old; the longest waiting first."""
+        now = self._now()
+        due = (tenant_id for tenant_id in self._changed if now - self._tenants[tenant_id].shared_at >= every_s(tenant_id))
+        return list(islice(due, most))
+
+    @property
+    def has_changes(self) -> bool:
+        return bool(self._changed)
+
+    def build_record(self, tenant_id: str, node_id: str, life: str) -> FiguresRecord | None:
+        """The record of a tenant, which has not changed from now on; None: it was dropped meanwhile."""
+        self._changed.pop(tenant_id, None)
+        tenant = self._tenants.get(tenant_id)
+        if tenant is None:
+            return None
+        tenant.shared_at = self._now()
+        return tenant.build_record(tenant_id, node_id, life, tenant.shared_at)
+
+    def apply(self, record: FiguresRecord, age_s: float) -> None:
+        """Take the record of another instance, which is `age_s` seconds old."""
+        known = {name: theirs for name, theirs in record.providers.items() if self._find(record.tenant_id, name) is not None}
+        tenant = self._tenants.get(record.tenant_id)
+        if tenant is not None:
+            kept = {name: theirs for name, theirs in known.items() if name in tenant.providers}
+            if tenant.apply(replace(record, providers=kept), self._now(), age_s):
+                self._changed[record.tenant_id] = None  # the others still count what has ended
+
+    def keep_others(self, lives: Mapping[str, Collection[str]]) -> None:
+        """Drop the records of other instances that are not among these lives, by tenant."""
+        for tenant_id, tenant in self._tenants.items():
+            if tenant.others:
+                tenant.keep_others(lives.get(tenant_id, ()))
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def _find(self, tenant_id: str, provider_id: str) -> MeasuredProvider | None:
+        """None: the tenant has as many providers as it may have."""
+        tenant = self._tenants.get(tenant_id)
+        provider = tenant.providers.get(provider_id) if tenant is not None else None
+        if provider is None:
+            if tenant is None:
+                tenant = self._tenants[tenant_id] = MeasuredTenant()
+            elif len(tenant.providers) >= MAX_PROVIDERS:
+                return None
+            provider = tenant.providers[provider_id] = MeasuredProvider(self._now())
+            self._pairs.put((tenant_id, provider_id), True, inf, 0.0, owner=tenant_id)
+            return tenant.providers.get(provider_id)  # with a very low limit it may have been dropped at once
+        self._pairs.get((tenant_id, provider_id), 0.0)
+        return provider
+
+    def _note(self, tenant_id: str, provider_id: str, now: float) -> None:
+        tenant = self._tenants.get(tenant_id)
+        if tenant is not None and provider_id in tenant.providers:
+            tenant.update(provider_id, now)
+            self._changed[tenant_id] = None
+
+    def _forget(self, pair: tuple[str, str]) -> None:
+        tenant_id, provider_id = pair
+        tenant = self._tenants[tenant_id]
+        del tenant.providers[provider_id]
+        tenant.figures.pop(provider_id, None)
+        tenant.expire()
+        if not tenant.providers:
+            del self._tenants[tenant_id]
+            self._changed.pop(tenant_id, None)

@@ -1,0 +1,44 @@
+"""What a decision sees of a provider: figures that do not change, so that a recorded decision can be computed again from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+
+class LearnedFigures(Struct, frozen=True, gc=False):
+    """One provider, for one tenant, at one moment. None: too few outcomes to say.
+
+    `score` and `in_flight` follow each outcome and each assignment; the others are made anew once in REFRESH_S.
+    """
+
+    samples: int = 0  # outcomes so far, of all instances
+    in_flight: int = 0  # assignments without a result
+    latency_ms: float | None = None  # peak moving average of successes
+    success_rate: float = 1.0  # moving average, 0..1
+    score: float | None = None  # the lower, the better: latency × punishment of failures × (in flight + 1)
+    cost: float | None = None  # of a success, moving average
+    p50_latency_ms: float | None = None  # of the last one to two minutes, as the next three
+    p95_latency_ms: float | None = None
+    recent_success_rate: float | None = None
+    chosen: int = 0  # assignments
+    silent_s: float | None = None  # since the last outcome
+
+
+NO_FIGURES: Mapping[str, LearnedFigures] = MappingProxyType({})
+
+
+class TenantFigures(dict[str, LearnedFigures]):
+    """The figures of a tenant's providers, by name.
+
+    `choices`: what was chosen from the figures that are made once in REFRESH_S, by the id of what it was chosen from, which stands
+    beside it so that no id is used again; cleared with them.
+    """
+
+    __slots__ = ("choices",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.choices: dict[int, tuple[object, object]] = {}

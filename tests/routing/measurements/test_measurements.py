@@ -1,0 +1,162 @@
+"""What is learned of a provider, what is forgotten, and what is in flight."""
+
+import pytest
+
+from router.routing.measurements import MIN_SAMPLES, find_percentile
+from router.routing.measurements.latencies import find_bucket
+from tests.support.measurements import TENANT, SomeMeasurements
+
+
+def test_nothing_is_said_before_the_minimum_of_samples() -> None:
+    some = SomeMeasurements()
+    some.report(times=MIN_SAMPLES - 1)
+    before = some.figures()
+    assert (before.samples, before.score, before.cost, before.p95_latency_ms) == (MIN_SAMPLES - 1, None, None, None)
+    some.report()
+    assert some.figures().score is not None
+
+
+def test_a_peak_counts_at_once_and_a_lower_latency_little_by_little() -> None:
+    some = SomeMeasurements()
+    some.report(times=9, latency_ms=100)
+    some.report(latency_ms=500)
+    assert some.figures().latency_ms == 500
+    some.clock.at += 1.0
+    some.report(latency_ms=100)
+    assert some.figures().latency_ms == pytest.approx(460)
+
+
+def test_one_wrong_figure_is_clipped() -> None:
+    some = SomeMeasurements()
+    some.report(times=9, latency_ms=100, cost=1.0)
+    some.report(latency_ms=1e18, cost=1e300)
+    known = some.figures()
+    assert (known.latency_ms, known.cost) == (1000, pytest.approx(1.9))
+
+
+def test_a_provider_that_fails_fast_has_the_worse_score() -> None:
+    some = SomeMeasurements()
+    some.report("slow", 20, latency_ms=2000)
+    some.report("failing", 20, latency_ms=100)
+    some.report("failing", 20, latency_ms=1, ok=False)
+    some.report("never", 20, latency_ms=1, ok=False)
+    known = {name: some.figures(name).score or 0.0 for name in ("slow", "failing", "never")}
+    assert known["slow"] < known["failing"] < known["never"]
+
+
+def test_a_neutral_outcome_ends_its_assignment_and_teaches_nothing() -> None:
+    some = SomeMeasurements()
+    some.on_assigned(TENANT, "a", "r-1")
+    assert some.figures().in_flight == 1
+    some.on_result(TENANT, "a", "r-1", 1.0, 0.0, None)
+    assert (some.figures().in_flight, some.figures().samples) == (0, 0)
+
+
+def test_what_is_in_flight_multiplies_the_score_and_ends_with_a_result() -> None:
+    some = SomeMeasurements()
+    some.report(times=10, latency_ms=100)
+    for number in range(3):
+        some.on_assigned(TENANT, "a", f"r-{number}")
+    assert some.figures().score == pytest.approx(400)
+    some.on_result(TENANT, "a", "r-1", 100.0, 0.01, True)
+    assert some.figures().score == pytest.approx(300)
+
+
+def test_a_result_that_never_comes_expires() -> None:
+    some = SomeMeasurements()
+    some.on_assigned(TENANT, "a", "r-1")
+    some.clock.at += 61
+    assert some.figures().in_flight == 1
+    some.clock.at += 61
+    assert some.figures().in_flight == 0
+
+
+def test_a_score_fades_when_its_provider_is_silent_and_the_last_minutes_are_forgotten() -> None:
+    some = SomeMeasurements()
+    some.report(times=10, latency_ms=100)
+    some.report(times=5, ok=False)
+    first = some.figures()
+    assert (first.recent_success_rate, first.p95_latency_ms) == (pytest.approx(2 / 3), pytest.approx(100, rel=0.05))
+    some.clock.at += 600
+    later = some.figures()
+    assert later.score is not None
+    assert first.score is not None
+    assert later.score < first.score / 9
+    assert (later.recent_success_rate, later.p95_latency_ms, later.cost) == (None, None, first.cost)
+
+
+def test_the_pair_longest_without_an_outcome_goes_first() -> None:
+    some = SomeMeasurements(limit=2)
+    for provider in ("a", "b", "a", "c"):
+        some.report(provider)
+    assert sorted(some.figures_of(TENANT)) == ["a", "c"]
+
+
+def test_with_its_last_provider_a_tenant_is_forgotten() -> None:
+    some = SomeMeasurements(limit=1)
+    some.report()
+    some.on_result("other", "a", "r", 1.0, 0.0, True)
+    assert not some.figures_of(TENANT)
+    assert (len(some), some.list_changed(lambda _: 0.0, 10)) == (1, ["other"])
+
+
+@pytest.mark.parametrize("latency_ms", [0.0, 1.0, 7.0, 99.0, 1234.0, 3_600_000.0])
+def test_a_percentile_is_off_by_a_twentieth_at_most(latency_ms: float) -> None:
+    found = find_percentile({find_bucket(latency_ms): 10}, 0.95)
+    assert found == pytest.approx(latency_ms, rel=0.05, abs=0.5)
+
+
+# -- several instances ---------------------------------------------------------------------------------------------
+
+
+def share(one: SomeMeasurements, other: SomeMeasurements) -> None:
+    record = one.build_record(TENANT, "node", "life-1")
+    assert record is not None
+    other.apply(record, 0.0)
+
+
+def test_the_newest_moving_figures_count_and_counts_are_added_up() -> None:
+    one = SomeMeasurements()
+    other = SomeMeasurements(one.clock)
+    other.report(times=4, latency_ms=900)
+    one.clock.at += 1
+    one.report(times=4, latency_ms=100)
+    one.on_assigned(TENANT, "a", "r-1")
+    share(one, other)
+    known = other.figures()
+    assert (known.samples, known.latency_ms, known.in_flight, known.chosen) == (8, 100, 1, 1)
+    assert known.p95_latency_ms == pytest.approx(900, rel=0.05)
+
+
+def test_an_older_record_changes_no_moving_figure() -> None:
+    one = SomeMeasurements()
+    other = SomeMeasurements(one.clock)
+    one.report(times=9, latency_ms=900)
+    one.clock.at += 1
+    other.report(times=9, latency_ms=100)
+    share(one, other)
+    assert other.figures().latency_ms == 100
+
+
+def test_a_result_that_another_instance_handled_ends_the_assignment() -> None:
+    one = SomeMeasurements()
+    other = SomeMeasurements(one.clock)
+    one.on_assigned(TENANT, "a", "0123456789-r-1-and-more")
+    other.on_result(TENANT, "a", "0123456789-r-1-and-more", 5.0, 0.0, True)
+    one.build_record(TENANT, "node", "life-2")
+    share(other, one)
+    assert one.list_changed(lambda _: 0.0, 1) == [TENANT]  # so that the others hear of it
+    share(other, one)  # records name it several times
+    assert one.figures().in_flight == 0
+
+
+def test_what_another_instance_had_in_flight_is_forgotten_with_it() -> None:
+    one = SomeMeasurements()
+    other = SomeMeasurements(one.clock)
+    one.on_assigned(TENANT, "a", "r-1")
+    share(one, other)
+    assert other.figures().in_flight == 1
+    one.clock.at += 61
+    assert other.figures().in_flight == 0
+    other.keep_others({})
+    assert other.figures().chosen == 0

@@ -1,0 +1,98 @@
+"""What instances learn of providers, shared through a bucket on a real server."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from router.contracts.figures_record import FiguresRecord, figures_key, figures_record_bytes, read_figures_record
+from router.core.errors import Poison
+from router.delivery.api import JetStream
+from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.connection import Connection
+from router.routing.policy import Policy
+from router.services.shared_measurements import SHARE_S, SharedMeasurements
+from tests.support.buckets import Bucket, a_bucket
+from tests.support.delivery import connected
+from tests.support.measurements import TENANT, SomeMeasurements
+from tests.support.policy import a_policy, a_provider
+from tests.support.waiting import until
+
+CHOOSES = a_policy(a_provider("a"), strategy={"type": "least_latency"})
+
+
+class Instance(SomeMeasurements):
+    """One router's measurements, sharing a bucket with others."""
+
+    def __init__(self, connection: Connection, bucket: str, policy: Policy) -> None:
+        super().__init__()
+        policies = {(TENANT, "default"): policy}
+        self.shared = SharedMeasurements(JetStream(connection), bucket, "node", self, lambda: policies, wall_clock=self.clock.today)
+
+
+@contextlib.asynccontextmanager
+async def an_instance(url: str, bucket: str, policy: Policy = CHOOSES) -> AsyncIterator[Instance]:
+    async with connected(url) as connection:
+        instance = Instance(connection, bucket, policy)
+        await instance.shared.load()
+        tasks = [asyncio.create_task(run()) for run in (instance.shared.follow, instance.shared.write)]
+        try:
+            yield instance
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+
+def samples(instance: Instance) -> int:
+    return instance.figures().samples if TENANT in instance.list_tenants() else 0
+
+
+@pytest.fixture
+async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
+    async with a_bucket(nats_url, prefix) as found:
+        yield found
+
+
+async def test_two_instances_know_what_both_have_learned_and_one_that_starts_later_too(nats_url: str, bucket: Bucket) -> None:
+    async with an_instance(nats_url, bucket.name) as one, an_instance(nats_url, bucket.name) as other:
+        one.report(times=4, latency_ms=100)
+        other.report(times=3, latency_ms=100)
+        for instance in (one, other):
+            await until(lambda instance=instance: samples(instance) == 7, within_s=2)  # type: ignore[misc]
+        async with an_instance(nats_url, bucket.name) as late:
+            assert samples(late) == 7
+            assert late.figures().score == pytest.approx(100)
+
+
+async def test_its_own_record_is_not_counted_twice(nats_url: str, bucket: Bucket) -> None:
+    async with an_instance(nats_url, bucket.name) as one, an_instance(nats_url, bucket.name) as other:
+        one.report(times=4)
+        await until(lambda: samples(other) == 4)
+        one.clock.at += SHARE_S
+        one.report(times=4)
+        await until(lambda: samples(other) == 8)
+        assert samples(one) == 8
+
+
+async def test_what_no_router_wrote_is_left_out(nats_url: str, bucket: Bucket) -> None:
+    async with connected(nats_url) as connection:
+        documents = DocumentBucket(JetStream(connection), bucket.name)
+        await documents.put(figures_key(TENANT, "other"), b'{"tenant_id": "acme", "providers": 7}', revision=None)
+        async with an_instance(nats_url, bucket.name) as one, an_instance(nats_url, bucket.name) as other:
+            one.report()
+            await until(lambda: samples(other) == 1)
+
+
+async def test_without_a_bucket_an_instance_learns_alone(nats_url: str) -> None:
+    async with an_instance(nats_url, "MISSING_FIGURES") as alone:
+        alone.report(times=9)
+        assert samples(alone) == 9
+
+
+def test_a_record_under_the_key_of_another_tenant_is_poison() -> None:
+    data = figures_record_bytes(FiguresRecord(tenant_id=TENANT, node="n", life="one", providers={}))
+    assert read_figures_record(figures_key(TENANT, "one"), data).life == "one"
+    with pytest.raises(Poison):
+        read_figures_record(figures_key("other", "one"), data)
