@@ -26,7 +26,9 @@ class ConsumerConfig(Group):
     max_ack_pending: Count = Field(default=10_000, description="unacknowledged messages the server allows; well above what can be delayed")
     pull_expires_ms: Millis = Field(default=30_000, description="one pull request lives this long, milliseconds")
     heartbeat_ms: Millis = Field(
-        default=1_000, description="the server's sign of life on an idle pull, milliseconds; at most half of pull_expires_ms"
+        default=1_000,
+        description="the server's sign of life on an idle pull, milliseconds; at most half of pull_expires_ms; after a pull without a"
+        " message 2500 at least",
     )
 
     @property

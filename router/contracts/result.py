@@ -27,7 +27,7 @@ from router.contracts.field_readers import (
 from router.contracts.first_stored import first_stored_ms
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed, invalid_field, missing_field
 from router.contracts.pb.beamline.worker.v1 import result_pb2
-from router.contracts.plain_result import PlainResult, decode_plain
+from router.contracts.plain_worker import PlainResult, decode_plain, decode_result
 from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, MessageType, ReadResult, WorkerMessageLimits, read
 from router.core.ids import MAX_NAME, MAX_TYPE, is_opaque
 from router.core.masking import MAX_TEXT, shorten
@@ -59,7 +59,7 @@ class ExecResult(Struct, frozen=True, kw_only=True, gc=False):
 
 def read_result(message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS) -> ReadResult[ExecResult]:
     """One stored message as a result, or as the Fault that its dead letter will tell."""
-    body = decode_plain(message, limits)
+    body = decode_plain(message, limits, decode_result)
     found = _build_plain(message, body, limits) if body is not None else None
     return ReadResult(found) if found is not None else read_carefully(message, limits)
 

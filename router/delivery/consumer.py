@@ -225,7 +225,7 @@ class Consumer:
     async def _look(self, puller: Puller) -> None:
         now = asyncio.get_running_loop().time()
         silence = now - max(puller.state.heard_at, self._seen_at)
-        most = 2.5 * self.subscription.options.heartbeat if puller.outstanding else NOT_PULLING_CHECK_S
+        most = 2.5 * puller.heartbeat_s if puller.outstanding else NOT_PULLING_CHECK_S
         if self._is_doubtful or silence > most:
             await self._ask_anew(puller, now)
         elif puller.outstanding and puller.is_doubtful and min(silence, now - self._checked_at) > CHECK_AFTER_SILENCE_S:

@@ -10,6 +10,9 @@ A request for several messages is limited in bytes: if the server sends more tha
 consumer and closes the connection. At the limit the server ends the request with a 409 and the number of messages that it still owes.
 A message above the limit would end each request in this way, so it is pulled alone, without a limit. If the messages use up the limit
 to the last byte, the server sends no 409; so the limit has a random part, or a sender could stall the subscription on purpose.
+
+A request that ended without a message is followed by one with fewer heartbeats: those of fifty idle instances were a third of what they
+cost a server.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ OnDelivery = Callable[[str, str, bytes, Headers | None], bool]  # False: an unex
 
 
 SPREAD_BYTES = 64 * 1024  # the random part of a request's limit
+IDLE_HEARTBEAT_S = 2.5  # the least between two heartbeats while no message comes; the election of a leader takes longer than two of them
 FRESH_S = 1.0  # a frame that is no older proves that the durable was there when a request was made
 OF_BYTES = frozenset({"Message Size Exceeds MaxBytes", "Batch Completed"})  # 409s at the end of a request
 
@@ -62,7 +66,11 @@ class Puller:
         self._next_subject = next_subject
         self._inbox = connection.new_inbox()
         self._expires_ns = int(expires_s * 1e9)
-        self._heartbeat_ns = int(heartbeat_s * 1e9)
+        self._busy_heartbeat_s = heartbeat_s
+        self._idle_heartbeat_s = max(heartbeat_s, min(IDLE_HEARTBEAT_S, expires_s / 2))
+        self.heartbeat_s = heartbeat_s  # of the newest request
+        self._is_idle = False  # the last request brought no message
+        self._batch = 0  # of the newest request
         self._prefetch = prefetch
         self._most_bytes = prefetch_bytes // 2  # of one request; there can be two, because `refill` asks when half of the window has come
         self._on_delivery = on_delivery
@@ -108,7 +116,7 @@ class Puller:
         self.state.resets += 1
         self.state.heard_at = self.state.doubted_at = self._now()
         self.outstanding = 0
-        self.window, self._low, self._is_growing, self._is_too_large = 1, 0, False, False
+        self.window, self._low, self._is_growing, self._is_too_large, self._is_idle = 1, 0, False, False, False
         self.refill()
 
     def refill_soon(self) -> None:
@@ -126,7 +134,7 @@ class Puller:
         if self.outstanding > self._low or not self.is_pulling or not self._connection.is_connected:
             return
         if self._is_growing:
-            self._is_growing = False
+            self._is_growing = self._is_idle = False
             self.window = min(self.window * 2, self._prefetch)
         batch = min(self.window, self._free_capacity()) - self.outstanding
         if batch <= 0:
@@ -134,6 +142,7 @@ class Puller:
         if self._is_too_large:
             batch, self._is_too_large = 1, False
         self.outstanding += batch
+        self._batch = batch
         self._low = self.window // 2
         self.state.requests += 1
         if (now := self._now()) - self.state.heard_at > FRESH_S:
@@ -142,7 +151,8 @@ class Puller:
 
     def _request(self, batch: int) -> bytes:
         limit = {"max_bytes": self._most_bytes + randbelow(SPREAD_BYTES)} if batch > 1 else {}
-        return orjson.dumps({"batch": batch, **limit, "expires": self._expires_ns, "idle_heartbeat": self._heartbeat_ns})
+        self.heartbeat_s = self._idle_heartbeat_s if self._is_idle else self._busy_heartbeat_s
+        return orjson.dumps({"batch": batch, **limit, "expires": self._expires_ns, "idle_heartbeat": int(self.heartbeat_s * 1e9)})
 
     # -- hot path: once a message -----------------------------------------------------------------------
 
@@ -168,6 +178,7 @@ class Puller:
         undelivered = headers.get("Nats-Pending-Messages", "")
         self.outstanding -= min(self.outstanding, int(undelivered) if undelivered.isdigit() else self.outstanding)
         if status in ("408", "404"):
+            self._is_idle = undelivered == str(self._batch)
             self.refill()
         elif headers.get("Description") in OF_BYTES:
             left = headers.get("Nats-Pending-Bytes", "")

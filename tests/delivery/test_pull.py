@@ -30,7 +30,7 @@ class Pulling:
             prefetch=prefetch,
             prefetch_bytes=2 * BYTES,
             expires_s=30,
-            heartbeat_s=5,
+            heartbeat_s=1,
             on_delivery=lambda _subject, _reply, _data, headers: self.arrived.append(headers) or self.is_known,
             free_capacity=lambda: self.places,
             on_trouble=self._in_trouble,
@@ -42,6 +42,10 @@ class Pulling:
     @property
     def batches(self) -> list[int]:
         return [orjson.loads(data)["batch"] for data in self.connection.posted(NEXT)]
+
+    @property
+    def heartbeats_s(self) -> list[float]:
+        return [orjson.loads(data)["idle_heartbeat"] / 1e9 for data in self.connection.posted(NEXT)]
 
     async def message(self, times: int = 1, headers: dict[str, str] | None = None) -> None:
         for _ in range(times):
@@ -71,7 +75,7 @@ async def test_it_asks_for_nothing_before_it_is_told_to() -> None:
 
 async def test_it_asks_for_one_with_an_end_and_a_heartbeat(pulling: Pulling) -> None:
     (post,) = pulling.connection.posts
-    assert orjson.loads(post.data) == {"batch": 1, "expires": 30_000_000_000, "idle_heartbeat": 5_000_000_000}
+    assert orjson.loads(post.data) == {"batch": 1, "expires": 30_000_000_000, "idle_heartbeat": 1_000_000_000}
     assert post.reply == f"{INBOX}.0"
 
 
@@ -152,6 +156,21 @@ async def test_a_heartbeat_ends_nothing(pulling: Pulling) -> None:
 async def test_an_expired_or_empty_request_is_asked_again(pulling: Pulling, code: str) -> None:
     pulling.status(code, Nats_Pending_Messages="1")
     assert (len(pulling.batches), pulling.trouble) == (2, 0)
+
+
+async def test_while_no_message_comes_heartbeats_are_fewer(pulling: Pulling) -> None:
+    """The first request after one that brought nothing has them, and the first one after a message has not."""
+    pulling.status("408", Nats_Pending_Messages="1")
+    pulling.status("408", Nats_Pending_Messages="1")
+    assert (pulling.heartbeats_s, pulling.puller.heartbeat_s) == ([1.0, 2.5, 2.5], 2.5)
+    await pulling.message()
+    assert (pulling.heartbeats_s[3:], pulling.puller.heartbeat_s) == ([1.0], 1.0)
+
+
+async def test_a_request_that_brought_a_message_before_it_ended_was_not_idle(pulling: Pulling) -> None:
+    await pulling.message(3)
+    pulling.status("408", Nats_Pending_Messages="1")
+    assert set(pulling.heartbeats_s) == {1.0}
 
 
 async def test_an_ended_request_takes_only_what_it_still_owed_off_the_count(pulling: Pulling) -> None:

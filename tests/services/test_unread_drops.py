@@ -5,8 +5,9 @@ from typing import Any
 from router.services.unread_drops import UnreadDrops
 
 
-def look(drops: UnreadDrops, *, first: int, place: int, given: int, made: str = "monday") -> int:
-    consumer: dict[str, Any] = {"created": made, "delivered": {"stream_seq": place, "consumer_seq": given}}
+def look(drops: UnreadDrops, *, first: int, place: int, given: int, made: str = "monday", leader: str = "a") -> int:
+    cluster = {"leader": leader}
+    consumer: dict[str, Any] = {"created": made, "delivered": {"stream_seq": place, "consumer_seq": given}, "cluster": cluster}
     return drops.look("c", {"state": {"first_seq": first}}, consumer)
 
 
@@ -42,3 +43,18 @@ def test_the_first_look_counts_what_its_durable_has_not_passed_and_another_durab
     drops = UnreadDrops()
     assert look(drops, first=26, place=4, given=4) == 21
     assert look(drops, first=26, place=25, given=0, made="tuesday") == 0
+
+
+def test_a_new_leader_that_does_not_know_of_the_last_redeliveries_makes_no_loss() -> None:
+    """It counts fewer deliveries than the one before, at the same place."""
+    drops = UnreadDrops()
+    look(drops, first=1, place=40, given=42)
+    assert look(drops, first=1, place=40, given=40, leader="b") == 0
+    assert look(drops, first=51, place=40, given=40, leader="b") == 10
+
+
+def test_what_was_dropped_while_a_leader_was_elected_is_counted() -> None:
+    drops = UnreadDrops()
+    look(drops, first=1, place=40, given=42)
+    assert look(drops, first=51, place=40, given=40, leader="b") == 10
+    assert look(drops, first=51, place=50, given=40, leader="c") == 0

@@ -23,8 +23,8 @@ from router.delivery.frame_parser import Headers
 
 # Of fifty idle instances with three buckets each, a heartbeat each second cost a server 1.0 % of a core, one each five seconds 0.3 %. A
 # change of a policy that is missed until then is late, and nothing else: the last known state serves.
-HEARTBEAT_S = 2.5
-SILENCE_LIMIT_S = 6.25  # two heartbeats and a half: its consumer is gone, or its server hangs
+HEARTBEAT_S = 4.0
+SILENCE_LIMIT_S = 10.0  # two heartbeats and a half: its consumer is gone, or its server hangs
 ANSWER_S = 2.5  # for each answer, and between two messages of a listing
 _FORGOTTEN_S = 10  # then the server removes a consumer that was not closed, for its process died
 _FLOW_CONTROL = "$JS.FC."  # nothing else is answered: an address in a message is input

@@ -1,16 +1,19 @@
-"""What the reader of ordinary results reads, the careful reader reads alike."""
+"""What the reader of ordinary results and acknowledgements reads, the careful reader reads alike."""
+
+from collections.abc import Mapping
 
 import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.contracts.plain_result import decode_plain
+from router.contracts.ack import read_ack, read_ack_carefully
+from router.contracts.plain_worker import decode_ack, decode_plain, decode_result
 from router.contracts.result import read_carefully, read_result
 from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, WorkerMessageLimits
 from router.core.message import Message
 from tests.support.requests import GOOD_HEADERS, a_message
-from tests.support.workers import RESULTS, a_body, a_result, in_every_form
+from tests.support.workers import ACKS, ASSIGNED, RESULTS, a_body, a_protobuf_ack, a_result, an_ack, in_every_form
 
 STORED_MS = a_result().stored_ms
 LITERALS = (
@@ -48,11 +51,17 @@ headers = st.dictionaries(
 def agrees(message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS) -> bool:
     """Whether it is an ordinary result; read as one or not, the careful reader must say the same."""
     assert repr(read_result(message, limits)) == repr(read_carefully(message, limits))  # -0.0 equals 0.0
-    return decode_plain(message, limits) is not None
+    return decode_plain(message, limits, decode_result) is not None
 
 
-def with_fields(added: list[tuple[str, str]], left_out: str = "") -> bytes:
-    usual = {name: orjson.dumps(value).decode() for name, value in a_body().items() if name != left_out}
+def agrees_on_ack(message: Message) -> bool:
+    """The same of an acknowledgement."""
+    assert read_ack(message) == read_ack_carefully(message)
+    return decode_plain(message, DEFAULT_LIMITS, decode_ack) is not None
+
+
+def with_fields(added: list[tuple[str, str]], left_out: str = "", body: Mapping[str, object] | None = None) -> bytes:
+    usual = {name: orjson.dumps(value).decode() for name, value in (body or a_body()).items() if name != left_out}
     parts = [f'"{name}":{value}' for name, value in [*usual.items(), *added]]
     return ("{" + ",".join(parts) + "}").encode("utf-8", "surrogatepass")
 
@@ -96,3 +105,33 @@ def test_the_usual_result_is_an_ordinary_one_and_the_other_forms_are_not() -> No
     assert agrees(
         a_result(GOOD_HEADERS, metadata={"worker_id": "w", "attempts": 1}, output="done", error_code="5001", error_message="late")
     )
+
+
+ACK_NAMES = (
+    "assignment_id",
+    "request_id",
+    "status",
+    "acknowledged_at",
+    "message",
+    "tenant_id",
+    "trace_id",
+    "msg_id",
+    "version",
+    "kind",
+    "more",
+)
+ACK = {"assignment_id": ASSIGNED, "request_id": "r-1", "status": "accepted", "tenant_id": "acme", "acknowledged_at": STORED_MS}
+
+
+@pytest.mark.parametrize("name", ACK_NAMES)
+def test_each_literal_of_each_field_of_an_acknowledgement_is_read_alike(name: str) -> None:
+    for literal in (*LITERALS, '"accepted"', '"rejected"'):
+        for given_headers in ({}, GOOD_HEADERS, {"Nats-Msg-Id": "a b"}, {**GOOD_HEADERS, "tenant_id": ""}):
+            agrees_on_ack(a_message(with_fields([(name, literal)], name, ACK), given_headers, subject=ACKS))
+            agrees_on_ack(a_message(with_fields([(name, literal)], "", ACK), given_headers, subject=ACKS))
+
+
+def test_the_usual_acknowledgement_is_an_ordinary_one() -> None:
+    assert agrees_on_ack(an_ack(GOOD_HEADERS))
+    assert agrees_on_ack(an_ack(acknowledged_at=STORED_MS, message="busy", request_id="r-1"))
+    assert not agrees_on_ack(a_protobuf_ack())
