@@ -55,11 +55,13 @@ QUESTIONS = (
     "violations",
     "policy_engine",
     "policy_states",
+    "policy_strategies",
     "read_request",
     "lake_source",
     "lake_report",
     "lake_ingest",
     "lake_scale",
+    "lake_driver",
 )
 RESULTS = Path(__file__).parent / "results" / "bench.json"
 SMOKE_SCALE = 0.03

@@ -28,7 +28,7 @@ from router.lake.jobs.daily_writer import write_days
 from router.lake.jobs.erase_scope import WITHOUT_TENANT, EraseScope, count_rows, find_rows, list_days_of, sum_others
 from router.lake.jobs.maintenance import vacuum
 from router.lake.jobs.rewrite import rewrite_file
-from router.lake.jobs.seal import SealContent, hash_lines, is_unchanged, read_canonical, read_content
+from router.lake.jobs.seal import ChooseRows, SealContent, hash_lines, is_unchanged, read_canonical, read_content
 from router.lake.warehouse import Cut, DataFile, Progress, Removal, Seal, Warehouse
 from router.lake.warehouse.removals import hash_tenant, make_salt
 
@@ -37,6 +37,7 @@ TRIES = 5
 SPARED = timedelta(hours=1)  # files that a running batch may still read
 ORDER = ("quarantine", "duplicates", "conflicts", *GOLD, "silver", "bronze")
 NO_END = 2**62
+MAX_TENANT = 4096  # characters: a message in quarantine may name one that is no id
 
 OnTable = Callable[[str], None]
 Files = list[DataFile]
@@ -63,6 +64,8 @@ def erase(
     """Erase the tenant's rows, of days before `before` or of all.
 
     Raises Misconfigured if a seal differs already; Conflict beside a batch whose ingest died."""
+    if not 0 < len(tenant) <= MAX_TENANT:
+        raise Misconfigured("--tenant", f"from 1 to {MAX_TENANT} characters")
     for _ in range(TRIES):
         scope = find_rows(warehouse, _find_moment(warehouse, tenant, before, is_caught_up=not dry_run))
         rows = count_rows(warehouse, scope)
@@ -102,7 +105,8 @@ def _erase(warehouse: Warehouse, scope: EraseScope, rows: Mapping[str, int], on_
             on_table(table)
             warehouse.tables[table].rewrite(_make_change(warehouse, scope, table))
     on_table("seals")
-    resealed = _move_seals(warehouse, scope, _append_cut(warehouse, scope.progress.application))
+    cut = append_whole_cut(warehouse, scope.progress.application)
+    resealed = move_seals(warehouse, cut, lambda rows: pc.invert(scope.mark("gold_day", rows)))
     on_table("files")
     deleted = len(vacuum(warehouse, older_than=SPARED))
     everything = replace(scope, progress=replace(scope.progress, last=NO_END), base={})
@@ -166,7 +170,7 @@ def _write_sums_of_others(warehouse: Warehouse, scope: EraseScope, table: str, r
     ]
 
 
-def _append_cut(warehouse: Warehouse, application: str) -> Cut:
+def append_whole_cut(warehouse: Warehouse, application: str) -> Cut:
     """Return a cut of what is left: our own, or one that has all our changes."""
     wanted = {name: table.version() for name, one in warehouse.tables.items() if (table := one.load()) is not None}
     for _ in range(round(PATIENCE_S * 10)):
@@ -184,21 +188,21 @@ def _append_cut(warehouse: Warehouse, application: str) -> Cut:
 # -- sealed periods --------------------------------------------------------------------------------------------------
 
 
-def _move_seals(warehouse: Warehouse, scope: EraseScope, cut: Cut) -> int:
-    """Let every seal be read as of the new cut: the old versions hold the tenant's rows."""
+def move_seals(warehouse: Warehouse, cut: Cut, keep: ChooseRows | None = None) -> int:
+    """Let every seal be read as of the new cut, because the old versions hold what must go. `keep`: gold's rows that stayed; None: all."""
     earlier = [one for one in warehouse.seals() if one.cut < cut.number]
     for one in earlier:
-        warehouse.write_seal(_move_seal(warehouse, scope, one, cut))
+        warehouse.write_seal(_move_seal(warehouse, one, cut, keep))
     return len(earlier)
 
 
-def _move_seal(warehouse: Warehouse, scope: EraseScope, one: Seal, cut: Cut) -> Seal:
-    """Raises Conflict if the period has lost, or got, anything but the tenant's rows."""
+def _move_seal(warehouse: Warehouse, one: Seal, cut: Cut, keep: ChooseRows | None) -> Seal:
+    """Raises Conflict if the period has lost, or got, anything else."""
     first, last = date.fromisoformat(one.first_day), date.fromisoformat(one.last_day)
-    expected = read_canonical(warehouse, first, last, one.cut, one.columns, lambda rows: pc.invert(scope.mark("gold_day", rows)))
+    expected = read_canonical(warehouse, first, last, one.cut, one.columns, keep)
     content = read_content(warehouse, first, last, cut.number, one.columns)
     if content != hash_lines(expected):
-        raise Conflict(f"the sealed days {first} to {last} differ by more than the tenant's rows; no file was deleted")
+        raise Conflict(f"the sealed days {first} to {last} differ by more than what was removed; no file was deleted")
     is_same = content == SealContent(one.rows, one.hash)
     hashes = one.earlier_hashes if is_same else (*one.earlier_hashes, one.hash)
     return replace(one, cut=cut.number, rows=content.rows, hash=content.hash, earlier_hashes=hashes)
