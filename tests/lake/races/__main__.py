@@ -17,7 +17,7 @@ from tests.support.s3 import Fault, an_s3_server
 WITHOUT_CONDITION = "without the condition"
 TITLE = "Writers of one warehouse against each other"
 NOTE = """`lost` and `double` count events in bronze and silver, by sequence, and events in gold, as a reader of the newest cut sees
-them after {many} races on a warehouse; `wrong` counts sums of a race (count and exact cost, by hour and by day) that are not its
+them after at most {many} races on a warehouse; `wrong` counts sums of a race (count and exact cost, by hour and by day) that are not its
 events', and sealed days that do not read as they were sealed. A race is two processes that commit real batches by the lake's own code,
 without Spark between its two steps; both are released at the same moment, and which of them is first is drawn. A writer that stood
 still is stopped by SIGSTOP somewhere in its commits, and goes on by SIGCONT after the other one committed the same messages and more.
