@@ -16,7 +16,7 @@ CONTROL ?= a551f3a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix bench bench-smoke faults soak neighbours fuzz schemas contract-diff asyncapi asyncapi-tools client-types audit ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours fuzz schemas contract-diff asyncapi asyncapi-tools client-types audit ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,12 @@ proto-check: $(VENV)/.dev
 
 matrix: $(VENV)/.dev  ## the long kill tables
 	$(BIN)/python -m pytest -n $(JOBS) -m matrix --override-ini timeout=900
+
+races: $(VENV)/.dev  ## two thousand races of the lake's writers, on a disk and in a bucket, and their controls; then a table
+	$(BIN)/python -m tests.lake.races --races 1000 --anew --write bench/results/lake_races.md
+	$(BIN)/python -m tests.lake.races --races 1000 --s3 --write bench/results/lake_races.md
+	$(BIN)/python -m tests.lake.races --races 50 --kinds same --control "without the look" --write bench/results/lake_races.md
+	$(BIN)/python -m tests.lake.races --races 50 --kinds compaction --control "without the condition" --write bench/results/lake_races.md
 
 bench: $(VENV)/.bench  ## throughput, latency and memory beside their yardsticks, in one run
 	$(BIN)/python -m bench

@@ -55,6 +55,7 @@ QUESTIONS = (
     "violations",
     "policy_engine",
     "policy_states",
+    "policy_strategies",
     "read_request",
     "lake_source",
     "lake_report",

@@ -26,6 +26,7 @@ from router.routing.policy import Averages, PolicyTable, ProviderBreakers, Provi
 
 T = TypeVar("T")
 KEPT = 1000  # different arguments, used in turn
+TURNS = 11
 FAILURES = 5  # in a row open a breaker
 
 
@@ -60,6 +61,39 @@ async def choose(ready: Ready, *, count: int, states: str) -> Measured:
     chooser = ProviderChooser(Sessions(), _Uncounted(), states=providers.states_of, on_decision=providers.breakers.on_decision)
     asked = [_request(number) for number in range(KEPT)]
     return {"choose_us": _each(lambda one: chooser.choose(policy, one, steady(), None), asked, count), "peak_mib": peak_bytes() / MIB}
+
+
+LEARNED = 9  # results of each provider: more than a strategy needs before it looks at them
+STRATEGIES: dict[str, dict[str, object]] = {
+    "least_latency": {"type": "least_latency"},
+    "cheapest": {"type": "cheapest", "within": {"p95_latency_ms": 1500, "success_rate": 0.9}},
+}
+
+
+async def strategies(ready: Ready, *, count: int) -> Measured:
+    """What a choice costs more with each strategy than by weight, without sessions; measured in turn, the median of the differences."""
+    asked = [_request(number) for number in range(KEPT)]
+    by_weight, others = _chooser_of(None), {name: _chooser_of(strategy) for name, strategy in STRATEGIES.items()}
+    more: dict[str, list[float]] = {name: [] for name in others}
+    for _ in range(TURNS):
+        base = _each(by_weight, asked, count // TURNS)
+        for name, choose_by in others.items():
+            more[name].append(_each(choose_by, asked, count // TURNS) - base)
+    return {**{f"{name}_more_us": median(found) for name, found in more.items()}, "peak_mib": peak_bytes() / MIB}
+
+
+def _chooser_of(strategy: dict[str, object] | None) -> Callable[[RouteRequest], object]:
+    """Choices of a policy with this strategy, of a tenant of whose providers results have told."""
+    document = orjson.loads((POLICIES / "_shared/default.json").read_bytes())
+    policy = load_policy(orjson.dumps({**document, "sticky": None, "strategy": strategy}), "_shared", "default").policy
+    table = PolicyTable({("_shared", "default"): policy})
+    providers = ProviderTracker(Averages(), ProviderBreakers(table.get_all))
+    for provider in policy.providers:
+        for _ in range(LEARNED):
+            _observe(providers, provider.name, "success")
+    figures = providers.measurements.figures_of
+    chooser = ProviderChooser(Sessions(), _Uncounted(), states=providers.states_of, figures=figures)
+    return lambda one: chooser.choose(policy, one, steady(), None)
 
 
 def _observe(providers: ProviderTracker, name: str, status: str) -> None:

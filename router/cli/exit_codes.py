@@ -16,12 +16,13 @@ import typer
 from router.cli.output import printable
 from router.core import masking
 from router.core.errors import BrokerUnavailable, Misconfigured, NotFound, RouterError, Unanswered, describe_causes
+from router.lake.errors import WarehouseUnavailable
 from router.mailbox.errors import DatabaseUnavailable
 
 OK = 0
 NO = 1  # the router refused; a check failed
 USAGE = 2  # the command or a setting is wrong
-NO_ANSWER = 3  # no answer in time: no router, no broker, no database
+NO_ANSWER = 3  # no answer in time: no router, no broker, no database, no bucket
 INTERRUPTED = 130
 OUTPUT_CLOSED = 141  # 128 and SIGPIPE: the reader of the output closed it
 
@@ -77,7 +78,7 @@ def _choose_status(exc: RouterError, unavailable: int) -> int:
     match exc:
         case Misconfigured():
             return USAGE
-        case Unanswered() | DatabaseUnavailable():
+        case Unanswered() | DatabaseUnavailable() | WarehouseUnavailable():
             return NO_ANSWER
         case NotFound():
             return NO

@@ -70,6 +70,16 @@ def test_a_page_is_written_beside_the_table(gold: str, tmp_path: Path) -> None:
     assert "as of cut 1" in page.read_text()
 
 
+def test_an_export_is_written_and_told(gold: str, tmp_path: Path) -> None:
+    file = tmp_path / "usage.csv"
+    wanted = ("--warehouse", gold, "--output", str(file), "--json")
+    told = call_command("usage", "export", *wanted, "--period", "2026-11")
+    assert (told.status, told.json["rows"], told.json["currency"]) == (0, 4, "USD")
+    assert len(file.read_text().splitlines()) == 5
+    assert call_command("usage", "export", *wanted, "--period", "2020-11").status == 1
+    assert call_command("usage", "export", *wanted, "--period", "soon").status == 2
+
+
 def test_no_usage_ends_with_one(gold: str) -> None:
     assert call_command("usage", "report", "--warehouse", gold, "--tenant", "unknown").status == 1
 
@@ -201,3 +211,13 @@ def test_an_error_that_quotes_a_name_steers_no_terminal(tmp_path: Path) -> None:
     assert ended.status == 2
     assert "gnp.exe" in ended.err
     assert not RAW & set(ended.err)
+
+
+def test_retention_keeps_what_may_come_again(filled: Lake) -> None:
+    at = ("--warehouse", str(filled.home))
+    for keep in ("30d", "400", "-1d", "99999d", "４００d"):
+        refused = call_command("usage", "retention", "--keep", keep, *at)
+        assert refused.status == 2
+        assert "--keep" in refused.err
+    told = call_command("usage", "retention", "--keep", "400d", *at, "--json")
+    assert (told.status, told.json["days"], told.json["gone_after"]) == (0, [], None)

@@ -10,6 +10,7 @@ import pytest
 from router.cli.usage.ingest import IngestProgress, _count_interrupts, _watch
 from router.cli.usage.options import _is_no_interrupt
 from router.lake.jobs.ingest import IngestJob
+from router.lake.jobs.stream_end import StreamReport
 from router.lake.tables.body import EventBounds
 from router.lake.warehouse import Cut, Progress
 from tests.support.cli import router
@@ -78,7 +79,8 @@ def test_who_collects_logs_gets_a_line_for_each_batch_and_one_for_all(capsys: py
                 versions={},
                 progress=a_batch(number),
                 counts={"read": 10, "late_1h": 1},
-            )
+            ),
+            StreamReport(),
         )
     shown.end(as_json=True)
     first, second, whole = map(json.loads, capsys.readouterr().out.splitlines())

@@ -4,6 +4,7 @@ python -m tests.faults --minutes 5 --seed 7      the suite (`make faults`); --he
 python -m tests.faults.report A.json B.json      several of its runs (--json) as one page
 python -m tests.faults --cluster 3               the suite on three servers (`make faults CLUSTER=3`): `cluster`
 python -m tests.faults.soak --minutes 30         the circle without faults: does anything grow? (`make soak`)
+python -m tests.faults.idle --instances 50       what idle routers cost a server
 
     stage child proxy         a server, routers, workers, an extension, each behind a proxy of its own
     load                      requests asked and asked again until they are answered; some poisoned, some hopeless

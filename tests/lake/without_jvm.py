@@ -23,6 +23,9 @@ class WithoutJvm:
     def sparkContext(self) -> "WithoutJvm":  # noqa: N802
         return self
 
+    def setLogLevel(self, level: str) -> None:  # noqa: N802
+        """Nothing logs."""
+
     def getLocalProperty(self, name: str) -> None:  # noqa: N802
         """No query: nothing is known of it."""
 

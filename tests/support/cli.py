@@ -39,10 +39,12 @@ class CommandResult:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-def router(*arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None) -> CommandResult:
+def router(
+    *arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None, within_s: float = ENDED_WITHIN_S
+) -> CommandResult:
     """Run `router …` to its end."""
     process = subprocess.Popen([*COMMAND, *arguments], stdin=PIPE, stdout=PIPE, stderr=PIPE, env=clean_environment(environ))
-    out, err = process.communicate(given, timeout=ENDED_WITHIN_S)
+    out, err = process.communicate(given, timeout=within_s)
     ended = CommandResult(process.returncode, out.decode(), err.decode())
     assert "Traceback" not in ended.err, ended.err
     return ended

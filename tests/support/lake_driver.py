@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from router.core.clock import now_ms
 from router.delivery.api import JetStream
+from router.lake.files import read_columns
 from router.lake.generate import Load, LoadPlan, Truth, fill
 from router.lake.jobs.ingest import IngestJob, start_ingest
 from router.lake.reconcile import reconcile
@@ -58,17 +58,21 @@ async def _fill(broker: Broker, load: Load) -> None:
 class Driver:
     """`router usage ingest`, a life after the other. A context: nothing of it stays behind."""
 
-    def __init__(self, broker: Broker, home: Path, rows: int) -> None:
-        self._arguments = ["--warehouse", str(home), "--nats-url", broker.url, "--max-rows", str(rows), "--master", "local[2]"]
+    def __init__(self, broker: Broker, home: Path, rows: int, master: str = "local[2]") -> None:
+        self._arguments = ["--warehouse", str(home), "--nats-url", broker.url, "--max-rows", str(rows), "--master", master]
         self._home = home
         self._log = home.parent / "ingest.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._orphaned: list[int] = []  # groups whose JVM may go on without its Python
 
     def __enter__(self) -> "Driver":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+        for group in self._orphaned:
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
 
     def start(self, crash: str = "") -> "Driver":
         self.kill()
@@ -85,6 +89,24 @@ class Driver:
                 os.killpg(self._process.pid, signal.SIGKILL)  # also what a driver that is dead left of its group
             self._process.wait()
             self._process = None
+
+    def kill_python(self) -> None:
+        """Its JVM lives on, and notices or not, while the next driver begins."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._orphaned.append(self._process.pid)
+            self._process = None
+
+    def kill_executor(self) -> bool:
+        """Kill a JVM that runs its tasks; False if there is none now, because one was killed a moment ago."""
+        assert self._process is not None
+        for pid in _list_session(self._process.pid):
+            if "CoarseGrainedExecutorBackend" in _read_command(pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                return True
+        return False
 
     @property
     def is_over(self) -> bool:
@@ -107,6 +129,22 @@ class Driver:
         return self._log.read_text()[-3000:]
 
 
+def _list_session(leader: int) -> list[int]:
+    return [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit() and _read_session(int(one.name)) == leader]
+
+
+def _read_session(pid: int) -> int:
+    with suppress(OSError):
+        return os.getsid(pid)
+    return -1
+
+
+def _read_command(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    return ""
+
+
 def run_ingest(spark: SparkSession, broker: Broker, home: Path, rows: int = 500_000) -> None:
     """What the stream holds now, in this process. Raises what the ingest raises."""
     running = start_ingest(spark, IngestJob(warehouse=str(home), source={"url": broker.url, "stream": STREAM}, max_rows=rows))
@@ -114,7 +152,7 @@ def run_ingest(spark: SparkSession, broker: Broker, home: Path, rows: int = 500_
         pass
 
 
-def count_in_tables(plan: KillPlan, home: Path, truth: Truth) -> KillCount:
+def count_in_tables(plan: KillPlan, home: Path | str, truth: Truth) -> KillCount:
     """Of a stream that is in: messages by sequence, events by identity, sums and percentiles by the report."""
     warehouse = Warehouse(str(home))
     bronze, silver = Counter(_column(warehouse, "bronze", "seq")), Counter(_column(warehouse, "silver", "event_id"))
@@ -125,8 +163,7 @@ def count_in_tables(plan: KillPlan, home: Path, truth: Truth) -> KillCount:
 
 
 def _column(warehouse: Warehouse, table: str, name: str) -> Iterator[object]:
-    for path in warehouse.paths(table):
-        yield from pq.ParquetFile(path).read([name])[name].to_pylist()
+    yield from read_columns(warehouse, table, warehouse.files(table), [name])[name].to_pylist()
 
 
 def _unlike(warehouse: Warehouse, truth: Truth) -> int:

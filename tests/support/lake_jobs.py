@@ -50,7 +50,7 @@ def messages(bodies: Sequence[bytes], *, first: int = 1, came: datetime = NOON +
 class Lake:
     """A warehouse of its own, fed a micro-batch at a time."""
 
-    def __init__(self, spark: SparkSession, home: Path) -> None:
+    def __init__(self, spark: SparkSession, home: Path | str) -> None:
         self.spark = spark
         self.home = home
         self.warehouse = Warehouse(str(home))

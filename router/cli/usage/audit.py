@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, skip_settings
+from router.cli.command import CommandSession, skip_settings
 from router.cli.output import build_grid, build_table, open_console
+from router.cli.usage.command import warehouse_command
 from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, open_spark, open_warehouse
 
 if TYPE_CHECKING:
     from router.lake.reconcile.audit import AuditFound
 
 
-@command(skip_settings)
+@warehouse_command(skip_settings)
 def audit(session: CommandSession, *, master: Master = None, warehouse: WarehouseAt = WAREHOUSE) -> int:
     """Find identities that count more than once: an ingest finds duplicates within the stream's retention, this job any.
 

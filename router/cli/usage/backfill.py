@@ -11,8 +11,9 @@ import typer
 from msgspec import to_builtins
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, skip_settings
+from router.cli.command import CommandSession, skip_settings
 from router.cli.output import build_grid, open_console
+from router.cli.usage.command import warehouse_command
 from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, open_spark, open_warehouse
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Write without asking.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the difference.")]
 
 
-@command(skip_settings)
+@warehouse_command(skip_settings)
 def backfill(
     session: CommandSession,
     *,

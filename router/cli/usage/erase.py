@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, skip_settings
+from router.cli.command import CommandSession, skip_settings
 from router.cli.option_values import confirm
 from router.cli.output import build_table, open_console
+from router.cli.usage.command import warehouse_command
 from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
-@command(skip_settings)
+@warehouse_command(skip_settings)
 def erase(
     session: CommandSession,
     *,

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.command import CommandSession, command
+from router.cli.command import CommandSession
 from router.cli.exit_codes import complain
 from router.cli.output import build_grid, open_console, print_json, print_json_lines
+from router.cli.usage.command import warehouse_command
 from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, open_spark
 from router.cli.usage.source import make_bounds, make_source_options, read_source_options
 
@@ -40,7 +41,7 @@ Checkpoint = Annotated[
 OnLoss = Annotated[bool, typer.Option("--fail-on-data-loss/--accept-data-loss", help="End if messages were lost, or go on without them.")]
 
 
-@command()
+@warehouse_command()
 def ingest(
     session: CommandSession,
     *,
@@ -67,6 +68,7 @@ def ingest(
     check_spark()
     stream = settings.streams.usage.name
     _check_broker(settings, stream)
+    _check_warehouse(warehouse)
     try:
         with open_spark(master) as spark:
             from router.lake.jobs.ingest import IngestJob
@@ -94,6 +96,15 @@ def _check_broker(settings: Settings, stream: str) -> None:
     from router.lake.source.broker import read_facts
 
     read_facts(replace(read_source_options(settings.nats, stream), timeout_s=AWAY_S))
+
+
+def _check_warehouse(location: str) -> None:
+    """Ask for the bucket before Spark starts."""
+    from router.lake.warehouse import Warehouse
+
+    warehouse = Warehouse(location)
+    warehouse.storage.check()
+    warehouse.refuse_old_form()
 
 
 def _watch(spark: SparkSession, job: IngestJob, as_json: bool) -> None:

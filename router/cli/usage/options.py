@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from router.lake.warehouse import Warehouse
 
+is_debugging = ContextVar("is_debugging", default=False)  # the command was given --debug
 WAREHOUSE = ".router/warehouse"
 
 WarehouseAt = Annotated[
@@ -30,6 +32,8 @@ def open_spark(master: str | None) -> Iterator[SparkSession]:
 
     logging.getLogger().addFilter(_is_no_interrupt)
     spark = create_session(master)
+    if not is_debugging.get():
+        spark.sparkContext.setLogLevel("OFF")  # a failure is pages of it; the command says it in a line
     try:
         yield spark
     finally:
@@ -42,7 +46,10 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 
 
 def open_warehouse(location: str) -> Warehouse:
-    """Open a warehouse that has commits. Raises Misconfigured if it has none, or an older form."""
+    """Open a warehouse that has commits.
+
+    Raises Misconfigured if it has none, or an older form, and WarehouseUnavailable if its bucket does not answer.
+    """
     from router.core.errors import Misconfigured
 
     try:
@@ -50,6 +57,7 @@ def open_warehouse(location: str) -> Warehouse:
     except ImportError as exc:
         raise Misconfigured("pyarrow", "is not installed: pip install 'beamline-router[spark]'") from exc
     warehouse = Warehouse(location)
+    warehouse.storage.check()
     warehouse.refuse_old_form()
     if not warehouse.head():
         raise Misconfigured("--warehouse", f"{location} has no commits: fill it with `router usage ingest --warehouse {location}`")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command
+from router.cli.command import CommandSession
 from router.cli.output import build_cell, build_table, open_console
+from router.cli.usage.command import warehouse_command
 from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, open_spark, open_warehouse
 from router.cli.usage.source import read_source_options
 
@@ -25,7 +26,7 @@ Offline = Annotated[bool, typer.Option("--offline", help="Only the tables: no br
 NoResults = Annotated[bool, typer.Option("--no-results", help="Do not compare the workers' results.")]
 
 
-@command()
+@warehouse_command()
 def reconcile(
     session: CommandSession,
     *,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command
+from router.cli.command import CommandSession
 from router.cli.output import show_progress
+from router.cli.usage.command import warehouse_command
 from router.cli.usage.options import WAREHOUSE, AsOfCut, Master, WarehouseAt, open_spark, open_warehouse
 from router.cli.usage.print_report import print_report
 
@@ -49,7 +50,7 @@ Page = Annotated[
 AsCsv = Annotated[bool, typer.Option("--csv", help="CSV for spreadsheets.")]
 
 
-@command()
+@warehouse_command()
 def report(
     session: CommandSession,
     *,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command, skip_settings
+from router.cli.command import CommandSession, skip_settings
+from router.cli.usage.command import warehouse_command
 from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ LastDay = Annotated[datetime | None, typer.Option("--to", metavar="DAY", formats
 Verify = Annotated[bool, typer.Option("--verify", help="Read every sealed period again and compare its hash.")]
 
 
-@command(skip_settings)
+@warehouse_command(skip_settings)
 def seal(
     session: CommandSession, first: FirstDay = None, last: LastDay = None, verify: Verify = False, warehouse: WarehouseAt = WAREHOUSE
 ) -> int:

@@ -10,6 +10,7 @@ import typer
 
 from router.cli.command import CommandSession, command, skip_settings
 from router.cli.output import build_heading, build_table, open_console
+from router.cli.usage.command import warehouse_command
 from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
 
 Only = Annotated[str | None, typer.Argument(metavar="TABLE", help="One table. Default: all.")]
@@ -33,7 +34,7 @@ def schema(session: CommandSession, name: Only = None) -> None:
     session.emit_one(fields, lambda: _print_columns(columns))
 
 
-@command(skip_settings)
+@warehouse_command(skip_settings)
 def compact(session: CommandSession, warehouse: WarehouseAt = WAREHOUSE) -> None:
     """Merge files: fewer files, the same rows; also beside a running ingest. Reads as of an earlier cut keep working until `vacuum`.
 
@@ -47,7 +48,7 @@ def compact(session: CommandSession, warehouse: WarehouseAt = WAREHOUSE) -> None
     session.emit_one(fields, f"{made.files_before} files became {made.files_after}")
 
 
-@command(skip_settings)
+@warehouse_command(skip_settings)
 def vacuum(session: CommandSession, older_than: Hours = 168, dry_run: DryRun = False, warehouse: WarehouseAt = WAREHOUSE) -> None:
     """Delete files that no recent version needs: of dead jobs, and those that a compaction or an erasure replaced.
 

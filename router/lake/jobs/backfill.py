@@ -57,6 +57,8 @@ class Backfill:
         days = list_days(first, last)
         if closed := sorted(list_sealed_days(warehouse.seals()).intersection(days)):
             raise Misconfigured("--from, --to", f"{closed[0]} is sealed: what was wrong in it can only be adjusted in a later day")
+        if dropped := sorted(set(warehouse.removals.list_days()).intersection(map(str, days))):
+            raise Misconfigured("--from, --to", f"the retention dropped the events of {dropped[0]}: only its sums are left")
         self._spark = spark
         self._warehouse = warehouse
         self._days = tuple(map(str, days))

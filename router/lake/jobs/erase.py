@@ -28,7 +28,7 @@ from router.lake.jobs.daily_writer import write_days
 from router.lake.jobs.erase_scope import WITHOUT_TENANT, EraseScope, count_rows, find_rows, list_days_of, sum_others
 from router.lake.jobs.maintenance import vacuum
 from router.lake.jobs.rewrite import rewrite_file
-from router.lake.jobs.seal import SealContent, hash_lines, is_unchanged, read_canonical, read_content
+from router.lake.jobs.seal import ChooseRows, SealContent, hash_lines, is_unchanged, read_canonical, read_content
 from router.lake.warehouse import Cut, DataFile, Progress, Removal, Seal, Warehouse
 from router.lake.warehouse.removals import hash_tenant, make_salt
 
@@ -102,7 +102,8 @@ def _erase(warehouse: Warehouse, scope: EraseScope, rows: Mapping[str, int], on_
             on_table(table)
             warehouse.tables[table].rewrite(_make_change(warehouse, scope, table))
     on_table("seals")
-    resealed = _move_seals(warehouse, scope, _append_cut(warehouse, scope.progress.application))
+    cut = append_whole_cut(warehouse, scope.progress.application)
+    resealed = move_seals(warehouse, cut, lambda rows: pc.invert(scope.mark("gold_day", rows)))
     on_table("files")
     deleted = len(vacuum(warehouse, older_than=SPARED))
     everything = replace(scope, progress=replace(scope.progress, last=NO_END), base={})
@@ -166,7 +167,7 @@ def _write_sums_of_others(warehouse: Warehouse, scope: EraseScope, table: str, r
     ]
 
 
-def _append_cut(warehouse: Warehouse, application: str) -> Cut:
+def append_whole_cut(warehouse: Warehouse, application: str) -> Cut:
     """Return a cut of what is left: our own, or one that has all our changes."""
     wanted = {name: table.version() for name, one in warehouse.tables.items() if (table := one.load()) is not None}
     for _ in range(round(PATIENCE_S * 10)):
@@ -174,8 +175,9 @@ def _append_cut(warehouse: Warehouse, application: str) -> Cut:
         if cut is not None and all(cut.versions.get(name, -1) >= version for name, version in wanted.items()):
             return cut
         last = warehouse.tables["silver"].progress_of(application) or 0
-        if (versions := find_versions(warehouse, application, last)) is not None:
-            return warehouse.append_cut("erase", versions)
+        versions = find_versions(warehouse, application, last)
+        if versions is not None and (made := warehouse.append_cut("erase", versions)) is not None:
+            return made
         time.sleep(0.1)
     raise Conflict("the tables have a batch without its cut: run `router usage ingest`, which completes it, and this again")
 
@@ -183,21 +185,21 @@ def _append_cut(warehouse: Warehouse, application: str) -> Cut:
 # -- sealed periods --------------------------------------------------------------------------------------------------
 
 
-def _move_seals(warehouse: Warehouse, scope: EraseScope, cut: Cut) -> int:
-    """Let every seal be read as of the new cut: the old versions hold the tenant's rows."""
+def move_seals(warehouse: Warehouse, cut: Cut, keep: ChooseRows | None = None) -> int:
+    """Let every seal be read as of the new cut, because the old versions hold what must go. `keep`: gold's rows that stayed; None: all."""
     earlier = [one for one in warehouse.seals() if one.cut < cut.number]
     for one in earlier:
-        warehouse.write_seal(_move_seal(warehouse, scope, one, cut))
+        warehouse.write_seal(_move_seal(warehouse, one, cut, keep))
     return len(earlier)
 
 
-def _move_seal(warehouse: Warehouse, scope: EraseScope, one: Seal, cut: Cut) -> Seal:
-    """Raises Conflict if the period has lost, or got, anything but the tenant's rows."""
+def _move_seal(warehouse: Warehouse, one: Seal, cut: Cut, keep: ChooseRows | None) -> Seal:
+    """Raises Conflict if the period has lost, or got, anything else."""
     first, last = date.fromisoformat(one.first_day), date.fromisoformat(one.last_day)
-    expected = read_canonical(warehouse, first, last, one.cut, one.columns, lambda rows: pc.invert(scope.mark("gold_day", rows)))
+    expected = read_canonical(warehouse, first, last, one.cut, one.columns, keep)
     content = read_content(warehouse, first, last, cut.number, one.columns)
     if content != hash_lines(expected):
-        raise Conflict(f"the sealed days {first} to {last} differ by more than the tenant's rows; no file was deleted")
+        raise Conflict(f"the sealed days {first} to {last} differ by more than what was removed; no file was deleted")
     is_same = content == SealContent(one.rows, one.hash)
     hashes = one.earlier_hashes if is_same else (*one.earlier_hashes, one.hash)
     return replace(one, cut=cut.number, rows=content.rows, hash=content.hash, earlier_hashes=hashes)

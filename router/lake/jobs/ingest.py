@@ -75,7 +75,10 @@ class RunningIngest:
         try:
             return bool(self._query.awaitTermination(seconds))
         except PySparkException as exc:
-            raise self._writing.error or IngestFailed(_take_first_line(exc)) from exc
+            own = self._writing.error
+            if isinstance(own, RouterError):
+                raise own from None
+            raise IngestFailed(_take_first_line(exc) if own is None else f"{type(own).__name__}: {own}") from exc
 
 
 def start_ingest(spark: SparkSession, job: IngestJob, on_cut: IngestCallback = lambda _, __: None) -> RunningIngest:

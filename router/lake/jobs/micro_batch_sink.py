@@ -13,7 +13,6 @@ import msgspec
 from pyspark.sql import DataFrame
 
 from router.core.crashpoints import crashpoint
-from router.core.errors import RouterError
 from router.lake.jobs.commits import commit_batch
 from router.lake.jobs.derive import BatchPlan, TaskResult, make_task, merge_files, sum_counts
 from router.lake.source.offset import StreamState
@@ -31,12 +30,12 @@ class MicroBatchSink:
         self._facts = facts
         self._tasks = tasks
         self._on_cut = on_cut
-        self.error: RouterError | None = None
+        self.error: Exception | None = None  # why the last batch failed, if it did on the driver
 
     def write_batch(self, frame: DataFrame, _number: int) -> None:
         try:
             self._write(frame)
-        except RouterError as exc:
+        except Exception as exc:
             self.error = exc  # Spark passes on its text only
             raise
 

@@ -52,18 +52,19 @@ def check_sums(spark: SparkSession, tables: WarehouseSnapshot) -> Iterator[Recon
     """Check minutes, hours and days."""
     sources = [(name, file) for name in ("silver", *GROUPS) for file in tables.list_files(name)]
     tasks = max(spark.sparkContext.defaultParallelism, ceil(sum(file.rows for file in tables.list_files("gold_day")) / ROWS_PER_TASK))
-    read = partial(read_sums, tables.warehouse.location, tasks)
+    read = partial(read_sums, tables.warehouse.location, tasks, tables.warehouse.removals.list_days())
     found = run_comparison(spark, sources, read, tasks, compare_sums)
     for name in GROUPS:
         yield _tell(name, [one[name] for one in found])
 
 
-def read_sums(warehouse: str, tasks: int, source: tuple[str, DataFile]) -> Iterator[Sent]:
-    """Sum one file. Silver is summed twice: by tenant, and of all tenants."""
+def read_sums(warehouse: str, tasks: int, dropped: list[str], source: tuple[str, DataFile]) -> Iterator[Sent]:
+    """Sum one file. Silver is summed twice: by tenant, and of all tenants. `dropped`: the days of which only gold is left."""
     (name, file), storage = source, Storage(warehouse)
     with storage.filesystem.open_input_file(storage.resolve(file.path)) as opened:
         parquet = pq.ParquetFile(opened)
         rows = _select_silver(parquet) if name == "silver" else _select_gold(parquet, name)
+    rows = rows.filter(pc.invert(pc.is_in(rows["day"], pa.array(dropped, pa.string())))) if dropped else rows
     groups = {f"silver of {one}": GROUPS[one] for one in ("gold_minute", "gold_day")} if name == "silver" else {name: GROUPS[name]}
     for kind, group in groups.items():
         sums = sum_limbs(rows, group, _FIGURES)

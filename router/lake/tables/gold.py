@@ -43,6 +43,12 @@ def merge_sums(sums: pa.Table, keys: Sequence[str] = GOLD_KEYS, grain: str = "mi
     return _append_histograms(_aggregate(coarse, keys), _unfold_buckets(coarse, keys), keys)
 
 
+def sum_figures(sums: pa.Table, keys: Sequence[str], grain: str) -> pa.Table:
+    """The same without histograms."""
+    windows = {name: floor_instants(sums[name], grain) for name in ("window_start", "corrects_window")}
+    return _aggregate(pa.table({name: windows.get(name, sums[name]) for name in sums.column_names}), keys)
+
+
 def find_buckets(latency: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the bucket of each latency (milliseconds), int32."""
     numbers = pc.ceil(pc.divide(pc.ln(pc.max_element_wise(latency, 1).cast(pa.float64(), safe=False)), log(GAMMA)))

@@ -59,11 +59,18 @@ class Cuts:
 
     def append(
         self, kind: CutKind, versions: dict[str, int], progress: Progress | None = None, counts: dict[str, int] | None = None
-    ) -> Cut:
-        """Write the next cut."""
+    ) -> Cut | None:
+        """Write the next cut. None: the newest one is of later versions already, because another writer was faster.
+
+        No table goes back: a writer that stood still between its commits and its cut would else hide what came after them.
+        """
         while True:
-            number = self.head() + 1
-            cut = Cut(number=number, kind=kind, at=datetime.now(UTC).isoformat(), versions=versions, progress=progress, counts=counts or {})
+            newest = self.read(number := self.head())
+            both = _take_later(versions, newest)
+            if newest is not None and both == newest.versions:
+                return None
+            number += 1
+            cut = Cut(number=number, kind=kind, at=datetime.now(UTC).isoformat(), versions=both, progress=progress, counts=counts or {})
             if self._table.commit([self._write(cut)], lambda table, number=number: _follow(table, number)) is not None:  # type: ignore[misc]
                 return cut
 
@@ -79,6 +86,12 @@ class Cuts:
         with self._storage.filesystem.open_input_file(self._storage.resolve(file.path)) as source:
             rows: list[dict[str, Any]] = pq.read_table(source).to_pylist()
         return rows
+
+
+def _take_later(versions: dict[str, int], newest: Cut | None) -> dict[str, int]:
+    """Both belong together, and versions only rise with the batches: so do the later ones of both."""
+    before = {} if newest is None else newest.versions
+    return {name: max(versions.get(name, 0), before.get(name, 0)) for name in (*before, *(one for one in versions if one not in before))}
 
 
 def _follow(table: DeltaTable, number: int) -> list[Transaction] | None:

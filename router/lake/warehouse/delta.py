@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
@@ -25,6 +26,7 @@ from router.lake.warehouse.storage import Storage
 
 CHECKPOINT_INTERVAL = "100"  # commits
 NO_REBASE = 0  # retries of the library
+COMMIT_ID = "router.commit"  # in a commit's information
 
 Decide = Callable[[DeltaTable], Sequence[Transaction] | None]  # of a fresh snapshot: what the commit carries; None: no commit
 Change = Callable[[DeltaTable, Sequence[DataFile]], tuple[Sequence[DataFile], Sequence[DataFile]]]  # its files: those to remove, and to add
@@ -92,8 +94,9 @@ class LakeTable:
             carried = decide(table)
             if carried is None:
                 return None
+            following = table.version() + 1
             if self._try_commit(table, actions, carried):
-                return table.version() + 1
+                return following
 
     def replace(self, old: Iterable[DataFile], new: Iterable[DataFile], *, after: int) -> None:
         """Put files in place of others, as the commit after version `after`. Raises Conflict if there is a later version."""
@@ -110,28 +113,35 @@ class LakeTable:
             old, new = change(table, self._read_files(table))
             if not old and not new:
                 return None
+            following = table.version() + 1
             if self._try_commit(table, [*map(self._describe, new), *map(self._remove, old)], []):
-                return table.version() + 1
+                return following
 
     def _remove(self, file: DataFile) -> RemoveAction:
         return RemoveAction(self._name(file), True, int(time.time() * 1000), file.bytes, self._find_values(file))
 
     def _try_commit(self, table: DeltaTable, actions: list[AddAction | RemoveAction], carried: Sequence[Transaction]) -> bool:
-        """False: another writer committed that version."""
-        before = table.version()
+        """False: another writer committed that version.
+
+        A bucket that stored the commit and answered with an error refuses the library's second put: so each commit carries an id.
+        """
+        before, commit_id = table.version(), uuid4().hex
         try:
             table.create_write_transaction(
                 actions,
                 "append",
                 self._schema,
                 self._partitions,
-                commit_properties=CommitProperties(max_commit_retries=NO_REBASE, app_transactions=list(carried)),
+                commit_properties=CommitProperties(
+                    custom_metadata={COMMIT_ID: commit_id}, max_commit_retries=NO_REBASE, app_transactions=list(carried)
+                ),
                 post_commithook_properties=PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
             )
         except CommitFailedError as exc:
-            if DeltaTable(self._storage.uri(self.name)).version() == before:
+            table.update_incremental()
+            if table.version() == before:
                 raise Conflict(f"{self.name}: its commit {before + 1} was refused: {exc}") from exc
-            return False
+            return _find_commit_id(table, before + 1) == commit_id
         return True
 
     def _load_for_commit(self) -> DeltaTable:
@@ -188,3 +198,9 @@ class LakeTable:
             DataFile(path=f"{self.name}/{path}", rows=rows or 0, bytes=size, min_seq=low, max_seq=high, day=day, bucket=bucket)
             for _, path, rows, size, low, high, day, bucket in sorted(zip(*columns, strict=True), key=lambda row: row[:2])
         ]
+
+
+def _find_commit_id(table: DeltaTable, version: int) -> object:
+    """Return the id of a commit; None if it has none."""
+    commits = table.history(table.version() - version + 1)
+    return next((one.get(COMMIT_ID) for one in commits if one["version"] == version), None)

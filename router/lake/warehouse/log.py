@@ -80,7 +80,8 @@ class Warehouse:
 
     def append_cut(
         self, kind: CutKind, versions: dict[str, int], progress: Progress | None = None, counts: dict[str, int] | None = None
-    ) -> Cut:
+    ) -> Cut | None:
+        """Write the next cut. None: the newest one is of later versions already."""
         return self._cuts.append(kind, versions, progress, counts)
 
     def write_seal(self, seal: Seal) -> None:

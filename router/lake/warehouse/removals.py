@@ -7,7 +7,7 @@ of the stream; they say that a gap is no loss.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from secrets import token_hex
@@ -100,7 +100,7 @@ class Removals:
         self._storage = storage
         self._table = LakeTable(storage, REMOVALS, SCHEMA, partitions=(), ordered_by="sequence")
 
-    def append(self, removal: Removal, spans: dict[str | None, SequenceSpans]) -> None:
+    def append(self, removal: Removal, spans: Mapping[str, SequenceSpans] | Mapping[None, SequenceSpans]) -> None:
         """Record what is removed next. `spans`: the sequences, of each event day (retention) or of all together (None)."""
         rows = pa.concat_tables([_make_rows(removal, day, one) for day, one in spans.items()])
         path = f"{REMOVALS}/part-{uuid4().hex}.parquet"

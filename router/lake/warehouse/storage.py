@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pyarrow import ArrowInvalid, fs
 
 from router.core.errors import Misconfigured
+from router.lake.errors import WarehouseUnavailable
 
 
 class Storage:
@@ -24,11 +25,25 @@ class Storage:
             self.filesystem, self._root = _open_filesystem(whole)
         except (ArrowInvalid, NotImplementedError) as exc:
             raise Misconfigured("warehouse", f"{location}: a directory, or a URI such as s3://bucket/path ({exc})") from exc
+        except OSError as exc:
+            raise WarehouseUnavailable(f"{location}: {exc}") from exc
         self.location = whole.removeprefix("file://").rstrip("/")
 
     @property
     def is_local(self) -> bool:
         return isinstance(self.filesystem, fs.LocalFileSystem)
+
+    def check(self) -> None:
+        """Ask the bucket. Raises Misconfigured if there is none, WarehouseUnavailable if it does not answer, or not to this key."""
+        if self.is_local:
+            return
+        bucket = self._root.partition("/")[0]
+        try:
+            found = self.filesystem.get_file_info(bucket)
+        except OSError as exc:
+            raise WarehouseUnavailable(f"{self.location}: {exc}") from exc
+        if found.type is fs.FileType.NotFound:
+            raise Misconfigured("--warehouse", f"{self.location}: there is no bucket {bucket} at {_find_endpoint() or 'this provider'}")
 
     def uri(self, name: str) -> str:
         """Return the path for Spark and other programs: with the scheme, if there is one."""
@@ -48,10 +63,14 @@ class Storage:
 
 
 def _open_filesystem(whole: str) -> tuple[fs.FileSystem, str]:
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    endpoint = _find_endpoint()
     if not whole.startswith("s3://") or not endpoint:
         found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(whole)
         return found
     at, place = urlsplit(endpoint), urlsplit(whole)
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     return fs.S3FileSystem(endpoint_override=at.netloc, scheme=at.scheme, region=region), f"{place.netloc}{place.path}".rstrip("/")
+
+
+def _find_endpoint() -> str | None:
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None

@@ -21,7 +21,6 @@ from router.routing.measurements.latencies import find_bucket
 MINUTE_S = 60.0  # no assignment's deadline is later
 MIN_SAMPLES = 5  # outcomes, before which figures say nothing
 SILENT_S = 60.0  # after so long without an outcome a score begins to fade: half of it in twice the time
-MAX_IN_FLIGHT = 10_000  # of one provider and tenant; more are not counted
 MIN_STEP, MAX_STEP, STEP_S = 0.1, 0.3, 10.0  # how far one outcome moves an average
 MAX_JUMP = 10.0  # times the average, at most
 MAX_LATENCY_MS, MAX_COST = 3_600_000.0, 1e9
@@ -93,10 +92,11 @@ class MeasuredProvider:
         """Of this instance's assignments."""
         return len(self.minute.in_flight) + len(self.minute_before.in_flight)
 
-    def on_assigned(self, assignment_id: str, now: float) -> None:
+    def on_assigned(self, assignment_id: str, now: float, *, has_room: bool = True) -> None:
+        """`has_room`: the assignment is counted as in flight too."""
         self.pass_time(now)
         self.minute.chosen += 1
-        if self.in_flight < MAX_IN_FLIGHT:
+        if has_room:
             self.minute.in_flight.add(assignment_id[:KEY_LENGTH])
 
     def on_finished(self, assignment_id: str, now: float) -> None:

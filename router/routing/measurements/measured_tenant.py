@@ -17,6 +17,7 @@ from router.routing.measurements.measured_provider import MIN_SAMPLES, MINUTE_S,
 from router.routing.measurements.values import LearnedFigures, TenantFigures
 
 REFRESH_S = 0.5
+MAX_IN_FLIGHT, FEW_IN_FLIGHT = 20_000, 100  # keys: of a tenant at most, and of a provider that may be added beyond that
 MIN_FINISHED = 8  # keys of each provider in a record, however many providers there are
 
 
@@ -42,6 +43,10 @@ class MeasuredTenant:
         if now >= self._until:
             self.refresh(now)
         return self.figures
+
+    def has_room(self, provider: MeasuredProvider) -> bool:
+        """Whether one more assignment of the provider is counted as in flight. All are added up only where the provider has many."""
+        return provider.in_flight < FEW_IN_FLIGHT or sum(one.in_flight for one in self.providers.values()) < MAX_IN_FLIGHT
 
     def expire(self) -> None:
         """The next reader makes all figures anew."""

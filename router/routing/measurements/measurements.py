@@ -43,7 +43,7 @@ class Measurements:
         """An assignment was stored by this instance."""
         now, provider = self._now(), self._find(tenant_id, provider_id)
         if provider is not None:
-            provider.on_assigned(assignment_id, now)
+            provider.on_assigned(assignment_id, now, has_room=self._tenants[tenant_id].has_room(provider))
             self._note(tenant_id, provider_id, now)
 
     def on_result(  # noqa: PLR0917 - once a result

@@ -1,7 +1,10 @@
 """Two writers of one warehouse: one stood still, or both run; each message counts once."""
 
+from typing import Any
+
 import pytest
 
+from router.lake.jobs import commits
 from router.lake.jobs.commits import Overtaken
 from tests.support.lake_jobs import Lake, a_body, messages
 
@@ -56,3 +59,22 @@ def test_sums_that_a_writer_did_not_commit_before_it_died_are_made_up_for_by_the
     lake.batch(messages([a_body("r-2")], first=2))
     for table in ("gold_day", "gold_minute"):
         assert sum(row["count"] for row in lake.rows(table)) == len(lake.rows("silver")) == 2
+
+
+def test_a_writer_that_stood_still_before_its_cut_hides_nothing_that_came_after_its_commits(
+    lake: Lake, other: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """UL-3: it had looked at the versions, and another ingest wrote its own cut meanwhile."""
+    find = commits.find_versions
+
+    def find_and_stand_still(*arguments: Any) -> dict[str, int] | None:
+        monkeypatch.undo()
+        versions = find(*arguments)
+        lake.batch(messages([a_body("r-2")], first=2))
+        return versions
+
+    monkeypatch.setattr(commits, "find_versions", find_and_stand_still)
+    other.batch(messages([a_body("r-1")]))
+    for table in ("silver", "bronze", "gold_day"):
+        assert len(lake.rows(table)) == 2, table
+    assert [cut.progress.last for cut in (*lake.told, *other.told) if cut.progress] == [2]

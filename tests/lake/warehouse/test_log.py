@@ -97,7 +97,18 @@ def test_a_reader_sees_what_another_process_committed_meanwhile(tmp_path: Path) 
 
 def test_cuts_of_two_writers_are_numbered_one_after_the_other(tmp_path: Path) -> None:
     one, other = Warehouse(str(tmp_path)), Warehouse(str(tmp_path))
-    assert [warehouse.append_cut("compact", {"silver": 1}).number for warehouse in (one, other, one, one, other)] == [1, 2, 3, 4, 5]
+    cuts = [warehouse.append_cut("compact", {"silver": version}) for version, warehouse in enumerate((one, other, one, one, other))]
+    assert [cut.number for cut in cuts if cut is not None] == [1, 2, 3, 4, 5]
+
+
+def test_no_table_goes_back_from_a_cut_to_the_next(tmp_path: Path) -> None:
+    """UL-3."""
+    one, other = Warehouse(str(tmp_path)), Warehouse(str(tmp_path))
+    one.append_cut("ingest", {"silver": 3, "bronze": 3})
+    assert other.append_cut("ingest", {"silver": 2, "bronze": 2}) is None
+    later = other.append_cut("compact", {"silver": 2, "bronze": 5, "gold_day": 1})
+    assert later is not None
+    assert (later.number, later.versions) == (2, {"silver": 3, "bronze": 5, "gold_day": 1})
 
 
 def test_a_warehouse_of_the_form_before_is_refused_with_what_to_do(tmp_path: Path) -> None:

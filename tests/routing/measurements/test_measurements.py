@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.routing.measurements import MIN_SAMPLES, find_percentile
+from router.routing.measurements import MIN_SAMPLES, find_percentile, measured_tenant
 from router.routing.measurements.latencies import find_bucket
 from tests.support.measurements import TENANT, SomeMeasurements
 
@@ -69,6 +69,16 @@ def test_a_result_that_never_comes_expires() -> None:
     assert some.figures().in_flight == 1
     some.clock.at += 61
     assert some.figures().in_flight == 0
+
+
+def test_what_is_in_flight_is_bounded_for_a_tenant_and_every_provider_keeps_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured_tenant, "MAX_IN_FLIGHT", 200)
+    some = SomeMeasurements()
+    for number in range(500):
+        some.on_assigned(TENANT, "a", f"{number:018}")
+    for number in range(150):
+        some.on_assigned(TENANT, "b", f"{number:018}")
+    assert (some.figures("a").in_flight, some.figures("b").in_flight, some.figures("a").chosen) == (200, 100, 500)
 
 
 def test_a_score_fades_when_its_provider_is_silent_and_the_last_minutes_are_forgotten() -> None:

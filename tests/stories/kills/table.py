@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from tests.stories.kills import agents, assignments, attempts, bus, inbox, lake, relay, relay_to_inbox, results, worker
+from tests.stories.kills import agents, assignments, attempts, bus, inbox, lake, lake_writers, relay, relay_to_inbox, results, worker
 from tests.support.killed_worker import ACK_WAIT_S
 from tests.support.killed_worker import ATTEMPTS as WORKER_ATTEMPTS
 from tests.support.kills import KillCount, KillPlan
@@ -269,6 +269,14 @@ What stands in the stream twice has one effect.""",
 
 # -- the lake --------------------------------------------------------------------------------------------------------
 
+S3_POINTS = tuple(f"{when} {table}" for table in ("bronze", "silver", "gold_day", "cuts") for when in ("before", "after"))
+
+
+def _kill_writers(place: str, count: Count) -> list[KillCase]:
+    plans = [KillPlan((point,), 20, 0, 4, label=f"writer, {point}, {place}") for point in LAKE_POINTS]
+    return [KillCase(plan, count) for plan in (*plans, KillPlan((), 0, 20, 4, label=f"writer, at random, {place}"))]
+
+
 LAKE = KillStory(
     "lake",
     "Tables are the truth, whatever dies when",
@@ -278,11 +286,20 @@ LAKE = KillStory(
     long=[
         *(KillCase(KillPlan((point,), 1, 0, 3_000, label=f"driver, {point}"), lake.count_after_driver) for point in LAKE_POINTS),
         KillCase(KillPlan((), 0, 20, 7_500, label="driver, at random"), lake.count_after_driver),  # so that each life has something to do
-        KillCase(KillPlan((), 0, 5, 600, label="broker, while a batch is read"), lake.count_after_broker),
+        KillCase(KillPlan((), 0, 20, 1_000, label="driver's Python, at random"), lake.count_after_python),
+        KillCase(KillPlan((), 0, 20, 600, label="executor, while a batch is written"), lake.count_after_executor),
+        KillCase(KillPlan((), 0, 20, 600, label="broker, while a batch is read"), lake.count_after_broker),
+        *_kill_writers("disk", lake_writers.count_on_disk),
+        *_kill_writers("bucket", lake_writers.count_in_bucket),
+        *(KillCase(KillPlan((point,), 5, 0, 4, label=f"S3, {point} is stored"), lake_writers.count_after_server) for point in S3_POINTS),
+        KillCase(KillPlan((), 0, 20, 4, label="S3, at random"), lake_writers.count_after_server),
     ],
     note="""`wrong` counts lines of the report that are not the generator's truth (counts, exact costs, latency sums, percentiles within
 1 %) and checks of `router usage reconcile` that differ. Lives: `router usage ingest --master 'local[2]'`, its process group killed
-by SIGKILL; the broker: nats-server, killed by SIGKILL and started again on its store while a driver reads.""",
+by SIGKILL; the broker: nats-server, killed by SIGKILL and started again on its store while a driver reads. An executor:
+of a cluster of one worker on this machine, which starts another one. A writer: the lake's own code for a batch and its commits, in a
+process without a JVM, so that a life costs little; each of them gets four messages. S3: moto's server, which keeps its objects, killed
+as a commit of the named table is about to be stored, or is stored and not answered; the writer beside it is killed, too.""",
 )
 
 STORIES = (RESULTS, ASSIGNMENTS, WORKER, ATTEMPTS, BUS, AGENTS, RELAY, INBOX, RELAY_TO_INBOX, LAKE)

@@ -1,0 +1,62 @@
+"""`router usage` on a warehouse in a bucket: what fails there is one line, and `--debug` shows the traceback."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.cli import call_command
+from tests.support.s3 import S3Server, an_s3_server
+
+REPORT = ("usage", "report", "--warehouse")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with an_s3_server() as server:
+        yield server
+
+
+def test_an_endpoint_that_does_not_answer_is_told_in_a_line(server: S3Server) -> None:
+    told = call_command(*REPORT, server.locate("usage"), environ={**server.environment, "AWS_ENDPOINT_URL": "http://127.0.0.1:1"})
+    assert (told.status, told.err.count("\n"), told.out) == (3, 1, "")
+    assert told.err.startswith(f"router: {server.locate('usage')}: ")
+    assert "127.0.0.1" in told.err
+
+
+def test_a_wrong_key_is_told_in_a_line(server: S3Server) -> None:
+    told = call_command(*REPORT, server.locate("usage"), environ={**server.environment, "AWS_ACCESS_KEY_ID": "another"})
+    assert (told.status, told.err.count("\n")) == (3, 1)
+    assert "ACCESS_DENIED" in told.err
+
+
+def test_a_bucket_that_is_not_there_is_told_with_its_server(server: S3Server) -> None:
+    told = call_command(*REPORT, "s3://no-such-bucket/usage", environ=server.environment)
+    assert told.status == 2
+    assert told.err == f"router: --warehouse: s3://no-such-bucket/usage: there is no bucket no-such-bucket at {server.url}\n"
+
+
+def test_a_warehouse_that_is_empty_is_told_as_on_a_disk(server: S3Server) -> None:
+    told = call_command(*REPORT, server.locate("empty"), environ=server.environment)
+    assert told.status == 2
+    assert "has no commits: fill it with `router usage ingest --warehouse s3://" in told.err
+
+
+def test_the_traceback_is_there_if_it_is_asked_for(server: S3Server) -> None:
+    told = call_command(*REPORT, "s3://no-such-bucket/usage", "--debug", environ=server.environment)
+    assert told.status == 2
+    assert "Traceback" in told.err
+    assert told.err.endswith(f"there is no bucket no-such-bucket at {server.url}\n")
+
+
+def test_a_file_that_another_program_deleted_is_told_by_its_name(tmp_path: object) -> None:
+    from pathlib import Path
+
+    from tests.support.lake_gold import Use, a_warehouse
+
+    home = Path(str(tmp_path))
+    a_warehouse(home, [Use()])
+    (gone,) = home.glob("gold_day/1/day=*/*.parquet")
+    gone.unlink()
+    told = call_command(*REPORT, str(home))
+    assert (told.status, told.err.count("\n")) == (1, 1)
+    assert gone.name in told.err

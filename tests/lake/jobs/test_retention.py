@@ -1,0 +1,71 @@
+"""Old event days go from bronze and silver, sealed ones first, and what is left still agrees."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from router.core.errors import Misconfigured
+from router.lake.jobs.backfill import Backfill
+from router.lake.jobs.maintenance import vacuum
+from router.lake.jobs.retention import drop_old_days
+from router.lake.jobs.seal import is_unchanged, seal
+from router.lake.reconcile import reconcile
+from tests.support.lake_jobs import NOON, Lake, a_body
+
+DAY = NOON.date()
+NEXT, THIRD = DAY + timedelta(days=1), DAY + timedelta(days=2)
+
+
+@pytest.fixture
+def days(lake: Lake) -> Lake:
+    """Three days, the first one sealed; an adjustment of it came on the second; duplicates and what is no event."""
+    later = NOON + timedelta(days=1)
+    lake.take(a_body("r-1", cost="1.0"), a_body("r-1", cost="1.0"), b"{}", a_body("r-2", at=later))
+    seal(lake.warehouse, DAY, DAY)
+    lake.take(a_body("r-3", cost="4.0"), a_body("r-2", at=later), a_body("r-4", at=NOON + timedelta(days=2)), came=later)
+    return lake
+
+
+def differing(lake: Lake) -> list[str]:
+    return [check.name for check in reconcile(lake.spark, lake.warehouse).checks if check.is_right is False]
+
+
+def test_sealed_days_go_and_the_others_are_named(days: Lake) -> None:
+    """UL-38."""
+    before = days.rows("gold_day")
+    done = drop_old_days(days.warehouse, THIRD)
+    assert (done.days, done.unsealed, done.messages) == ([str(DAY)], [str(NEXT)], 4)
+    assert [row["request_id"] for row in days.rows("silver")] == ["r-2", "r-4"]
+    assert days.rows("gold_day") == before
+    assert not differing(days)
+    assert all(is_unchanged(days.warehouse, one) for one in days.warehouse.seals())
+    assert Backfill(days.spark, days.warehouse, NEXT, NEXT).compare().is_none
+
+
+def test_unsealed_days_go_if_that_is_asked_for(days: Lake) -> None:
+    done = drop_old_days(days.warehouse, THIRD, has_unsealed=True)
+    assert (done.days, done.unsealed) == ([str(DAY), str(NEXT)], [])
+    assert [row["request_id"] for row in days.rows("silver")] == ["r-4"]
+    assert not differing(days)
+    with pytest.raises(Misconfigured, match="only its sums"):
+        Backfill(days.spark, days.warehouse, NEXT, NEXT)
+
+
+def test_the_bytes_go_and_a_later_batch_is_taken(days: Lake) -> None:
+    drop_old_days(days.warehouse, THIRD, has_unsealed=True)
+    vacuum(days.warehouse, older_than=timedelta(0))
+    left = [path for path in Path(days.home).rglob("*.parquet") if path.parts[-2].startswith(f"day={DAY}") and "gold" not in str(path)]
+    assert not left
+    assert all(pq.ParquetFile(path).metadata.num_rows for path in Path(days.home).glob("silver/*/*/*.parquet"))
+    days.take(a_body("r-5", at=NOON + timedelta(days=2)), came=NOON + timedelta(days=2))
+    assert [row["request_id"] for row in days.rows("silver")] == ["r-4", "r-5"]
+    assert not differing(days)
+
+
+def test_a_dry_run_of_the_retention_changes_nothing(days: Lake) -> None:
+    head, files = days.warehouse.head(), sorted(Path(days.home).rglob("*"))
+    assert drop_old_days(days.warehouse, THIRD, dry_run=True).days == [str(DAY)]
+    assert (days.warehouse.head(), sorted(Path(days.home).rglob("*"))) == (head, files)
+    assert drop_old_days(days.warehouse, DAY).days == []
