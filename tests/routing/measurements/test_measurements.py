@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.routing.measurements import MIN_SAMPLES, find_percentile, measured_tenant
+from router.routing.measurements import MIN_SAMPLES, Measurements, find_percentile, measured_tenant
 from router.routing.measurements.latencies import find_bucket
 from tests.support.measurements import TENANT, SomeMeasurements
 
