@@ -51,17 +51,6 @@ async def test_now_updates_by_itself_and_draws_its_charts(console: Console) -> N
         assert browser.problems == []
 
 
-async def test_a_filter_changes_the_table_the_command_and_the_address(console: Console) -> None:
-    async with a_browser() as browser:
-        await browser.show(console.url + "/dead-letters")
-        await browser.evaluate("document.querySelector('[name=tenant]').value = 'beta'; document.querySelector('form').requestSubmit()")
-        await until(lambda: browser.evaluate("document.querySelector('.commands code').textContent.endsWith('--tenant beta')"))
-        await until(lambda: browser.evaluate("location.search.includes('tenant=beta')"))
-        assert await browser.evaluate("document.querySelector('.copy').checkVisibility()")
-        assert await browser.evaluate("[document.querySelectorAll('main').length, document.querySelectorAll('table').length]") == [1, 0]
-        assert browser.problems == []
-
-
 async def test_without_scripts_a_table_is_sorted_filtered_and_exported_by_links(console: Console) -> None:
     async with a_browser() as browser:
         await browser.show(console.url + "/dead-letters", has_scripts=False)

@@ -56,8 +56,8 @@ document.addEventListener("htmx:sseMessage", () => {
   drawAll();
 });
 
-// What needs a script is shown by a rule of the style, so that it is there after a part of the page was replaced, too.
-if (navigator.clipboard) document.documentElement.dataset.scripts = "on";
+for (const button of document.querySelectorAll(".copy")) button.hidden = !navigator.clipboard;
+for (const hint of document.querySelectorAll(".keys")) hint.hidden = false;
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest(".copy");
