@@ -61,6 +61,7 @@ QUESTIONS = (
     "lake_report",
     "lake_ingest",
     "lake_scale",
+    "lake_driver",
 )
 RESULTS = Path(__file__).parent / "results" / "bench.json"
 SMOKE_SCALE = 0.03

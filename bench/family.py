@@ -26,6 +26,11 @@ def used(root: int) -> Used:
     return Used(sum(map(_cpu_s, members)), sum(map(_peak_mib, members)))
 
 
+def used_alone(pid: int) -> Used:
+    """The same of one process, without what it started."""
+    return Used(_cpu_s(pid), _peak_mib(pid))
+
+
 def member(root: int, command: str) -> int:
     """The one whose command line has that text in it; 0 if there is none."""
     return next((pid for pid in _family(root) if command in _read(pid, "cmdline")), 0)

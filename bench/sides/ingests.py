@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from bench.child import Ready
-from bench.family import Used, used
+from bench.family import Used, used, used_alone
 from bench.question import Broken, Measured
 from router.core.clock import now_ms
 from router.delivery.api import JetStream
@@ -71,24 +71,32 @@ async def spark(ready: Ready, *, url: str, home: str, events: int, broker: int, 
         session_, source = create_session("local[2]"), {"url": url, "stream": STREAM}
         _warm(lambda told: start_ingest(session_, IngestJob(warehouse=f"{home}/warm", source=source, max_rows=WARM), told))
         looks, brokers, begun = [used(os.getpid())], used(broker), time.perf_counter()
+        drivers = [used_alone(os.getpid())]
+
+        def look() -> None:
+            looks.append(used(os.getpid()))
+            drivers.append(used_alone(os.getpid()))
+
         job = IngestJob(warehouse=f"{home}/tables", source=source, max_rows=batch)
-        running = start_ingest(session_, job, lambda _, __: looks.append(used(os.getpid())))
+        running = start_ingest(session_, job, lambda _, __: look())
         while not running.wait(1):
             pass
         seconds, broker_s = time.perf_counter() - begun, used(broker).cpu_s - brokers.cpu_s
         figures = {"rate": events / seconds, "broker_us": broker_s / events * 1e6, "peak_mib": looks[-1].peak_mib}
-        return {**figures, "cpu_us": (looks[-1].cpu_s - looks[0].cpu_s) / events * 1e6, **_growth(looks)}
+        figures |= {"cpu_us": (looks[-1].cpu_s - looks[0].cpu_s) / events * 1e6, **_find_growth(looks, "growth")}
+        driver_us = (drivers[-1].cpu_s - drivers[0].cpu_s) / events * 1e6
+        return {**figures, "driver_us": driver_us, "driver_mib": drivers[-1].peak_mib, **_find_growth(drivers, "driver_growth")}
 
     return await asyncio.to_thread(whole)
 
 
-def _growth(looks: list[Used]) -> dict[str, float]:
+def _find_growth(looks: list[Used], name: str) -> dict[str, float]:
     """The cost of the last quarter of the micro-batches against that of the second, when there are so many."""
     quarter = (len(looks) - 1) // 4
     if not quarter:
         return {}
     early, late = (looks[end].cpu_s - looks[end - quarter].cpu_s for end in (2 * quarter, len(looks) - 1))
-    return {"growth": late / early}
+    return {name: late / early if early else 1.0}
 
 
 def _warm(begin: Callable[[IngestCallback], RunningIngest]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import nkeys
 
-ROLES = ("gateway", "router", "worker", "author", "operator", "lake", "mirror", "system")
+ROLES = ("gateway", "router", "worker", "author", "operator", "console", "lake", "mirror", "system")
 USER = re.compile(rf"({'|'.join(ROLES)})\.[a-z0-9_]+")
 
 

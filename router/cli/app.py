@@ -13,6 +13,7 @@ from router.cli.backup import backup, restore
 from router.cli.bench import OWN_OPTIONS, bench
 from router.cli.bus import bus
 from router.cli.config import config
+from router.cli.console import console
 from router.cli.contract import contract
 from router.cli.decide import decide
 from router.cli.decisions import decisions
@@ -54,7 +55,7 @@ app = typer.Typer(
 )
 
 PANELS: Mapping[str, Mapping[str, Command | typer.Typer]] = {
-    "Run": {"serve": serve, "worker": worker, "agent": agent, "inbox": inbox, "outbox": outbox, "bus": bus},
+    "Run": {"serve": serve, "worker": worker, "agent": agent, "inbox": inbox, "outbox": outbox, "bus": bus, "console": console},
     "Ask and look": {
         "decide": decide,
         "demo": demo,

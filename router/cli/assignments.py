@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import orjson
@@ -20,8 +19,8 @@ assignments = typer.Typer(
     invoke_without_command=True, help="Assignments: what was pushed to workers, and their status.", rich_markup_mode="rich"
 )
 
-COLUMNS = ("assignment", "pushed", "tenant", "job", "provider", "status", "said")
 ASSIGNMENT_STATUSES = ("accepted", "rejected", "error", "unacknowledged")
+COLUMNS = ("assignment", "pushed", "tenant", "job", "provider", "status", "said")
 
 
 @assignments.callback()
@@ -67,34 +66,17 @@ async def show(session: CommandSession, assignment_id: Annotated[str, typer.Argu
     found = await find_assignment(await session.open_jetstream(), bucket.name, assignment_id)
     if found is None:
         return exit_codes.refuse(f"no assignment {assignment_id} in {bucket.name}, which keeps them for {bucket.ttl_ms / 3_600_000:g} h")
+    status = found.known_status(reads_acks=settings.acks.enabled)
     whole = {"subject": found.record.subject, "assignment": orjson.loads(bytes(found.record.assignment))}
-    session.emit_one({**_list_fields(found, settings), **whole}, lambda: print_assignment(found, _choose_status(found, settings)))
+    session.emit_one({**_list_fields(found, settings), **whole}, lambda: print_assignment(found, status))
     return exit_codes.OK
-
-
-def _choose_status(one: StoredAssignment, settings: Settings) -> str | None:
-    """Return the status; None if the router does not listen for acknowledgements, because then a missing one means nothing."""
-    return one.status if one.ack is not None or settings.acks.enabled else None
 
 
 def _build_row(one: StoredAssignment, settings: Settings) -> tuple[object, ...]:
     known, said = one.known, one.ack.message if one.ack is not None else None
-    pushed, status = format_time(one.stored_at), _choose_status(one, settings)
+    pushed, status = format_time(one.stored_at), one.known_status(reads_acks=settings.acks.enabled)
     return (known.assignment_id, pushed, known.tenant_id, known.job_type, known.provider_id, status, said)
 
 
 def _list_fields(one: StoredAssignment, settings: Settings) -> dict[str, object]:
-    known, ack = one.known, one.ack
-    fields = {
-        "assignment_id": known.assignment_id,
-        "request_id": known.request_id,
-        "tenant_id": known.tenant_id,
-        "trace_id": known.trace_id,
-        "job": known.job_type,
-        "provider_id": known.provider_id,
-        "pushed_at": one.stored_at,
-        "status": _choose_status(one, settings),
-        "acknowledged_at": datetime.fromtimestamp(ack.at_ms / 1000, UTC).isoformat() if ack is not None else None,
-        "message": ack.message if ack is not None else None,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
+    return one.list_fields(reads_acks=settings.acks.enabled)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.broadcast import report_failure, request_from_all
+from router.cli.broadcast import report_failure
 from router.cli.command import CommandSession, command
 from router.cli.options import check_request_id
 from router.cli.output import print_json_lines
@@ -43,10 +43,12 @@ async def explain(
     """
     check_request_id(tenant, request_id)
     from router.cli.decision_record import print_decision_record
+    from router.operations.admin.broadcast import request_from_all
     from router.operations.admin.service import ADMIN
 
     asked = {"tenant_id": tenant, "message_id" if by_message else "request_id": request_id}
-    answers = await request_from_all(session, ADMIN + EXPLAIN_SERVICE, asked, timeout_s)
+    connection = (await session.open_jetstream()).connection
+    answers = await request_from_all(connection, session.settings.admin.api_key, ADMIN + EXPLAIN_SERVICE, asked, timeout_s)
     if not answers.successful:
         return report_failure(answers)
     found = sorted(answers.successful, key=lambda record: -record["at_ms"])

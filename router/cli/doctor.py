@@ -9,10 +9,9 @@ from router.cli.command import CommandSession, command
 from router.cli.options import Monitors
 
 if TYPE_CHECKING:
-    from router.delivery.api import JetStream
-    from router.operations.doctor import Finding, ViolationFacts
+    from router.operations.doctor import Finding
 
-WORST_FIRST = ("fail", "warn", "ok")
+WORST_FIRST = ("fail", "warn", "ok")  # the order of the summary
 COLUMNS = ("", "check", "found", "what to do")
 
 
@@ -27,52 +26,15 @@ async def doctor(
 
     Example:  router doctor --nats-url nats://nats.internal:4222
     """
-    from router.app import declare_topology
-    from router.app.inbox_rules import examine_inbox
-    from router.operations.doctor import PartitionedSubject, Verdict, collect, examine
+    from router.app.examine_broker import examine_broker
+    from router.operations.doctor import Verdict
 
-    settings, jetstream = session.settings, await session.open_jetstream()
-    facts = await collect(
-        jetstream,
-        declare_topology(settings),
-        letters=settings.streams.dlq.name,
-        max_request=settings.max_payload_bytes,
-        cleaned_stream=settings.streams.assignments.name if settings.assignment.removal_every_ms else "",
-        monitors=monitor or settings.nats.monitor,
-        partitioned=PartitionedSubject(
-            subject=settings.decide.subject,
-            stream=settings.streams.decide.name,
-            durable=settings.decide.durable,
-            bucket=settings.buckets.partitions.name,
-            lease=settings.decide.lease_ms / 1000,
-        ),
-        read_violations=lambda: _read_violations(jetstream, settings.streams.violations.name),
-    )
-    inbox = await examine_inbox(jetstream, settings) if facts.server.has_jetstream else []
-    findings = sorted([*examine(facts), *inbox], key=lambda finding: WORST_FIRST.index(finding.verdict.value))
+    settings = session.settings
+    findings = await examine_broker(await session.open_jetstream(), settings, monitor or settings.nats.monitor)
     session.emit(findings, COLUMNS, lambda one: (one.verdict.value, one.check, one.found, one.remedy), empty="")
     if not session.as_json:
         print(_summarize(findings))
     return exit_codes.NO if any(finding.verdict is Verdict.FAIL for finding in findings) else exit_codes.OK
-
-
-async def _read_violations(jetstream: JetStream, stream: str) -> ViolationFacts:
-    """Those of the last hour."""
-    from datetime import UTC, datetime, timedelta
-
-    from router.operations.doctor import ViolationFacts
-    from router.operations.violations import add_up, read_since
-
-    groups = await add_up(read_since(jetstream, stream, datetime.now(UTC) - timedelta(hours=1)), ("tenant", "subject", "rule"))
-    if not groups:
-        return ViolationFacts()
-    worst = groups[0]
-    return ViolationFacts(
-        messages=sum(group.messages for group in groups),
-        tenants=len({group.of["tenant"] for group in groups}),
-        worst=worst.count,
-        **worst.of,
-    )
 
 
 def _summarize(findings: list[Finding]) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from router.cli import exit_codes
-from router.cli.broadcast import report_failure, request_from_all
+from router.cli.broadcast import report_failure
 from router.cli.command import CommandSession, command
 
 Row = Mapping[str, Any]
@@ -34,12 +34,14 @@ async def stats(
     Example:  router provider stats --tenant acme
     """
     from router.core import ids
+    from router.operations.admin.broadcast import request_from_all
     from router.operations.admin.service import ADMIN
 
     if tenant is not None and not ids.is_scoped(tenant):
         raise typer.BadParameter("a tenant is an id: A-Z a-z 0-9 _ . : - without . or _ in front", param_hint="--tenant")
     asked = {} if tenant is None else {"tenant_id": tenant}
-    answers = await request_from_all(session, ADMIN + STATS_SERVICE, asked, timeout_s)
+    connection, key = (await session.open_jetstream()).connection, session.settings.admin.api_key
+    answers = await request_from_all(connection, key, ADMIN + STATS_SERVICE, asked, timeout_s)
     if not answers.successful:
         return report_failure(answers)
     rows = merge_rows(answers.successful)

@@ -22,7 +22,16 @@ from router.config.describe import Row, describe
 from router.config.load import Loaded, load
 from router.config.partitions import list_standby
 from router.config.request_servers import AdminConfig, IngressConfig
-from router.config.service import AssignmentConfig, DeadLetterConfig, DrainConfig, HttpConfig, LogConfig, MetricsConfig, ReplyConfig
+from router.config.service import (
+    AssignmentConfig,
+    ConsoleConfig,
+    DeadLetterConfig,
+    DrainConfig,
+    HttpConfig,
+    LogConfig,
+    MetricsConfig,
+    ReplyConfig,
+)
 from router.config.settings import Settings
 from router.config.storage import BucketConfig, BucketsConfig, StreamsConfig
 from router.config.stream import StreamConfig
@@ -37,6 +46,7 @@ __all__ = [
     "BucketConfig",
     "BucketsConfig",
     "BusConfig",
+    "ConsoleConfig",
     "ConsumerConfig",
     "DeadLetterConfig",
     "DecideConfig",

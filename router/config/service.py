@@ -119,6 +119,24 @@ class HttpConfig(Group):
     port: Port = Field(default=9001, description="TCP port; 0 = any free one")
 
 
+class ConsoleConfig(Group):
+    """`router console` (docs/console.md)."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="address that the console is bound to")
+    port: Port = Field(default=9002, description="TCP port; 0 = any free one")
+    hosts: Texts = Field(
+        default=(),
+        description="names by which browsers reach the console, beside localhost and console.host, comma-separated; other Host headers are"
+        " refused",
+    )
+    metrics: Texts = Field(
+        default=("http://127.0.0.1:9001",),
+        description="ports on which routers serve /metrics, URLs, comma-separated; the page Now reads them",
+    )
+    clients: Count = Field(default=32, description="pages that are updated live at the same time; one more is told so, and reads on")
+    warehouse: str = Field(default=".router/warehouse", min_length=1, description="usage tables of the page Usage: a directory or a URI")
+
+
 class DrainConfig(Group):
     """Shutdown's two deadlines, both counted from the signal."""
 

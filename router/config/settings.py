@@ -23,6 +23,7 @@ from router.config.request_servers import AdminConfig, IngressConfig, ProvidersC
 from router.config.service import (
     AlertsConfig,
     AssignmentConfig,
+    ConsoleConfig,
     ContractConfig,
     DeadLetterConfig,
     DrainConfig,
@@ -98,6 +99,7 @@ class Settings(Group):
     streams: StreamsConfig = StreamsConfig()
     buckets: BucketsConfig = BucketsConfig()
     http: HttpConfig = HttpConfig()
+    console: ConsoleConfig = ConsoleConfig()
     drain: DrainConfig = DrainConfig()
     log: LogConfig = LogConfig()
     metrics: MetricsConfig = MetricsConfig()

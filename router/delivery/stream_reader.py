@@ -140,7 +140,7 @@ class StreamReader(BatchReader[StoredMessage]):
             self._end(subject, headers)
             return
         place = parse_ack_subject(token)
-        self._add(StoredMessage(subject, place.sequence, data, headers or {}, _time(place.stored_ns)))
+        self._add(StoredMessage(subject, place.sequence, data, headers or {}, format_stored_time(place.stored_ns)))
 
 
 class RawReader(BatchReader[RawMessage]):
@@ -175,6 +175,6 @@ async def open_reader(
         await reader.close()
 
 
-def _time(ns: int) -> str:
+def format_stored_time(ns: int) -> str:
     """Nanoseconds since the epoch as the server's RFC 3339 text."""
     return f"{datetime.fromtimestamp(ns // 1_000_000_000, UTC):%Y-%m-%dT%H:%M:%S}.{ns % 1_000_000_000:09d}Z"

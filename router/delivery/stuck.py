@@ -76,3 +76,14 @@ async def watch_connections(*connections: Connection) -> AsyncIterator[Connectio
         raise ConnectionStuck(watchdog.cause) from None
     finally:
         watching.cancel()
+
+
+@asynccontextmanager
+async def watch_quietly(connection: Connection) -> AsyncIterator[ConnectionWatchdog]:
+    """For the connection of a user's program, which goes on: nothing is cancelled, and `cause` says when it is stuck."""
+    watchdog = ConnectionWatchdog((connection,))
+    watching = asyncio.create_task(watchdog.run())
+    try:
+        yield watchdog
+    finally:
+        watching.cancel()

@@ -32,11 +32,11 @@ from router.bus.subjects import EVENTS
 from router.bus.topology import apply_topology, declare_streams
 from router.contracts.envelope import MessageEnvelope
 from router.contracts.envelope_making import make_envelope
-from router.core.errors import BrokerUnavailable, Misconfigured, RouterError
+from router.core.errors import BrokerUnavailable, ConnectionStuck, Misconfigured, RouterError
 from router.core.outcome import PublishAck
 from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
-from router.delivery.stuck import watch_connections
+from router.delivery.stuck import ConnectionWatchdog, watch_connections, watch_quietly
 from router.delivery.topology import ConsumerSpec, Difference, Topology
 from router.operations.observability import events, logs
 from router.operations.supervision import Child, Intensity, Supervisor, supervise
@@ -65,6 +65,7 @@ class Bus:
         self._open = AsyncExitStack()
         self._jetstream: JetStream | None = None
         self._publisher: Publisher | None = None
+        self._watchdog: ConnectionWatchdog | None = None
 
     async def __aenter__(self) -> Self:
         """Connect and create the streams (`topology = off`: assume that they exist). Raises BrokerUnavailable, BrokerRefused."""
@@ -75,6 +76,7 @@ class Bus:
             if self._all.topology != "off":
                 _tell(await apply_topology(jetstream, self.settings, declare_streams(self.settings)))
             acked_publisher = await opened.enter_async_context(open_publisher(jetstream))
+            self._watchdog = await opened.enter_async_context(watch_quietly(connection))
             self._publisher = Publisher(self.settings, connection, acked_publisher, self.metrics)
             self._jetstream = jetstream
             self._open = opened.pop_all()
@@ -98,7 +100,7 @@ class Bus:
     ) -> PublishAck:
         """Store an event. The same event again, with its own `message_id`, is the same message: `is_duplicate` says so.
 
-        Raises Malformed, Poison (too large), BrokerUnavailable (it may be stored: publish it again), BrokerRefused.
+        Raises Malformed, Poison (too large), BrokerUnavailable (it may be stored: publish it again), ConnectionStuck, BrokerRefused.
         """
         made = make_envelope(
             message_type,
@@ -115,15 +117,22 @@ class Bus:
     @property
     def publisher(self) -> Publisher:
         """For envelopes that exist already, and for commands."""
+        self._check_connection()
         if self._publisher is None:
             raise RouterError("the bus is not open: use it as `async with Bus() as bus`")
         return self._publisher
 
     @property
     def jetstream(self) -> JetStream:
+        self._check_connection()
         if self._jetstream is None:
             raise RouterError("the bus is not open: use it as `async with Bus() as bus`")
         return self._jetstream
+
+    def _check_connection(self) -> None:
+        """Raises ConnectionStuck: a program that only publishes or asks is told by its next call, and goes on."""
+        if self._jetstream is not None and self._watchdog is not None and self._watchdog.cause is not None:
+            raise ConnectionStuck(f"{self._watchdog.cause}: leave this bus' block, and open another bus")
 
     def shared_keys(self, name: str) -> BucketProcessed:
         """A `store` for `consume` in a key-value bucket: all processes of that name share the processed keys."""

@@ -25,3 +25,12 @@ def test_a_command_without_its_extra_says_what_to_install(monkeypatch: pytest.Mo
     ended = call_command(*command)
     assert (ended.status, ended.out) == (2, "")
     assert ended.err == f"router: {module}: is not installed: pip install 'beamline-router[postgres]'\n"
+
+
+def test_the_console_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("router.console")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    ended = call_command("console")
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err == "router: jinja2: is not installed: pip install 'beamline-router[console]'\n"

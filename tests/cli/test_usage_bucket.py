@@ -1,10 +1,16 @@
 """`router usage` on a warehouse in a bucket: what fails there is one line, and `--debug` shows the traceback."""
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
 
 import pytest
+from pyspark.sql import SparkSession
 
+from tests.lake.without_jvm import WithoutJvm
 from tests.support.cli import call_command
+from tests.support.lake_gold import Use, a_warehouse
+from tests.support.lake_jobs import NOON, Lake, a_body
 from tests.support.s3 import S3Server, an_s3_server
 
 REPORT = ("usage", "report", "--warehouse")
@@ -14,6 +20,25 @@ REPORT = ("usage", "report", "--warehouse")
 def server() -> Iterator[S3Server]:
     with an_s3_server() as server:
         yield server
+
+
+def test_tables_in_a_bucket_are_reported_sealed_compacted_and_vacuumed(server: S3Server) -> None:
+    """UL-10. What an ingest does there is `tests/lake/stories/test_in_a_bucket`."""
+    home, at = server.locate("tables"), ("--warehouse", server.locate("tables"))
+    lake = Lake(cast(SparkSession, WithoutJvm()), home)
+    for number in range(3):
+        lake.take(a_body(f"r-{number}", cost="0.5"))
+    assert _count_and_cost(home, server) == (3, "1.500000000")
+    day = str(NOON.date())
+    for command in (("seal", *at, "--from", day), ("compact", *at), ("vacuum", *at, "--older-than", "1"), ("seal", *at, "--verify")):
+        told = call_command("usage", *command, environ=server.environment)
+        assert told.status == 0, told.err
+    assert _count_and_cost(home, server) == (3, "1.500000000")
+
+
+def _count_and_cost(home: str, server: S3Server) -> tuple[int, str]:
+    totals = call_command(*REPORT, home, "--json", environ=server.environment).json["totals"]
+    return totals["count"], totals["cost"]
 
 
 def test_an_endpoint_that_does_not_answer_is_told_in_a_line(server: S3Server) -> None:
@@ -48,15 +73,10 @@ def test_the_traceback_is_there_if_it_is_asked_for(server: S3Server) -> None:
     assert told.err.endswith(f"there is no bucket no-such-bucket at {server.url}\n")
 
 
-def test_a_file_that_another_program_deleted_is_told_by_its_name(tmp_path: object) -> None:
-    from pathlib import Path
-
-    from tests.support.lake_gold import Use, a_warehouse
-
-    home = Path(str(tmp_path))
-    a_warehouse(home, [Use()])
-    (gone,) = home.glob("gold_day/1/day=*/*.parquet")
+def test_a_file_that_another_program_deleted_is_told_by_its_name(tmp_path: Path) -> None:
+    a_warehouse(tmp_path, [Use()])
+    (gone,) = tmp_path.glob("gold_day/1/day=*/*.parquet")
     gone.unlink()
-    told = call_command(*REPORT, str(home))
+    told = call_command(*REPORT, str(tmp_path))
     assert (told.status, told.err.count("\n")) == (1, 1)
     assert gone.name in told.err

@@ -18,6 +18,11 @@ from tests.support.app import ManualClock
 from tests.support.waiting import until
 
 
+@pytest.fixture(autouse=True)
+def _has_time_to_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(violation_events, "END_S", 60.0)
+
+
 class Stored(Struct):
     subject: str
     event: dict[str, Any]

@@ -41,10 +41,10 @@ async def test_every_service_is_found_by_the_service_protocol(nc: Client, nats_u
 
 async def test_a_server_that_takes_small_messages_gets_a_small_description(prefix: str) -> None:
     """A larger one would cost the router its connection, at each question of any client."""
-    broker = Broker(max_payload=8_192).start()
+    broker = Broker(max_payload=14_000).start()
     nc = await nats.connect(broker.url)
     try:
-        async with a_router(settings_for(broker.url, prefix, max_payload_bytes=4_096)):
+        async with a_router(settings_for(broker.url, prefix, max_payload_bytes=8_192)):
             info = json.loads((await nc.request("$SRV.INFO.router-admin", timeout=30)).data)
             assert not broker.logged("maximum payload exceeded")
     finally:

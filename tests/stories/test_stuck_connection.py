@@ -141,6 +141,21 @@ async def test_a_program_with_a_client_is_told_in_every_call_and_goes_on(broker:
                 await another.decide(**question)
 
 
+async def test_a_program_that_publishes_to_the_bus_is_told_by_its_next_call(
+    broker: Broker, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stuck, "LOOK_EVERY_S", 0.02)
+    event: dict[str, Any] = {"actor_id": "u", "actor_kind": "HUMAN"}
+    async with a_bus(broker.url, prefix) as bus:
+        await bus.publish("LoopCreated", {"loop_id": "l"}, message_id="evt_1", **event)
+        monkeypatch.setattr(ReconnectingClient, "_attempt_reconnect", _hang)
+        broker.kill()
+        await asyncio.to_thread(broker.start)
+        await until(lambda: bus._watchdog is not None and bus._watchdog.cause is not None)
+        with pytest.raises(ConnectionStuck, match=r"can be reached, .* open another bus"):
+            await bus.publish("LoopCreated", {"loop_id": "l"}, message_id="evt_2", **event)
+
+
 @asynccontextmanager
 async def _running(run: Run) -> AsyncIterator[str]:
     """A process until the end of the block; its address."""

@@ -72,7 +72,7 @@ CLIENT_ACTIONS = (
     ),
     ClientAction("write down a start of an assignment", "ask", "$KV.ROUTER_ATTEMPTS.ROUTER_ASSIGNMENTS.caf-worker.0.0", ("worker",), 1),
     ClientAction("push an assignment", "ask", "caf.exec.assign.v1", ("router", "operator"), {}),
-    ClientAction("see who takes assignments", "ask", f"{_API}CONSUMER.LIST.ROUTER_ASSIGNMENTS", ("router", "operator")),
+    ClientAction("see who takes assignments", "ask", f"{_API}CONSUMER.LIST.ROUTER_ASSIGNMENTS", ("router", "operator", "console")),
     ClientAction("remove assignments that are done", "ask", f"{_API}STREAM.PURGE.ROUTER_ASSIGNMENTS", ("router",), {"seq": 1}),
     ClientAction("remove one assignment that is done", "ask", f"{_API}STREAM.MSG.DELETE.ROUTER_ASSIGNMENTS", ("router",), {"seq": 1}),
     ClientAction(
@@ -92,7 +92,7 @@ CLIENT_ACTIONS = (
     # usage
     ClientAction("meter usage", "ask", "beamline.usage.v1.metered", ("router",), {}),
     ClientAction("listen to usage", "listen", "beamline.usage.v1.metered", ()),
-    ClientAction("look at the stream of usage", "ask", f"{_API}STREAM.INFO.ROUTER_USAGE", ("router", "operator", "lake")),
+    ClientAction("look at the stream of usage", "ask", f"{_API}STREAM.INFO.ROUTER_USAGE", ("router", "operator", "console", "lake")),
     ClientAction("read usage, a batch", "ask", f"{_API}DIRECT.GET.ROUTER_USAGE", ("operator", "lake"), {"seq": 1, "batch": 10}),
     ClientAction(
         "read usage by a consumer of one's own",
@@ -115,12 +115,12 @@ CLIENT_ACTIONS = (
         "read violations by a consumer of one's own",
         "ask",
         f"{_API}CONSUMER.CREATE.ROUTER_VIOLATIONS.read-scratch",
-        ("operator",),
+        ("operator", "console"),
         _consumer("ROUTER_VIOLATIONS", name="read-scratch"),
     ),
     # dead letters
     ClientAction("write a dead letter", "ask", "beamline.router.v1.decide.dlq", ("router",), {}),
-    ClientAction("read a dead letter", "ask", f"{_API}STREAM.MSG.GET.ROUTER_DLQ", ("router", "operator"), {"last_by_subj": ">"}),
+    ClientAction("read a dead letter", "ask", f"{_API}STREAM.MSG.GET.ROUTER_DLQ", ("router", "operator", "console"), {"last_by_subj": ">"}),
     ClientAction("take out a dead letter", "ask", f"{_API}STREAM.MSG.DELETE.ROUTER_DLQ", ("operator",), {"seq": 1}),
     # policies and what operators ask
     ClientAction(
@@ -137,12 +137,12 @@ CLIENT_ACTIONS = (
         "listen to the bucket of policies",
         "ask",
         f"{_API}CONSUMER.CREATE.KV_ROUTER_POLICIES.spy",
-        ("router", "operator"),
+        ("router", "operator", "console"),
         _consumer("KV_ROUTER_POLICIES", name="spy"),
     ),
     ClientAction("ask a router for its figures", "ask", "$SRV.STATS.router-admin", ("operator",)),
     ClientAction("raise an alert", "tell", "beamline.alert.v1.warning", ("router",)),
-    ClientAction("hear alerts", "listen", "beamline.alert.v1.*", ("operator",), told="beamline.alert.v1.info"),
+    ClientAction("hear alerts", "listen", "beamline.alert.v1.*", ("operator", "console"), told="beamline.alert.v1.info"),
     # streams
     ClientAction("make a stream", "ask", f"{_API}STREAM.CREATE.SCRATCH", ("operator",), _SCRATCH),
     ClientAction("change a stream", "ask", f"{_API}STREAM.UPDATE.SCRATCH", ("operator",), _SCRATCH),

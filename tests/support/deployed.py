@@ -16,7 +16,7 @@ from tests.support.cli import call_command_async
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 TOML = DEPLOY / "router.toml"
-ROLES = ("gateway", "router", "worker", "author", "operator", "lake")
+ROLES = ("gateway", "router", "worker", "author", "operator", "console", "lake")
 WITNESS = "witness"  # may do everything: it looks whether what a role did has happened
 
 

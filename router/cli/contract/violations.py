@@ -190,19 +190,12 @@ def _format_line(found: StoredViolation) -> str:
 
 
 def _mask(found: StoredMessage) -> dict[str, Any]:
-    """The message without the values of masked names. A payload that is no JSON object is described, not shown."""
-    from router.contracts.codec import read_value
-    from router.contracts.malformed import Malformed
-    from router.core.ids import sha256_hex
+    """The message without the values of masked names. A payload that is no JSON object or list is described, not shown."""
+    from router.contracts.masked_payload import describe_payload
     from router.core.masking import mask_secrets
 
-    try:
-        payload = read_value(found.data, len(found.data))
-    except Malformed:
-        payload = None
-    shown = {"payload": mask_secrets(payload)} if isinstance(payload, dict) else {"payload_sha256": sha256_hex(found.data)}
     headers = mask_secrets(found.headers)
-    return {"subject": found.subject, "stored": found.time, "bytes": len(found.data), "headers": headers, **shown}
+    return {"subject": found.subject, "stored": found.time, "bytes": len(found.data), "headers": headers, **describe_payload(found.data)}
 
 
 def _print_message(fields: Mapping[str, Any]) -> None:

@@ -11,7 +11,18 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
-from router.cli.dlq.selection import All, DeadLetterSelection, Reason, Sequences, Since, Subject, Tenant, load_system_settings, make_filter
+from router.cli.dlq.selection import (
+    All,
+    Code,
+    DeadLetterSelection,
+    Reason,
+    Sequences,
+    Since,
+    Subject,
+    Tenant,
+    load_system_settings,
+    make_filter,
+)
 from router.cli.option_values import confirm
 from router.cli.output import show_progress
 
@@ -25,6 +36,7 @@ async def export(
     *,
     subject: Subject = None,
     reason: Reason = None,
+    code: Code = None,
     tenant: Tenant = None,
     since: Since = None,
     every: All = False,
@@ -34,7 +46,7 @@ async def export(
 
     Example:  router dlq export --all -o letters.jsonl
     """
-    chosen = DeadLetterSelection(sequences, make_filter(subject, reason, tenant, since), is_all=every)
+    chosen = DeadLetterSelection(sequences, make_filter(subject, reason, code, tenant, since), is_all=every)
     from router.operations.deadletters import export as write_out
 
     jetstream = await session.open_jetstream()
@@ -53,6 +65,7 @@ async def discard(
     *,
     subject: Subject = None,
     reason: Reason = None,
+    code: Code = None,
     tenant: Tenant = None,
     since: Since = None,
     every: All = False,
@@ -63,7 +76,7 @@ async def discard(
 
     Example:  router dlq discard --reason unreadable
     """
-    chosen = DeadLetterSelection(sequences, make_filter(subject, reason, tenant, since), is_all=every)
+    chosen = DeadLetterSelection(sequences, make_filter(subject, reason, code, tenant, since), is_all=every)
     from router.operations.deadletters import discard as discard_letters
 
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()

@@ -8,7 +8,7 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
-from router.cli.dlq.selection import Reason, Since, Subject, Tenant, load_system_settings, make_filter
+from router.cli.dlq.selection import Code, Reason, Since, Subject, Tenant, load_system_settings, make_filter
 from router.cli.output import print_table
 
 COLUMNS = ("seq", "stored", "subject", "reason", "error", "tenant", "message id")
@@ -22,6 +22,7 @@ async def list_(
     *,
     subject: Subject = None,
     reason: Reason = None,
+    code: Code = None,
     tenant: Tenant = None,
     since: Since = None,
     limit: Annotated[int, typer.Option(help="At most so many, the newest first.", min=1)] = 50,
@@ -32,16 +33,16 @@ async def list_(
     Example:  router dlq list --tenant acme --since 2h
     """
     from router.cli.dead_letter import build_row
-    from router.operations.deadletters import as_fields, group_by, list_newest_first, read_by_filter, reason_and_error
+    from router.operations.deadletters import as_fields, group_by, list_newest_first, read_heads, reason_and_error
 
-    wanted = make_filter(subject, reason, tenant, since)
+    wanted = make_filter(subject, reason, code, tenant, since)
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()
     if not group:
         letters = [letter async for letter in list_newest_first(jetstream, stream, wanted, limit)]
         session.emit(letters, COLUMNS, build_row, as_fields, empty=NO_LETTERS)
         return
     session.emit(
-        await group_by(read_by_filter(jetstream, stream, wanted), reason_and_error),
+        await group_by(read_heads(jetstream, stream, wanted), reason_and_error),
         ("dead letters", *GROUPINGS, "oldest", "newest", "last seq"),
         lambda group: (group.count, *group.kind, group.oldest[:19], group.newest[:19], group.last_sequence),
         lambda group: {**dict(zip(GROUPINGS, group.kind, strict=True)), **group.facts()},
@@ -76,10 +77,10 @@ async def stats(session: CommandSession) -> None:
 
     Example:  router dlq stats
     """
-    from router.operations.deadletters import group_by, read_by_filter, subject_and_reason
+    from router.operations.deadletters import group_by, read_heads, subject_and_reason
 
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()
-    groups = await group_by(read_by_filter(jetstream, stream), subject_and_reason)
+    groups = await group_by(read_heads(jetstream, stream), subject_and_reason)
     info = await jetstream.stream(stream)
     state, limit = (info["state"], info["config"]["max_bytes"]) if info else ({"messages": 0, "bytes": 0}, -1)
     kinds = [{"subject": group.kind[0], "reason": group.kind[1], **group.facts()} for group in groups]

@@ -10,7 +10,18 @@ import typer
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.dlq.editor import edit_payload
-from router.cli.dlq.selection import All, DeadLetterSelection, Reason, Sequences, Since, Subject, Tenant, load_system_settings, make_filter
+from router.cli.dlq.selection import (
+    All,
+    Code,
+    DeadLetterSelection,
+    Reason,
+    Sequences,
+    Since,
+    Subject,
+    Tenant,
+    load_system_settings,
+    make_filter,
+)
 from router.cli.output import print_json_lines, print_table, show_progress
 
 if TYPE_CHECKING:
@@ -26,6 +37,7 @@ async def replay(
     *,
     subject: Subject = None,
     reason: Reason = None,
+    code: Code = None,
     tenant: Tenant = None,
     since: Since = None,
     every: All = False,
@@ -47,7 +59,7 @@ async def replay(
     from router.operations.deadletters import ReplayOptions, ReplayRate
     from router.operations.deadletters import replay as send_again
 
-    chosen = DeadLetterSelection(sequences, make_filter(subject, reason, tenant, since), is_all=every)
+    chosen = DeadLetterSelection(sequences, make_filter(subject, reason, code, tenant, since), is_all=every)
     if edit and len(chosen.sequences) != 1:
         raise typer.BadParameter("--edit takes the number of one dead letter")
     settings = session.settings

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,13 +18,12 @@ if TYPE_CHECKING:
 
 Subject = Annotated[str | None, typer.Option("--subject", help="Only dead letters of this subject; wildcards * and > are allowed.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="validation_failed, maxdeliver_exhausted, processing_error or unreadable.")]
+Code = Annotated[str | None, typer.Option("--code", help="Only dead letters with this code of an error, as `router dlq list` shows it.")]
 Tenant = Annotated[str | None, typer.Option("--tenant", help="Only dead letters of this tenant.")]
 Since = Annotated[str | None, typer.Option("--since", help="10m, 2h, 7d ago, or an ISO time.")]
 Sequences = Annotated[list[int] | None, typer.Argument(metavar="[SEQ]…", help="The numbers in `router dlq list`.", min=1)]
 All = Annotated[bool, typer.Option("--all", help="Every dead letter that there is.")]
 Of = Annotated[str, typer.Option("--of", metavar="SYSTEM", help="Whose dead letters: router, bus, inbox or agents.")]
-
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def load_system_settings(of: Of = "router", nats_url: NatsUrl = None, config: ConfigFile = None) -> Settings:
@@ -37,10 +35,10 @@ def load_system_settings(of: Of = "router", nats_url: NatsUrl = None, config: Co
     return select_dead_letters(load_settings(nats_url, config), of)
 
 
-def make_filter(subject: str | None, reason: str | None, tenant: str | None, since: str | None) -> DeadLetterFilter:
+def make_filter(subject: str | None, reason: str | None, code: str | None, tenant: str | None, since: str | None) -> DeadLetterFilter:
     from router.operations.deadletters import DeadLetterFilter
 
-    return DeadLetterFilter(subject=subject, reason=reason, tenant=tenant, since=parse_instant(since))
+    return DeadLetterFilter(subject=subject, reason=reason, code=code, tenant=tenant, since=parse_instant(since))
 
 
 class DeadLetterSelection:
@@ -51,7 +49,8 @@ class DeadLetterSelection:
 
         has_filter = matching != DeadLetterFilter()
         if bool(sequences) + has_filter + is_all != 1:
-            raise typer.BadParameter("say which dead letters: their numbers, a filter (--subject, --reason, --tenant, --since), or --all")
+            filters = "--subject, --reason, --code, --tenant, --since"
+            raise typer.BadParameter(f"say which dead letters: their numbers, a filter ({filters}), or --all")
         self.sequences = tuple(sequences or ())
         self._matching = matching
 
@@ -66,11 +65,9 @@ class DeadLetterSelection:
 
 
 def parse_instant(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    if ago := re.fullmatch(r"(\d{1,6})([smhd])", text):
-        return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    from router.core.instants import read_instant
+
     try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is neither like 10m, 2h, 7d nor an ISO time", param_hint="--since") from None
+        return read_instant(text) if text is not None else None
+    except ValueError as exc:
+        raise typer.BadParameter(str(exc), param_hint="--since") from None

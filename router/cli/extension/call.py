@@ -15,12 +15,8 @@ from router.cli.command import CommandSession, command
 from router.cli.extension.store import ExtensionId, open_store
 from router.cli.option_values import read_object, read_text_payload
 from router.cli.output import print_json, printable
-from router.core.errors import NoRouter, Unanswered
 
 if TYPE_CHECKING:
-    from nats.aio.msg import Msg
-
-    from router.delivery.connection import Connection
     from router.routing.extensions import Route
 
 ERROR, ERROR_CODE = "Nats-Service-Error", "Nats-Service-Error-Code"
@@ -44,28 +40,16 @@ async def call(
 
     Example:  router extension call normalize_text --payload '"  Hello  "'
     """
+    from router.operations.admin.broadcast import request_one
+
     context, content = read_object(metadata, "--metadata"), read_text_payload(payload)
     about = {"tenant_id": tenant, "policy_id": policy, "type": type_, "metadata": context}
     route, trace_id = await _find_route(session, extension_id, about), str(uuid.uuid4())
     body = orjson.dumps(_make_request(route, trace_id, content, about))
     connection, began = (await session.open_jetstream()).connection, time.perf_counter()
     headers = {"trace_id": trace_id, "tenant_id": tenant}
-    answer = await request(connection, route.subject, body, headers, timeout_s=(timeout_ms or route.timeout_ms) / 1000)
+    answer = await request_one(connection, route.subject, body, headers, timeout_s=(timeout_ms or route.timeout_ms) / 1000)
     return _print_answer(route, answer.data, answer.headers or {}, (time.perf_counter() - began) * 1000, session.as_json)
-
-
-async def request(
-    connection: Connection, subject: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float = 5.0, is_router: bool = False
-) -> Msg:
-    """Return the first answer. Raises Unanswered; NoRouter if nothing listens on the subject of a router's service."""
-    import nats.errors
-
-    try:
-        return await connection.request(subject, body, timeout=timeout_s, headers=dict(headers) or None)
-    except nats.errors.NoRespondersError:
-        raise (NoRouter(f"no router listens on {subject}") if is_router else Unanswered(f"no service listens on {subject}")) from None
-    except (nats.errors.Error, TimeoutError):
-        raise Unanswered(f"{subject} did not answer within {timeout_s:g} s") from None
 
 
 async def _find_route(session: CommandSession, extension_id: str, about: Mapping[str, Any]) -> Route:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import orjson
 import typer
@@ -11,12 +11,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.broadcast import describe_error
 from router.cli.command import CommandSession, command
-from router.cli.extension.call import request
-from router.cli.extension.count_services import count_services
 from router.cli.output import print_table
-
-if TYPE_CHECKING:
-    from router.config import Settings
 
 HEALTH_SUBJECT = "beamline.router.v1.admin.get_extension_health"
 ROUTER = "router-admin"  # the service that every instance offers
@@ -36,8 +31,11 @@ async def health(
 
     Example:  router extension health
     """
-    connection = (await session.open_jetstream()).connection
-    answer = orjson.loads((await request(connection, HEALTH_SUBJECT, b"{}", _make_headers(session.settings), is_router=True)).data)
+    from router.operations.admin.broadcast import list_key_headers, request_one
+    from router.operations.admin.count_services import count_services
+
+    connection, headers = (await session.open_jetstream()).connection, list_key_headers(session.settings.admin.api_key)
+    answer = orjson.loads((await request_one(connection, HEALTH_SUBJECT, b"{}", headers, is_router=True)).data)
     services = await count_services(connection, [ROUTER, *answer.get("health", {})])
     if error := answer.get("error"):
         return exit_codes.refuse(describe_error(error))
@@ -71,8 +69,3 @@ def _build_row(name: str, one: Mapping[str, Any], services: int) -> tuple[object
     latencies = [f"{one[f'p{share}_latency_ms']:.1f}" for share in (50, 95, 99)]
     calls = one["success_count"] + one["failure_count"]
     return (name, one["status"], f"{one['success_rate']:.1%}", calls, one["failure_count"], *latencies, breaker, found, nodes)
-
-
-def _make_headers(settings: Settings) -> dict[str, str]:
-    key = settings.admin.api_key
-    return {"api_key": key.get_secret_value()} if key is not None else {}

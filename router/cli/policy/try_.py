@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.broadcast import report_failure, request_from_all
+from router.cli.broadcast import report_failure
 from router.cli.command import CommandSession, command
 from router.cli.output import print_table, printable
 from router.cli.policy.store import refuse
@@ -76,11 +76,13 @@ def _read_candidate(file: Path, tenant: str, policy: str, as_json: bool) -> Pars
 
 async def _compare(session: CommandSession, candidate: ParsedPolicy, against: int, timeout_s: float, *, is_guessed: bool) -> int:
     """`is_guessed`: the tenant is the directory's name, not an option."""
+    from router.operations.admin.broadcast import request_from_all
     from router.operations.admin.service import ADMIN
 
     owner, name = candidate.policy.tenant_id, candidate.policy.policy_id
     asked = {"tenant_id": owner, "policy_id": name, "policy": candidate.document, "against": against}
-    answers = await request_from_all(session, ADMIN + TRY_SERVICE, asked, timeout_s)
+    connection = (await session.open_jetstream()).connection
+    answers = await request_from_all(connection, session.settings.admin.api_key, ADMIN + TRY_SERVICE, asked, timeout_s)
     if not answers.successful:
         return report_failure(answers)
     found = combine_answers(answers.successful, against, answers.missing)

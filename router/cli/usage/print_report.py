@@ -38,8 +38,8 @@ def _print_json(made: UsageReport) -> None:
 def _print_csv(made: UsageReport) -> None:
     import csv
 
+    from router.core.legible import escape_cell
     from router.lake.report.lines import REPORT_FIGURES
-    from router.lake.report.names import escape_cell
 
     writer = csv.DictWriter(sys.stdout, [*made.by, *REPORT_FIGURES, "currency"], lineterminator="\n")
     writer.writeheader()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
@@ -39,6 +40,27 @@ class StoredAssignment(Struct, frozen=True):
     @property
     def status(self) -> str:
         return self.ack.status if self.ack is not None else UNACKNOWLEDGED
+
+    def known_status(self, *, reads_acks: bool) -> str | None:
+        """The status; None if the router does not listen for acknowledgements, because then a missing one means nothing."""
+        return self.status if self.ack is not None or reads_acks else None
+
+    def list_fields(self, *, reads_acks: bool) -> dict[str, object]:
+        """What is known, without the work itself, for programs."""
+        known, ack = self.known, self.ack
+        fields = {
+            "assignment_id": known.assignment_id,
+            "request_id": known.request_id,
+            "tenant_id": known.tenant_id,
+            "trace_id": known.trace_id,
+            "job": known.job_type,
+            "provider_id": known.provider_id,
+            "pushed_at": self.stored_at,
+            "status": self.known_status(reads_acks=reads_acks),
+            "acknowledged_at": datetime.fromtimestamp(ack.at_ms / 1000, UTC).isoformat() if ack is not None else None,
+            "message": ack.message if ack is not None else None,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 async def list_assignments(

@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 
 import nats.errors
+import orjson
 from nats.micro.request import Request
 from nats.micro.service import Endpoint, EndpointConfig, Service
 
@@ -19,7 +20,7 @@ from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 
 SCHEMA = "_schema"  # what the names of metadata that hold a JSON Schema end with
-INFO_SHARE = 2  # quotes within metadata are escaped in `$SRV.INFO`; a server closes the connection that sends more than max_payload
+FRAME_BYTES = 512  # of a service or an endpoint in `$SRV.INFO`, beside its metadata
 STOP_TIMEOUT_S = 2.0  # for the server to confirm the end of the subscriptions
 
 CountCallback = Callable[[int, str | None], None]  # nanoseconds, the error's code
@@ -43,7 +44,7 @@ class MicroEndpoint(Endpoint):
         """Start to listen, as a part of the service. Its schemas are left out where `$SRV.INFO` could be larger than the server takes."""
         self._service = service
         self._metadata = self._described
-        if sum(_measure(one._metadata) for one in (*service._endpoints, self)) > self._connection.max_payload // INFO_SHARE:
+        if sum(_measure(one) for one in (*service._endpoints, self)) + FRAME_BYTES > self._connection.max_payload:
             self._metadata = {name: text for name, text in self._described.items() if not name.endswith(SCHEMA)}
         await self._start()
         service._endpoints.append(self)
@@ -67,8 +68,9 @@ class MicroEndpoint(Endpoint):
             self._last_error = error  # type: ignore[assignment]  # nats-py says None and means str | None
 
 
-def _measure(metadata: Mapping[str, str] | None) -> int:
-    return sum(len(name) + len(text) for name, text in (metadata or {}).items())
+def _measure(endpoint: Endpoint) -> int:
+    """Bytes in `$SRV.INFO`. A server closes the connection that sends more than its max_payload."""
+    return len(orjson.dumps(endpoint._metadata)) + FRAME_BYTES
 
 
 async def stop_service(service: Service) -> None:

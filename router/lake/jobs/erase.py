@@ -37,6 +37,7 @@ TRIES = 5
 SPARED = timedelta(hours=1)  # files that a running batch may still read
 ORDER = ("quarantine", "duplicates", "conflicts", *GOLD, "silver", "bronze")
 NO_END = 2**62
+MAX_TENANT = 4096  # characters: a message in quarantine may name one that is no id
 
 OnTable = Callable[[str], None]
 Files = list[DataFile]
@@ -63,6 +64,8 @@ def erase(
     """Erase the tenant's rows, of days before `before` or of all.
 
     Raises Misconfigured if a seal differs already; Conflict beside a batch whose ingest died."""
+    if not 0 < len(tenant) <= MAX_TENANT:
+        raise Misconfigured("--tenant", f"from 1 to {MAX_TENANT} characters")
     for _ in range(TRIES):
         scope = find_rows(warehouse, _find_moment(warehouse, tenant, before, is_caught_up=not dry_run))
         rows = count_rows(warehouse, scope)

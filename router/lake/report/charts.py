@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from math import ceil, floor, log10
 
-from router.lake.report.names import shorten
+from router.core.legible import shorten
 
 WIDE, HALF, HIGH = 1036, 480, 290  # as wide as the page shows them, so that text keeps its size
 LEFT, RIGHT, TOP, BOTTOM = 64, 8, 10, 26

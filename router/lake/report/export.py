@@ -24,10 +24,10 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from router.core.errors import Misconfigured
+from router.core.legible import escape_cell
 from router.lake.files import read_columns
 from router.lake.report.focus import SCHEMA as FOCUS
 from router.lake.report.focus import make_charges
-from router.lake.report.names import escape_cell
 from router.lake.tables.arrow import ARROW
 from router.lake.tables.gold import INSTANT, sum_figures
 from router.lake.tables.gold_columns import GOLD_COLUMNS

@@ -12,9 +12,9 @@ from html import escape
 from importlib.resources import files
 from typing import NamedTuple
 
+from router.core.legible import shorten
 from router.lake.report.charts import draw_horizontal_bars, draw_spans, draw_stacked_bars, format_ms, format_number
 from router.lake.report.lines import ReportLine, UsageReport
-from router.lake.report.names import shorten
 from router.lake.report.partials import ReportPart
 from router.lake.report.read import make_report
 

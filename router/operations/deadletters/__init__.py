@@ -3,6 +3,7 @@
     parse      one stored message -> one DeadLetter, also if it is unreadable
     listing    dead letters newest first, filtered
     selection  dead letters oldest first, in batches, for the steps below
+    heads      what tells the kind of each, read at a tenth of the cost
     stats      dead letters counted by kind
     export     dead letters as JSON lines
     original   a dead letter -> the message to send again, or why that is impossible
@@ -17,6 +18,7 @@
 from router.operations.deadletters.depth import DepthGauge
 from router.operations.deadletters.discard import discard
 from router.operations.deadletters.export import as_fields, as_full_fields, export
+from router.operations.deadletters.heads import DeadLetterHead, read_heads
 from router.operations.deadletters.journal import ReplayRunning
 from router.operations.deadletters.listing import DeadLetterFilter, list_newest_first, show
 from router.operations.deadletters.original import NotReplayed, ReplayOptions, original_of
@@ -30,6 +32,7 @@ __all__ = [
     "DeadLetterBatch",
     "DeadLetterFilter",
     "DeadLetterGroup",
+    "DeadLetterHead",
     "DeadLetterSource",
     "DepthGauge",
     "NotReplayed",
@@ -48,6 +51,7 @@ __all__ = [
     "parse",
     "read_by_filter",
     "read_by_sequence",
+    "read_heads",
     "reason_and_error",
     "rehearse",
     "replay",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -19,23 +20,42 @@ from router.operations.deadletters.parse import DeadLetter, parse
 LISTING_PAGE = 64
 
 
+class Filterable(Protocol):
+    """What a filter looks at: a dead letter, or its head."""
+
+    @property
+    def subject(self) -> str: ...
+    @property
+    def original_subject(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def tenant_id(self) -> str | None: ...
+    @property
+    def code(self) -> str | None: ...
+    @property
+    def stored(self) -> datetime | None: ...
+
+
 class DeadLetterFilter(Struct, frozen=True, kw_only=True):
     """Which dead letters; None: any. `subject` may have wildcards; it is the original's, or the dead letter's own."""
 
     subject: str | None = None
     reason: str | None = None
     tenant: str | None = None
+    code: str | None = None  # of the error
     since: datetime | None = None
 
-    def is_match(self, letter: DeadLetter) -> bool:
+    def is_match(self, letter: Filterable) -> bool:
         return (
             (self.subject is None or _is_on(self.subject, letter))
             and self.reason in (None, letter.reason)
             and self.tenant in (None, letter.tenant_id)
+            and self.code in (None, letter.code)
             and not self.is_too_old(letter)
         )
 
-    def is_too_old(self, letter: DeadLetter) -> bool:
+    def is_too_old(self, letter: Filterable) -> bool:
         stored = letter.stored
         return self.since is not None and stored is not None and stored < self.since
 
@@ -76,6 +96,6 @@ async def _read_downwards(jetstream: JetStream, stream: str) -> AsyncIterator[De
         upper = lower - 1
 
 
-def _is_on(pattern: str, letter: DeadLetter) -> bool:
+def _is_on(pattern: str, letter: Filterable) -> bool:
     matches = subject_matcher((pattern,))
     return matches(letter.original_subject) or matches(letter.subject)

@@ -5,12 +5,13 @@ Grouped by reason and error, or by subject and reason; the most numerous group f
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from msgspec import Struct
 
-from router.operations.deadletters.parse import DeadLetter
-from router.operations.deadletters.selection import DeadLetterBatch
+from router.core.ack_subject import parse_ack_subject
+from router.delivery.stream_reader import format_stored_time
+from router.operations.deadletters.heads import DeadLetterHead
 
 Kind = tuple[str, ...]
 
@@ -26,33 +27,47 @@ class DeadLetterGroup(Struct):
     count: int = 0
     bytes: int = 0
 
-    def take(self, letter: DeadLetter) -> None:
-        self.count += 1
-        self.bytes += len(letter.raw)
-        self.newest, self.last_sequence = letter.stored_at, letter.sequence
-
     def facts(self) -> dict[str, str | int]:
         """Everything but the kind, whose parts have names of their own."""
         return {name: getattr(self, name) for name in self.__struct_fields__ if name != "kind"}
 
 
-def reason_and_error(letter: DeadLetter) -> Kind:
+class _KindCount(Struct):
+    """One kind while it is counted: the ack subjects of its first and its last one are read in the end."""
+
+    first: bytes
+    last: bytes = b""
+    count: int = 0
+    bytes: int = 0
+
+
+def reason_and_error(head: DeadLetterHead) -> Kind:
     """The kind by cause: the same error at the same field has one cause."""
-    return letter.reason, letter.code or "", letter.field or "", letter.original_subject
+    return head.reason, head.code or "", head.field or "", head.original_subject
 
 
-def subject_and_reason(letter: DeadLetter) -> Kind:
+def subject_and_reason(head: DeadLetterHead) -> Kind:
     """The labels of `router_dlq_depth`."""
-    return letter.original_subject, letter.reason
+    return head.original_subject, head.reason
 
 
-async def group_by(chosen: AsyncIterator[DeadLetterBatch], kind_of: Callable[[DeadLetter], Kind]) -> list[DeadLetterGroup]:
+async def group_by(chosen: AsyncIterator[Sequence[DeadLetterHead]], kind_of: Callable[[DeadLetterHead], Kind]) -> list[DeadLetterGroup]:
     """The groups of the chosen dead letters, which come oldest first."""
-    groups: dict[Kind, DeadLetterGroup] = {}
-    async for handful in chosen:
-        for letter in handful.letters:
-            kind = kind_of(letter)
-            if kind not in groups:
-                groups[kind] = DeadLetterGroup(kind, letter.stored_at, letter.sequence)
-            groups[kind].take(letter)
-    return sorted(groups.values(), key=lambda group: -group.count)
+    counts: dict[Kind, _KindCount] = {}
+    async for heads in chosen:
+        for head in heads:
+            kind = kind_of(head)
+            if (count := counts.get(kind)) is None:
+                count = counts[kind] = _KindCount(head.token)
+            count.last = head.token
+            count.count += 1
+            count.bytes += head.size
+    groups = [_build_group(kind, count) for kind, count in counts.items()]
+    return sorted(groups, key=lambda group: -group.count)
+
+
+def _build_group(kind: Kind, count: _KindCount) -> DeadLetterGroup:
+    first, last = (parse_ack_subject(token.decode()) for token in (count.first, count.last))
+    times = (format_stored_time(place.stored_ns) for place in (first, last))
+    oldest, newest = times
+    return DeadLetterGroup(kind, oldest, first.sequence, newest, last.sequence, count.count, count.bytes)

@@ -22,6 +22,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from router.core.errors import Misconfigured
 from router.operations.observability.exposition import CONTENT_TYPE, choose_content_type
@@ -71,28 +72,41 @@ class HttpServer:
 
     async def run(self, on_started: Callable[[int], None] | None = None) -> None:
         """Serve. `on_started` is called with the bound port. Raises Misconfigured if the address cannot be bound."""
-        config = uvicorn.Config(
-            self._app,
-            http=partial(GuardedProtocol, open_connections=OpenConnections()),  # type: ignore[arg-type]  # uvicorn calls it like a class
-            lifespan="off",
-            ws="none",
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=2,
-            backlog=ACCEPT_BACKLOG,
-        )
-        config.load()
-        server = uvicorn.Server(config)
-        server.lifespan = config.lifespan_class(config)
-        with _bind(self._host, self._port) as listener:
-            # Not `serve()`: it would handle the process' signals, which the supervision tree handles.
-            await server.startup([listener])
-            try:
-                if on_started is not None:
-                    on_started(listener.getsockname()[1])
-                await server.main_loop()
-            finally:
-                await server.shutdown([listener])
+        await serve_application(self._app, self._host, self._port, on_started)
+
+
+async def serve_application(
+    application: ASGIApp,
+    host: str,
+    port: int,
+    on_started: Callable[[int], None] | None = None,
+    *,
+    protocol: type[GuardedProtocol] = GuardedProtocol,
+) -> None:
+    """Serve an application until cancelled, within the limits of `protocol`. Raises Misconfigured if the address cannot be bound."""
+    config = uvicorn.Config(
+        application,
+        http=partial(protocol, open_connections=OpenConnections()),  # type: ignore[arg-type]  # uvicorn calls it like a class
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=2,
+        backlog=ACCEPT_BACKLOG,
+    )
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    with _bind(host, port) as listener:
+        # Not `serve()`: it would handle the process' signals, which the supervision tree handles.
+        await server.startup([listener])
+        try:
+            if on_started is not None:
+                on_started(listener.getsockname()[1])
+            await server.main_loop()
+        finally:
+            await server.shutdown([listener])
 
 
 def create_application(

@@ -23,6 +23,8 @@ from router.routing.decide.redacted import case_bytes, read_case
 from router.routing.measurements import NO_FIGURES, LearnedFigures
 from router.routing.policy import NO_STATES, SHARED, Policy, PreviousAttempt, ProviderState, ProviderStates, RecordedDecision, evaluate
 
+MAX_UNUSED_FIGURES = 50  # providers of a policy without a strategy, whose figures are recorded so that one can be tried
+
 
 class Evaluator(Protocol):
     """`policy.evaluate`, as live requests call it."""
@@ -150,5 +152,7 @@ def _states_of_policy(policy: Policy, states: ProviderStates) -> Mapping[str, Pr
 
 
 def _figures_of_policy(policy: Policy, figures: Mapping[str, LearnedFigures]) -> Mapping[str, LearnedFigures]:
-    """What was learned of those among which the policy draws; a copy, because they change."""
+    """What was learned of those among which the policy draws; a copy, because they change. Of very many only where they decide."""
+    if policy.strategy is None and len(policy.providers) > MAX_UNUSED_FIGURES:
+        return NO_FIGURES
     return {name: known for name in policy.plan.providers if (known := figures.get(name)) is not None} if figures else NO_FIGURES

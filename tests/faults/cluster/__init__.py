@@ -10,5 +10,6 @@ python -m tests.faults --cluster 3 --rounds 3 --rate 100    (`make faults CLUSTE
     acks                      what the servers acknowledged: who has lost what is lost
     run recovery report       one run; what each fault cost; the table
     held_up                   which step held the latest usage events up
+    lateness                  how late the suite itself was: routes and connections pass it
     command                   its options
 """

@@ -67,6 +67,7 @@ class ClusterReport(Struct, frozen=True):
     deaths: dict[str, int]  # of processes that the run did not kill, by name
     losses: list[Loss] = []
     held_up: list[HeldUp] = []  # of each fault at most one usage event
+    late_s: float | None = None  # by how much the suite's own event loop was late; None: not recorded
 
     @property
     def is_clean(self) -> bool:
@@ -76,7 +77,8 @@ class ClusterReport(Struct, frozen=True):
     @property
     def verdict(self) -> str:
         found = "clean" if self.is_clean else "NOT CLEAN" if self.is_quiet else "NOT CLEAN: something was never settled"
-        return f"Seed {self.seed}, {self.copies} copies, {len(self.costs)} faults at {self.rate:g} requests a second: {found}."
+        late = "" if self.late_s is None else f" The suite itself, which all routes pass, was up to {self.late_s:.2f} s late (99 %)."
+        return f"Seed {self.seed}, {self.copies} copies, {len(self.costs)} faults at {self.rate:g} requests a second: {found}.{late}"
 
     def text(self) -> str:
         return f"{tables([self])}\n{self.verdict}\n"

@@ -12,6 +12,7 @@ from msgspec import Struct
 from tests.faults.cluster.acks import AckWatch, read_assignment_id
 from tests.faults.cluster.held_up import Steps, find_held_up
 from tests.faults.cluster.kinds import FROM_END, KINDS
+from tests.faults.cluster.lateness import measure_lateness
 from tests.faults.cluster.recovery import Observed, measure
 from tests.faults.cluster.report import ClusterReport
 from tests.faults.cluster.stage import ClusterStage
@@ -49,7 +50,7 @@ class ClusterRun(Struct, frozen=True):
 
 async def run(plan: ClusterRun, machine: dict[str, str]) -> ClusterReport:
     """From the first process to the ledger."""
-    async with on_stage(plan.cast, ClusterStage) as stage:
+    async with on_stage(plan.cast, ClusterStage) as stage, measure_lateness() as lateness:
         load = Load(stage.clients, stage.settings, rate=plan.rate, seed=plan.seed, mix=MIX, policy=plan.policy)
         watch = AckWatch(stage.settings)
         try:
@@ -78,6 +79,7 @@ async def run(plan: ClusterRun, machine: dict[str, str]) -> ClusterReport:
         deaths=deaths,
         losses=losses,
         held_up=held_up,
+        late_s=lateness.seconds,
     )
 
 

@@ -47,6 +47,13 @@ def test_a_page_tells_machine_commands_and_the_control() -> None:
     assert "NOT CLEAN" in text.partition("## The control")[2]
 
 
+def test_a_run_tells_by_how_much_the_suite_itself_was_late() -> None:
+    assert replace(a_report(a_cost("paused")), late_s=0.351).verdict.endswith(
+        "clean. The suite itself, which all routes pass, was up to 0.35 s late (99 %)."
+    )
+    assert "late" not in a_report(a_cost("paused")).verdict
+
+
 def test_a_loss_is_told_with_its_publish_acks() -> None:
     lost = Loss("f-7", "metered", [0.1, 5.2], [5.3], [-12], ["f-8"])
     assert "- f-7, metered: published 0.100, 5.200; acknowledged 5.300 as sequence -12, which holds f-8" in tables(

@@ -247,6 +247,12 @@ def test_a_seal_that_differs_already_stops_an_erasure(shared: Lake) -> None:
     assert len(shared.rows("bronze")) == 14
 
 
+@pytest.mark.parametrize("tenant", ["", "a" * 4097])
+def test_a_tenant_must_be_named(lake: Lake, tenant: str) -> None:
+    with pytest.raises(Misconfigured, match="--tenant"):
+        erase(lake.warehouse, tenant)
+
+
 def die() -> None:
     raise MemoryError
 

@@ -1,9 +1,20 @@
 """Letters chosen, counted, taken along and thrown away."""
 
+from datetime import UTC, datetime, timedelta
+
 import orjson
 
 from router.delivery.stream_reader import open_reader
-from router.operations.deadletters import DeadLetterFilter, discard, export, group_by, read_by_filter, read_by_sequence, reason_and_error
+from router.operations.deadletters import (
+    DeadLetterFilter,
+    discard,
+    export,
+    group_by,
+    read_by_filter,
+    read_by_sequence,
+    read_heads,
+    reason_and_error,
+)
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
 
 
@@ -43,11 +54,51 @@ async def test_no_stream_has_no_dead_letters(house: DeadLetterStreams) -> None:
 async def test_dead_letters_of_one_cause_are_one_group(house: DeadLetterStreams) -> None:
     await house.store(2)
     await house.store(3, make=lambda message: a_dead_letter(message, reason="maxdeliver_exhausted"))
-    groups = await group_by(read_by_filter(house.jetstream, house.letters), reason_and_error)
+    groups = await group_by(read_heads(house.jetstream, house.letters), reason_and_error)
     assert [(group.kind[0], group.count, group.first_sequence, group.last_sequence) for group in groups] == [
         ("maxdeliver_exhausted", 3, 3, 5),
         ("validation_failed", 2, 1, 2),
     ]
+
+
+ODD_DEAD_LETTERS = [
+    b"",
+    b"\xff\xfe",
+    b"[1]",
+    b"{}",
+    b'{"reason":""}',
+    b'{"reason":7,"original_subject":"s"}',
+    b'{"reason":"validation_failed"}',
+    b'{"reason":"validation_failed","original_subject":"s","validation_error":{"code":9,"field":"f"}}',
+    b'{"reason":"validation_failed","original_subject":"s","validation_error":{},"last_error":{"code":"LATER"}}',
+    b'{"reason":"processing_error","original_subject":"s","last_error":{"code":"E"},"tenant_id":"acme","x":"\xff"}',
+    b'{"reason":"r\xc3\xa9","original_subject":"s","last_error":"text","tenant_id":{}}',
+    b'{"reason":"a","reason":"b","original_subject":"s","message":' + b"[" * 900 + b"]" * 900 + b"}",
+]
+
+
+async def test_a_head_says_what_the_whole_dead_letter_says(house: DeadLetterStreams) -> None:
+    bodies = iter(ODD_DEAD_LETTERS)
+    await house.store(2)
+    await house.store(len(ODD_DEAD_LETTERS), make=lambda _: a_stored_dead_letter(next(bodies), f"{house.subject}.dlq", tenant_id="acme"))
+    whole = [letter async for batch in read_by_filter(house.jetstream, house.letters) for letter in batch.letters]
+    heads = [head async for batch in read_heads(house.jetstream, house.letters) for head in batch]
+    names = ("sequence", "stored_at", "subject", "original_subject", "reason", "code", "field", "tenant_id")
+    assert [[getattr(one, name) for name in names] for one in heads] == [[getattr(one, name) for name in names] for one in whole]
+    assert [head.size for head in heads] == [len(letter.raw) for letter in whole]
+
+
+async def test_heads_are_chosen_by_filter_and_from_the_newest(house: DeadLetterStreams) -> None:
+    await house.store(3)
+    await house.store(2, make=lambda message: a_dead_letter(message, seen={"tenant_id": "acme"}))
+    chosen = [
+        head.sequence async for batch in read_heads(house.jetstream, house.letters, DeadLetterFilter(tenant="acme")) for head in batch
+    ]
+    newest = [head.sequence async for batch in read_heads(house.jetstream, house.letters, newest=2) for head in batch]
+    later = DeadLetterFilter(since=datetime.now(UTC) + timedelta(hours=1))
+    assert (chosen, newest) == ([4, 5], [4, 5])
+    assert [batch async for batch in read_heads(house.jetstream, house.letters, later) if batch] == []
+    assert [batch async for batch in read_heads(house.jetstream, "NOWHERE")] == []
 
 
 async def test_what_is_discarded_is_gone_and_what_was_gone_is_no_error(house: DeadLetterStreams) -> None:

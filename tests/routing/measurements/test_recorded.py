@@ -67,3 +67,15 @@ def test_a_decision_by_weight_is_recorded_with_the_figures_too() -> None:
     case = recorder.find(TENANT, request_id="r-1")
     assert case is not None
     assert case.figures["a"].samples == 9
+
+
+def test_figures_of_very_many_providers_are_recorded_only_where_they_decide() -> None:
+    some = SomeMeasurements()
+    some.report("p0", times=9)
+    many = tuple(a_provider(f"p{number}", 1) for number in range(51))
+    for policy, kept in ((a_policy(*many), 0), (a_policy(*many, strategy=STRATEGIES[0]), 1)):
+        recorder = DecisionRecorder(frozenset({TENANT}), figures=some.figures_of)
+        recorder.evaluate(policy, a_request("r-1"), now=0.0)
+        case = recorder.find(TENANT, request_id="r-1")
+        assert case is not None
+        assert len(case.figures) == kept

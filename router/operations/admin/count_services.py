@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import orjson
 
-if TYPE_CHECKING:
-    from router.delivery.connection import Connection
+from router.delivery.connection import Connection
 
 PING_TIMEOUT_S = 0.3
 MOST_ANSWERS = 10_000

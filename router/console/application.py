@@ -1,0 +1,126 @@
+"""The console's addresses: the page Now and its events, each page with its exports, files; and what is shown for what is not there.
+
+A page answers 200 with what is known, also while the broker is unavailable; 404 and 400 say what is legal. No error shows a traceback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from sse_starlette import EventSourceResponse
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from router.config import Settings
+from router.console.guard import ConsoleGuard
+from router.console.knowledge import Knowledge
+from router.console.live_feed import LiveFeed
+from router.console.page import InvalidAddress, Page, PageNotFound, PageParams, PageSpec, Sources
+from router.console.pages import PAGES
+from router.console.rendering import render
+from router.console.sampler import NowState
+from router.console.table import FORMAT, MAX_ROWS, choose_rows, view_table, write_csv, write_json
+from router.core.legible import shorten
+
+SEND_WITHIN_S = 10.0  # a browser that does not take an event within this is cut off
+PING_EVERY_S = 15
+STATIC_FOR_S = 300
+
+Specs = tuple[PageSpec, ...]
+
+
+class ConsolePages:
+    """Answers requests. `read_now`: the state of the page Now."""
+
+    def __init__(self, sources: Sources, read_now: Callable[[], NowState], feed: LiveFeed) -> None:
+        self._sources = sources
+        self._read_now = read_now
+        self._feed = feed
+        self._knowledge: Knowledge[Page] = Knowledge()
+
+    async def show_now(self, _: Request) -> Response:
+        html = render("now.html", PAGES, path="/", now=self._read_now(), is_live=not self._feed.is_full)
+        return HTMLResponse(html)
+
+    async def follow_now(self, _: Request) -> Response:
+        if self._feed.is_full:
+            return PlainTextResponse("As many pages as allowed are live: console.clients.\n", 503, {"retry-after": "30"})
+        events: Response = EventSourceResponse(self._feed.follow(), ping=PING_EVERY_S, send_timeout=SEND_WITHIN_S)
+        return events
+
+    async def show(self, spec: PageSpec, request: Request) -> Response:
+        """A page as HTML, or its table as a file."""
+        try:
+            params = PageParams(dict(request.query_params), request.path_params)
+            question = (spec.path, *sorted(params.path.items()), *((name, params.values.get(name)) for name in spec.asks))
+            known = await self._knowledge.read(question, lambda: spec.read(self._sources, params))
+        except PageNotFound as exc:
+            return _show_error(404, "There is no such thing", str(exc))
+        except InvalidAddress as exc:
+            return _show_error(400, "The address cannot be meant", str(exc))
+        page = known.value
+        if page is not None and page.table is not None:
+            if params.text(FORMAT) in ("csv", "json"):
+                return await _export(spec, page, params)
+            view = await asyncio.to_thread(view_table, page.table, params.values)
+        else:
+            view = None
+        path = next((one.path for one in PAGES if one.label and spec.path.startswith(one.path)), spec.path)
+        label = page.title if page is not None else spec.label or "Console"
+        values = {"path": path, "page": page, "view": view, "known": known, "title": label, "here": request.url.path}
+        return HTMLResponse(await asyncio.to_thread(partial(render, "page.html", PAGES, **values)))
+
+
+def build_application(settings: Settings, pages: ConsolePages) -> ASGIApp:
+    """The application, guarded from outside: also a page that fails has the headers of the others."""
+    static = StaticFiles(packages=[("router.console", "static")])
+    routes = [
+        Route("/", pages.show_now),
+        Route("/live", pages.follow_now),
+        *(Route(spec.path, _bind(pages, spec)) for spec in PAGES),
+        Mount("/static", static),
+    ]
+    application = Starlette(routes=routes, exception_handlers={404: _show_missing, 500: _show_failure})
+    return ConsoleGuard(application, (settings.console.host, *settings.console.hosts))
+
+
+def render_now(state: NowState) -> str:
+    """The part of the page Now that changes."""
+    return render("_now.html", PAGES, now=state)
+
+
+def _bind(pages: ConsolePages, spec: PageSpec) -> Callable[[Request], Awaitable[Response]]:
+    async def show(request: Request) -> Response:
+        return await pages.show(spec, request)
+
+    return show
+
+
+async def _export(spec: PageSpec, page: Page, params: PageParams) -> Response:
+    table, kind = page.table, params.values[FORMAT]
+    if table is None:
+        return _show_error(404, "There is no such thing", "This page has no table.")
+    rows = (await asyncio.to_thread(choose_rows, table, params.values))[:MAX_ROWS]
+    name = spec.path.strip("/").partition("/")[0]
+    headers = {"content-disposition": f'attachment; filename="{name}.{kind}"'}
+    if kind == "csv":
+        return Response(await asyncio.to_thread(write_csv, table, rows), media_type="text/csv; charset=utf-8", headers=headers)
+    return Response(await asyncio.to_thread(write_json, table, rows), media_type="application/json", headers=headers)
+
+
+def _show_error(status: int, title: str, text: str) -> Response:
+    return HTMLResponse(render("error.html", PAGES, path="", title=title, text=shorten(text, 2_000)), status)
+
+
+async def _show_missing(_: Request, __: Exception) -> Response:
+    return _show_error(404, "There is no such page", "The pages are in the navigation above.")
+
+
+async def _show_failure(_: Request, __: Exception) -> Response:
+    return _show_error(500, "This page failed", "The log of the console has the cause. The other pages go on.")

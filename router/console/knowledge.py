@@ -1,0 +1,74 @@
+"""The last answer to each question of a page, so that the page says what it knew, and when, while the broker is unavailable.
+
+    fresh (a second)       the kept answer
+    asked already          the answer to that request: one read for all browsers that ask at once
+    otherwise              read, at most `AT_ONCE` at a time; an error of the broker brings the kept answer, with the cause
+
+Bounded: the questions that were asked last, each with a bounded answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from router.core.clock import Clock, wall
+from router.core.errors import RouterError, describe_causes
+
+T = TypeVar("T")
+KEPT_ANSWERS = 24
+FRESH_S = 1.0
+AT_ONCE = 4
+READ_WITHIN_S = 20.0
+
+
+class Known(Struct, Generic[T], frozen=True):
+    """An answer. `at`: when it was read, seconds since the epoch; `cause`: why it is not newer. Both None: nothing is known."""
+
+    value: T | None
+    at: float | None
+    cause: str | None = None
+
+
+class Knowledge(Generic[T]):
+    def __init__(self, clock: Clock = wall) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[Hashable, Known[T]] = OrderedDict()
+        self._reading: dict[Hashable, asyncio.Task[Known[T]]] = {}
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    async def read(self, question: Hashable, read: Callable[[], Awaitable[T]]) -> Known[T]:
+        """The answer, as new as it can be had. It raises only what is no RouterError."""
+        kept = self._kept.get(question)
+        if kept is not None and kept.at is not None and 0 <= self._clock() - kept.at < FRESH_S:
+            return kept
+        task = self._reading.get(question)
+        if task is None:
+            task = self._reading[question] = asyncio.create_task(self._read(question, read))
+            task.add_done_callback(lambda _: self._reading.pop(question, None))
+        return await asyncio.shield(task)
+
+    async def _read(self, question: Hashable, read: Callable[[], Awaitable[T]]) -> Known[T]:
+        try:
+            async with asyncio.timeout(READ_WITHIN_S), self._slots:
+                answer = Known(await read(), self._clock())
+        except RouterError as exc:
+            return self._explain(question, describe_causes(exc))
+        except TimeoutError:
+            return self._explain(question, f"the answer took longer than {READ_WITHIN_S:g} s")
+        self._keep(question, answer)
+        return answer
+
+    def _explain(self, question: Hashable, cause: str) -> Known[T]:
+        kept = self._kept.get(question)
+        return Known(kept.value, kept.at, cause) if kept is not None else Known(None, None, cause)
+
+    def _keep(self, question: Hashable, answer: Known[T]) -> None:
+        self._kept[question] = answer
+        self._kept.move_to_end(question)
+        while len(self._kept) > KEPT_ANSWERS:
+            self._kept.popitem(last=False)

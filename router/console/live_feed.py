@@ -1,0 +1,55 @@
+"""The page Now for browsers that stay on it: each sample is rendered once, and sent to every browser as an event.
+
+at most `most` browsers        one more gets 503, and its page stays as it was rendered
+a browser holds one event      one that has not taken it when the next comes is dropped; it may connect again
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+EVENT = "now"
+
+
+class LiveFeed:
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._clients: set[asyncio.Queue[str | None]] = set()
+
+    @property
+    def count(self) -> int:
+        return len(self._clients)
+
+    @property
+    def is_full(self) -> bool:
+        return self.count >= self._most
+
+    def publish(self, fragment: str) -> None:
+        """Give the fragment to each browser. One that holds the last one still is dropped."""
+        for client in tuple(self._clients):
+            try:
+                client.put_nowait(fragment)
+            except asyncio.QueueFull:
+                self._drop(client)
+
+    def close(self) -> None:
+        for client in tuple(self._clients):
+            self._drop(client)
+
+    async def follow(self) -> AsyncIterator[dict[str, str]]:
+        """The events of one browser, until it is dropped or goes."""
+        client: asyncio.Queue[str | None] = asyncio.Queue(maxsize=1)
+        self._clients.add(client)
+        try:
+            while (fragment := await client.get()) is not None:
+                yield {"event": EVENT, "data": fragment}
+        finally:
+            self._clients.discard(client)
+
+    def _drop(self, client: asyncio.Queue[str | None]) -> None:
+        self._clients.discard(client)
+        with suppress(asyncio.QueueEmpty):
+            client.get_nowait()
+        client.put_nowait(None)

@@ -1,0 +1,118 @@
+"""A page as data: its parts, and the command that shows the same; and what a page reads with."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+
+from msgspec import Struct
+
+from router.config import Settings
+from router.console.broker_link import BrokerLink
+from router.console.table import Table
+from router.core.instants import read_instant
+from router.core.legible import make_legible
+
+MAX_VALUE = 512  # characters of a value in an address
+
+
+class InvalidAddress(ValueError):
+    """A value of an address cannot be meant: the text says what is legal."""
+
+
+class PageNotFound(Exception):
+    """There is no such thing; the text says what and why."""
+
+
+class Fact(Struct, frozen=True):
+    """A name and a value; `kind` as that of a column."""
+
+    name: str
+    value: str | int | float | None
+    href: str | None = None
+    kind: str = "text"
+
+
+class FactList(Struct, frozen=True):
+    """What is known of one thing; facts without a value are left out."""
+
+    title: str
+    facts: Sequence[Fact]
+
+
+class TextBlock(Struct, frozen=True):
+    """A longer text, such as a document."""
+
+    title: str
+    text: str
+    note: str = ""
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """`command`: what shows the same in a terminal; `repair`: what mends it, and what that does. `table`: the one that is exported."""
+
+    title: str
+    lead: str = ""
+    command: str = ""
+    repair: str = ""
+    repair_note: str = ""
+    back: tuple[str, str] | None = None  # address and name of the page above
+    lists: Sequence[FactList | TextBlock] = ()
+    table: Table | None = None
+    form: bool = True  # whether the table's filters are shown
+
+
+class PageParams:
+    """Values of an address and of its path, each bounded."""
+
+    def __init__(self, values: Mapping[str, str], path: Mapping[str, str]) -> None:
+        self.values = {name: value for name, value in values.items() if value}
+        self.path = path
+        for name, value in (*self.values.items(), *path.items()):
+            if len(value) > MAX_VALUE:
+                raise InvalidAddress(f"{name}: at most {MAX_VALUE} characters")
+
+    def text(self, name: str) -> str | None:
+        return self.values.get(name)
+
+    def instant(self, name: str, default: str | None = None) -> datetime | None:
+        """Raises InvalidAddress."""
+        text = self.values.get(name, default)
+        try:
+            return read_instant(text) if text is not None else None
+        except ValueError as exc:
+            raise InvalidAddress(f"{name}: {exc}") from None
+
+    def number(self, name: str) -> int:
+        """A number of the path, from 1. Raises PageNotFound."""
+        text = self.path[name]
+        if not (text.isascii() and text.isdigit() and 0 < len(text) < 20 and int(text)):
+            raise PageNotFound(f"{make_legible(text)} is no number")
+        return int(text)
+
+
+class Sources(Struct, frozen=True):
+    """What pages read with."""
+
+    settings: Settings
+    link: BrokerLink
+
+
+ReadPage = Callable[[Sources, PageParams], Awaitable[Page]]
+
+
+class PageSpec(Struct, frozen=True):
+    """`path` with parts in braces; `label`: in the navigation; `key`: typed after g; `asks`: the values that reading depends on."""
+
+    path: str
+    read: ReadPage
+    label: str | None = None
+    key: str = ""
+    asks: tuple[str, ...] = ()
+
+
+def build_command(*words: str, **options: str | None) -> str:
+    """A command to copy: values are quoted for a shell, and cannot steer a terminal."""
+    given = [word for name, value in options.items() if value for word in (f"--{name.replace('_', '-')}", value)]
+    return " ".join(shlex.quote(make_legible(word)) for word in (*words, *given))

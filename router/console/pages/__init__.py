@@ -1,0 +1,28 @@
+"""The pages, in the order of the navigation. Each is a function that reads, by the functions of the commands, and returns a `Page`."""
+
+from router.console.page import PageSpec
+from router.console.pages.assignments import read_assignment, read_assignments
+from router.console.pages.contract import read_contract, read_violation_page
+from router.console.pages.dead_letters import read_dead_letter, read_dead_letters
+from router.console.pages.decisions import read_decisions
+from router.console.pages.doctor import read_doctor
+from router.console.pages.extensions import read_extensions
+from router.console.pages.policies import read_policies, read_policy
+from router.console.pages.usage import read_usage
+
+PAGES = (
+    PageSpec("/dead-letters", read_dead_letters, "Dead letters", "l", ("show", "subject", "reason", "code", "tenant", "since")),
+    PageSpec("/dead-letters/{sequence}", read_dead_letter),
+    PageSpec("/contract", read_contract, "Contract", "c", ("tenant", "subject", "rule", "since", "by")),
+    PageSpec("/contract/{sequence}", read_violation_page),
+    PageSpec("/doctor", read_doctor, "Doctor", "d"),
+    PageSpec("/decisions", read_decisions, "Decisions", "e", ("tenant", "request_id", "message_id")),
+    PageSpec("/policies", read_policies, "Policies", "p", ("tenant",)),
+    PageSpec("/policies/{tenant}/{policy}", read_policy, asks=("version", "against")),
+    PageSpec("/extensions", read_extensions, "Extensions", "x"),
+    PageSpec("/assignments", read_assignments, "Assignments", "a", ("tenant", "status")),
+    PageSpec("/assignments/{assignment}", read_assignment),
+    PageSpec("/usage", read_usage, "Usage", "u", ("by", "day", "tenant", "provider")),
+)
+
+__all__ = ["PAGES"]

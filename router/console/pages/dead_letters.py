@@ -1,0 +1,221 @@
+"""Dead letters by cause, those of one cause, and one whole."""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+import orjson
+
+from router.console.page import Fact, FactList, Page, PageNotFound, PageParams, Sources, TextBlock, build_command
+from router.console.table import Column, Row, Table, TableFilter
+from router.contracts import codes
+from router.contracts.masked_payload import describe_payload
+from router.core.legible import shorten
+from router.core.masking import mask_secrets
+from router.operations.deadletters import (
+    DeadLetter,
+    DeadLetterFilter,
+    DeadLetterGroup,
+    DeadLetterHead,
+    group_by,
+    read_heads,
+    show,
+)
+
+MAX_COUNTED = 100_000  # of the newest sequences
+MAX_LISTED = 1_000
+MAX_PAYLOAD_TEXT = 65_536  # characters
+EACH = "each"
+FILTERS = (
+    TableFilter("subject", "Subject", "wildcards * and >"),
+    TableFilter("reason", "Reason"),
+    TableFilter("code", "Code"),
+    TableFilter("tenant", "Tenant"),
+    TableFilter("since", "Since", "10m, 2h, 7d"),
+)
+GROUP_COLUMNS = (
+    Column("subject", "Subject", href="address"),
+    Column("reason", "Reason"),
+    Column("code", "Code"),
+    Column("count", "Dead letters", "number"),
+    Column("oldest", "Oldest", "time"),
+    Column("newest", "Newest", "time"),
+    Column("last_sequence", "Last", "id", "last_address"),
+)
+LETTER_COLUMNS = (
+    Column("sequence", "No.", "id", "address"),
+    Column("stored", "Stored", "time"),
+    Column("subject", "Subject"),
+    Column("reason", "Reason"),
+    Column("code", "Code"),
+    Column("field", "Field"),
+    Column("tenant", "Tenant"),
+    Column("bytes", "Bytes", "number"),
+)
+EMPTY = "No dead letters. What fails for good is stored here with its cause; nothing has, or what did was replayed or discarded."
+NO_MATCH = "No dead letter matches. Take a filter away to see more."
+
+
+async def read_dead_letters(sources: Sources, params: PageParams) -> Page:
+    """Grouped by subject, reason and code; with `show=each` one by one, the newest first."""
+    wanted = DeadLetterFilter(
+        subject=params.text("subject"),
+        reason=params.text("reason"),
+        code=params.text("code"),
+        tenant=params.text("tenant"),
+        since=params.instant("since"),
+    )
+    jetstream, stream = sources.link.jetstream(), sources.settings.streams.dlq.name
+    info = await jetstream.stream(stream)
+    total = info["state"]["messages"] if info is not None else 0
+    heads = read_heads(jetstream, stream, wanted, MAX_COUNTED)
+    note = f"Counted among the newest {MAX_COUNTED:,} sequences of {total:,} dead letters." if total > MAX_COUNTED else ""
+    options = {name: params.text(name) for name in ("subject", "reason", "code", "tenant", "since")}
+    has_filter = any(options.values())
+    replay = build_command("router", "dlq", "replay", *(() if has_filter else ("--all",)), "--dry-run", **options)
+    if params.text("show") == EACH:
+        newest: deque[DeadLetterHead] = deque(maxlen=MAX_LISTED)
+        async for batch in heads:
+            newest.extend(batch)
+        table = Table(
+            columns=LETTER_COLUMNS,
+            rows=[_build_letter_row(head) for head in reversed(newest)],
+            empty=NO_MATCH,
+            filters=(*FILTERS, TableFilter("show", "Show", is_hidden=True)),
+            note=f"The newest {MAX_LISTED:,} of them. {note}" if len(newest) == MAX_LISTED else note,
+        )
+        return Page(
+            title="Dead letters, one by one",
+            command=build_command("router", "dlq", "list", **options),
+            repair=replay,
+            repair_note="says what a replay would send; without --dry-run it is sent, each message once",
+            back=("/dead-letters", "Dead letters"),
+            table=table,
+        )
+    groups = await group_by(heads, _cause_of)
+    table = Table(
+        columns=GROUP_COLUMNS,
+        rows=[_build_group_row(group, params) for group in groups],
+        empty=NO_MATCH if has_filter or total else EMPTY,
+        filters=FILTERS,
+        note=note,
+    )
+    return Page(
+        title="Dead letters",
+        lead=f"{total:,} in {stream}, by cause",
+        command=build_command("router", "dlq", "list", "--group", **options),
+        repair=replay if groups else "",
+        repair_note="says what a replay would send; without --dry-run it is sent, each message once",
+        table=table,
+    )
+
+
+async def read_dead_letter(sources: Sources, params: PageParams) -> Page:
+    """One dead letter: what happened, its way, its headers, its payload masked."""
+    sequence, stream = params.number("sequence"), sources.settings.streams.dlq.name
+    letter = await show(sources.link.jetstream(), stream, sequence)
+    if letter is None:
+        raise PageNotFound(f"There is no dead letter {sequence} in {stream}: it was replayed or discarded, is too old, or never was.")
+    lists: list[FactList | TextBlock] = [_list_error(letter), _list_way(letter)]
+    headers = mask_secrets(letter.headers)
+    if isinstance(headers, dict) and headers:
+        lists.append(FactList("Headers", [Fact(shorten(name), str(value)) for name, value in headers.items()]))
+    lists.append(_describe_payload(letter))
+    return Page(
+        title=f"Dead letter {sequence}",
+        lead=letter.original_subject,
+        command=build_command("router", "dlq", "show", str(sequence)),
+        repair=build_command("router", "dlq", "replay", str(sequence)),
+        repair_note="publishes the message again where it failed, once, and removes the dead letter; --edit opens its payload first",
+        back=("/dead-letters", "Dead letters"),
+        lists=lists,
+    )
+
+
+def _cause_of(head: DeadLetterHead) -> tuple[str, ...]:
+    return head.original_subject, head.reason, head.code or ""
+
+
+def _build_group_row(group: DeadLetterGroup, params: PageParams) -> Row:
+    subject, reason, code = group.kind
+    more = {name: value for name in ("tenant", "since") if (value := params.text(name))}
+    named = {"subject": subject, "reason": reason, "code": code, **more, "show": EACH}
+    return {
+        "subject": subject,
+        "reason": reason,
+        "code": code or None,
+        "count": group.count,
+        "oldest": group.oldest,
+        "newest": group.newest,
+        "last_sequence": group.last_sequence,
+        "address": "?" + urlencode({name: value[:512] for name, value in named.items() if value}),
+        "last_address": f"/dead-letters/{group.last_sequence}",
+    }
+
+
+def _build_letter_row(head: DeadLetterHead) -> Row:
+    sequence = head.sequence
+    return {
+        "sequence": sequence,
+        "stored": head.stored_at,
+        "subject": head.original_subject,
+        "reason": head.reason,
+        "code": head.code,
+        "field": head.field,
+        "tenant": head.tenant_id,
+        "bytes": head.size,
+        "address": f"/dead-letters/{sequence}",
+    }
+
+
+def _list_error(letter: DeadLetter) -> FactList:
+    """What is wrong, and what helps, as `router explain` tells it."""
+    found = codes.find(letter.code or letter.reason)
+    facts = [
+        Fact("Reason", letter.reason),
+        Fact("Code", letter.code),
+        Fact("Error", letter.message),
+        Fact("Field", letter.field),
+        Fact("Stage", letter.stage),
+        Fact("It means", found.means if found is not None else None, kind="prose"),
+        *(Fact("What to do" if place == 0 else "", text, kind="prose") for place, text in enumerate(found.do if found is not None else ())),
+    ]
+    return FactList("What happened", facts)
+
+
+def _list_way(letter: DeadLetter) -> FactList:
+    source, asked = letter.source, None
+    if letter.tenant_id and letter.request_id:
+        asked = "/decisions?" + urlencode({"tenant": letter.tenant_id[:512], "request_id": letter.request_id[:512]})
+    received = datetime.fromtimestamp(letter.received_ms / 1000, UTC).isoformat() if letter.received_ms is not None else None
+    unconfirmed = ", the first not confirmed: its process died" if source.attempts_unconfirmed else ""
+    attempts = f"attempts {source.attempts}, deliveries {source.deliveries}{unconfirmed}" if source.stream else None
+    facts = [
+        Fact("Tenant", letter.tenant_id),
+        Fact("Request", letter.request_id, asked),
+        Fact("Assignment", letter.assignment_id),
+        Fact("Message id", letter.msg_id),
+        Fact("Trace", letter.trace_id),
+        Fact("Received", received, kind="time"),
+        Fact("Stood in", f"{source.stream}, sequence {source.sequence}" if source.stream else None),
+        Fact("Handled by", source.consumer or None),
+        Fact("Tried", attempts),
+        Fact("Given up", letter.stored_at, kind="time"),
+    ]
+    return FactList("Its way", facts)
+
+
+def _describe_payload(letter: DeadLetter) -> TextBlock | FactList:
+    if letter.payload is None:
+        return TextBlock("Payload", "", letter.payload_note or "")
+    shown = describe_payload(letter.payload)
+    if "payload" in shown:
+        text = orjson.dumps(shown["payload"], option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
+        cut = f"; the first {MAX_PAYLOAD_TEXT:,} characters" if len(text) > MAX_PAYLOAD_TEXT else ""
+        note = f"{len(letter.payload):,} bytes, values of secret names hidden{cut}"
+        return TextBlock("Payload", text[:MAX_PAYLOAD_TEXT], f"{note}. {letter.payload_note}" if letter.payload_note else note)
+    note = "No JSON object: nothing in it can be masked, so it is not shown. `router dlq show` shows it."
+    size = Fact("Bytes", len(letter.payload), kind="number")
+    return FactList("Payload", [size, Fact("SHA-256", shown["payload_sha256"]), Fact("", note, kind="prose")])

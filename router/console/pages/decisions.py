@@ -1,0 +1,130 @@
+"""Why a request was decided as it was: the recorded decision, computed again, and every stored step of the request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from router.console.page import Fact, FactList, InvalidAddress, Page, PageParams, Sources, TextBlock, build_command
+from router.console.table import Column, Row, Table, TableFilter
+from router.core import ids
+from router.core.masking import mask_secrets, shorten
+from router.operations.admin.broadcast import InstanceAnswers, request_from_all
+from router.operations.admin.service import ADMIN
+from router.services.request_steps import RequestStep, find_request_steps
+
+EXPLAIN_SERVICE = "explain_decision"
+WITHIN_S = 2.0
+MAX_LOOKED = 2_000  # newest messages of each stream
+MAX_SHOWN_TEXT = 2_000  # characters of a part of the request
+FILTERS = (
+    TableFilter("tenant", "Tenant", "acme"),
+    TableFilter("request_id", "Request", "context.request_id of the answer"),
+    TableFilter("message_id", "or message id"),
+)
+COLUMNS = (Column("at", "At", "time"), Column("what", "Step"), Column("where", "Where"), Column("facts", "Facts"))
+HOW = "Name a tenant and a request: the `request_id` in the context of the answer, or the message id."
+NOTHING = (
+    "No step of this request is stored any more, or it never was asked. A decision without an assignment is recorded only for the tenants"
+    " in recorder.tenants."
+)
+
+
+async def read_decisions(sources: Sources, params: PageParams) -> Page:
+    """One request of one tenant; without both, how to name them."""
+    tenant, request_id, message_id = (params.text(name) for name in ("tenant", "request_id", "message_id"))
+    if tenant is None or (request_id is None and message_id is None):
+        command = build_command("router", "decisions", "explain", "REQUEST_ID", tenant="TENANT")
+        table = Table(columns=COLUMNS, rows=(), empty=HOW, filters=FILTERS)
+        return Page(title="Decisions", lead="why this provider", command=command, table=table)
+    named = request_id or message_id or ""
+    _check_ids(tenant, named)
+    jetstream, settings = sources.link.jetstream(), sources.settings
+    asked = {"tenant_id": tenant, "message_id" if request_id is None else "request_id": named}
+    answers = await request_from_all(jetstream.connection, settings.admin.api_key, ADMIN + EXPLAIN_SERVICE, asked, WITHIN_S)
+    found = await find_request_steps(jetstream, settings, tenant, named, look=MAX_LOOKED)
+    lists = [part for record in answers.successful[:4] for part in _describe_record(record)] or [_explain_absence(answers)]
+    by = () if request_id is not None else ("--message-id",)
+    return Page(
+        title="Decisions",
+        lead=f"request {named} of tenant {tenant}",
+        command=build_command("router", "decisions", "explain", named, *by, tenant=tenant),
+        repair=build_command("router", "request", named, tenant=tenant),
+        repair_note="shows the steps alone",
+        lists=lists,
+        table=Table(
+            columns=COLUMNS, rows=[_build_row(step) for step in found.steps], empty=NOTHING, filters=FILTERS, note="  ".join(found.gaps)
+        ),
+    )
+
+
+def _check_ids(tenant: str, named: str) -> None:
+    if not ids.is_scoped(tenant):
+        raise InvalidAddress("tenant: an id is A-Z a-z 0-9 _ . : - without . or _ in front")
+    if not ids.is_opaque(named):
+        raise InvalidAddress("request_id: an id is 1 to 128 printable ASCII characters without spaces")
+
+
+def _build_row(step: RequestStep) -> Row:
+    facts = "  ".join(f"{name}={value}" for name, value in step.facts.items())
+    return {"at": step.at, "what": step.what, "where": step.where, "facts": facts}
+
+
+def _explain_absence(answers: InstanceAnswers) -> FactList:
+    if not answers.answers:
+        return FactList("The decision", [Fact("Not explained", "no router answered: is one running here, with admin.enabled?")])
+    texts = dict.fromkeys(f"{error.get('code')}: {error.get('message')}" for error in answers.errors)
+    return FactList("The decision", [Fact("Not explained", text) for text in texts])
+
+
+def _describe_record(record: Mapping[str, Any]) -> Iterator[FactList | TextBlock]:
+    """One instance's record; what another version of a router wrote differently counts as absent."""
+    again, policy, request = (_get(record, name) for name in ("reevaluation", "policy", "request"))
+    answer = _get(record, "decision") or _get(_get(record, "answer"), "decision")
+    at = record.get("at_ms")
+    yield FactList(
+        "The decision",
+        [
+            Fact("Provider", _text(answer.get("provider_id"))),
+            Fact("Reason", _text(answer.get("reason"))),
+            Fact("Refused", _describe_error(_get(record, "error"))),
+            Fact("At", datetime.fromtimestamp(at / 1000, UTC).isoformat() if isinstance(at, int) else None, kind="time"),
+            Fact("Policy", f"{policy.get('tenant_id')}/{policy.get('policy_id')}, version {policy.get('version')}" if policy else None),
+            Fact("On", _text(record.get("router_node_id"))),
+            Fact("Computed again", _describe_again(again), kind="verdict"),
+            Fact("Uncertain", _text(again.get("uncertainty"))),
+        ],
+    )
+    if trace := again.get("trace"):
+        steps = [Fact(f"{_text(step.get('stage'))} {_text(step.get('subject')) or ''}", _text(step.get("verdict"))) for step in trace[:200]]
+        yield FactList("Considered, in this order", steps)
+    if states := _get(record, "states"):
+        yield TextBlock("Known of the providers then", _dump(states))
+    if request:
+        yield TextBlock("The request, masked", _dump(request))
+
+
+def _describe_again(again: Mapping[str, Any]) -> str | None:
+    if "unavailable" in again:
+        return f"impossible: {again['unavailable']}"
+    return {True: "the same", False: "not the same"}.get(bool(again["is_same"])) if "is_same" in again else None
+
+
+def _describe_error(error: Mapping[str, Any]) -> str | None:
+    return f"{error.get('code')}: {error.get('message')}" if error else None
+
+
+def _get(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = fields.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: object) -> str | None:
+    return shorten(str(value), MAX_SHOWN_TEXT) if value is not None else None
+
+
+def _dump(value: object) -> str:
+    return shorten(orjson.dumps(mask_secrets(value), option=orjson.OPT_INDENT_2).decode(), 4 * MAX_SHOWN_TEXT)

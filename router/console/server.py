@@ -1,0 +1,53 @@
+"""The console as a supervision tree: the connection, the sampler, and the HTTP server, each started again if it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from router.config import Settings
+from router.console.application import ConsolePages, build_application, render_now
+from router.console.broker_link import BrokerLink
+from router.console.live_feed import LiveFeed
+from router.console.page import Sources
+from router.console.sampler import NowState, Sampler
+from router.operations.observability.http import serve_application
+from router.operations.observability.http_protocol import RESPONSE_TIMEOUT_S, GuardedProtocol
+from router.operations.supervision import Child, Intensity, Supervisor, supervise
+
+
+class LiveProtocol(GuardedProtocol):
+    """HTTP with the limits of the operators' port, but that the events of the page Now have no end."""
+
+    def _set_deadline(self, seconds: float) -> None:
+        super()._set_deadline(seconds)
+        if seconds == RESPONSE_TIMEOUT_S and self.scope is not None and self.scope["path"] == "/live":
+            self._clear_deadline()  # `LiveFeed` and its response drop a browser that does not read
+
+
+class ConsoleServer:
+    """`run` serves until it is cancelled."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.feed = LiveFeed(settings.console.clients)
+        self.link = BrokerLink(settings)
+        self.sampler = Sampler(settings, self.link, self._on_sample)
+        pages = ConsolePages(Sources(settings, self.link), self.sampler.read_state, self.feed)
+        self._application = build_application(settings, pages)
+
+    async def run(self, on_started: Callable[[int], None] | None = None) -> None:
+        """Serve. `on_started` is called with the bound port. Raises Misconfigured if the address cannot be bound."""
+
+        async def serve() -> None:
+            console = self._settings.console
+            try:
+                await serve_application(self._application, console.host, console.port, on_started, protocol=LiveProtocol)
+            finally:
+                self.feed.close()
+
+        children = (Child("broker", self.link.run), Child("sampler", self.sampler.run), Child("http", serve))
+        await supervise(Supervisor("console", children, intensity=Intensity(5, 30)))
+
+    def _on_sample(self, state: NowState) -> None:
+        if self.feed.count:
+            self.feed.publish(render_now(state))

@@ -1,0 +1,18 @@
+"""Moments as operators write them: `10m`, `2h`, `7d` ago, or an ISO time."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def read_instant(text: str) -> datetime:
+    """The moment, in UTC. Raises ValueError for what is neither."""
+    try:
+        if ago := re.fullmatch(r"([0-9]{1,6})([smhd])", text):
+            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):  # 999999d is before the year 1
+        raise ValueError(f"{text!r} is neither like 10m, 2h, 7d nor an ISO time") from None

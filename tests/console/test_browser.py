@@ -1,0 +1,71 @@
+"""The console in a real browser: within the policy of its pages, painted, updated by itself, on a phone, without scripts, read by axe."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from router.config import Settings
+from router.delivery.api import JetStream
+from tests.support.browser import CHROMIUM, NO_CHROMIUM, BrowserPage, a_browser
+from tests.support.console import HOSTILE, PAGES, Console, a_console, store_dead_letter
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
+AXE = Path(os.environ.get("ROUTER_TEST_AXE", "axe.min.js"))  # axe-core of npm, where it is at hand
+
+
+@pytest.fixture
+async def console(settings: Settings, jetstream: JetStream) -> AsyncIterator[Console]:
+    async with a_console(settings) as running:
+        await until(lambda: running.server.link.hears_since is not None)
+        await store_dead_letter(jetstream, settings, HOSTILE.encode())
+        yield running
+
+
+async def test_every_page_paints_within_its_policy_and_fits_on_a_phone(console: Console) -> None:
+    async with a_browser() as browser:
+        for path in (*PAGES, "/dead-letters/1", "/nowhere"):
+            await browser.show(console.url + path, width=390, height=800, is_dark=path == "/")
+            assert await browser.evaluate("document.querySelector('h1').textContent.length") > 0, path
+            assert await browser.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is wider than a phone"
+            await until(lambda: has_painted(browser), what=path)
+        unwanted = [problem for problem in browser.problems if "404" not in problem]
+        assert unwanted == []
+
+
+async def has_painted(browser: BrowserPage) -> bool:
+    return bool(await browser.evaluate("performance.getEntriesByName('first-contentful-paint').length"))
+
+
+async def test_now_updates_by_itself_and_draws_its_charts(console: Console) -> None:
+    async with a_browser() as browser:
+        await browser.show(console.url + "/")
+        await until(lambda: browser.evaluate("document.getElementById('live').dataset.live === 'on'"))
+        for _ in range(3):
+            await console.server.sampler.take_sample()
+        await until(lambda: browser.evaluate("document.querySelectorAll('.chart canvas').length === 2"))
+        assert await browser.evaluate("document.querySelector('#tiles div:nth-child(6) strong').textContent.trim()") == "1"
+        assert browser.problems == []
+
+
+async def test_without_scripts_a_table_is_sorted_filtered_and_exported_by_links(console: Console) -> None:
+    async with a_browser() as browser:
+        await browser.show(console.url + "/dead-letters", has_scripts=False)
+        page = await browser.call("DOM.getDocument")
+        links = await browser.call("DOM.querySelectorAll", nodeId=page["root"]["nodeId"], selector="th a, .exports a, form button")
+        assert len(links["nodeIds"]) == 10
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not here: ROUTER_TEST_AXE names its axe.min.js")
+async def test_axe_finds_nothing_serious(console: Console) -> None:
+    axe = await asyncio.to_thread(AXE.read_text)
+    async with a_browser() as browser:
+        for path in (*PAGES, "/dead-letters/1"):
+            for is_dark in (False, True):
+                await browser.show(console.url + path, is_dark=is_dark)
+                await browser.evaluate(axe + ";0")
+                found = await browser.evaluate("axe.run().then(r => r.violations.map(v => [v.id, v.impact, v.nodes[0].html]))")
+                assert [one for one in found if one[1] in ("serious", "critical")] == [], (path, is_dark)

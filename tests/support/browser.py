@@ -1,0 +1,109 @@
+"""Debian's chromium without a window, spoken to over two pipes by the DevTools protocol: nothing is installed for it.
+
+https://chromedevtools.github.io/devtools-protocol/
+"""
+
+import asyncio
+import base64
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = shutil.which("chromium")
+NO_CHROMIUM = "THERE IS NO CHROMIUM HERE: the console was looked at by no browser (apt-get install chromium)"
+FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe", "--no-first-run")
+WITHIN_S = 60.0
+
+
+class BrowserPage:
+    """One page. `problems`: what the browser wrote to its console: a violated policy, an error of a script."""
+
+    def __init__(self, reader: asyncio.StreamReader, pipe: int) -> None:
+        self.problems: list[str] = []
+        self._reader = reader
+        self._pipe = pipe
+        self._count = 0
+        self._session: str | None = None
+        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._loaded = asyncio.Event()
+
+    async def listen(self) -> None:
+        while True:
+            message = json.loads((await self._reader.readuntil(b"\0"))[:-1])
+            if "id" in message:
+                self._answers.pop(message["id"]).set_result(message)
+            elif message["method"] == "Page.loadEventFired":
+                self._loaded.set()
+            elif message["method"] in ("Log.entryAdded", "Runtime.exceptionThrown"):
+                self.problems.append(json.dumps(message["params"])[:500])
+
+    async def call(self, method: str, **params: object) -> dict[str, Any]:
+        self._count += 1
+        answer = self._answers[self._count] = asyncio.get_running_loop().create_future()
+        session = {"sessionId": self._session} if self._session else {}
+        os.write(self._pipe, json.dumps({"id": self._count, "method": method, "params": params, **session}).encode() + b"\0")
+        async with asyncio.timeout(WITHIN_S):
+            message = await answer
+        assert "error" not in message, message
+        return message["result"]
+
+    async def attach(self) -> None:
+        target = await self.call("Target.createTarget", url="about:blank")
+        self._session = (await self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True))["sessionId"]
+        for domain in ("Page", "Log", "Runtime"):
+            await self.call(f"{domain}.enable")
+
+    async def show(self, url: str, *, width: int = 1280, height: int = 900, is_dark: bool = False, has_scripts: bool = True) -> None:
+        """Open an address and wait for it to be loaded."""
+        await self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
+        await self.call("Emulation.setEmulatedMedia", features=[scheme])
+        await self.call("Emulation.setScriptExecutionDisabled", value=not has_scripts)
+        self._loaded.clear()
+        await self.call("Page.navigate", url=url)
+        async with asyncio.timeout(WITHIN_S):
+            await self._loaded.wait()
+
+    async def evaluate(self, expression: str) -> Any:
+        """The value of JavaScript, awaited."""
+        result = await self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    async def take_picture(self, file: Path) -> None:
+        picture = base64.b64decode((await self.call("Page.captureScreenshot", format="png"))["data"])
+        await asyncio.to_thread(file.write_bytes, picture)
+
+
+@asynccontextmanager
+async def a_browser() -> AsyncIterator[BrowserPage]:
+    """Chromium with one page, and a profile of its own."""
+    assert CHROMIUM is not None
+    profile = tempfile.mkdtemp(prefix="router-test-browser-")
+    its_in, our_out = os.pipe()
+    our_in, its_out = os.pipe()
+    ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 64) for end in (its_in, its_out)]  # bash puts them to 3 and 4; dash knows no number above 9
+    shell = f'exec "$0" "$@" 3<&{ends[0]} 4>&{ends[1]} 2>/dev/null'
+    process = await asyncio.create_subprocess_exec("bash", "-c", shell, CHROMIUM, *FLAGS, f"--user-data-dir={profile}", pass_fds=ends)
+    for end in (its_in, its_out, *ends):
+        os.close(end)
+    reader = asyncio.StreamReader(limit=64 * 1024 * 1024)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(our_in, "rb"))
+    page = BrowserPage(reader, our_out)
+    listening = asyncio.create_task(page.listen())
+    try:
+        await page.attach()
+        yield page
+    finally:
+        listening.cancel()
+        process.terminate()
+        await process.wait()
+        transport.close()
+        os.close(our_out)
+        shutil.rmtree(profile, ignore_errors=True)
