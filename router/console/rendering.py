@@ -23,9 +23,8 @@ _CODE = re.compile(r"`([^`]+)`")
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("router.console"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    made = Environment(loader=PackageLoader("router.console"), autoescape=True, undefined=StrictUndefined, auto_reload=False)
+    made.trim_blocks = made.lstrip_blocks = True
     made.filters |= {
         "cell": format_cell,
         "fact": format_fact,

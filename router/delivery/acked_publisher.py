@@ -152,9 +152,11 @@ class AckedPublisher:
         return True
 
     def _send(self, pending: PendingPublish) -> None:
-        inbox = self._make_inbox()
+        effect = pending.effect
+        self._count += 1  # `_make_inbox` and `_put` in place: once a message
+        inbox = f"{self._inbox}{self._count}"
         self._pending[inbox] = pending
-        self._put(pending.effect, inbox)
+        self._connection.publish_nowait(effect.subject, effect.data, inbox, head_with_id(effect.headers, effect.id))
 
     def _make_inbox(self) -> str:
         self._count += 1

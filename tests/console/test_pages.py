@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
+from router import Client
 from router.app import declare_topology
 from router.app.connect import connect_by
 from router.config import Settings
@@ -16,7 +17,8 @@ from router.delivery.buckets.documents import DocumentBucket
 from router.delivery.topology import apply
 from router.services.policy_store import PolicyStore
 from tests.support.broker import Broker
-from tests.support.console import HOSTILE, PAGES, Console, a_console, store_dead_letter
+from tests.support.console import HOSTILE, PAGES, Console, a_console, console_settings, store_dead_letter
+from tests.support.service import POLICIES, a_router
 from tests.support.waiting import until
 
 POLICY = {"version": "1.0", "providers": [{"name": "first", "weight": 1}]}
@@ -192,3 +194,31 @@ async def test_live_pages_are_bounded_and_each_sample_reaches_them(settings: Set
         heard = [await anext(lines) for _ in range(3)]
         assert heard[0] == "event: now"
         assert 'id="series"' in heard[1]
+
+
+async def test_a_real_router_s_decisions_are_counted_and_explained(settings: Settings, jetstream: JetStream) -> None:
+    router = console_settings(
+        settings.nats.url[0], recorder__tenants="acme", metrics__tenant_label_allowlist="acme", policies__dir=POLICIES
+    )
+    async with a_router(router) as running, Client(router.nats, subject=router.decide.subject) as client:
+        there = router.model_copy(update={"console": router.console.model_copy(update={"metrics": (running.ready.http,)})})
+        async with a_console(there) as console:
+            await until(lambda: is_connected(console))
+            await until(lambda: has_sample(console))
+            for number in range(3):
+                await client.decide(tenant_id="acme", message_type="chat", payload="hello", request_id=f"r-{number}")
+            refused = await client.decide(tenant_id="acme", message_type="chat", payload="hello", policy_id="nowhere")
+            await console.server.sampler.take_sample()
+            now, page = await console.read("/"), await console.read("/decisions?tenant=acme&request_id=r-1")
+    assert refused.error is not None
+    assert "policy_not_found" in now
+    assert "25.0%" in now
+    assert "pulls" in now
+    assert "was not read" not in now
+    assert "the same" in page
+    assert "Considered, in this order" in page
+    assert "hello" not in page
+
+
+async def has_sample(console: Console) -> bool:
+    return console.server.sampler.read_state().sample is not None

@@ -69,10 +69,11 @@ class RecordCreator:
             return created
         if not self._has_timer:
             self._start_timer()
-        inbox = self._make_inbox()
-        self._pending[inbox] = pending = PendingCreate(key, record, self._now(), created)
+        self._count += 1  # `_make_inbox` and `_put` in place: once a message
+        inbox = f"{self._inbox}{self._count}"
+        self._pending[inbox] = PendingCreate(key, record, self._now(), created)
         crashpoint("before_create")
-        self._put(pending, inbox)
+        self._connection.publish_nowait(self._prefix + key, record, inbox, IS_FREE)
         return created
 
     def _make_inbox(self) -> str:

@@ -1,7 +1,8 @@
 """The measurements of one tenant's providers: this instance's own, what other instances wrote, and the figures made of both.
 
-What an outcome or an assignment changes is seen at once (`update`). The rest (percentiles, the last minutes, what has faded, what
-others count) is made anew once in REFRESH_S (`refresh`), so that it costs nothing for each request.
+What an outcome or an assignment changes is seen by the next reader (`update`): most policies read no figures, and pay for none.
+The rest (percentiles, the last minutes, what has faded, what others count) is made anew once in REFRESH_S (`refresh`), so that it
+costs nothing for each request.
 """
 
 from __future__ import annotations
@@ -38,10 +39,13 @@ class MeasuredTenant:
         self.shared_at = -inf  # when this instance wrote its record
         self._elsewhere: dict[str, tuple[int, int]] = {}  # samples and in flight of other instances, by provider
         self._until = -inf
+        self._changed: dict[str, float] = {}  # providers whose figures do not show the newest change yet, and when it came
 
     def read(self, now: float) -> TenantFigures:
         if now >= self._until:
             self.refresh(now)
+        elif self._changed:
+            self._show_changes(now)
         return self.figures
 
     def has_room(self, provider: MeasuredProvider) -> bool:
@@ -53,11 +57,18 @@ class MeasuredTenant:
         self._until = -inf
 
     def update(self, name: str, now: float) -> None:
-        """Show what an outcome or an assignment has changed."""
-        before = self.figures.get(name)
-        if before is None:
+        """An outcome or an assignment has changed the provider: the next reader sees it."""
+        self._changed[name] = now
+
+    def _show_changes(self, now: float) -> None:
+        changed, self._changed = self._changed, {}
+        if not self.figures.keys() >= changed.keys():  # of a provider that no reader has seen
             self.refresh(now)
             return
+        for name, at in changed.items():
+            self._show(name, self.figures[name], at)
+
+    def _show(self, name: str, before: LearnedFigures, now: float) -> None:
         provider, (samples, in_flight) = self.providers[name], self._elsewhere.get(name, (0, 0))
         samples, in_flight, moving = samples + provider.samples, in_flight + provider.in_flight, provider.moving
         self.figures[name] = LearnedFigures(
@@ -77,6 +88,7 @@ class MeasuredTenant:
     def refresh(self, now: float) -> None:
         """Make all figures anew."""
         self._until = now + REFRESH_S
+        self._changed.clear()
         self.figures.choices.clear()
         for name, provider in self.providers.items():
             provider.pass_time(now)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.routing.measurements import MIN_SAMPLES, find_percentile, measured_tenant
+from router.routing.measurements import MIN_SAMPLES, Measurements, find_percentile, measured_tenant
 from router.routing.measurements.latencies import find_bucket
 from tests.support.measurements import TENANT, SomeMeasurements
 
@@ -170,3 +170,13 @@ def test_what_another_instance_had_in_flight_is_forgotten_with_it() -> None:
     assert other.figures().in_flight == 0
     other.keep_others({})
     assert other.figures().chosen == 0
+
+
+def test_what_has_changed_is_made_into_figures_by_the_next_reader() -> None:
+    """Most policies read none, so an assignment or a result makes none."""
+    measurements = Measurements(now=lambda: 0.0)
+    measurements.on_assigned("acme", "openai", "a-1")
+    before = measurements.figures_of("acme")["openai"]
+    measurements.on_assigned("acme", "openai", "b-2")
+    assert measurements._tenants["acme"].figures["openai"] is before
+    assert measurements.figures_of("acme")["openai"].in_flight == 2
