@@ -1,6 +1,7 @@
 """`router contract`: schemas as files, and a message checked field by field; no server is asked."""
 
 import json
+import re
 import sys
 import tomllib
 from collections.abc import Callable
@@ -232,7 +233,7 @@ def test_a_hostile_document_is_wrong_use(tmp_path: Path, document: object) -> No
     file = tmp_path / "hostile.json"
     file.write_text(json.dumps(document))
     ended = call_command("contract", "diff", str(file), str(file))
-    assert (ended.status, "hostile.json" in ended.err) == (2, True), ended.err
+    assert (ended.status, "hostile.json" in re.sub(r"[\s│]", "", ended.err)) == (2, True), ended.err  # a long path is wrapped
 
 
 def edit(file: Path, change: Callable[[Any], object]) -> None:

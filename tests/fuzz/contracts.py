@@ -83,7 +83,7 @@ class NoBroker:
     """Whatever is published is gone; whatever is looked up is not there."""
 
     is_connected = True
-    lives = 0
+    reconnect_count = 0
 
     def publish_nowait(self, *_: object) -> None: ...
 

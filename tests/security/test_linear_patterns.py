@@ -27,7 +27,10 @@ INSIDE_FUNCTIONS = {
     ("contracts/shapes/notation.py", r" or | \| "): "our own notation of an operators' service",
     ("lake/tables/schemas.py", r",\s+"): "our own table of columns",
     ("lake/session.py", r'version "(?:1\.)?(\d+)'): "what `java -version` prints",
-    ("cli/dlq/selection.py", r"(\d{1,6})([smhd])"): "an option of the command line",
+    (
+        "core/instants.py",
+        r"([0-9]{1,6})([smhd])",
+    ): "an option, or a filter in the console's address: six digits",
     ("sdk/samples/extensions/pii_guard.py", r"\D"): "one character at a time",
 }
 SMALL, LARGE = 2_000, 16_000
