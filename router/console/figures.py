@@ -50,10 +50,10 @@ class AnswerLine(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True):
-    """What happened between two samples. `rate`: decisions a second; latencies in milliseconds; None: nothing was decided."""
+    """What happened between two samples. `rate`: decisions a second, None: no router was read; latencies in ms, None: nothing was decided."""
 
     seconds: float
-    rate: float
+    rate: float | None
     errors: float | None
     p50: float | None
     p99: float | None
@@ -62,16 +62,17 @@ class Figures(Struct, frozen=True):
 
 
 def compute_figures(before: Sample, after: Sample) -> Figures:
-    """The figures of the time between them."""
+    """The figures of the time between them, of the routers that were read both times."""
     seconds = max(after.at - before.at, 1e-3)
-    decisions = _grow(before.totals.decisions, after.totals.decisions)
-    results = _grow(before.totals.results, after.totals.results)
-    buckets = _grow(before.totals.buckets, after.totals.buckets)
+    routers = _list_read(before) & _list_read(after)
+    decisions = _grow(before.totals.decisions, after.totals.decisions, routers)
+    results = _grow(before.totals.results, after.totals.results, routers)
+    buckets = _grow(before.totals.buckets, after.totals.buckets, routers)
     count = decisions.total()
     good = sum(number for (_, _, outcome), number in decisions.items() if outcome == OK)
     return Figures(
         seconds=seconds,
-        rate=count / seconds,
+        rate=count / seconds if routers else None,
         errors=1 - good / count if count else None,
         p50=_find_quantile(buckets, 0.50),
         p99=_find_quantile(buckets, 0.99),
@@ -80,8 +81,17 @@ def compute_figures(before: Sample, after: Sample) -> Figures:
     )
 
 
-def _grow(before: Counter[K], after: Counter[K]) -> Counter[K]:
-    return Counter({key: now - before[key] if now >= before[key] else now for key, now in after.items()})
+def _list_read(sample: Sample) -> set[str]:
+    return {router.url for router in sample.totals.routers if not router.cause}
+
+
+def _grow(before: Counter[tuple[str, K]], after: Counter[tuple[str, K]], routers: set[str]) -> Counter[K]:
+    grown: Counter[K] = Counter()
+    for (url, key), now in after.items():
+        if url in routers:
+            was = before[url, key]
+            grown[key] += now - was if now >= was else now
+    return grown
 
 
 def _find_quantile(buckets: Mapping[float, int], share: float) -> float | None:

@@ -40,7 +40,7 @@ class Sampler:
         self._link = link
         self._on_sample = on_sample
         self._samples: deque[Sample] = deque(maxlen=KEPT_SAMPLES)
-        self._points: deque[tuple[float, float, float | None, float | None, int | None]] = deque(maxlen=KEPT_SAMPLES)
+        self._points: deque[tuple[float, float | None, float | None, float | None, int | None]] = deque(maxlen=KEPT_SAMPLES)
 
     async def run(self) -> None:
         """Sample until cancelled."""

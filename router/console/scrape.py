@@ -1,9 +1,13 @@
-"""Reads /metrics of each router, as Prometheus does, and adds up what the page Now shows. Only the lines of those metrics are parsed."""
+"""Reads /metrics of each router, as Prometheus does: what the page Now shows. Only the lines of those metrics are parsed.
+
+Counters are kept by router: one that cannot be read for a while neither takes its counts off the others' nor adds them again later.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
@@ -39,12 +43,12 @@ class RouterState(Struct, frozen=True):
 
 
 class MetricTotals(Struct):
-    """What the routers count, added up. `buckets`: decisions by upper bound, seconds; `gauges`: by metric and consumer."""
+    """What the routers count, by a router's address. `buckets`: by upper bound, seconds; `gauges`, added up: by metric and consumer."""
 
-    decisions: Counter[DecisionKey] = Counter()
-    results: Counter[tuple[str, str]] = Counter()  # provider, status
-    buckets: Counter[float] = Counter()
-    gauges: Counter[tuple[str, str]] = Counter()
+    decisions: Counter[tuple[str, DecisionKey]]
+    results: Counter[tuple[str, tuple[str, str]]]  # provider, status
+    buckets: Counter[tuple[str, float]]
+    gauges: Counter[tuple[str, str]]
     routers: tuple[RouterState, ...] = ()
 
 
@@ -55,12 +59,12 @@ def scrape_all(urls: Sequence[str]) -> MetricTotals:
     return totals
 
 
-def add_text(text: str, totals: MetricTotals) -> None:
+def add_text(text: str, totals: MetricTotals, url: str) -> None:
     """Add one router's page. Raises ValueError for what is no page of metrics."""
     lines = "\n".join(line for line in text.splitlines() if line.startswith(NAMES))
     for family in text_string_to_metric_families(lines + "\n"):
         for sample in family.samples:
-            _add_sample(sample.name, sample.labels, sample.value, totals)
+            _add_sample(sample.name, sample.labels, sample.value, totals, url)
 
 
 def _scrape(url: str, totals: MetricTotals) -> RouterState:
@@ -71,19 +75,20 @@ def _scrape(url: str, totals: MetricTotals) -> RouterState:
     address = url if parts.path not in ("", "/") else f"{url.rstrip('/')}/metrics"
     try:
         with urlopen(Request(address), timeout=WITHIN_S) as answer:  # noqa: S310 - the scheme was looked at
-            add_text(answer.read(MAX_PAGE_BYTES).decode("utf-8", "replace"), totals)
+            add_text(answer.read(MAX_PAGE_BYTES).decode("utf-8", "replace"), totals, shown)
     except (OSError, ValueError) as exc:
-        return RouterState(shown, shorten(str(exc), MAX_CAUSE))
+        cause = exc.reason if isinstance(exc, URLError) else exc
+        return RouterState(shown, shorten(str(cause), MAX_CAUSE))
     return RouterState(shown)
 
 
-def _add_sample(name: str, labels: dict[str, str], value: float, totals: MetricTotals) -> None:
+def _add_sample(name: str, labels: dict[str, str], value: float, totals: MetricTotals, url: str) -> None:
     match name:
         case "router_decisions_total":
-            totals.decisions[labels.get("tenant", ""), labels.get("provider", ""), labels.get("outcome", "")] += int(value)
+            totals.decisions[url, (labels.get("tenant", ""), labels.get("provider", ""), labels.get("outcome", ""))] += int(value)
         case "router_results_total":
-            totals.results[labels.get("provider", ""), labels.get("status", "")] += int(value)
+            totals.results[url, (labels.get("provider", ""), labels.get("status", ""))] += int(value)
         case "router_decision_seconds_bucket":
-            totals.buckets[float(labels.get("le", "inf"))] += int(value)
+            totals.buckets[url, float(labels.get("le", "inf"))] += int(value)
         case _ if name in GAUGES:
             totals.gauges[name, labels.get("consumer", "")] += int(value)

@@ -4,7 +4,7 @@ from collections import Counter
 from math import inf
 
 from router.console.figures import Sample, compute_figures
-from router.console.scrape import MetricTotals, add_text
+from router.console.scrape import MetricTotals, RouterState, add_text
 
 PAGE = """# HELP router_decisions_total Decide requests answered
 # TYPE router_decisions_total counter
@@ -19,15 +19,18 @@ router_other_total{x="y"} 7.0
 """
 
 
-def a_sample(at: float, *pages: str) -> Sample:
+def a_sample(at: float, *pages: str | None) -> Sample:
+    """A page of each router, in order; None: it could not be read."""
     totals = MetricTotals(Counter(), Counter(), Counter(), Counter())
-    for page in pages:
-        add_text(page, totals)
+    for number, page in enumerate(pages):
+        if page is not None:
+            add_text(page, totals, f"r-{number}")
+    totals.routers = tuple(RouterState(f"r-{number}", "refused" if page is None else "") for number, page in enumerate(pages))
     return Sample(at, totals)
 
 
 def test_several_routers_are_added_up() -> None:
-    figures = compute_figures(a_sample(0), a_sample(10, PAGE, PAGE))
+    figures = compute_figures(a_sample(0, "", ""), a_sample(10, PAGE, PAGE))
     assert (figures.rate, round(figures.errors or 0, 3)) == (20.0, 0.1)
     assert [(line.tenant, line.provider, line.rate, line.errors, line.worst) for line in figures.tenants] == [
         ("acme", "", 2.0, 1.0, "policy_not_found"),
@@ -38,7 +41,7 @@ def test_several_routers_are_added_up() -> None:
 
 
 def test_a_percentile_is_that_of_the_histogram() -> None:
-    figures = compute_figures(a_sample(0), a_sample(10, PAGE))
+    figures = compute_figures(a_sample(0, ""), a_sample(10, PAGE))
     assert (figures.p50, figures.p99) == (1.0, 10.0)  # beyond the last bound nothing more is known
 
 
@@ -49,6 +52,16 @@ def test_only_what_happened_between_the_samples_counts_and_a_counter_may_begin_a
     assert restarted.rate == 9.0
 
 
+def test_a_router_that_could_not_be_read_takes_nothing_off_the_others_and_adds_nothing_when_it_is_back() -> None:
+    away = compute_figures(a_sample(0, PAGE, PAGE), a_sample(10, PAGE, None))
+    back = compute_figures(a_sample(0, PAGE, None), a_sample(10, PAGE, PAGE))
+    assert (away.rate, back.rate) == (0.0, 0.0)
+
+
+def test_without_a_router_that_was_read_twice_there_is_no_rate() -> None:
+    assert compute_figures(a_sample(0, None), a_sample(10, PAGE)).rate is None
+
+
 def test_other_metrics_are_not_parsed() -> None:
     assert a_sample(0, "router_other_total{broken\n").totals.buckets == {}
-    assert inf in a_sample(0, PAGE).totals.buckets
+    assert ("r-0", inf) in a_sample(0, PAGE).totals.buckets
