@@ -50,7 +50,7 @@ class AnswerLine(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True):
-    """What happened between two samples. `rate`: decisions a second, None: no router was read; latencies in ms, None: nothing was decided."""
+    """What happened between two samples. `rate`: decisions a second, None: no router was read; latencies in ms, None: no decision."""
 
     seconds: float
     rate: float | None
