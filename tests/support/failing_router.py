@@ -40,7 +40,7 @@ class FailingRouter(KilledProcess):
 
 
 def seen(witness: Path, kind: str) -> Counter[int]:
-    """How often something was seen of each stored message, by its sequence. A live copy has none, and no attempt."""
+    """How often something was seen of each stored message, by its sequence. A copy, live or read ahead, is no attempt and has none."""
     lines = (line.split() for line in witness.read_text().splitlines())
     return Counter(int(sequence) for of, sequence in lines if of == kind and sequence != "0")
 
@@ -54,7 +54,7 @@ def _watched(make: Callable[[Any], Handler], *, raises: bool = False) -> Callabl
         handle = make(context)
 
         def begin(message: Message) -> Outcome | Awaitable[Outcome]:
-            _write(BEGUN, message.sequence)
+            _write(BEGUN, message.sequence if message.token else 0)  # what is read ahead of the durable is a copy, too
             outcome = handle(message)
             if raises:
                 raise RuntimeError("whatever it is asked")
