@@ -138,12 +138,12 @@ class RecordingConnection(Connection):
         super().publish_nowait(subject, data, reply, head)
 
     async def subscribe_bytes(self, subject: str, hear: OnRawMessage) -> int:
-        def heard(at: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
+        def dispatch(at: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
             if data.startswith(b'{"stream":' + self._own_publish_ack):
                 self._note(STORED, 0, b"")
             hear(at, reply, data, head)
 
-        return await super().subscribe_bytes(subject, heard)
+        return await super().subscribe_bytes(subject, dispatch)
 
 
 class ServerDriver:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
@@ -55,61 +56,68 @@ LETTER_COLUMNS = (
     Column("bytes", "Bytes", "number"),
 )
 EMPTY = "No dead letters. What fails for good is stored here with its cause; nothing has, or what did was replayed or discarded."
+REPAIR_NOTE = "says what a replay would send; without --dry-run it is sent, each message once"
+Options = dict[str, str | None]  # of the command that shows the same
+Heads = AsyncIterator[Sequence[DeadLetterHead]]
 NO_MATCH = "No dead letter matches. Take a filter away to see more."
 
 
 async def read_dead_letters(sources: Sources, params: PageParams) -> Page:
     """Grouped by subject, reason and code; with `show=each` one by one, the newest first."""
-    wanted = DeadLetterFilter(
-        subject=params.text("subject"),
-        reason=params.text("reason"),
-        code=params.text("code"),
-        tenant=params.text("tenant"),
-        since=params.instant("since"),
-    )
+    options = {name: params.text(name) for name in ("subject", "reason", "code", "tenant")}
+    wanted = DeadLetterFilter(**options, since=params.instant("since"))
+    options["since"] = params.text("since")
     jetstream, stream = sources.link.jetstream(), sources.settings.streams.dlq.name
     info = await jetstream.stream(stream)
     total = info["state"]["messages"] if info is not None else 0
     heads = read_heads(jetstream, stream, wanted, MAX_COUNTED)
     note = f"Counted among the newest {MAX_COUNTED:,} sequences of {total:,} dead letters." if total > MAX_COUNTED else ""
-    options = {name: params.text(name) for name in ("subject", "reason", "code", "tenant", "since")}
-    has_filter = any(options.values())
-    replay = build_command("router", "dlq", "replay", *(() if has_filter else ("--all",)), "--dry-run", **options)
     if params.text("show") == EACH:
-        newest: deque[DeadLetterHead] = deque(maxlen=MAX_LISTED)
-        async for batch in heads:
-            newest.extend(batch)
-        table = Table(
+        return await _read_each(heads, options, note)
+    lead = f"{total:,} in {stream}, by cause"
+    return await _read_groups(heads, params, options, lead=lead, empty=NO_MATCH if total or any(options.values()) else EMPTY, note=note)
+
+
+async def _read_each(heads: Heads, options: Options, note: str) -> Page:
+    newest: deque[DeadLetterHead] = deque(maxlen=MAX_LISTED)
+    async for batch in heads:
+        newest.extend(batch)
+    return Page(
+        title="Dead letters, one by one",
+        command=build_command("router", "dlq", "list", **options),
+        repair=_build_replay(options),
+        repair_note=REPAIR_NOTE,
+        back=("/dead-letters", "Dead letters"),
+        table=Table(
             columns=LETTER_COLUMNS,
             rows=[_build_letter_row(head) for head in reversed(newest)],
             empty=NO_MATCH,
             filters=(*FILTERS, TableFilter("show", "Show", is_hidden=True)),
             note=f"The newest {MAX_LISTED:,} of them. {note}" if len(newest) == MAX_LISTED else note,
-        )
-        return Page(
-            title="Dead letters, one by one",
-            command=build_command("router", "dlq", "list", **options),
-            repair=replay,
-            repair_note="says what a replay would send; without --dry-run it is sent, each message once",
-            back=("/dead-letters", "Dead letters"),
-            table=table,
-        )
-    groups = await group_by(heads, _cause_of)
-    table = Table(
-        columns=GROUP_COLUMNS,
-        rows=[_build_group_row(group, params) for group in groups],
-        empty=NO_MATCH if has_filter or total else EMPTY,
-        filters=FILTERS,
-        note=note,
+        ),
     )
+
+
+async def _read_groups(heads: Heads, params: PageParams, options: Options, *, lead: str, empty: str, note: str) -> Page:
+    groups = await group_by(heads, _cause_of)
     return Page(
         title="Dead letters",
-        lead=f"{total:,} in {stream}, by cause",
+        lead=lead,
         command=build_command("router", "dlq", "list", "--group", **options),
-        repair=replay if groups else "",
-        repair_note="says what a replay would send; without --dry-run it is sent, each message once",
-        table=table,
+        repair=_build_replay(options) if groups else "",
+        repair_note=REPAIR_NOTE,
+        table=Table(
+            columns=GROUP_COLUMNS,
+            rows=[_build_group_row(group, params) for group in groups],
+            empty=empty,
+            filters=FILTERS,
+            note=note,
+        ),
     )
+
+
+def _build_replay(options: Options) -> str:
+    return build_command("router", "dlq", "replay", *(() if any(options.values()) else ("--all",)), "--dry-run", **options)
 
 
 async def read_dead_letter(sources: Sources, params: PageParams) -> Page:

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from cachetools import LRUCache
 from deltalake import DeltaTable, Transaction
 from msgspec.structs import asdict
 
@@ -19,6 +20,7 @@ from router.lake.warehouse.delta import LakeTable
 from router.lake.warehouse.storage import Storage
 
 CUTS = "cuts"
+MAX_READ = 32  # cuts that are kept
 APPLICATION = "cuts"  # its version is the newest cut's number
 _COUNTS = pa.map_(pa.string(), pa.int64())
 SCHEMA = pa.schema(
@@ -40,7 +42,7 @@ class Cuts:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._table = LakeTable(storage, CUTS, SCHEMA, partitions=(), ordered_by="cut")
-        self._read: dict[int, Cut] = {}  # a cut never changes
+        self._read: LRUCache[int, Cut] = LRUCache(MAX_READ)  # a cut never changes; an ingest that runs for ever makes ever more
 
     def head(self) -> int:
         """The newest cut's number; 0 before the first."""

@@ -9,6 +9,7 @@ from deltalake import Transaction
 from router.core.errors import Conflict, Misconfigured
 from router.lake.tables.arrow import ARROW
 from router.lake.warehouse import Cut, DataFile, Progress, Seal, Warehouse
+from router.lake.warehouse.cuts import MAX_READ, Cuts
 from router.lake.warehouse.delta import LakeTable
 from router.lake.warehouse.seals import name_mark
 from router.lake.warehouse.storage import Storage
@@ -139,3 +140,13 @@ def test_a_warehouse_whose_minutes_have_tenants_is_refused_and_not_misread(tmp_p
     older.commit([], lambda _: [Transaction("before", 1)])
     with pytest.raises(Misconfigured, match=r"gold_minute has an older form, sums by tenant_id, provider_id, .*makes it anew"):
         Warehouse(str(tmp_path)).refuse_old_form()
+
+
+def test_a_writer_that_runs_for_ever_keeps_few_cuts(tmp_path: Path) -> None:
+    """An ingest reads the newest cut for each micro-batch: 43 200 a day."""
+    cuts = Cuts(Storage(str(tmp_path)))
+    for version in range(MAX_READ + 3):
+        cuts.append("ingest", {"silver": version + 1})
+        cuts.read(cuts.head())
+    assert len(cuts._read) == MAX_READ
+    assert cuts.read(1) is not None
