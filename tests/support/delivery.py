@@ -14,7 +14,7 @@ from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Done, Fault, Handler, PublishAck
 from router.delivery.acked_publisher import NotPublished, PublishAcks, PublishCallback
-from router.delivery.api import JetStream
+from router.delivery.api import JetStream, Json
 from router.delivery.attempts import AttemptRecord
 from router.delivery.connection import Connection, head_of
 from router.delivery.denials import Denials
@@ -76,6 +76,25 @@ class FakeConnection:
     def say(self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None, reply: str = "") -> None:
         (on_message,) = self.callbacks.values()
         on_message(subject, reply, data, headers)
+
+
+class CountingJetStream(JetStream):
+    """It keeps the name of each stream and consumer whose info it asks the server for.
+
+    A subscription to the server's API would miss some: of ten calls a busy server showed it nine.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.asked: list[str] = []
+
+    async def stream(self, name: str) -> Json | None:
+        self.asked.append(name)
+        return await super().stream(name)
+
+    async def consumer(self, stream: str, durable: str) -> Json | None:
+        self.asked.append(f"{stream}.{durable}")
+        return await super().consumer(stream, durable)
 
 
 @contextmanager
