@@ -133,6 +133,7 @@ CLIENT_ACTIONS = (
     ClientAction("write the bucket of policies", "tell", "$KV.ROUTER_POLICIES.scratch", ("router", "operator")),
     ClientAction("write the bucket of breakers", "tell", "$KV.ROUTER_BREAKERS.scratch", ("router",)),
     ClientAction("write the bucket of figures", "tell", "$KV.ROUTER_FIGURES.scratch", ("router",)),
+    ClientAction("write the bucket of canaries", "tell", "$KV.ROUTER_CANARIES.scratch", ("router",)),
     ClientAction(
         "listen to the bucket of policies",
         "ask",

@@ -11,9 +11,20 @@ from typing import Protocol
 
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
+from router.routing.decide.canary_meter import NULL_CANARY_METER, CanaryMeter
 from router.routing.decide.recorder import Evaluator
 from router.routing.measurements import NO_FIGURES, LearnedFigures
-from router.routing.policy import NO_STATES, Policy, PreviousAttempt, ProviderStates, Sessions, StatesBehindBreakers, evaluate, session_of
+from router.routing.policy import (
+    NO_STATES,
+    Policy,
+    PreviousAttempt,
+    ProviderStates,
+    Sessions,
+    StatesBehindBreakers,
+    evaluate,
+    evaluate_shadow,
+    session_of,
+)
 
 
 class SessionMeter(Protocol):
@@ -37,6 +48,7 @@ class ProviderChooser:
         on_decision: Callable[[str, Decision], None] = lambda *_: None,
         evaluate: Evaluator = evaluate,
         figures: Callable[[str], Mapping[str, LearnedFigures]] = lambda _: NO_FIGURES,
+        canaries: CanaryMeter = NULL_CANARY_METER,
     ) -> None:
         self._sessions = sessions
         self._meter = meter
@@ -44,6 +56,7 @@ class ProviderChooser:
         self._on_decision = on_decision
         self._evaluate = evaluate
         self._figures = figures
+        self._canaries = canaries
 
     def choose(self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None) -> Decision | Refusal:
         """The decision of a policy whose extensions were called."""
@@ -52,8 +65,13 @@ class ProviderChooser:
         if session is not None:
             remembered = self._sessions.recall(tenant_id, policy.policy_id, session)
         states = self._states(tenant_id)
-        figures = self._figures(tenant_id) if policy.strategy is not None else NO_FIGURES
+        has_strategy = policy.strategy is not None or policy.canary is not None
+        figures = self._figures(tenant_id) if has_strategy else NO_FIGURES
         decision = self._evaluate(policy, request, states=states, figures=figures, now=now, remembered=remembered, previous=previous)
+        if policy.canary is not None:
+            shadow = evaluate_shadow(policy, request, states=states, figures=figures, now=now, remembered=remembered, previous=previous)
+            if shadow is not None:
+                self._canaries.on_shadow(policy, decision, shadow)
         if isinstance(decision, Refusal):
             return decision
         if type(states) is StatesBehindBreakers and decision.provider_id in states.breakers:

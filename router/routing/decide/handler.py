@@ -35,6 +35,7 @@ from router.contracts.request import RouteRequest
 from router.core.clock import Clock, steady, wall
 from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, PublishAck
+from router.routing.decide.canary_meter import NULL_CANARY_METER, CanaryMeter
 from router.routing.decide.choose import ProviderChooser
 from router.routing.decide.idempotency_cache import CacheResult, IdempotencyCache
 from router.routing.decide.previous import PREVIOUS_REQUEST, find_previous
@@ -54,6 +55,7 @@ from router.routing.policy import (
     RateLimits,
     Sessions,
     evaluate,
+    find_arm,
 )
 from router.routing.reports.assignments import AssignmentLookup
 
@@ -108,6 +110,7 @@ class DecideHandler:
         on_decision: Callable[[str, Decision], None] = lambda *_: None,
         evaluate: Evaluator = evaluate,
         figures: Callable[[str], Mapping[str, LearnedFigures]] = lambda _: NO_FIGURES,
+        canaries: CanaryMeter = NULL_CANARY_METER,
         now: Clock = steady,
     ) -> None:
         self._policies = policies
@@ -115,7 +118,10 @@ class DecideHandler:
         self._rules = rules
         self._cache = cache if cache is not None else IdempotencyCache(clock=now)
         sessions = sessions if sessions is not None else Sessions(clock=now)
-        self._choose = ProviderChooser(sessions, meter, states=states, on_decision=on_decision, evaluate=evaluate, figures=figures).choose
+        self._choose = ProviderChooser(
+            sessions, meter, states=states, on_decision=on_decision, evaluate=evaluate, figures=figures, canaries=canaries
+        ).choose
+        self._canaries = canaries
         self._rates = rates if rates is not None else RateLimits()
         self._push = push
         self._extensions = (
@@ -206,7 +212,7 @@ class DecideHandler:
         if policy.refusal is None and (limited := self._check_rate(policy, request, started)) is not None:
             return limited
         timeout_s = self._rules.pipeline_timeout if policy.timeout_ms is None else policy.timeout_ms / 1000
-        return self._extensions.run(
+        running = self._extensions.run(
             policy,
             request,
             lambda changed: self._choose(policy, changed, self._now(), previous),
@@ -214,6 +220,15 @@ class DecideHandler:
             traceparent=traceparent_in(message.headers),
             size=len(message.data),
         )
+        return running if policy.arm is None else self._count_pipeline(policy, request, running)
+
+    async def _count_pipeline(self, policy: Policy, request: RouteRequest, running: Awaitable[PipelineResult]) -> PipelineResult:
+        result = await running
+        self._canaries.on_decided(policy, result.answer, is_pushed=self._is_pushed(request))
+        return result
+
+    def _is_pushed(self, request: RouteRequest) -> bool:
+        return request.push_assignment and self._find_skip_reason(request) is None
 
     def _start_assignment(
         self, push: AssignmentPusher, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
@@ -260,10 +275,17 @@ class DecideHandler:
         policy = self._policies.find(request.tenant_id, request.policy_id)
         if policy is None:
             return Refusal(POLICY_NOT_FOUND, f"Policy not found: {request.policy_id}", {"policy_id": request.policy_id})
+        if policy.canary is not None:
+            policy = find_arm(policy, request)
         if not policy.pipeline.is_empty:
             return policy
         limited = self._check_rate(policy, request, now) if policy.rate_limit is not None else None
-        return self._choose(policy, request, now, previous) if limited is None else limited
+        if limited is not None:
+            return limited
+        answer = self._choose(policy, request, now, previous)
+        if policy.arm is not None:
+            self._canaries.on_decided(policy, answer, is_pushed=self._is_pushed(request))
+        return answer
 
     def _check_rate(self, policy: Policy, request: RouteRequest, now: float) -> Refusal | None:
         wait_ms = self._rates.allow(policy, request.tenant_id, now)
