@@ -28,7 +28,7 @@ from router.delivery.buckets.entries import BucketEntry
 from router.delivery.buckets.mirror import BucketMirror
 from router.delivery.shared_info import SharedInfo
 from router.operations.observability import LogRateLimit, events, logs
-from router.routing.canary import CanaryCounts, CanaryTotals, Verdict, add_totals, judge
+from router.routing.canary import CanaryCounts, CanaryTotals, CanaryVerdict, add_totals, judge
 from router.routing.policy import Policy, PolicyTable
 from router.services.alerts import Alerts
 from router.services.policy_store import PolicyStore
@@ -37,6 +37,7 @@ log = logs.logger(__name__)
 
 SHARE_S = 0.25  # between two records of one canary
 JUDGE_S = 1.0
+LAST_WRITE_S = 2.0  # when the router stops
 
 Name = tuple[str, str]  # tenant (or `_shared`), policy
 
@@ -103,11 +104,19 @@ class SharedCanaries:
         await self._mirror.run()
 
     async def write(self) -> None:
-        """A child of the tree: write what has changed until cancelled."""
-        while True:
-            await asyncio.sleep(SHARE_S)
-            for counts in [one for one in self._counts.values() if one.is_changed]:
-                await self._write(counts)
+        """A child of the tree: write what has changed until cancelled, and once more then: the consumers have stopped before it."""
+        try:
+            while True:
+                await asyncio.sleep(SHARE_S)
+                await self._write_changed()
+        finally:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WRITE_S):
+                    await self._write_changed()
+
+    async def _write_changed(self) -> None:
+        for counts in [one for one in self._counts.values() if one.is_changed]:
+            await self._write(counts)
 
     async def judge(self) -> None:
         """A child of the tree: end each canary that is decided, until cancelled."""
@@ -156,7 +165,7 @@ class SharedCanaries:
         if policy.canary is None:
             return
         verdict, note = judge(policy.canary.plan, self.count_totals(policy), self._wall_clock() * 1000)
-        if verdict is Verdict.GO_ON:
+        if verdict is CanaryVerdict.GO_ON:
             return
         try:
             version = await self._store.end_canary(policy.tenant_id, policy.policy_id, policy.version, verdict, note)
@@ -167,7 +176,7 @@ class SharedCanaries:
                 log.warning(events.CANARY_NOT_ENDED, tenant=policy.tenant_id, policy=policy.policy_id, cause=str(exc))
             return
         log.info(events.CANARY_ENDED, tenant=policy.tenant_id, policy=policy.policy_id, version=version, verdict=verdict.value, why=note)
-        if verdict is Verdict.ROLL_BACK:
+        if verdict is CanaryVerdict.ROLL_BACK:
             self._alerts.raise_alert(_build_alert(policy, version, note))
         await self._forget(policy)
 

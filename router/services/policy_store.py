@@ -18,7 +18,7 @@ from router.core import ids
 from router.core.errors import Poison, RouterError
 from router.delivery.buckets.entries import BucketEntry
 from router.delivery.buckets.versioned_store import VersionedStore
-from router.routing.canary import Verdict
+from router.routing.canary import CanaryVerdict
 from router.routing.policy import ParsedPolicy, PolicyError
 from router.services.policy_check import check_author, check_ids, check_policy_in_thread
 
@@ -92,13 +92,13 @@ class PolicyStore(VersionedStore[StoredPolicy]):
         )
 
     async def end_canary(
-        self, tenant_id: str, policy_id: str, version: int, verdict: Verdict, note: str, *, author: str = CANARY_AUTHOR
+        self, tenant_id: str, policy_id: str, version: int, verdict: CanaryVerdict, note: str, *, author: str = CANARY_AUTHOR
     ) -> int:
         """Write what follows a canary, as a new version. Raises PolicyNotFound (it has none), Conflict (another version is in force)."""
         record = (await self.get(tenant_id, policy_id, version=version)).record
         if record.canary is None:
             raise PolicyNotFound(f"version {version} of {tenant_id}/{policy_id} has no canary")
-        document = record.canary.document if verdict is Verdict.PROMOTE else record.document
+        document = record.canary.document if verdict is CanaryVerdict.PROMOTE else record.document
         told = f"{'shadow' if record.canary.is_shadow else 'canary'} {verdict.value}: {note}"[:MAX_NOTE]
         return await self.write((tenant_id, policy_id), document, author=author, replaces=version, note=told)
 

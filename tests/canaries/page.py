@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from router.routing.canary import Verdict
+from router.routing.canary import CanaryVerdict
 from tests.canaries.simulation import Arm, Ended, play
 
 SEED = 24
@@ -51,13 +51,13 @@ class Cell:
     rate: float
     ended: Sequence[Ended]
 
-    def count(self, verdict: Verdict) -> int:
+    def count(self, verdict: CanaryVerdict) -> int:
         return Counter(one.verdict for one in self.ended)[verdict]
 
     @property
     def found(self) -> list[int]:
         """Outcomes until it was rolled back, in order; one that was not counts as more than any."""
-        return sorted(one.outcomes if one.verdict is Verdict.ROLL_BACK else 10**9 for one in self.ended)
+        return sorted(one.outcomes if one.verdict is CanaryVerdict.ROLL_BACK else 10**9 for one in self.ended)
 
 
 def write_page(count: int) -> str:
@@ -76,12 +76,12 @@ def _play(share: float, rate: float, candidate: Arm, rng: random.Random, count: 
 
 def _write_same(cell: Cell) -> str:
     total = len(cell.ended)
-    rolled, promoted = cell.count(Verdict.ROLL_BACK), cell.count(Verdict.PROMOTE)
+    rolled, promoted = cell.count(CanaryVerdict.ROLL_BACK), cell.count(CanaryVerdict.PROMOTE)
     return f"| {cell.share:.0%} | {cell.rate:.0%} | {rolled} of {total} | {promoted} |\n"
 
 
 def _write_worse(cell: Cell) -> str:
-    rolled, promoted = cell.count(Verdict.ROLL_BACK), cell.count(Verdict.PROMOTE)
+    rolled, promoted = cell.count(CanaryVerdict.ROLL_BACK), cell.count(CanaryVerdict.PROMOTE)
     figures = " | ".join(_list_figures(cell))
     return f"| {cell.share:.0%} | {cell.rate:.0%} | {rolled} of {len(cell.ended)} | {figures} | {promoted} |\n"
 

@@ -1,4 +1,4 @@
-"""One canary, outcome by outcome: requests fall to an arm by chance, end badly or late by chance, and the verdict is asked for each time."""
+"""One canary, outcome by outcome: requests fall to an arm, and end badly or late, by chance; the verdict is asked for each time."""
 
 import random
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import log
 
 from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
-from router.routing.canary import CanaryCounts, CanaryTotals, Verdict, add_totals, judge
+from router.routing.canary import CanaryCounts, CanaryTotals, CanaryVerdict, add_totals, judge
 
 GUARDS = (CanaryGuard("error_rate", 1.2), CanaryGuard("p95_latency", 1.2))
 NOT_YET_MS, OVER_MS = 0, 10**15
@@ -29,7 +29,7 @@ class Arm:
 class Ended:
     """The verdict, after so many outcomes of the candidate. GO_ON: none within the time."""
 
-    verdict: Verdict
+    verdict: CanaryVerdict
     outcomes: int
     why: str
 
@@ -48,9 +48,9 @@ def play(control: Arm, candidate: Arm, *, rng: random.Random, share: float = 0.0
             continue
         outcomes += 1
         verdict, why = judge(plan, read_totals(counts), NOT_YET_MS)
-        if verdict is not Verdict.GO_ON:
+        if verdict is not CanaryVerdict.GO_ON:
             return Ended(verdict, outcomes, why)
-    return Ended(Verdict.GO_ON, outcomes, "")
+    return Ended(CanaryVerdict.GO_ON, outcomes, "")
 
 
 def read_totals(counts: CanaryCounts) -> CanaryTotals:

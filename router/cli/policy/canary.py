@@ -113,13 +113,13 @@ async def abort(session: CommandSession, tenant: Tenant, name: Name, *, author: 
 
     Example:  router policy canary abort acme default
     """
-    from router.routing.canary import Verdict
+    from router.routing.canary import CanaryVerdict
 
     store, who = await open_store(session), choose_author(author)
     stored = await store.get(tenant, name)
     if stored.record.canary is None:
         return exit_codes.refuse(f"{tenant}/{name} has no canary")
-    version = await store.end_canary(tenant, name, stored.record.version, Verdict.ROLL_BACK, f"aborted by {who}", author=who)
+    version = await store.end_canary(tenant, name, stored.record.version, CanaryVerdict.ROLL_BACK, f"aborted by {who}", author=who)
     session.emit_one({"ok": True, "tenant": tenant, "policy": name, "version": version}, f"{tenant}/{name} version {version}: aborted")
     return exit_codes.OK
 

@@ -8,6 +8,16 @@
 
 from router.routing.canary.counts import CanaryCounts
 from router.routing.canary.guards import GuardError, parse_guard, parse_span_ms
-from router.routing.canary.verdict import CanaryTotals, Finding, Verdict, add_totals, judge
+from router.routing.canary.verdict import CanaryTotals, CanaryVerdict, GuardFinding, add_totals, judge
 
-__all__ = ["CanaryCounts", "CanaryTotals", "Finding", "GuardError", "Verdict", "add_totals", "judge", "parse_guard", "parse_span_ms"]
+__all__ = [
+    "CanaryCounts",
+    "CanaryTotals",
+    "CanaryVerdict",
+    "GuardError",
+    "GuardFinding",
+    "add_totals",
+    "judge",
+    "parse_guard",
+    "parse_span_ms",
+]

@@ -36,7 +36,7 @@ class CanaryTotals(Struct, frozen=True):
     shadow: ShadowRecord = ShadowRecord()
 
 
-class Finding(Struct, frozen=True):
+class GuardFinding(Struct, frozen=True):
     """One guard. `control` and `candidate`: the shares of errors, or of results slower than the guard allows."""
 
     guard: CanaryGuard
@@ -55,7 +55,7 @@ class Finding(Struct, frozen=True):
         return f"{self.guard} {state} ({figures})"
 
 
-class Verdict(Enum):
+class CanaryVerdict(Enum):
     GO_ON = "running"
     PROMOTE = "promoted"
     ROLL_BACK = "rolled back"
@@ -70,26 +70,26 @@ def add_totals(records: Iterable[CanaryRecord]) -> CanaryTotals:
     return CanaryTotals(add_arms(controls), add_arms(candidates), add_shadows(one.shadow for one in known))
 
 
-def judge(plan: CanaryPlan, totals: CanaryTotals, now_ms: float) -> tuple[Verdict, str]:
+def judge(plan: CanaryPlan, totals: CanaryTotals, now_ms: float) -> tuple[CanaryVerdict, str]:
     """The verdict, and why, as the note of the version that follows from it."""
     is_over = now_ms >= plan.until_ms
     if plan.is_shadow:
-        return (Verdict.END if is_over else Verdict.GO_ON), describe_shadow(totals.shadow)
+        return (CanaryVerdict.END if is_over else CanaryVerdict.GO_ON), describe_shadow(totals.shadow)
     findings = list_findings(plan, totals)
     told = "; ".join(one.text for one in findings) or "no guards"
     outcomes = totals.candidate.outcomes
     if any(one.is_broken for one in findings):
-        return Verdict.ROLL_BACK, told
+        return CanaryVerdict.ROLL_BACK, told
     if findings and outcomes >= plan.min_results and all(one.holds for one in findings):
-        return Verdict.PROMOTE, told
+        return CanaryVerdict.PROMOTE, told
     if not is_over:
-        return Verdict.GO_ON, told
+        return CanaryVerdict.GO_ON, told
     if outcomes < plan.min_results:
-        return Verdict.ROLL_BACK, f"too few outcomes of the candidate to say: {outcomes} of {plan.min_results}; {told}"
-    return Verdict.PROMOTE, f"its time is over; {told}"
+        return CanaryVerdict.ROLL_BACK, f"too few outcomes of the candidate to say: {outcomes} of {plan.min_results}; {told}"
+    return CanaryVerdict.PROMOTE, f"its time is over; {told}"
 
 
-def list_findings(plan: CanaryPlan, totals: CanaryTotals) -> list[Finding]:
+def list_findings(plan: CanaryPlan, totals: CanaryTotals) -> list[GuardFinding]:
     return [_look(guard, totals, len(plan.guards)) for guard in plan.guards]
 
 
@@ -104,28 +104,28 @@ def describe_shadow(shadow: ShadowRecord) -> str:
     return f"{told}; expected cost {other:.4g} instead of {cost:.4g}, expected latency {later:.4g} ms instead of {latency:.4g} ms"
 
 
-def _look(guard: CanaryGuard, totals: CanaryTotals, guards: int) -> Finding:
+def _look(guard: CanaryGuard, totals: CanaryTotals, guards: int) -> GuardFinding:
     if guard.figure == ERROR_RATE:
         control, candidate = (Tally(arm.errors, arm.outcomes) for arm in (totals.control, totals.candidate))
-        return _decide(Finding(guard, control, candidate), guard.ratio, guards)
+        return _decide(GuardFinding(guard, control, candidate), guard.ratio, guards)
     return _look_at_latency(guard, totals, guards)
 
 
-def _look_at_latency(guard: CanaryGuard, totals: CanaryTotals, guards: int) -> Finding:
+def _look_at_latency(guard: CanaryGuard, totals: CanaryTotals, guards: int) -> GuardFinding:
     """Whether more than 5 % of the candidate's successes are slower than the p95 that the guard allows."""
     successes = sum(totals.control.latencies.values())
     top = _find_p95_bucket(totals.control, successes)
     if top is None:
-        return Finding(guard, Tally(0, 0), Tally(0, 0))
+        return GuardFinding(guard, Tally(0, 0), Tally(0, 0))
     p95_ms = find_edge(top)
     limit = find_bucket(guard.ratio * p95_ms)
     slow = sum(count for bucket, count in totals.candidate.latencies.items() if bucket > limit)
     # Of the control 5 % are slower than its p95, whatever part of them lies in the bucket of the p95 itself.
     control, candidate = Tally(TAIL * successes, successes), Tally(slow, sum(totals.candidate.latencies.values()))
-    return _decide(Finding(guard, control, candidate, p95_ms), 1.0, guards)
+    return _decide(GuardFinding(guard, control, candidate, p95_ms), 1.0, guards)
 
 
-def _decide(finding: Finding, ratio: float, guards: int) -> Finding:
+def _decide(finding: GuardFinding, ratio: float, guards: int) -> GuardFinding:
     """`ratio`: how many times the control's share of bad outcomes is allowed."""
     control, candidate = finding.control, finding.candidate
     is_worse = candidate.share > ratio * control.share
