@@ -14,6 +14,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 CONTROL, CANDIDATE = "control", "candidate"  # the arms: the version in force, and what is tried
+ARMS = (CONTROL, CANDIDATE)
 ARM = "canary"  # the key in a decision's metadata that names the arm
 
 ERROR_RATE, P95_LATENCY = "error_rate", "p95_latency"

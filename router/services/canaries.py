@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from router.contracts.alert import WARNING, Alert
 from router.contracts.assignment import Assignment
-from router.contracts.canary import ARM
+from router.contracts.canary import ARM, ARMS
 from router.contracts.canary_record import CanaryRecord, canary_key, canary_record_bytes, read_canary_record
 from router.contracts.decision import Decision, Refusal
 from router.contracts.result import ExecResult
@@ -81,7 +81,7 @@ class SharedCanaries:
         """The first result of a known assignment; the assignment names the arm that decided it."""
         metadata = known.decision.metadata
         arm = metadata.get(ARM)
-        if arm is None:
+        if arm not in ARMS:  # absent, or an extension's word where no canary runs
             return
         policy = self._policies.find(known.tenant_id, metadata.get("policy_id", ""))
         if policy is not None and policy.canary is not None and metadata.get("policy_version") == str(policy.version):
@@ -90,7 +90,9 @@ class SharedCanaries:
     def _find_counts(self, policy: Policy) -> CanaryCounts:
         name = policy.tenant_id, policy.policy_id
         counts = self._counts.get(name)
-        if counts is None or counts.version != policy.version:
+        if counts is not None and counts.version > policy.version:
+            return CanaryCounts(*name, policy.version)  # of a canary that is over: a pipeline took long; counted for nothing
+        if counts is None or counts.version < policy.version:
             counts = self._counts[name] = CanaryCounts(*name, policy.version)
         return counts
 
@@ -123,7 +125,7 @@ class SharedCanaries:
         while True:
             await asyncio.sleep(JUDGE_S)
             running = list(self._list_running())
-            self._keep_counts({(policy.tenant_id, policy.policy_id) for policy in running})
+            self._keep_counts({(policy.tenant_id, policy.policy_id): policy.version for policy in running})
             if self._mirror.check.ok:
                 for policy in running:
                     await self._judge(policy)
@@ -139,9 +141,7 @@ class SharedCanaries:
         records = [record for _, record in self._others.values() if record is not None and _is_of(record, policy)]
         own = self._counts.get(name)
         if own is not None and own.version == policy.version:
-            is_changed = own.is_changed
             records.append(own.build_record(self._node_id, self._life))
-            own.is_changed = is_changed
         return add_totals(records)
 
     def _read(self, known: Mapping[str, tuple[int, CanaryRecord | None]], key: str, entry: BucketEntry) -> tuple[int, CanaryRecord | None]:
@@ -158,8 +158,9 @@ class SharedCanaries:
     def _list_running(self) -> Iterator[Policy]:
         return (policy for policy in self._policies.get_all().values() if policy.canary is not None)
 
-    def _keep_counts(self, names: set[Name]) -> None:
-        self._counts = {name: counts for name, counts in self._counts.items() if name in names}
+    def _keep_counts(self, versions: Mapping[Name, int]) -> None:
+        """Those of the canaries that run."""
+        self._counts = {name: counts for name, counts in self._counts.items() if counts.version == versions.get(name)}
 
     async def _judge(self, policy: Policy) -> None:
         if policy.canary is None:
@@ -189,8 +190,11 @@ class SharedCanaries:
 
     async def _write(self, counts: CanaryCounts) -> None:
         key = canary_key(*counts.name, self._life)
+        counts.is_changed = False  # what comes during the write is written next time
         try:
             await self._put(key, canary_record_bytes(counts.build_record(self._node_id, self._life)))
+        except Conflict:
+            counts.is_changed = True  # the next round replaces what is there
         except RouterError as exc:
             counts.is_changed = True  # the next round tries again
             if self._lines.allow("write"):
@@ -200,7 +204,7 @@ class SharedCanaries:
         """Replace this process' entry. Raises BrokerUnavailable, StorageFull, Poison (too large)."""
         try:
             self._revisions[key] = await self._documents.put(key, data, revision=self._revisions.get(key))
-        except Conflict:  # the bucket was made again, an answer was lost, or the canary was ended: the next write replaces what is there
+        except Conflict:  # the bucket was made again, an answer was lost, or the canary was ended: the next write knows its revision
             seen = await self._documents.read_newest(key)
             self._revisions[key] = seen.revision if seen is not None else 0
             raise

@@ -9,7 +9,7 @@ import pytest
 from router.contracts.assignment import Assignment
 from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
 from router.contracts.canary_record import CanaryRecord, canary_key, canary_record_bytes, read_canary_record
-from router.contracts.decision import Decision
+from router.contracts.decision import Decision, Refusal
 from router.contracts.result import ExecResult
 from router.core.errors import Conflict, Poison
 from router.delivery.api import JetStream
@@ -50,7 +50,7 @@ class Instance:
                 assignment_id="a", request_id="r", tenant_id="acme", provider_id="a", job_type="chat", deadline_ms=1, decision=decision
             )
             status = "error" if number < errors else "success"
-            self.shared.on_result(known, ExecResult(status=status, latency_ms=10, cost=0.0, timestamp=0))
+            self.shared.on_result(known, ExecResult(assignment_id="a", request_id="r", status=status, latency_ms=10, cost=0.0, timestamp=0))
 
     def count(self) -> tuple[int, int]:
         """Outcomes of control and candidate, of all instances."""
@@ -125,6 +125,20 @@ async def test_results_of_another_version_or_without_an_arm_are_not_counted(buck
         one.report("", 3)
         one.report(CANDIDATE, 1)
         assert one.count() == (0, 1)
+
+
+async def test_an_answer_of_a_canary_that_is_over_does_not_take_the_place_of_the_counts_of_the_next(buckets: Buckets) -> None:
+    version = await buckets.begin()
+    async with buckets.an_instance() as one:
+        former = one.table.find(*NAME)
+        assert former is not None
+        assert former.canary is not None
+        await buckets.store.end_canary(*NAME, version, CanaryVerdict.ROLL_BACK, "no")
+        await buckets.begin()
+        await until(lambda: one.version == version + 2, within_s=10)
+        one.report(CANDIDATE, 3, version=version + 2)
+        one.shared.on_decided(former.canary.candidate, Refusal("decision_failed", "late"), is_pushed=False)  # its pipeline took long
+        assert one.count() == (0, 3)
 
 
 async def test_of_five_instances_one_ends_the_canary(buckets: Buckets) -> None:

@@ -31,7 +31,7 @@ class ArmCounts:
 
 
 class CanaryCounts:
-    """`is_changed`: since the last record was built."""
+    """`is_changed`: since the one who writes them set it to false."""
 
     def __init__(self, tenant_id: str, policy_id: str, version: int) -> None:
         self.name = tenant_id, policy_id
@@ -68,7 +68,6 @@ class CanaryCounts:
             self._differences += 1
 
     def build_record(self, node: str, life: str) -> CanaryRecord:
-        self.is_changed = False
         tenant_id, policy_id = self.name
         return CanaryRecord(
             tenant_id=tenant_id,

@@ -94,7 +94,7 @@ def test_a_refusal_of_the_arm_is_an_error_and_a_rate_limit_or_a_cancellation_is_
     assert (record.outcomes, record.errors) == (3, 2)
 
 
-def test_evidence_grows_with_bad_outcomes() -> None:
+def test_more_bad_outcomes_speak_more_against_it() -> None:
     assert compute_evidence(Tally(0, 0), Tally(5, 100), 1.0, WORSE) == 1.0
     grown = [compute_evidence(Tally(bad, 100), Tally(100, 1000), 1.0, WORSE) for bad in (10, 20, 30)]
     assert grown[0] < 1 < grown[1] < grown[2]
