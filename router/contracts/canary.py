@@ -1,4 +1,4 @@
-"""A canary: the candidate of a policy beside the version in force, as it stands in the policy's own record (docs/canary.md).
+"""A canary: the candidate of a policy beside the version in force, as it stands in the policy's own record (docs/reference/canary.md).
 
     policies bucket    {version, author, time, hash, document, note?, canary{document, share, guards, until_ms, …}?}
 

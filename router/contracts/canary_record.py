@@ -1,4 +1,4 @@
-"""What one instance has counted of a canary, as it stands in the bucket of canaries (docs/canary.md#counted).
+"""What one instance has counted of a canary, as it stands in the bucket of canaries (docs/reference/canary.md#counted).
 
     {tenant_id, policy_id, version, node, life, control{…}, candidate{…}, shadow{…}}
 

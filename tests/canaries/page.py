@@ -18,7 +18,7 @@ HEAD = """# Simulated canaries
 
 `make canaries` wrote this: {count} canaries in each cell, seed {seed}, with the functions that serve requests. Both guards stand,
 `error_rate<=1.2x` and `p95_latency<=1.2x`; the verdict is asked for after every outcome of the candidate; latencies are lognormal.
-[The canary](../../docs/canary.md) says how it is decided. Outcomes are those of the candidate.
+[The canary](../../docs/reference/canary.md) says how it is decided. Outcomes are those of the candidate.
 
 ## A candidate that does not differ
 

@@ -1,4 +1,4 @@
-"""A test of two shares that may be looked at after every outcome, and may stop at any time (docs/canary.md#test).
+"""A test of two shares that may be looked at after every outcome, and may stop at any time (docs/reference/canary.md#test).
 
     evidence(one, other, ratio, alternatives): how many times likelier what was seen is where the one's share is some alternative times
     `ratio` of the other's than where it is `ratio` times

@@ -1,4 +1,4 @@
-"""What follows from the counts of a canary: promote it, roll it back, or go on (docs/canary.md#verdict).
+"""What follows from the counts of a canary: promote it, roll it back, or go on (docs/reference/canary.md#verdict).
 
     a guard is broken for certain          -> roll back, at once
     every guard holds for certain          -> promote, at once

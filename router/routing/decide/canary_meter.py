@@ -1,4 +1,4 @@
-"""The port by which the decide handler reports what became of the requests of a policy that has a canary (docs/canary.md#counted)."""
+"""The port by which the decide handler reports what became of the requests of a policy with a canary (docs/reference/canary.md#counted)."""
 
 from __future__ import annotations
 

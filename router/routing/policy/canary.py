@@ -1,4 +1,4 @@
-"""A policy with a canary: two arms, and which of them decides a request (docs/canary.md#split).
+"""A policy with a canary: two arms, and which of them decides a request (docs/reference/canary.md#split).
 
     the record in the bucket ── parse_record ──> the version in force (control), with the candidate beside it
     request ── find_arm ──> control | candidate: a hash of the session, or of the request identity where it has none

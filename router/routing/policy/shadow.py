@@ -1,4 +1,4 @@
-"""A shadow: what the candidate of a policy would have chosen, beside the choice that counts (docs/canary.md#shadow)."""
+"""A shadow: what the candidate of a policy would have chosen, beside the choice that counts (docs/reference/canary.md#shadow)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make the usage event of a result, with its assignment if that is known (docs/contracts.md#usage).
+"""Make the usage event of a result, with its assignment if that is known (docs/reference/contracts.md#usage).
 
 The assignment fills the fields that the result left out: provider, job type, tenant. It never fills the result's ids: the
 event's identity is made of what the worker sent, so it is the same whether the assignment is still known or not.
