@@ -71,7 +71,9 @@ class SharedCanaries:
         self._lines = LogRateLimit(every_s=60.0)
 
     def on_decided(self, policy: Policy, answer: Decision | Refusal, *, is_pushed: bool) -> None:
-        if policy.arm is not None and not (is_pushed and isinstance(answer, Decision)):
+        if isinstance(answer, Decision) and (is_pushed or answer.metadata.get(ARM) != policy.arm):
+            return  # its result is counted, or a budget chose another policy
+        if policy.arm is not None:
             self._find_counts(policy).on_answer(policy.arm, answer)
 
     def on_shadow(self, policy: Policy, answer: Decision | Refusal, shadow: Decision | Refusal) -> None:
