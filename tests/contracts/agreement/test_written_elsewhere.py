@@ -121,12 +121,12 @@ def read_blocks(page: str) -> list[Any]:
     ("page", "names"),
     [
         (
-            "docs/reference/extension-json.md",
+            "router/sdk/samples/extensions/CONTRACT.md",
             ["extension-request", "extension-message", "extension-verdict", "provider-call", "provider-answer", "chunk"],
         ),
-        ("docs/how-to/write-a-worker.md", ["ack"]),
-        ("docs/how-to/requests.md", ["answer"]),
-        ("docs/reference/messages.md", [shape.name for shape in SHAPES.values() for _ in shape.examples]),
+        ("router/sdk/samples/workers/README.md", ["ack"]),
+        ("deploy/REQUESTS.md", ["answer"]),
+        ("docs/messages.md", [shape.name for shape in SHAPES.values() for _ in shape.examples]),
     ],
 )
 def test_the_messages_of_a_page_are_valid(page: str, names: list[str]) -> None:
