@@ -90,9 +90,10 @@ class ProviderChooser:
         has_strategy = policy.strategy is not None or policy.canary is not None
         figures = self._figures(tenant_id) if has_strategy else NO_FIGURES
         decision = self._evaluate(policy, request, states=states, figures=figures, now=now, remembered=remembered, previous=previous)
-        budgets = self._budgets.get(tenant_id) if self._budgets and isinstance(decision, Decision) else None
-        if budgets is not None and (refused := budgets.reserve(request, policy.policy_id, decision, passed_over)):
-            return self._choose_cheaper(refused, request, now, previous, is_last=bool(passed_over))
+        if self._budgets and isinstance(decision, Decision):
+            budgets = self._budgets.get(tenant_id)
+            if budgets is not None and (refused := budgets.reserve(request, policy.policy_id, decision, passed_over)):
+                return self._choose_cheaper(refused, request, now, previous, is_last=bool(passed_over))
         if policy.canary is not None:  # after the reservation, which may ask for another try
             shadow = evaluate_shadow(policy, request, states=states, figures=figures, now=now, remembered=remembered, previous=previous)
             if shadow is not None:
