@@ -4,6 +4,7 @@
     a routing answer that says no    -> Done: it was answered
     a decision                       -> Done, and cached for the same request, sent again
     a policy with extensions         -> an awaitable of the same: they are called first, and after
+    a slice of a budget is too small -> an awaitable of the same: a larger one is waited for
     a decision to be pushed          -> an awaitable of the same (`push`): its assignment is an effect
     a push that is not served here   -> Done, with a warning in the answer
 
@@ -35,7 +36,8 @@ from router.contracts.request import RouteRequest
 from router.core.clock import Clock, steady, wall
 from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, PublishAck
-from router.routing.decide.choose import ProviderChooser
+from router.routing.budgets import SliceShort, TenantBudgets
+from router.routing.decide.choose import NO_BUDGETS, ProviderChooser
 from router.routing.decide.idempotency_cache import CacheResult, IdempotencyCache
 from router.routing.decide.previous import PREVIOUS_REQUEST, find_previous
 from router.routing.decide.push import REQUEST_ID_TAKEN, SWITCHED_OFF, AssignmentPusher, Pushed, PushedAssignment, RunPipeline
@@ -108,6 +110,7 @@ class DecideHandler:
         on_decision: Callable[[str, Decision], None] = lambda *_: None,
         evaluate: Evaluator = evaluate,
         figures: Callable[[str], Mapping[str, LearnedFigures]] = lambda _: NO_FIGURES,
+        budgets: Mapping[str, TenantBudgets] = NO_BUDGETS,
         now: Clock = steady,
     ) -> None:
         self._policies = policies
@@ -115,7 +118,16 @@ class DecideHandler:
         self._rules = rules
         self._cache = cache if cache is not None else IdempotencyCache(clock=now)
         sessions = sessions if sessions is not None else Sessions(clock=now)
-        self._choose = ProviderChooser(sessions, meter, states=states, on_decision=on_decision, evaluate=evaluate, figures=figures).choose
+        self._choose = ProviderChooser(
+            sessions,
+            meter,
+            states=states,
+            on_decision=on_decision,
+            evaluate=evaluate,
+            figures=figures,
+            budgets=budgets,
+            policies=policies,
+        ).choose
         self._rates = rates if rates is not None else RateLimits()
         self._push = push
         self._extensions = (
@@ -147,7 +159,10 @@ class DecideHandler:
     ) -> Outcome | Awaitable[Outcome]:
         if request.push_assignment and self._push is not None and self._push.find_skip_reason(request.tenant_id) is None:
             return self._start_assignment(self._push, request, message, started, previous)
-        answer = self._decide(request, message, started, previous)
+        try:
+            answer = self._decide(request, message, started, previous)
+        except SliceShort as short:
+            return self._decide_after(short, request, message, started, previous)
         if isinstance(answer, Decision):
             self._cache.remember(request, message.data, answer)
         elif isinstance(answer, Policy):
@@ -180,6 +195,17 @@ class DecideHandler:
         outcome = self._start(request, message, started, previous)
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
+    async def _decide_after(
+        self, short: SliceShort, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
+    ) -> Outcome:
+        """Decide when the slices that are too small have grown, or cannot grow. Raises BrokerUnavailable."""
+        await short.wait()
+        again = self._cache.recall(request, message.data)  # its twin may have come meanwhile
+        if again is not CacheResult.NEW:
+            return self._answer(request, self._replay(again), started)
+        outcome = self._start(request, message, started, previous)
+        return await outcome if isinstance(outcome, Awaitable) else outcome
+
     async def _decide_in_pipeline(
         self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
     ) -> Outcome:
@@ -191,13 +217,21 @@ class DecideHandler:
             known = self._cache.recall(request, message.data)
             if known is not CacheResult.NEW:
                 return self._answer(request, self._replay(known), started)
-            ran = self._run_pipeline(policy, request, message, started, previous)
-            answer = ran if isinstance(ran, Refusal) else (await ran).answer
+            answer = await self._await_pipeline(lambda: self._run_pipeline(policy, request, message, started, previous))
             if isinstance(answer, Decision):
                 self._cache.remember(request, message.data, answer)
             return self._answer(request, answer, started)
         finally:
             self._in_progress.release(key)
+
+    async def _await_pipeline(self, run: RunPipeline) -> Decision | Refusal:
+        """Its answer. Where a slice of a budget is too small for its decision it is run again, with a larger one."""
+        while True:
+            try:
+                ran = run()
+                return ran if isinstance(ran, Refusal) else (await ran).answer
+            except SliceShort as short:
+                await short.wait()
 
     def _run_pipeline(
         self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None

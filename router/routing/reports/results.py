@@ -132,7 +132,9 @@ class ResultsHandler:
         if known is not None:
             self._lessons.learn_from(known, result)
         subject = self._rules.usage_subject
-        return Done((make_usage_effect(event, event_id, subject),)) if subject is not None else NOTHING_TO_STORE
+        if subject is None:
+            return NOTHING_TO_STORE
+        return Done((make_usage_effect(event, event_id, subject, known.reservation if known is not None else None),))
 
     def _count(self, event: UsageEvent, known: Assignment | None) -> None:
         if known is None:
