@@ -86,7 +86,7 @@ def build_push_rules(settings: Settings) -> PushRules:
 
 
 def build_answers(context: AppContext, read_in_flight: Callable[[], Iterable[Message]] = lambda: ()) -> Answers:
-    """Where answers go (docs/contracts.md#replies). `read_in_flight`: the requests that are being handled."""
+    """Where answers go (docs/reference/contracts.md#replies). `read_in_flight`: the requests that are being handled."""
     settings, connection, metrics = context.settings, context.connection, context.metrics
     rules = ReplyRules(
         reply_subject=settings.reply.subject or "{subject}.reply",

@@ -1,4 +1,4 @@
-"""Turns the settings into the declared topology (docs/contracts.md#streams)."""
+"""Turns the settings into the declared topology (docs/reference/contracts.md#streams)."""
 
 from __future__ import annotations
 

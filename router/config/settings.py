@@ -52,7 +52,7 @@ def _host_and_process() -> str:
 
 @add_fields({spec.name: spec.section for spec in SUBSCRIPTIONS})
 class Settings(Group):
-    """Everything that can be set (docs/contracts.md#settings). Durations are milliseconds where the name says so."""
+    """Everything that can be set (docs/reference/contracts.md#settings). Durations are milliseconds where the name says so."""
 
     node_id: NodeId = Field(default_factory=_host_and_process, description="this instance in dead letters; host and process id unless set")
     processes: int = Field(default=1, ge=1, le=64, description="processes of `router serve` on the same durables; 1 = one, no parent")

@@ -1,4 +1,4 @@
-"""Streams and buckets: names and limits (docs/contracts.md#streams). What they bind and how they discard is delivery's."""
+"""Streams and buckets: names and limits (docs/reference/contracts.md#streams). What they bind and how they discard is delivery's."""
 
 from __future__ import annotations
 

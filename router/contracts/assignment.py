@@ -1,4 +1,4 @@
-"""Work for a worker: ExecAssignment (docs/contracts.md#assignments), written, and read back.
+"""Work for a worker: ExecAssignment (docs/reference/contracts.md#assignments), written, and read back.
 
     {version, assignment_id, request_id, tenant_id, trace_id?, run_id? flow_id? step_id?, executor{provider_id, channel},
      job{type, payload, payload_ref?}, options{priority, deadline_ms, retry}, correlation{trace_id?}, decision{…}, metadata}
@@ -44,13 +44,13 @@ class Assignment(Struct, frozen=True, kw_only=True):
 def assignment_id_of(tenant_id: str, request_key: str) -> str:
     """A valid UUID derived from the request identity: the same request has the same one on every instance.
 
-    Rule: docs/contracts.md#request-identity.
+    Rule: docs/reference/contracts.md#request-identity.
     """
     return ids.derived_uuid("assignment", tenant_id, request_key)
 
 
 def deadline_ms(expected_latency_ms: float) -> int:
-    """`min(60000, max(5000, 5 × expected_latency_ms))`, rounded half up (docs/contracts.md#assignments)."""
+    """`min(60000, max(5000, 5 × expected_latency_ms))`, rounded half up (docs/reference/contracts.md#assignments)."""
     return math.floor(min(60_000.0, max(5_000.0, 5 * expected_latency_ms)) + 0.5)
 
 

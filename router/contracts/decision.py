@@ -1,4 +1,4 @@
-"""The answer to a decide request: a Decision or a Refusal (docs/contracts.md#answers)."""
+"""The answer to a decide request: a Decision or a Refusal (docs/reference/contracts.md#answers)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SkippedAssignment(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """A routing answer that is an error: answered, never retried, no dead letter (docs/contracts.md#failure-refusal)."""
+    """A routing answer that is an error: answered, never retried, no dead letter (docs/reference/contracts.md#failure-refusal)."""
 
     code: str
     message: str

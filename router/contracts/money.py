@@ -1,4 +1,4 @@
-"""Money as whole 1e-9 of the currency (nanos): exact sums, as in the lake (docs/budgets.md#slices)."""
+"""Money as whole 1e-9 of the currency (nanos): exact sums, as in the lake (docs/reference/budgets.md#slices)."""
 
 from __future__ import annotations
 

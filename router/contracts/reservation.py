@@ -2,7 +2,7 @@
 
     Router-Reservation: {life} {nanos} {policy} {budget}#{lease} …
 
-So the settlement ends the reservation with the event, and knows by which policy was decided (docs/budgets.md#reservation-header).
+So the settlement ends the reservation with the event, and knows by which policy was decided (docs/reference/budgets.md#reservation-header).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was spent of one budget in one window: a document of the bucket `ROUTER_BUDGETS_SPENT` (docs/budgets.md#slices).
+"""What was spent of one budget in one window: a document of the bucket `ROUTER_BUDGETS_SPENT` (docs/reference/budgets.md#slices).
 
     key      {tenant}.{budget}.{when the budget was made, ms}.{start of the window, s}
     value    {settled, events, through, is_counted, notices, leases{"{life}.{number}": {held, expires_ms}}}

@@ -1,4 +1,4 @@
-"""The usage event: what one outcome cost, once (docs/contracts.md#usage).
+"""The usage event: what one outcome cost, once (docs/reference/contracts.md#usage).
 
 Its bytes are a contract: fields in one order, `latency_ms` and `timestamp` integers, `cost` always with a decimal
 point, what is absent left out; `correlated: false` is added where the settings ask for that mark. The lake reads them

@@ -12,7 +12,7 @@
               └──> UNSTORED or WAITING_FOR_ROOM: they are published again
 
 A message without a signal for a whole ack wait is overdue: the server may have delivered it to another process, so this one sends no NAK
-(docs/durability.md#redelivery).
+(docs/explanation/durability.md#redelivery).
 
 A state is changed by `enter` and `pop` alone: `MessageProcessor` enters those before an outcome, `Settler` those after it.
 """

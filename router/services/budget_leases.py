@@ -4,7 +4,7 @@
     a lease is over ──> the rest of the slice moves to the next lease; what it has reserved stays until it is settled, or expires
     drain ──> the rest is given back
 
-An answer that is lost costs room for a while, never money: the slice does not grow, and the lease expires (docs/budgets.md#bound).
+A lost answer costs room for a while, never money: the slice does not grow, and the lease expires (docs/reference/budgets.md#bound).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Alerts when a budget's window is 80 % spent, and when it has no room (docs/budgets.md#notices)."""
+"""Alerts when a budget's window is 80 % spent, and when it has no room (docs/reference/budgets.md#notices)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settles budgets: reads usage events, and adds the cost of each to the documents of its budgets, once (docs/budgets.md#settlement).
+"""Settles budgets: adds the cost of each usage event to the documents of its budgets, once (docs/reference/budgets.md#settlement).
 
     every 250 ms   is another instance settling? its record is written again and again ──> wait
                    windows that are not counted yet ──> read from their start

@@ -1,4 +1,4 @@
-"""The budgets of this process: followed, leased, settled (docs/budgets.md)."""
+"""The budgets of this process: followed, leased, settled (docs/reference/budgets.md)."""
 
 from __future__ import annotations
 

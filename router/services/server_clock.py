@@ -1,6 +1,6 @@
 """The server's clock, for what several instances compare: its time is read now and then, and counted on by this process's steady clock.
 
-So no instance's wall clock takes part (docs/budgets.md#clock). Until the server was asked, the wall clock must do.
+So no instance's wall clock takes part (docs/reference/budgets.md#clock). Until the server was asked, the wall clock must do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The documents of what was spent: one for each budget and window, changed by compare-and-set alone (docs/budgets.md#slices)."""
+"""The documents of what was spent: one for each budget and window, changed by compare-and-set alone (docs/reference/budgets.md#slices)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connection on a real server: the poisons of docs/durability.md#reader over a raw socket, and the fast way in and out."""
+"""The connection on a real server: the poisons of docs/explanation/durability.md#reader over a raw socket, and the fast way in and out."""
 
 import asyncio
 from collections.abc import AsyncIterator

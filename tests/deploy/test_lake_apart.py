@@ -72,7 +72,7 @@ async def _stored(witness: Client, stream: str) -> int:
 
 @asynccontextmanager
 async def two_gateways() -> AsyncIterator[Deployed]:
-    """As deploy/README.md says: a key by keys.py, and a copy of the block with its own key and prefix."""
+    """As docs/how-to/deploy.md says: a key by keys.py, and a copy of the block with its own key and prefix."""
     deployed = Deployed(users=("gateway.two",)).start()
     try:
         await deployed.make_topology()

@@ -1,4 +1,4 @@
-"""A router behind a leaf node, with its streams and buckets in the hub's JetStream domain (deploy/README.md#leaf-nodes)."""
+"""A router behind a leaf node, with its streams and buckets in the hub's JetStream domain (docs/how-to/deploy.md#leaf-nodes)."""
 
 import orjson
 import pytest

@@ -1,4 +1,4 @@
-"""A leaf node that works alone: cut off from the hub with its router and its worker, and back (docs/two-places.md#leaf)."""
+"""A leaf node that works alone: cut off from the hub with its router and its worker, and back (docs/how-to/two-places.md#leaf)."""
 
 from __future__ import annotations
 

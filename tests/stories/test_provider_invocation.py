@@ -63,7 +63,7 @@ async def test_the_answer_of_a_registered_provider_comes_back_with_its_cost_and_
 
 
 async def test_any_nats_client_may_ask_in_json_or_protobuf(nc: Nats, router: Running) -> None:
-    """docs/extensions.md#invoke-request: both wires, one meaning."""
+    """docs/reference/extensions.md#invoke-request: both wires, one meaning."""
     request = {"provider_id": "echo", "tenant_id": "acme", "message_id": "m-1", "body": "hello"}
     asked = provider_pb2.ProviderRequest(provider_id="echo", tenant_id="acme", message_id="m-1", body=b"hello").SerializeToString()
     async with serve_provider(nc, answers):

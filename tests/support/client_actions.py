@@ -1,4 +1,4 @@
-"""What a client may try on the router's server, and which role may do it: the table behind deploy/nats/PERMISSIONS.md.
+"""What a client may try on the router's server, and which role may do it: the table behind docs/reference/permissions.md.
 
 A new subject, stream or service of the router's is a new line here, and one in deploy/nats/accounts.conf.
 """

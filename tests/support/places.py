@@ -1,4 +1,4 @@
-"""Two places, each with a JetStream domain of its own, and a connection that only replication passes (docs/two-places.md).
+"""Two places, each with a JetStream domain of its own, and a connection that only replication passes (docs/how-to/two-places.md).
 
 hub, domain "hub" ──(leaf node connection, deploy/nats/second-place.conf, through a proxy)── second: a server, or a cluster of three
 """
@@ -19,7 +19,7 @@ from tests.support.cli import CommandResult, call_command_async
 from tests.support.cluster import Cluster, free_ports, started_cluster, wait_for_cluster
 from tests.support.patient_client import connect_patiently
 
-PAGE = Path("docs/two-places.md").read_text()
+PAGE = Path("docs/how-to/two-places.md").read_text()
 CONNECTION = Path("deploy/nats/second-place.conf").read_text()
 HUB, SECOND, LEAF = "hub", "second", "leaf"
 

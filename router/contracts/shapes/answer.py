@@ -1,4 +1,4 @@
-"""The answer to a decide request, in JSON (docs/contracts.md#answers)."""
+"""The answer to a decide request, in JSON (docs/reference/contracts.md#answers)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def build_answer(_: ShapeLimits) -> MessageShape:
         text="The decision, or why there is none. With `Accept: application/x-protobuf` a decision alone is sent as protobuf.",
         direction=SENT,
         body={"type": "object", "oneOf": [_build_success(), _build_failure()]},
-        page="docs/contracts.md#answers",
+        page="docs/reference/contracts.md#answers",
         examples=_list_examples(),
         proto="beamline.flow.v1.RouteDecision",
     )

@@ -1,4 +1,4 @@
-"""Budgets: what a tenant may spend in a window, and the slices from which this instance decides (docs/budgets.md). Pure.
+"""Budgets: what a tenant may spend in a window, and the slices from which this instance decides (docs/reference/budgets.md). Pure.
 
 Budget, parse_budget    the document
 find_window             which hour, day or month a time is in

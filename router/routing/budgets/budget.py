@@ -1,4 +1,4 @@
-"""One budget: its document, read and checked (docs/budgets.md#document).
+"""One budget: its document, read and checked (docs/reference/budgets.md#document).
 
 {amount, window, policy?, provider?, then, created_ms}      amount is a text or an integer: no float
 """

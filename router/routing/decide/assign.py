@@ -1,4 +1,4 @@
-"""The assignment of a decision: its record for the bucket, and what is published of a record (docs/contracts.md#assignments).
+"""The assignment of a decision: its record for the bucket, and what is published of a record (docs/reference/contracts.md#assignments).
 
 Both are pure. The assignment is built from the record alone, so it is the same when another process publishes it again.
 """

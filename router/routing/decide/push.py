@@ -1,4 +1,5 @@
-"""Push a decision as an assignment: the stored assignment counts, whichever instance stored it (docs/contracts.md#stored-assignment).
+"""Push a decision as an assignment: the stored assignment counts, whichever instance stored it
+(docs/reference/contracts.md#stored-assignment).
 
     create in the bucket   ours       -> publish it, answer with our decision
                            an earlier -> publish that again (a crash may lie between), answer with the decision inside
@@ -94,7 +95,7 @@ class NoCharges:
 
 
 class PushRules(Struct, frozen=True, kw_only=True):
-    """Settings `assignment.*` (docs/contracts.md#assignments)."""
+    """Settings `assignment.*` (docs/reference/contracts.md#assignments)."""
 
     enabled: bool = True
     tenants_allowed: frozenset[str] = frozenset()  # empty = all

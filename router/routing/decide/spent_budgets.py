@@ -1,4 +1,4 @@
-"""What a request gets whose budgets have no room: the refusal, or the policy that they name (docs/budgets.md#decision)."""
+"""What a request gets whose budgets have no room: the refusal, or the policy that they name (docs/reference/budgets.md#decision)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of a provider's breaker, and what a worker's outcome means to it (docs/extensions.md#provider-breaker).
+"""The rules of a provider's breaker, and what a worker's outcome means to it (docs/reference/extensions.md#provider-breaker).
 
 A breaker belongs to a tenant and a provider, not to a policy. So of several policies one gives the rules: the tenant's own
 before a shared one; among these the one that opens after the fewest failures, then the one with the longest timeout, then the

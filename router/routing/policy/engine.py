@@ -37,7 +37,7 @@ def evaluate(
     previous: PreviousAttempt | None = None,
     trace: list[TraceStep] | None = None,
 ) -> Decision | Refusal:
-    """Choose a provider (docs/policies.md#decision).
+    """Choose a provider (docs/reference/policies.md#decision).
 
     `now` is on the clock of `states`, seconds; `figures` are what a strategy looks at, by provider; `remembered` is the session's
     provider, `previous` the assignment that this request follows up. A Decision with the policy's own figures is the same object

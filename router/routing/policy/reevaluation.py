@@ -1,4 +1,4 @@
-"""A recorded decision with every input of `evaluate`, so that it can be evaluated again (docs/policies.md#decision).
+"""A recorded decision with every input of `evaluate`, so that it can be evaluated again (docs/reference/policies.md#decision).
 
     RecordedDecision ── reevaluate(policy, case) ──> the answer, the trace, and an uncertainty
 

@@ -1,4 +1,4 @@
-"""Make the usage event of a result, with its assignment if that is known (docs/contracts.md#usage).
+"""Make the usage event of a result, with its assignment if that is known (docs/reference/contracts.md#usage).
 
 The assignment fills the fields that the result left out: provider, job type, tenant. It never fills the result's ids: the
 event's identity is made of what the worker sent, so it is the same whether the assignment is still known or not.
@@ -45,7 +45,7 @@ def make_usage_effect(
 ) -> Effect:
     """Return the effect that stores the event. Its id is the event's identity (`event_id` if already computed).
 
-    `reservation`: of its decision in budgets, its only other header (docs/budgets.md#reservation-header)."""
+    `reservation`: of its decision in budgets, its only other header (docs/reference/budgets.md#reservation-header)."""
     headers = NO_HEADERS if reservation is None else {RESERVATION_HEADER: reservation}
     return Effect(subject, usage_bytes(event), identity(event) if event_id is None else event_id, headers, owner=event.tenant_id)
 

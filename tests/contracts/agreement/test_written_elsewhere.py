@@ -121,12 +121,12 @@ def read_blocks(page: str) -> list[Any]:
     ("page", "names"),
     [
         (
-            "router/sdk/samples/extensions/CONTRACT.md",
+            "docs/reference/extension-json.md",
             ["extension-request", "extension-message", "extension-verdict", "provider-call", "provider-answer", "chunk"],
         ),
-        ("router/sdk/samples/workers/README.md", ["ack"]),
-        ("deploy/REQUESTS.md", ["answer"]),
-        ("docs/messages.md", [shape.name for shape in SHAPES.values() for _ in shape.examples]),
+        ("docs/how-to/write-a-worker.md", ["ack"]),
+        ("docs/how-to/requests.md", ["answer"]),
+        ("docs/reference/messages.md", [shape.name for shape in SHAPES.values() for _ in shape.examples]),
     ],
 )
 def test_the_messages_of_a_page_are_valid(page: str, names: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Backup and restore on real servers: nothing lost, nothing twice, nothing overwritten (docs/two-places.md#backup)."""
+"""Backup and restore on real servers: nothing lost, nothing twice, nothing overwritten (docs/how-to/two-places.md#backup)."""
 
 from __future__ import annotations
 
