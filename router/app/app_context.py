@@ -26,6 +26,7 @@ from router.routing.reports import AssignmentCache
 from router.services.alerts import Alerts
 from router.services.breakers import Breakers, breaker_rules
 from router.services.budgets import Budgets
+from router.services.canaries import SharedCanaries
 from router.services.extension_invoker import build_extension_invoker, build_pipeline_runner
 from router.services.finished_assignments import build_finished_removal
 from router.services.known_assignments import AssignmentStore
@@ -73,6 +74,15 @@ class AppContext:
         self.providers = ProviderTracker(Averages(), self.breakers.providers, self.measurements)
         self.shared_measurements = SharedMeasurements(
             jetstream, settings.buckets.figures.name, settings.node_id, self.measurements, policies.get_all, infos=infos
+        )
+        self.canaries = SharedCanaries(
+            jetstream,
+            settings.buckets.canaries.name,
+            settings.node_id,
+            policies=policies,
+            store=self.policy_store,
+            alerts=alerts,
+            infos=infos,
         )
         self.budgets = Budgets(jetstream, settings, alerts, infos)
         self.recorder = build_recorder(settings, self.measurements.figures_of)

@@ -56,6 +56,7 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         states=context.providers.states_of,
         on_decision=context.breakers.providers.on_decision,
         figures=context.measurements.figures_of,
+        canaries=context.canaries,
         budgets=context.budgets.table.tenants,
         evaluate=context.recorder.evaluate if context.recorder.is_on else evaluate,
     )

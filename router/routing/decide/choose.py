@@ -13,6 +13,7 @@ from typing import Protocol
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.routing.budgets import BudgetSlice, TenantBudgets
+from router.routing.decide.canary_meter import NULL_CANARY_METER, CanaryMeter
 from router.routing.decide.recorder import Evaluator
 from router.routing.decide.spent_budgets import Downgrades, find_downgrade, refuse_for_budget
 from router.routing.measurements import NO_FIGURES, LearnedFigures
@@ -25,6 +26,7 @@ from router.routing.policy import (
     Sessions,
     StatesBehindBreakers,
     evaluate,
+    evaluate_shadow,
     session_of,
 )
 
@@ -53,6 +55,7 @@ class ProviderChooser:
         on_decision: Callable[[str, Decision], None] = lambda *_: None,
         evaluate: Evaluator = evaluate,
         figures: Callable[[str], Mapping[str, LearnedFigures]] = lambda _: NO_FIGURES,
+        canaries: CanaryMeter = NULL_CANARY_METER,
         budgets: Mapping[str, TenantBudgets] = NO_BUDGETS,
         policies: PolicyFinder | None = None,
     ) -> None:
@@ -62,6 +65,7 @@ class ProviderChooser:
         self._on_decision = on_decision
         self._evaluate = evaluate
         self._figures = figures
+        self._canaries = canaries
         self._budgets = budgets
         self._policies = policies
         self._downgrades = Downgrades()
@@ -83,13 +87,19 @@ class ProviderChooser:
         if session is not None:
             remembered = self._sessions.recall(tenant_id, policy.policy_id, session)
         states = self._states(tenant_id)
-        figures = self._figures(tenant_id) if policy.strategy is not None else NO_FIGURES
+        has_strategy = policy.strategy is not None or policy.canary is not None
+        figures = self._figures(tenant_id) if has_strategy else NO_FIGURES
         decision = self._evaluate(policy, request, states=states, figures=figures, now=now, remembered=remembered, previous=previous)
+        if self._budgets and isinstance(decision, Decision):
+            budgets = self._budgets.get(tenant_id)
+            if budgets is not None and (refused := budgets.reserve(request, policy.policy_id, decision, passed_over)):
+                return self._choose_cheaper(refused, request, now, previous, is_last=bool(passed_over))
+        if policy.canary is not None:  # after the reservation, which may ask for another try
+            shadow = evaluate_shadow(policy, request, states=states, figures=figures, now=now, remembered=remembered, previous=previous)
+            if shadow is not None:
+                self._canaries.on_shadow(policy, decision, shadow)
         if isinstance(decision, Refusal):
             return decision
-        budgets = self._budgets.get(tenant_id)
-        if budgets is not None and (refused := budgets.reserve(request, policy.policy_id, decision, passed_over)):
-            return self._choose_cheaper(refused, request, now, previous, is_last=bool(passed_over))
         if type(states) is StatesBehindBreakers and decision.provider_id in states.breakers:
             self._on_decision(tenant_id, decision)
         if session is not None:

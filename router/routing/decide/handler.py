@@ -37,6 +37,7 @@ from router.core.clock import Clock, steady, wall
 from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, PublishAck
 from router.routing.budgets import SliceShort, TenantBudgets
+from router.routing.decide.canary_meter import NULL_CANARY_METER, CanaryMeter
 from router.routing.decide.choose import NO_BUDGETS, ProviderChooser
 from router.routing.decide.idempotency_cache import CacheResult, IdempotencyCache
 from router.routing.decide.previous import PREVIOUS_REQUEST, find_previous
@@ -56,6 +57,7 @@ from router.routing.policy import (
     RateLimits,
     Sessions,
     evaluate,
+    find_arm,
 )
 from router.routing.reports.assignments import AssignmentLookup
 
@@ -110,6 +112,7 @@ class DecideHandler:
         on_decision: Callable[[str, Decision], None] = lambda *_: None,
         evaluate: Evaluator = evaluate,
         figures: Callable[[str], Mapping[str, LearnedFigures]] = lambda _: NO_FIGURES,
+        canaries: CanaryMeter = NULL_CANARY_METER,
         budgets: Mapping[str, TenantBudgets] = NO_BUDGETS,
         now: Clock = steady,
     ) -> None:
@@ -127,7 +130,9 @@ class DecideHandler:
             figures=figures,
             budgets=budgets,
             policies=policies,
+            canaries=canaries,
         ).choose
+        self._canaries = canaries
         self._rates = rates if rates is not None else RateLimits()
         self._push = push
         self._extensions = (
@@ -240,7 +245,7 @@ class DecideHandler:
         if policy.refusal is None and (limited := self._check_rate(policy, request, started)) is not None:
             return limited
         timeout_s = self._rules.pipeline_timeout if policy.timeout_ms is None else policy.timeout_ms / 1000
-        return self._extensions.run(
+        running = self._extensions.run(
             policy,
             request,
             lambda changed: self._choose(policy, changed, self._now(), previous),
@@ -248,6 +253,15 @@ class DecideHandler:
             traceparent=traceparent_in(message.headers),
             size=len(message.data),
         )
+        return running if policy.arm is None else self._count_pipeline(policy, request, running)
+
+    async def _count_pipeline(self, policy: Policy, request: RouteRequest, running: Awaitable[PipelineResult]) -> PipelineResult:
+        result = await running
+        self._canaries.on_decided(policy, result.answer, is_pushed=self._is_pushed(request))
+        return result
+
+    def _is_pushed(self, request: RouteRequest) -> bool:
+        return request.push_assignment and self._find_skip_reason(request) is None
 
     def _start_assignment(
         self, push: AssignmentPusher, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
@@ -294,10 +308,17 @@ class DecideHandler:
         policy = self._policies.find(request.tenant_id, request.policy_id)
         if policy is None:
             return Refusal(POLICY_NOT_FOUND, f"Policy not found: {request.policy_id}", {"policy_id": request.policy_id})
+        if policy.canary is not None:
+            policy = find_arm(policy, request)
         if not policy.pipeline.is_empty:
             return policy
         limited = self._check_rate(policy, request, now) if policy.rate_limit is not None else None
-        return self._choose(policy, request, now, previous) if limited is None else limited
+        if limited is not None:
+            return limited
+        answer = self._choose(policy, request, now, previous)
+        if policy.arm is not None:
+            self._canaries.on_decided(policy, answer, is_pushed=self._is_pushed(request))
+        return answer
 
     def _check_rate(self, policy: Policy, request: RouteRequest, now: float) -> Refusal | None:
         wait_ms = self._rates.allow(policy, request.tenant_id, now)
