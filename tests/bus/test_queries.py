@@ -105,13 +105,8 @@ async def test_what_is_no_envelope_is_answered_with_why(bus: Bus, prefix: str, n
 
 
 async def test_an_address_that_is_no_inbox_is_never_written_to(bus: Bus, prefix: str, nats_url: str) -> None:
-<<<<<<< HEAD
-    """docs/durability.md#reply-weapon: a reply to one of our own subjects would inject a message."""
-    client = await connect_patiently(nats_url)
-=======
     """docs/explanation/durability.md#reply-weapon: a reply to one of our own subjects would inject a message."""
-    client = await nats.connect(nats_url)
->>>>>>> origin/main
+    client = await connect_patiently(nats_url)
     async with responding(bus, echo):
         await client.publish(f"{prefix}.queries.status", envelope_bytes(QUESTION), reply=f"{prefix}.events.loop")
         await client.flush()
