@@ -1,4 +1,4 @@
-"""A usage event: what one outcome cost (docs/contracts.md#usage)."""
+"""A usage event: what one outcome cost (docs/reference/contracts.md#usage)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def build_usage(limits: ShapeLimits) -> MessageShape:
         "version": {"const": "1"},
         "tenant_id": refer("scoped_id"),
         "provider_id": {"type": "string", "minLength": 1},
-        "event_type": add_description(refer("type"), "the type of the job"),
+        "event_type": add_description(refer("type"), "the type of the job; of an invocation provider.invoke or provider.invoke.stream"),
         "latency_ms": {"type": "integer", "minimum": 0, "maximum": MAX_LATENCY_MS},
         "cost": {"type": "number", "minimum": 0, "maximum": limits.max_cost, "description": "always with a decimal point"},
         "status": {"enum": sorted(RESULT_STATUSES)},
@@ -37,7 +37,7 @@ def build_usage(limits: ShapeLimits) -> MessageShape:
         text="What one outcome cost, once. Its Nats-Msg-Id is derived from tenant, assignment (or request) and status.",
         direction=SENT,
         body=build_object({**fields, **optional}, tuple(fields), allOf=[has_id]),
-        page="docs/contracts.md#usage",
+        page="docs/reference/contracts.md#usage",
         examples=_list_examples(),
     )
 
