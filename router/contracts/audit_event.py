@@ -7,7 +7,7 @@
     outcome      begun: a long write was about to begin; done; failed: it ended early, and what it did until then stands
     before, after    a few small values: versions, hashes, counts
 
-Rule: docs/contracts.md#audit.
+Rule: docs/reference/contracts.md#audit.
 """
 
 from __future__ import annotations

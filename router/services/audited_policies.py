@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from router.contracts.audit_event import Values
+from router.contracts.canary import CanaryPlan
 from router.operations.audit import AuditTrail, OperatorWrite
+from router.routing.canary import CanaryVerdict
 from router.services.policy_store import PolicyStore, StoredPolicy
 from router.services.policy_sync import PolicySyncStep, apply_step
 
@@ -36,6 +38,21 @@ class AuditedPolicies:
         before = await self.store.find(tenant, policy)
         version = await self.store.delete(tenant, policy, replaces=replaces)
         await self._record("policy delete", (tenant, policy), before, None)
+        return version
+
+    async def start_canary(self, tenant: str, policy: str, plan: CanaryPlan, *, author: str) -> int:
+        """Begin a canary and return the new version."""
+        before = await self.store.find(tenant, policy)
+        version = await self.store.start_canary(tenant, policy, plan, author=author)
+        await self._record("policy canary start", (tenant, policy), before, version)
+        return version
+
+    async def abort_canary(self, tenant: str, policy: str, replaces: int, *, author: str) -> int:
+        """End the canary of version `replaces` without its candidate and return the new version."""
+        before = await self.store.find(tenant, policy)
+        note = f"aborted by {author}"
+        version = await self.store.end_canary(tenant, policy, replaces, CanaryVerdict.ROLL_BACK, note, author=author)
+        await self._record("policy canary abort", (tenant, policy), before, version)
         return version
 
     async def apply_step(self, step: PolicySyncStep, author: str) -> None:

@@ -86,6 +86,30 @@ async def test_an_extension_that_says_the_same_leaves_no_second_event(nats_url: 
     ]
 
 
+async def test_budgets_and_canaries_leave_theirs(nats_url: str, jetstream: JetStream, tmp_path: Path) -> None:
+    file = tmp_path / "policy.json"
+    file.write_text(json.dumps(POLICY))
+    for command in (
+        ("budget", "put", "acme", "--amount", "10", "--window", "day"),
+        ("budget", "put", "acme", "--amount", "12", "--window", "day"),
+        ("budget", "delete", "acme", "day"),
+        ("policy", "put", "acme", "default", str(file)),
+        ("policy", "canary", "start", "acme", "default", str(file)),
+        ("policy", "canary", "abort", "acme", "default"),
+    ):
+        assert (await call(nats_url, *command)).status == 0
+    events = await list_events(nats_url, "--tenant", "acme")
+    assert [(one["command"], one.get("before", {}).get("version"), one.get("after", {}).get("version")) for one in events] == [
+        ("budget put", None, 1),
+        ("budget put", 1, 2),
+        ("budget delete", 2, None),
+        ("policy put", None, 1),
+        ("policy canary start", 1, 2),
+        ("policy canary abort", 2, 3),
+    ]
+    assert (events[1]["before"]["amount"], events[1]["after"]["amount"]) == ("10", "12")
+
+
 async def test_a_long_write_leaves_an_event_before_it_and_one_when_it_ends(nats_url: str, jetstream: JetStream) -> None:
     settings = console_settings(nats_url, decide__subject="beamline.router.v1.decide")
     for number in range(2):

@@ -5,7 +5,7 @@
     reading    events since a time, filtered
 
 An event is stored after its write. If it cannot be stored, the write stands, and the caller says so.
-Rule: docs/contracts.md#audit.
+Rule: docs/reference/contracts.md#audit.
 """
 
 from router.operations.audit.log import AuditLog, AuditWriter
