@@ -1,0 +1,158 @@
+"""What happens when, and what is measured of it."""
+
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tests.strategies.town import NAMES, Choice, Result, Town, a_town
+
+SETTLED_S = 5.0  # so long after a change a strategy has noticed it
+BACK = 0.125  # half of an equal share of four
+BACK_WITHIN_S = 120.0
+STEP_S = 5.0
+RECOMPUTED = 20_000
+COSTS = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0}
+OBJECTIVE_MS = 300.0
+
+
+@dataclass
+class Part:
+    """One part of a course: what it is, its length, the share of one provider after SETTLED_S, other figures as text."""
+
+    what: str
+    seconds: float
+    requests: int
+    figures: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass
+class Course:
+    title: str
+    parts: list[Part]
+    recorded: int = 0
+    differences: int = 0
+
+
+def find_p95(values: Sequence[float]) -> float:
+    return sorted(values)[max(0, math.ceil(0.95 * len(values)) - 1)] if values else math.nan
+
+
+def share_of(name: str, choices: Sequence[Choice]) -> float:
+    return sum(one.provider == name for one in choices) / len(choices) if choices else math.nan
+
+
+def tell(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+class Window:
+    """A part under way: the choices and results since it began."""
+
+    def __init__(self, town: Town, what: str) -> None:
+        tell(what)
+        self._town = town
+        self._what = what
+        self._begun = time.monotonic()
+
+    def list_choices(self, after_s: float = 0.0) -> list[Choice]:
+        return [one for one in self._town.choices if one.at >= self._begun + after_s]
+
+    def list_results(self, after_s: float = 0.0) -> list[Result]:
+        return [one for one in self._town.results if one.at >= self._begun + after_s and one.is_success]
+
+    def close(self, *figures: tuple[str, str]) -> Part:
+        part = Part(self._what, time.monotonic() - self._begun, len(self.list_choices()), list(figures))
+        tell(f"  {part}")
+        return part
+
+
+def describe_p95(window: Window, well: Sequence[str], after_s: float = 0.0) -> tuple[str, str]:
+    """The p95 of all successes beside that of the providers that an oracle asks."""
+    results = window.list_results(after_s)
+    all_ms, oracle_ms = find_p95([one.latency_ms for one in results]), find_p95([one.latency_ms for one in results if one.provider in well])
+    return f"p95 ÷ the oracle's, after {after_s:g} s", f"{all_ms:.0f} ms ÷ {oracle_ms:.0f} ms = {all_ms / oracle_ms:.2f}"
+
+
+def describe_share(window: Window, name: str, after_s: float) -> tuple[str, str]:
+    return f"share of {name} after {after_s:g} s", f"{share_of(name, window.list_choices(after_s)):.1%}"
+
+
+async def run_least_latency(url: str, rate: float) -> Course:
+    async with a_town(url, {"type": "least_latency"}) as town:
+        for name in NAMES:
+            await town.pace(name)
+        course = Course("least_latency", [])
+        window = Window(town, "all four take about 100 ms")
+        await town.load(20, rate)
+        shares = ", ".join(f"{name} {share_of(name, window.list_choices(SETTLED_S)):.0%}" for name in NAMES)
+        course.parts.append(window.close(("shares after 5 s", shares)))
+
+        await town.pace("a", latency_ms=500)
+        window, apart = Window(town, "a takes five times as long, for a minute"), []
+        for _ in range(12):
+            await town.load(STEP_S, rate)
+            apart.append(town.compare_instances())
+        agree = "instances differ at most by", f"{max(apart[1:]):.1f} points"
+        course.parts.append(
+            window.close(describe_share(window, "a", SETTLED_S), describe_p95(window, "bcd"), describe_p95(window, "bcd", SETTLED_S), agree)
+        )
+        await town.pace("a")
+        course.parts.append(await wait_until_back(town, "a takes 100 ms again", "a", rate))
+
+        await town.pace("b", latency_ms=1, fails=True)
+        window, apart = Window(town, "b fails within 1 ms"), []
+        for _ in range(6):
+            await town.load(STEP_S, rate)
+            apart.append(town.compare_instances())
+        agree = "instances differ at most by", f"{max(apart[1:]):.1f} points"
+        course.parts.append(window.close(describe_share(window, "b", SETTLED_S), agree))
+        await town.pace("b")
+        course.parts.append(await wait_until_back(town, "b is well again", "b", rate))
+
+        await town.decide(max(0, RECOMPUTED + 1000 - len(town.choices)))
+        await town.finish()
+        course.recorded, course.differences = town.compute_again()
+        tell(f"{course.recorded} computed again, {course.differences} differ")
+        return course
+
+
+async def wait_until_back(town: Town, what: str, name: str, rate: float) -> Part:
+    """Until it has half of an equal share of the last seconds."""
+    window, begun = Window(town, what), time.monotonic()
+    while (passed := time.monotonic() - begun) < BACK_WITHIN_S:
+        await town.load(STEP_S, rate)
+        if share_of(name, window.list_choices(passed)) >= BACK:
+            return window.close((f"{name} has {BACK:.1%} of the requests again", f"within {time.monotonic() - begun:.0f} s"))
+    return window.close((f"{name} has {BACK:.1%} of the requests again", f"not within {BACK_WITHIN_S:.0f} s"))
+
+
+async def run_cheapest(url: str, rate: float) -> Course:
+    strategy = {"type": "cheapest", "within": {"p95_latency_ms": OBJECTIVE_MS, "success_rate": 0.9}}
+    async with a_town(url, strategy) as town:
+        for name, cost in COSTS.items():
+            await town.pace(name, cost=cost)
+        course = Course("cheapest", [])
+        window = Window(town, "a costs 1, b 2, c 3, d 4; all meet the objectives")
+        await town.load(40, rate)
+        course.parts.append(window.close(describe_cost(window, "a", 15), describe_objective(window, 15)))
+        await town.pace("a", cost=COSTS["a"], latency_ms=500)
+        window = Window(town, "a takes 500 ms: it misses the objective")
+        await town.load(40, rate)
+        course.parts.append(window.close(describe_cost(window, "b", SETTLED_S), describe_objective(window, SETTLED_S)))
+        await town.finish()
+        course.recorded, course.differences = town.compute_again()
+        return course
+
+
+def describe_cost(window: Window, best: str, after_s: float) -> tuple[str, str]:
+    """The mean cost of a success beside that of the cheapest provider that meets the objectives."""
+    results = window.list_results(after_s)
+    mean = sum(one.cost for one in results) / len(results)
+    return f"cost ÷ the oracle's, after {after_s:g} s", f"{mean:.3f} ÷ {COSTS[best]:.3f} = {mean / COSTS[best]:.3f}"
+
+
+def describe_objective(window: Window, after_s: float) -> tuple[str, str]:
+    p95_ms = find_p95([one.latency_ms for one in window.list_results(after_s)])
+    return f"p95 after {after_s:g} s (objective {OBJECTIVE_MS:.0f} ms)", f"{p95_ms:.0f} ms"
