@@ -55,12 +55,16 @@ class Window:
         self._town = town
         self._what = what
         self._begun = time.monotonic()
+        self._begun_ms = time.time() * 1000
 
     def list_choices(self, after_s: float = 0.0) -> list[Choice]:
         return [one for one in self._town.choices if one.at >= self._begun + after_s]
 
     def list_results(self, after_s: float = 0.0) -> list[Result]:
         return [one for one in self._town.results if one.at >= self._begun + after_s and one.is_success]
+
+    def list_instances(self, after_s: float = 0.0) -> list[list[str]]:
+        return self._town.list_instances(self._begun_ms + after_s * 1000)
 
     def close(self, *figures: tuple[str, str]) -> Part:
         part = Part(self._what, time.monotonic() - self._begun, len(self.list_choices()), list(figures))
@@ -79,38 +83,44 @@ def describe_share(window: Window, name: str, after_s: float) -> tuple[str, str]
     return f"share of {name} after {after_s:g} s", f"{share_of(name, window.list_choices(after_s)):.1%}"
 
 
+def describe_instances(window: Window, name: str) -> tuple[str, str]:
+    shares = [chosen.count(name) / max(1, len(chosen)) for chosen in window.list_instances(SETTLED_S)]
+    return f"share of {name} by instance", " and ".join(f"{share:.1%}" for share in shares)
+
+
+def describe_whole(window: Window) -> tuple[str, str]:
+    """The largest difference between the shares that both instances gave a provider."""
+    one, other = window.list_instances()
+    differences = (abs(one.count(name) / max(1, len(one)) - other.count(name) / max(1, len(other))) for name in NAMES)
+    return "shares of both instances differ at most by", f"{100 * max(differences):.1f} points of {len(one)} and {len(other)} decisions"
+
+
 async def run_least_latency(url: str, rate: float) -> Course:
     async with a_town(url, {"type": "least_latency"}) as town:
         for name in NAMES:
             await town.pace(name)
         course = Course("least_latency", [])
-        window = Window(town, "all four take about 100 ms")
+        whole, window = Window(town, "all of it"), Window(town, "all four take about 100 ms")
         await town.load(20, rate)
         shares = ", ".join(f"{name} {share_of(name, window.list_choices(SETTLED_S)):.0%}" for name in NAMES)
         course.parts.append(window.close(("shares after 5 s", shares)))
 
         await town.pace("a", latency_ms=500)
-        window, apart = Window(town, "a takes five times as long, for a minute"), []
-        for _ in range(12):
-            await town.load(STEP_S, rate)
-            apart.append(town.compare_instances())
-        agree = "instances differ at most by", f"{max(apart[1:]):.1f} points"
-        course.parts.append(
-            window.close(describe_share(window, "a", SETTLED_S), describe_p95(window, "bcd"), describe_p95(window, "bcd", SETTLED_S), agree)
-        )
+        window = Window(town, "a takes five times as long, for a minute")
+        await town.load(60, rate)
+        p95s = describe_p95(window, "bcd"), describe_p95(window, "bcd", SETTLED_S)
+        course.parts.append(window.close(describe_share(window, "a", SETTLED_S), *p95s, describe_instances(window, "a")))
         await town.pace("a")
         course.parts.append(await wait_until_back(town, "a takes 100 ms again", "a", rate))
 
         await town.pace("b", latency_ms=1, fails=True)
-        window, apart = Window(town, "b fails within 1 ms"), []
-        for _ in range(6):
-            await town.load(STEP_S, rate)
-            apart.append(town.compare_instances())
-        agree = "instances differ at most by", f"{max(apart[1:]):.1f} points"
-        course.parts.append(window.close(describe_share(window, "b", SETTLED_S), agree))
+        window = Window(town, "b fails within 1 ms")
+        await town.load(30, rate)
+        course.parts.append(window.close(describe_share(window, "b", SETTLED_S), describe_instances(window, "b")))
         await town.pace("b")
         course.parts.append(await wait_until_back(town, "b is well again", "b", rate))
 
+        course.parts.append(whole.close(describe_whole(whole)))
         await town.decide(max(0, RECOMPUTED + 1000 - len(town.choices)))
         await town.finish()
         course.recorded, course.differences = town.compute_again()

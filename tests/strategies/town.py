@@ -5,7 +5,7 @@ import itertools
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,19 +14,17 @@ from typing import Any
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from router.contracts.decision import Decision
-from router.routing.policy import PolicyFinder, evaluate, reevaluate
+from router.routing.policy import PolicyFinder, RecordedDecision, reevaluate
 from tests.support.paced_provider import PacedProvider
 from tests.support.patient_client import connect_patiently
 from tests.support.policy import a_document, a_provider
-from tests.support.policy import a_request as a_route_request
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import a_request, ask
 
 NAMES = ("a", "b", "c", "d")
 TENANT, POLICY = "acme", "default"
 WORKS = {"latency_ms": 100, "fails": False, "works": True}
-COMPARED = 1000  # choices of both instances, at one moment
+RECORDED = 100_000  # decisions of each instance, at most
 
 
 class Choice:
@@ -102,30 +100,27 @@ class Town:
             bodies = [a_request(f"plain-{next(self._numbers)}") for _ in range(200)]
             await asyncio.gather(*(ask(self._nc, self.routers[0].settings, body) for body in bodies))
 
-    def compare_instances(self) -> float:
-        """The largest difference of a provider's share between both, of the same requests at this moment, in points."""
-        shares = [self._count_shares(router) for router in self.routers]
-        return 100 * max(abs(shares[0][name] - shares[1][name]) for name in NAMES)
-
-    def _count_shares(self, router: Running) -> dict[str, float]:
-        context = router.service._context
-        assert context is not None
-        policy, figures = find_policy(router), context.measurements.figures_of(TENANT)
-        answers = [evaluate(policy, a_route_request(f"same-{number}"), figures=figures, now=0.0) for number in range(COMPARED)]
-        chosen = [answer.provider_id for answer in answers if isinstance(answer, Decision)]
-        return {name: chosen.count(name) / COMPARED for name in NAMES}
+    def list_instances(self, since_ms: float) -> list[list[str]]:
+        """The providers that each instance has chosen since then, as it has recorded them."""
+        return [
+            [one.decision.provider_id for one in list_cases(router) if one.at_ms >= since_ms and one.decision] for router in self.routers
+        ]
 
     def compute_again(self) -> tuple[int, int]:
         """Recorded decisions, and how many are other ones when they are computed again."""
         total = differences = 0
         for router in self.routers:
-            context = router.service._context
-            assert context is not None
             policy = find_policy(router)
-            for case in context.recorder.list_latest(TENANT, POLICY, 100_000):
+            for case in list_cases(router):
                 total += 1
                 differences += reevaluate(policy, case).answer != case.answer
         return total, differences
+
+
+def list_cases(router: Running) -> Iterator[RecordedDecision]:
+    context = router.service._context
+    assert context is not None
+    return context.recorder.list_latest(TENANT, POLICY, RECORDED)
 
 
 def find_policy(router: Running) -> Any:
@@ -138,7 +133,7 @@ def find_policy(router: Running) -> Any:
 @asynccontextmanager
 async def a_town(url: str, strategy: Mapping[str, object]) -> AsyncIterator[Town]:
     prefix = f"s{uuid.uuid4().hex[:8]}"
-    every = [settings_for(url, prefix, node_id=f"node-{number}", recorder__tenants=TENANT, recorder__entries=100_000) for number in (1, 2)]
+    every = [settings_for(url, prefix, node_id=f"node-{number}", recorder__tenants=TENANT, recorder__entries=RECORDED) for number in (1, 2)]
     places = every[0].assignment.subjects[0], every[0].results.subject
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory()))

@@ -38,6 +38,7 @@ class PacedProvider:
 
     def stop(self) -> None:
         self._process.send_signal(15)
+        self._process.wait(10)  # the server of forks reports its end to this object
 
 
 async def serve(url: str, pace_subject: str, name: str, assignments: str, results: str) -> None:
