@@ -22,6 +22,7 @@ from router.core.outcome import Fault
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
 from router.delivery.connection import head_of
+from router.routing.extensions.entry import SUBJECT_PREFIXES
 from router.services.extension_store import ExtensionStore
 from router.services.policy_store import PolicyStore
 from tests.support.dead_letters import a_failed_message, build_letter
@@ -123,7 +124,8 @@ async def _store_policies(jetstream: JetStream, settings: Settings, count: int) 
     names = ("default", "premium", "fast", "cheap", "night")
 
     async def put(number: int) -> None:
-        tenant, policy = TENANTS[number % len(TENANTS)], f"{names[number // len(TENANTS) % len(names)]}-{number:03}"
+        name, again = names[number // len(TENANTS) % len(names)], number // (len(TENANTS) * len(names))
+        tenant, policy = TENANTS[number % len(TENANTS)], f"{name}-{again}" if again else name
         for version in range(1 + 2 * (number == 0)):
             providers = [{"name": name, "weight": 10 + version + place} for place, name in enumerate(PROVIDERS)]
             document = orjson.dumps({"version": "1.0", "providers": providers})
@@ -138,7 +140,7 @@ async def _store_extensions(jetstream: JetStream, settings: Settings, count: int
     for number in range(count):
         kind = kinds[number % len(kinds)]
         name = f"{PROVIDERS[number // 4 % len(PROVIDERS)] if kind == 'provider' else kind}-{number:03}"
-        entry = {"id": name, "type": kind, "subject": f"beamline.{'provider' if kind == 'provider' else 'ext'}.{name}.v1"}
+        entry = {"id": name, "type": kind, "subject": f"{SUBJECT_PREFIXES[kind]}{name}.v1"}
         await store.put(entry, author="deploy@acme.example")
 
 
