@@ -38,6 +38,7 @@ def load_console_settings(
 @command(load_console_settings, has_json=False)
 async def console(
     session: CommandSession,
+    *,
     open_: Open = False,
     http_host: HttpHost = None,
     http_port: HttpPort = None,

@@ -1,4 +1,4 @@
-"""The console's connection: opened in the background, so that the pages are there while the broker is not; the last alerts, and the workers.
+"""The console's connection: opened in the background, so that the pages are there while it is not; the last alerts, and the workers.
 
 A page that needs the broker gets an error at once while there is no connection, and never waits for one.
 """

@@ -29,10 +29,11 @@ class ConsoleServer:
 
     def __init__(self, settings: Settings, origins: Mapping[str, str] | None = None) -> None:
         self._settings = settings
+        self.origins = dict(origins or {})
         self.feed = LiveFeed(settings.console.clients)
         self.link = BrokerLink(settings)
         self.sampler = Sampler(settings, self.link, self._on_sample)
-        pages = ConsolePages(Sources(settings, self.link, origins or {}), self.sampler.read_state, self.feed)
+        pages = ConsolePages(Sources(settings, self.link, self.origins), self.sampler.read_state, self.feed)
         self._application = build_application(settings, pages)
 
     async def run(self, on_started: Callable[[int], None] | None = None) -> None:

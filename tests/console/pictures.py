@@ -16,16 +16,15 @@ from router.sdk import Client
 from tests.support.broker import Broker
 from tests.support.browser import BrowserPage, a_browser
 from tests.support.cli import serve_router
-from tests.support.console import PAGES, Console, a_console
+from tests.support.console import BELOW, PAGES, Console, a_console
 from tests.support.console_data import TENANTS, ConsoleData, fill_console
 
 LOOKS = {"light": {}, "dark": {"is_dark": True}, "phone": {"width": 390, "height": 844}}
-MORE = ("/dead-letters?show=each", "/dead-letters/1", "/contract/1", "/policies/acme/default?version=3&against=1", "/nowhere")
+MORE = (*BELOW, "/dead-letters?show=each", "/dead-letters/1", "/contract/1", "/policies/acme/default?version=3&against=1", "/nowhere")
 WORK_S = 25  # before the first picture: the charts have something to draw
 
 
 async def main(directory: Path) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
     broker = Broker().start()
     try:
         with serve_router("--nats-url", broker.url, "--http-port", "0") as served:
@@ -75,4 +74,6 @@ async def _take_all(console: Console, browser: BrowserPage, directory: Path) -> 
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    target = Path(sys.argv[1])
+    target.mkdir(parents=True, exist_ok=True)
+    asyncio.run(main(target))

@@ -11,16 +11,21 @@ import pytest
 from router.config import Settings
 from router.delivery.api import JetStream
 from tests.support.browser import CHROMIUM, NO_CHROMIUM, BrowserPage, a_browser
-from tests.support.console import HOSTILE, PAGES, Console, a_console, store_dead_letter
+from tests.support.console import BELOW, HOSTILE, PAGES, Console, a_console, store_dead_letter
 from tests.support.console_data import ConsoleData, fill_console
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 AXE = Path(os.environ.get("ROUTER_TEST_AXE", f"{sys.prefix}/axe/node_modules/axe-core/axe.min.js"))  # `make test` gets it where npm is
-NO_AXE = (
-    "THERE IS NO AXE-CORE HERE: no page of the console was read by it (`make .venv/.axe` needs npm; or ROUTER_TEST_AXE names axe.min.js)"
+NO_AXE = "THERE IS NO AXE-CORE HERE: it read no page of the console (`make .venv/.axe` needs npm; ROUTER_TEST_AXE names axe.min.js)"
+ONE_OF_EACH = (
+    *BELOW,
+    "/dead-letters?show=each",
+    "/dead-letters/1",
+    "/contract/1",
+    "/policies/acme/default?version=3&against=1",
+    "/nowhere",
 )
-ONE_OF_EACH = ("/dead-letters?show=each", "/dead-letters/1", "/contract/1", "/policies/acme/default?version=3&against=1", "/nowhere")
 LOOKS = ({}, {"is_dark": True}, {"width": 390}, {"width": 390, "is_dark": True})
 
 

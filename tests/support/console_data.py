@@ -78,12 +78,8 @@ def _make_letters(settings: Settings, data: ConsoleData) -> Iterable[tuple[str, 
         tenant = TENANTS[number % len(TENANTS)]
         payload = {"tenant_id": tenant, "task": {"type": "chat", "payload": "summarise order 4711"}, "api_key": "hidden", "number": number}
         headers = {"version": "1", "tenant_id": tenant, "trace_id": f"trace-{number:06}"}
-        message = a_failed_message(
-            orjson.dumps(payload),
-            subject=f"beamline.router.v1.{SUBJECTS[group // len(CAUSES) % len(SUBJECTS)]}",
-            sequence=number,
-            headers=headers,
-        )
+        subject = f"beamline.router.v1.{SUBJECTS[group // len(CAUSES) % len(SUBJECTS)]}"
+        message = a_failed_message(orjson.dumps(payload), subject=subject, sequence=number, headers=headers)
         seen = {"tenant_id": tenant, "request_id": f"request-{number:06}"}
         letter = build_letter(message, reason, Fault(code, text, field, "schema" if field else None), seen=seen)
         yield f"{settings.decide.subject}.dlq", letter.data, dict(letter.headers)
@@ -111,9 +107,8 @@ def _make_assignments(settings: Settings, data: ConsoleData) -> Iterable[tuple[s
     bucket = settings.buckets.assignments_known.name
     for number in range(data.assignments):
         tenant, name = TENANTS[number % len(TENANTS)], f"request-{number:06}"
-        decision = Decision(
-            PROVIDERS[number % len(PROVIDERS)], "weighted", 50, 800, 0.0125, {"policy_id": "default", "policy_version": "3"}
-        )
+        context = {"policy_id": "default", "policy_version": "3"}
+        decision = Decision(PROVIDERS[number % len(PROVIDERS)], "weighted", 50, 800, 0.0125, context)
         request = RouteRequest(tenant_id=tenant, message_type="chat", request_key=name, answer_id=name)
         assignment_id = assignment_id_of(tenant, name)
         record = build_record(assignment_id, request, decision, subject="caf.exec.assign.v1", traceparent=None, content=None)

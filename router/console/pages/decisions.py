@@ -99,15 +99,14 @@ async def _search(sources: Sources, params: PageParams, tenant: str | None, name
 
 def _build_found_row(one: StoredAssignment) -> Row:
     known, decision = one.known, one.known.decision
-    context = decision.context or {}
-    policy = f"{context.get('policy_id')}, version {context.get('policy_version')}" if "policy_id" in context else None
+    policy = f"{decision.metadata.get('policy_id', '')}, version {decision.metadata.get('policy_version', '')}"
     return {
         "request_id": known.request_id,
         "at": one.stored_at,
         "tenant": known.tenant_id,
         "provider": decision.provider_id,
         "reason": decision.reason,
-        "policy": shorten(policy, MAX_SHOWN_TEXT) if policy is not None else None,
+        "policy": shorten(policy, MAX_SHOWN_TEXT),
         "expected_ms": decision.expected_latency_ms,
         "cost": decision.expected_cost,
         "address": "/decisions?" + urlencode({"tenant": known.tenant_id or "", "request_id": known.request_id or ""}),

@@ -1,4 +1,4 @@
-"""The registered extensions and providers, and how they fared in the last minutes on all instances; what strategies learned of providers."""
+"""The registered extensions and providers, how they fared in the last minutes on all instances; what was learned of providers."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _explain_silence(answers: InstanceAnswers) -> str:
 def _build_stats_row(row: Mapping[str, Any]) -> Row:
     success = row.get("recent_success_rate", row["success_rate"] if row["samples"] else None)
     cells = {column.name: row.get(column.name) for column in STATS_COLUMNS}
-    rounded = {name: round(cells[name], 3) for name in ("p50_latency_ms", "p95_latency_ms", "score", "silent_s") if cells[name] is not None}
+    rounded = {name: round(value, 3) for name, value in cells.items() if isinstance(value, float)}
     return {**cells, **rounded, "success": success}
 
 
