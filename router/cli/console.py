@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +16,7 @@ from router.cli.output import print_event
 
 if TYPE_CHECKING:
     from router.config import Settings
+    from router.config.load import Loaded
     from router.console import ConsoleServer
 
 HttpHost = Annotated[str | None, typer.Option("--http-host", metavar="HOST", help="Address to bind. Default: 127.0.0.1.")]
@@ -29,14 +32,20 @@ def load_console_settings(
     http_host: HttpHost = None, http_port: HttpPort = None, metrics: Metrics = None, nats_url: NatsUrl = None, config: ConfigFile = None
 ) -> Settings:
     """Load the settings with those of the command line. Raises Misconfigured."""
-    from router.config import load
-
-    given = {"nats.url": nats_url, "console.host": http_host, "console.port": http_port, "console.metrics": ",".join(metrics or ()) or None}
-    return load(config, given).settings
+    return _load(http_host, http_port, metrics, nats_url, config).settings
 
 
 @command(load_console_settings, has_json=False)
-async def console(session: CommandSession, open_: Open = False) -> int:
+async def console(
+    session: CommandSession,
+    *,
+    open_: Open = False,
+    http_host: HttpHost = None,
+    http_port: HttpPort = None,
+    metrics: Metrics = None,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+) -> int:
     """Serve pages that show what a router does, who is hurt, and which command mends it, until SIGTERM or Ctrl-C. They only read.
 
     Prints one JSON line, console.ready, on standard output. The pages are there while the broker is not: they say what was known, and
@@ -46,7 +55,7 @@ async def console(session: CommandSession, open_: Open = False) -> int:
     Example:  router console --nats-url nats://nats.internal:4222 --metrics http://router-1:9001 --metrics http://router-2:9001
     """
     settings = session.settings
-    server = _make_server(settings)
+    server = _make_server(settings, _load(http_host, http_port, metrics, nats_url, config).sources)
 
     def announce(port: int) -> None:
         address = f"http://{settings.console.host}:{port}/"
@@ -59,11 +68,18 @@ async def console(session: CommandSession, open_: Open = False) -> int:
     return await session.serve(server.run(announce))
 
 
-def _make_server(settings: Settings) -> ConsoleServer:
+def _load(http_host: str | None, http_port: int | None, metrics: list[str] | None, nats_url: str | None, config: Path | None) -> Loaded:
+    from router.config import load
+
+    given = {"nats.url": nats_url, "console.host": http_host, "console.port": http_port, "console.metrics": ",".join(metrics or ()) or None}
+    return load(config, given)
+
+
+def _make_server(settings: Settings, origins: Mapping[str, str]) -> ConsoleServer:
     from router.core.errors import Misconfigured
 
     try:
         from router.console import ConsoleServer
     except ImportError as exc:
         raise Misconfigured(exc.name or "console", "is not installed: pip install 'beamline-router[console]'") from exc
-    return ConsoleServer(settings)
+    return ConsoleServer(settings, origins)

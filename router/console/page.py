@@ -49,8 +49,19 @@ class TextBlock(Struct, frozen=True):
     note: str = ""
 
 
+class BarChart(Struct, frozen=True):
+    """One bar for each label, in order, each with its value; `bars` is not longer than a page is wide. `kind`: number | percent."""
+
+    title: str
+    bars: Sequence[tuple[str, float]]
+    kind: str = "number"
+
+
 class Page(Struct, frozen=True, kw_only=True):
-    """`command`: what shows the same in a terminal; `repair`: what mends it, and what that does. `table`: the one that is exported."""
+    """`command`: what shows the same in a terminal; `repair`: what mends it, and what that does. `table`: the one that is exported.
+
+    `tabs`: addresses and names of the pages of one kind, this one among them.
+    """
 
     title: str
     lead: str = ""
@@ -58,6 +69,8 @@ class Page(Struct, frozen=True, kw_only=True):
     repair: str = ""
     repair_note: str = ""
     back: tuple[str, str] | None = None  # address and name of the page above
+    tabs: Sequence[tuple[str, str]] = ()
+    charts: Sequence[BarChart] = ()
     lists: Sequence[FactList | TextBlock] = ()
     table: Table | None = None
     form: bool = True  # whether the table's filters are shown
@@ -97,6 +110,7 @@ class Sources(Struct, frozen=True):
 
     settings: Settings
     link: BrokerLink
+    origins: Mapping[str, str] = {}  # of the settings that are no defaults: where they were given
 
 
 ReadPage = Callable[[Sources, PageParams], Awaitable[Page]]

@@ -5,10 +5,11 @@ from router.console.pages.assignments import read_assignment, read_assignments
 from router.console.pages.contract import read_contract, read_violation_page
 from router.console.pages.dead_letters import read_dead_letter, read_dead_letters
 from router.console.pages.decisions import read_decisions
-from router.console.pages.doctor import read_doctor
-from router.console.pages.extensions import read_extensions
+from router.console.pages.doctor import read_doctor, read_settings, read_topology
+from router.console.pages.extensions import read_extensions, read_providers
 from router.console.pages.policies import read_policies, read_policy
 from router.console.pages.usage import read_usage
+from router.console.pages.workers import read_workers
 
 PAGES = (
     PageSpec("/dead-letters", read_dead_letters, "Dead letters", "l", ("show", "subject", "reason", "code", "tenant", "since")),
@@ -16,13 +17,17 @@ PAGES = (
     PageSpec("/contract", read_contract, "Contract", "c", ("tenant", "subject", "rule", "since", "by")),
     PageSpec("/contract/{sequence}", read_violation_page),
     PageSpec("/doctor", read_doctor, "Doctor", "d"),
-    PageSpec("/decisions", read_decisions, "Decisions", "e", ("tenant", "request_id", "message_id")),
+    PageSpec("/doctor/topology", read_topology),
+    PageSpec("/doctor/settings", read_settings),
+    PageSpec("/decisions", read_decisions, "Decisions", "e", ("tenant", "request_id", "message_id", "provider")),
     PageSpec("/policies", read_policies, "Policies", "p", ("tenant",)),
     PageSpec("/policies/{tenant}/{policy}", read_policy, asks=("version", "against")),
     PageSpec("/extensions", read_extensions, "Extensions", "x"),
+    PageSpec("/extensions/providers", read_providers, asks=("tenant",)),
     PageSpec("/assignments", read_assignments, "Assignments", "a", ("tenant", "status")),
     PageSpec("/assignments/{assignment}", read_assignment),
-    PageSpec("/usage", read_usage, "Usage", "u", ("by", "day", "tenant", "provider")),
+    PageSpec("/workers", read_workers, "Workers", "w", ("tenant",)),
+    PageSpec("/usage", read_usage, "Usage", "u", ("by", "from", "to", "tenant", "provider")),
 )
 
 __all__ = ["PAGES"]
