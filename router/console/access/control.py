@@ -1,8 +1,8 @@
 """Who asks, what they may see, and whether they may write.
 
-                        no console.users                       console.users
-    console.writes off  everyone reads                         users read, each what is theirs
-    console.writes on   everyone reads, the admin key writes   users read and write what is theirs; so does the admin key
+                    no console.users                       console.users
+console.writes off  everyone reads                         users read, each what is theirs
+console.writes on   everyone reads, the admin key writes   users read and write what is theirs; so does the admin key
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class AccessControl:
         console = settings.console
         self._writes = console.writes
         self._users = UserFile(console.users)
-        self._api_key = settings.admin.api_key if console.writes else None
+        self._api_key = settings.admin.api_key.get_secret_value() if console.writes and settings.admin.api_key is not None else None
         self.needs_login = console.users is not None
         self.has_login = self._writes or self.needs_login
         self.sessions = Sessions()

@@ -62,6 +62,7 @@ async def read_form(request: Request) -> Form:
         if len(body) > MAX_FORM_BYTES:
             raise FormRefused(413, f"A form has at most {MAX_FORM_BYTES:,} bytes.")
     try:
-        return Form(parse_qs(body.decode("ascii"), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=MAX_FIELDS, errors="strict"))
+        text = body.decode("ascii")
+        return Form(parse_qs(text, keep_blank_values=True, strict_parsing=bool(body), max_num_fields=MAX_FIELDS, errors="strict"))
     except ValueError as exc:  # of UnicodeDecodeError too
         raise FormRefused(400, "The form cannot be read.") from exc

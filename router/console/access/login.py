@@ -1,6 +1,6 @@
 """The addresses /login and /logout.
 
-The form of the login has a token that its cookie repeats: without a session there is no other secret by which a form could be known as ours.
+The form of the login has a token that its cookie repeats: without a session no other secret tells that a form is ours.
 """
 
 from __future__ import annotations
@@ -27,6 +27,11 @@ TOO_MANY = "Too many were tried. Wait ten seconds."
 class LoginPages:
     def __init__(self, access: AccessControl) -> None:
         self._access = access
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a login."""
+        return self._access.has_login
 
     async def show(self, request: Request) -> Response:
         """Raises PageNotFound if there is no login here."""

@@ -1,9 +1,9 @@
-"""Who is logged in. A session is kept in this process, and its cookie is a random name with a signature: it holds nothing to read or change.
+"""Who is logged in. A session is kept in this process, and its cookie is a random name with a signature, and says nothing.
 
-    at login          a new name, always: one that was set in the browser before means nothing
-    idle, or too old  it is over
-    a restart         every session is over: the signing key is this process' own
-    bounded           of one user and of all; the one that was used longest ago goes
+at login          a new name, always: one that was set in the browser before means nothing
+idle, or too old  it is over
+a restart         every session is over: the signing key is this process' own
+bounded           of one user and of all; the one that was used longest ago goes
 """
 
 from __future__ import annotations
