@@ -1,4 +1,4 @@
-"""The page of all commands, made of their help and of commands_head.txt: `python deploy/commands_page.py > docs/commands.md`."""
+"""The page of all commands, made of their help and of commands_head.txt: `python deploy/commands_page.py > docs/reference/commands.md`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of all messages, made of their shapes and of messages_head.txt: `python deploy/messages_page.py > docs/messages.md`."""
+"""The page of messages, made of their shapes and messages_head.txt: `python deploy/messages_page.py > docs/reference/messages.md`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def build_page() -> str:
 
 
 def _build_section(shape: MessageShape) -> str:
-    page, anchor = shape.page.removeprefix("docs/"), shape.name
+    page, anchor = shape.page.removeprefix("docs/reference/"), shape.name
     examples = "\n".join(f"```json\n{orjson.dumps(example, option=orjson.OPT_INDENT_2).decode()}\n```\n" for example in shape.examples)
     proto = f" In protobuf: `{shape.proto}`." if shape.proto else ""
     rows = "".join(f"| `{place}` | {_describe(field)} |\n" for place, field in list_fields(shape.body).items())

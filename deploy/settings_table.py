@@ -1,4 +1,4 @@
-"""The table of all settings, made from the settings themselves: `python deploy/settings_table.py > deploy/SETTINGS.md`."""
+"""The table of all settings, made from the settings themselves: `python deploy/settings_table.py > docs/reference/settings.md`."""
 
 from __future__ import annotations
 

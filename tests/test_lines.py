@@ -7,7 +7,7 @@ import pytest
 
 from tests.coverage_of_lines import TESTS, lines, main, missing, named
 
-PAGE = TESTS.parent / "docs" / "requirements.md"
+PAGE = TESTS.parent / "docs" / "reference" / "requirements.md"
 
 
 @pytest.mark.parametrize(("specification", "count"), [("SR", 36), ("MF", 12), ("SD", 36), ("UL", 38)])

@@ -29,7 +29,7 @@ SDIST_HAS = (
     "CHANGELOG.md",
     "constraints.txt",
     "router/py.typed",
-    "docs/commands.md",
+    "docs/reference/commands.md",
     "proto/beamline/ingress/v1/ingress.proto",
     "deploy/packaging/build_hook.py",
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ROOT / "docs" / "commands.md"
+COMMANDS = ROOT / "docs" / "reference" / "commands.md"
 NAME = "router \\- a durable message router on NATS JetStream"
 FILES = """.SH FILES
 .TP
@@ -31,7 +31,7 @@ _ROW = re.compile(r"(?<!\\)\|")
 
 
 def build_man_page(version: str, page: str) -> str:
-    """Return the page as roff. `page` is docs/commands.md: its head becomes the description; its contents are left out."""
+    """Return the page as roff. `page` is docs/reference/commands.md: its head becomes the description; its contents are left out."""
     head, _, commands = page.partition("\n## ")
     description = "\n".join(line for line in head.splitlines() if not line.startswith(("|", "# ")))
     parts = [

@@ -1,7 +1,7 @@
 #!/bin/sh
 # One ingest on a cluster: ./submit.sh s3://BUCKET [spark-submit options…]
 # SPARK_MASTER (default yarn), NATS_URL (an address that executors reach), lake.tar.gz beside this file,
-# see README.md.
+# see docs/how-to/spark.md.
 set -eu
 bucket=$1
 shift

@@ -24,7 +24,7 @@ log = logs.logger(__name__)
 
 
 def build_admin_server(context: AppContext) -> AdminServer:
-    """The child "admin": every service of docs/operators.md#admin-services."""
+    """The child "admin": every service of docs/reference/operators.md#admin-services."""
     admin = context.settings.admin
     rules = AdminRules(queue_group=admin.queue_group, at_once=admin.at_once, node_id=context.settings.node_id)
     guard = build_request_guard(context)

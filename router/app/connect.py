@@ -1,4 +1,4 @@
-"""Settings become a connection: every way to log in that nats-py knows, and TLS (docs/contracts.md#connection)."""
+"""Settings become a connection: every way to log in that nats-py knows, and TLS (docs/reference/contracts.md#connection)."""
 
 from __future__ import annotations
 

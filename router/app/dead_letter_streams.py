@@ -1,6 +1,6 @@
 """The stream and the subject pattern of the dead letters of each system; their format is the same.
 
-Rule: docs/contracts.md#dead-letter-streams.
+Rule: docs/reference/contracts.md#dead-letter-streams.
 
 router    ROUTER_DLQ          {original_subject}.dlq, or as the settings say
 bus       {prefix}-dlq        {prefix}.dlq.{original_subject}

@@ -50,12 +50,14 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         cache=context.replays,
         sessions=Sessions(settings.policies.sessions_entries),
         rates=RateLimits(),
-        push=AssignmentPusher(context.assignment_store, build_push_rules(settings), context.assignment_shares),
+        push=AssignmentPusher(context.assignment_store, build_push_rules(settings), context.assignment_shares, context.budgets.table),
         extensions=context.extensions,
         assignments=context.assignments,
         states=context.providers.states_of,
         on_decision=context.breakers.providers.on_decision,
         figures=context.measurements.figures_of,
+        canaries=context.canaries,
+        budgets=context.budgets.table.tenants,
         evaluate=context.recorder.evaluate if context.recorder.is_on else evaluate,
     )
 
@@ -85,7 +87,7 @@ def build_push_rules(settings: Settings) -> PushRules:
 
 
 def build_answers(context: AppContext, read_in_flight: Callable[[], Iterable[Message]] = lambda: ()) -> Answers:
-    """Where answers go (docs/contracts.md#replies). `read_in_flight`: the requests that are being handled."""
+    """Where answers go (docs/reference/contracts.md#replies). `read_in_flight`: the requests that are being handled."""
     settings, connection, metrics = context.settings, context.connection, context.metrics
     rules = ReplyRules(
         reply_subject=settings.reply.subject or "{subject}.reply",

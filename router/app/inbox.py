@@ -175,7 +175,7 @@ class InboxService:
         metrics.inbox_paused.set_function(lambda: int((inbox.consumer.health.paused_for or inbox.trouble) is not None), durable)
 
     async def _gauges(self) -> None:
-        """A helper: QRY-051 (docs/requirements.md#sd-18), and whether the database answers."""
+        """A helper: QRY-051 (docs/reference/requirements.md#sd-18), and whether the database answers."""
         context = self.settings.mailbox.context
         while True:
             try:

@@ -1,4 +1,4 @@
-"""In which order a place's streams are copied, and which of them hold effects (docs/two-places.md)."""
+"""In which order a place's streams are copied, and which of them hold effects (docs/how-to/two-places.md)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The values that a handler of the bus may return. It never acks a message itself: the key is stored before the ack.
 
-Rule: docs/requirements.md#sr-25.
+Rule: docs/reference/requirements.md#sr-25.
 
     None, or a Write      processed                      -> marked, +ACK
     Nak                   not now                        -> -NAK; at the last attempt a dead letter, then +TERM

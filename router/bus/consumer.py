@@ -1,9 +1,9 @@
-"""One consumer of the bus: a durable on the events or the commands, driven by delivery (docs/requirements.md#sr-idempotency).
+"""One consumer of the bus: a durable on the events or the commands, driven by delivery (docs/reference/requirements.md#sr-idempotency).
 
     durable {consumer_prefix}-{name}, explicit acks, 5 attempts with 1, 2, 4, 4 s between them, then a dead letter and TERM
 
-Processes that use the same name share the work. The server counts deliveries, delivery counts attempts (docs/contracts.md#attempts).
-Dead letters have the format of all dead letters, on `{prefix}.dlq.{original_subject}`.
+Processes that use the same name share the work. The server counts deliveries, delivery counts attempts
+(docs/reference/contracts.md#attempts). Dead letters have the format of all dead letters, on `{prefix}.dlq.{original_subject}`.
 """
 
 from __future__ import annotations

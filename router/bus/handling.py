@@ -1,4 +1,5 @@
-"""From a message to an outcome, in the order of docs/requirements.md#sr-24: read, known? process, mark; then delivery acknowledges.
+"""From a message to an outcome, in the order of docs/reference/requirements.md#sr-24: read, known? process, mark; then delivery
+acknowledges.
 
 cannot be read, version not supported   -> Dead: dead letter, TERM
 its key is known                        -> Done, and nothing else happens

@@ -3,7 +3,7 @@
     router_bus_published_total{subject, code}      stored | duplicate, else the error's code
     router_bus_delivered_total{consumer}           deliveries that were begun
     router_bus_duplicates_total{consumer}          the key was known: the handler was not called, or what it wrote was left out
-    router_bus_violations_total{consumer, code}    could not be read; one of the codes of docs/contracts.md
+    router_bus_violations_total{consumer, code}    could not be read; one of the codes of docs/reference/contracts.md
     router_bus_dlq_total{consumer, reason}         dead letters that are stored
     router_bus_handler_seconds{consumer}           the handler alone, with any result
 

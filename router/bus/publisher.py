@@ -1,4 +1,4 @@
-"""Publish on the bus: an envelope in, its publish ack out (docs/requirements.md#sr-22).
+"""Publish on the bus: an envelope in, its publish ack out (docs/reference/requirements.md#sr-22).
 
     envelope -> subject by its type -> Nats-Msg-Id = idempotency key -> PubAck -> PublishAck
 
@@ -72,7 +72,9 @@ class Publisher:
 
 
 def effect_of(subject: str, envelope: MessageEnvelope) -> Effect:
-    """The envelope as a message to be stored. Raises Poison: its version is not one that may be emitted (docs/requirements.md#sr-26)."""
+    """The envelope as a message to be stored. Raises Poison: its version is not one that may be emitted
+    (docs/reference/requirements.md#sr-26).
+    """
     if envelope.schema_version not in SUPPORTED:
         raise Poison(f"schema_version must be one of {', '.join(sorted(SUPPORTED))}")
     return Effect(subject, envelope_bytes(envelope), envelope.idempotency_key)

@@ -1,4 +1,5 @@
-"""Queries: requests that a running responder answers now (docs/requirements.md#sr-15). The stream keeps a copy, and does not answer.
+"""Queries: requests that a running responder answers now (docs/reference/requirements.md#sr-15). The stream keeps a copy, and does not
+answer.
 
     ask -> {prefix}.queries.{name} -> one of the queue group -> {"ok": true, "payload": {…}} | {"ok": false, "error": {code, message}}
 

@@ -14,7 +14,7 @@ A_DAY_S = 86_400.0
 class BusSettings(Struct, frozen=True, kw_only=True):
     """Durations are seconds, sizes bytes. Streams, their subjects and the dead letters all begin with `stream_prefix`.
 
-    Rule: docs/requirements.md#x7.
+    Rule: docs/reference/requirements.md#x7.
     """
 
     stream_prefix: str = "sr"
@@ -45,7 +45,7 @@ class BusSettings(Struct, frozen=True, kw_only=True):
         return max(self.message_ttl, self.letters_ttl)
 
     def durable(self, name: str) -> str:
-        """`{consumer_prefix}-{name}` (docs/requirements.md#sr-32). Raises Misconfigured for a name that is no token."""
+        """`{consumer_prefix}-{name}` (docs/reference/requirements.md#sr-32). Raises Misconfigured for a name that is no token."""
         if not ids.is_token(name):
             raise Misconfigured("name", "should be 1..64 of A-Z a-z 0-9 _ -")
         return f"{self.consumer_prefix}-{name}"

@@ -1,4 +1,4 @@
-"""The subject of each message (docs/requirements.md#sr-18): `{prefix}.{events|commands|queries}.{domain…}`.
+"""The subject of each message (docs/reference/requirements.md#sr-18): `{prefix}.{events|commands|queries}.{domain…}`.
 
     LoopCreated, LoopPaused …     sr.events.loop
     iteration.start               sr.commands.iteration.start
@@ -18,7 +18,7 @@ from router.core.errors import Poison
 EVENTS, COMMANDS, QUERIES = "events", "commands", "queries"
 OTHER = "other"
 
-# docs/requirements.md#sr-18: the noun of an event type -> the last token of its subject, in the order of the table.
+# docs/reference/requirements.md#sr-18: the noun of an event type -> the last token of its subject, in the order of the table.
 DOMAINS = {
     "Loop": "loop",
     "Iteration": "iteration",
@@ -33,7 +33,7 @@ DOMAINS = {
     "Decision": "decision",
     "WorkSurface": "worksurface",
 }
-# docs/requirements.md#sr-20.
+# docs/reference/requirements.md#sr-20.
 COMMAND_NAMES = ("iteration.start", "iteration.complete", "candidate.register", "oracle.run")
 
 _NOUN = re.compile(f"({'|'.join(DOMAINS)})(?=[A-Z])")
@@ -77,6 +77,6 @@ def query_subject(prefix: str, query: str) -> str:
 def letters_of(prefix: str) -> str:
     """Where dead letters go: a pattern over `{original_subject}`. A suffix would fall into the streams' own wildcards.
 
-    Rule: docs/contracts.md#dead-letter-streams.
+    Rule: docs/reference/contracts.md#dead-letter-streams.
     """
     return f"{prefix}.dlq.{{original_subject}}"

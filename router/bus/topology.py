@@ -1,4 +1,4 @@
-"""Declare the streams of the bus (docs/contracts.md#streams); delivery creates them and reports differences.
+"""Declare the streams of the bus (docs/reference/contracts.md#streams); delivery creates them and reports differences.
 
 {prefix}-events     {prefix}.events.*       what happened
 {prefix}-commands   {prefix}.commands.>     what is to be done: two tokens, so `*` would match none of them

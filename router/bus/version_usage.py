@@ -1,4 +1,4 @@
-"""Check whether a consumer can still get a version of the schema, before its support is dropped (docs/requirements.md#x6).
+"""Check whether a consumer can still get a version of the schema, before its support is dropped (docs/reference/requirements.md#x6).
 
 The specification drops it "after the duplicate window expires", two minutes; a stream keeps its messages for seven days, and a
 consumer that lags would TERM every one of them. So this reads the streams themselves:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from router.cli.command import CommandSession, command
+from router.cli.open_browser import open_browser
 from router.cli.options import ConfigFile, NatsUrl
 from router.cli.output import print_event
 
@@ -20,6 +22,7 @@ Metrics = Annotated[
     list[str] | None,
     typer.Option("--metrics", metavar="URL", help="A router's port of /metrics; may be given again. Default: http://127.0.0.1:9001."),
 ]
+Open = Annotated[bool, typer.Option("--open", help="Open the pages in a browser, if there is one with windows.")]
 
 
 def load_console_settings(
@@ -33,7 +36,7 @@ def load_console_settings(
 
 
 @command(load_console_settings, has_json=False)
-async def console(session: CommandSession) -> int:
+async def console(session: CommandSession, open_: Open = False) -> int:
     """Serve pages that show what a router does, who is hurt, and which command mends it, until SIGTERM or Ctrl-C. They only read.
 
     Prints one JSON line, console.ready, on standard output. The pages are there while the broker is not: they say what was known, and
@@ -46,7 +49,12 @@ async def console(session: CommandSession) -> int:
     server = _make_server(settings)
 
     def announce(port: int) -> None:
-        print_event("console.ready", http=f"http://{settings.console.host}:{port}/")
+        address = f"http://{settings.console.host}:{port}/"
+        print_event("console.ready", http=address)
+        if sys.stderr.isatty():
+            print(f"  look     {address}\n", file=sys.stderr, flush=True)
+        if open_:
+            open_browser(address)
 
     return await session.serve(server.run(announce))
 

@@ -16,6 +16,7 @@ from router.cli.options import ConfigFile, NatsUrl, PoliciesDir, Processes, Rena
 from router.cli.session import open_jetstream
 
 if TYPE_CHECKING:
+    from router.cli.serve_console import ConsoleProcess
     from router.config import Settings
     from router.operations.embedded import EmbeddedServer
 
@@ -40,6 +41,8 @@ def serve(
     embedded: Annotated[bool, typer.Option("--embedded", help="Start an embedded NATS server as well.")] = False,
     store: Annotated[Path, typer.Option(metavar="DIR", help="Where the embedded server stores its streams.", file_okay=False)] = STORE,
     nats_port: Annotated[int, typer.Option(help="The embedded server's port; 0 = any.", min=0, max=65535)] = PORT,
+    console: Annotated[bool, typer.Option("--console", help="With --embedded: start the console as well, a process of its own.")] = False,
+    open_console: Annotated[bool, typer.Option("--open", help="With --console: open it in a browser, if there is one.")] = False,
 ) -> None:
     """Run a router: answer requests until SIGTERM or Ctrl-C; then finish what is in flight and end with 0. A second signal: 130.
 
@@ -50,15 +53,31 @@ def serve(
     With --processes 2 and more a parent supervises the processes: it restarts one that dies, and at SIGHUP it reads the
     settings again and replaces one process after the other, so that requests are answered all the time.
 
-    Example:  router serve --embedded --policies ./policies
+    With --console the console is a child of this process; it prints console.ready with its address after that.
+
+    Example:  router serve --embedded --console --policies ./policies
     """
     if embedded and nats_url is not None:
         raise typer.BadParameter("give --embedded or --nats-url: the embedded server has its own address")
+    if console and not embedded:
+        raise typer.BadParameter("--console goes with --embedded; beside another server run `router console`, with a role of its own")
+    if open_console and not console:
+        raise typer.BadParameter("--open goes with --console")
     given = {"nats.url": nats_url, "http.port": http_port, "policies.dir": policies, "processes": processes}
     server = _make_server(store, nats_port) if embedded else None
     # An embedded server that does not start is a failure, not a missing answer.
     unavailable = exit_codes.NO_ANSWER if server is None else exit_codes.NO
-    raise typer.Exit(exit_codes.run(_serve(lambda: _load_settings(config, given, server), server), unavailable=unavailable))
+    make_console = _find_console(config, is_opened=open_console) if console else None
+    work = _serve(lambda: _load_settings(config, given, server), server, make_console)
+    raise typer.Exit(exit_codes.run(work, unavailable=unavailable))
+
+
+def _find_console(config: Path | None, *, is_opened: bool) -> Callable[[], ConsoleProcess]:
+    from router.cli.serve_console import ConsoleProcess, require_console
+
+    with exit_codes.report_errors():
+        require_console()
+    return lambda: ConsoleProcess(config, is_opened=is_opened)
 
 
 def _make_server(store: Path, port: int) -> EmbeddedServer:
@@ -84,15 +103,19 @@ def _set_policies_dir(directory: Path | None, settings: Settings) -> Settings:
     return settings.model_copy(update={"policies": settings.policies.model_copy(update={"dir": directory})})
 
 
-async def _serve(read: Read, server: EmbeddedServer | None) -> int:
+async def _serve(read: Read, server: EmbeddedServer | None, make_console: Callable[[], ConsoleProcess] | None) -> int:
     from router.cli.signals import run_until_signal, serve_on_embedded_broker
     from router.operations.observability import configure
+    from router.operations.supervision import Child, Restart
 
     settings = read()
     configure(settings.log.level, settings.log.format)
+    console = make_console() if make_console is not None else None
 
     def announce(nats_url: str, http: str) -> None:
         _announce(nats_url, http, settings)
+        if console is not None:
+            console.start(nats_url, http)
 
     serve, reload = (_serve_alone(read, announce), None) if settings.processes == 1 else _serve_fleet(read, announce)
     if server is None:
@@ -105,7 +128,8 @@ async def _serve(read: Read, server: EmbeddedServer | None) -> int:
         settings = await _drop_unused_samples(read())
         await serve()
 
-    return await run_until_signal(serve_on_embedded_broker(server, serve_what_stands, stop_s), reload=reload)
+    beside = [Child("console", console.run, Restart.TEMPORARY, shutdown_s=10.0)] if console is not None else []
+    return await run_until_signal(serve_on_embedded_broker(server, serve_what_stands, stop_s, beside), reload=reload)
 
 
 async def _drop_unused_samples(settings: Settings) -> Settings:

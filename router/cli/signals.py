@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from router.cli.allocator import give_large_blocks_back
@@ -81,17 +81,22 @@ class SignalHandler:
             self._task.cancel()
 
 
-async def serve_on_embedded_broker(server: EmbeddedServer, serve: Callable[[], Awaitable[None]], stop_s: float) -> None:
-    """Serve on an embedded broker: started first, kept alive, stopped last. `stop_s`: how long serving may take to end."""
+async def serve_on_embedded_broker(
+    server: EmbeddedServer, serve: Callable[[], Awaitable[None]], stop_s: float, beside: Sequence[Child] = ()
+) -> None:
+    """Serve on an embedded broker: started first, kept alive, stopped last. `stop_s`: how long serving may take to end.
+
+    `beside`: children that run beside it.
+    """
     await server.start()
     try:
-        await supervise(_build_tree(server, serve, stop_s))
+        await supervise(_build_tree(server, serve, stop_s, beside))
     finally:
         await server.stop()
 
 
-def _build_tree(server: EmbeddedServer, serve: Callable[[], Awaitable[None]], stop_s: float) -> Supervisor:
+def _build_tree(server: EmbeddedServer, serve: Callable[[], Awaitable[None]], stop_s: float, beside: Sequence[Child]) -> Supervisor:
     """The broker is restarted if it ends; a router that ends, ends the process, as it does without an embedded broker."""
     broker = Supervisor("broker", (Child("nats-server", server.run, shutdown_s=12.0),), intensity=Intensity(5, 30))
     router = Child("service", serve, shutdown_s=stop_s)
-    return Supervisor("serve", (broker, router), intensity=Intensity(restarts=0))
+    return Supervisor("serve", (broker, router, *beside), intensity=Intensity(restarts=0))

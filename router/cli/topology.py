@@ -76,8 +76,8 @@ async def apply(session: CommandSession, worker: Workers = None, monitor: Monito
 async def mirror(session: CommandSession, domain: Domain = None) -> None:
     """Mirror a router's streams and buckets from another JetStream domain; or usage alone, into the account of this key.
 
-    With --domain it prepares a second place (docs/two-places.md). Without it the lake reads usage in an account of its own, away from every
-    other stream: deploy/nats/accounts.conf imports what it needs. Exit status: 0 done, 1 the server refused, or does not answer.
+    With --domain it prepares a second place (docs/how-to/two-places.md). Without it the lake reads usage in an account of its own, away
+    from every other stream: deploy/nats/accounts.conf imports what it needs. Exit status: 0 done, 1 the server refused, or does not answer.
 
     Example:  router topology mirror    router topology mirror --domain hub
     """

@@ -1,4 +1,4 @@
-"""Where agents work: MeshForge's streams and how their durables are driven (docs/requirements.md#mf-1)."""
+"""Where agents work: MeshForge's streams and how their durables are driven (docs/reference/requirements.md#mf-1)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The envelope bus, by SOLVER-Ralph's six variables; NATS_URL applies to all rooms, the other five to the bus only.
 
-Rule: docs/requirements.md#sr-configuration.
+Rule: docs/reference/requirements.md#sr-configuration.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The connection to the broker and its login (docs/contracts.md#connection)."""
+"""The connection to the broker and its login (docs/reference/contracts.md#connection)."""
 
 from __future__ import annotations
 

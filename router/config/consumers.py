@@ -1,4 +1,4 @@
-"""How the durable pull consumers are driven. Names and counts: docs/contracts.md#consumers."""
+"""How the durable pull consumers are driven. Names and counts: docs/reference/contracts.md#consumers."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class ConsumerConfig(Group):
 
 
 class DecideConfig(ConsumerConfig):
-    """The decide requests' consumer (docs/contracts.md#decide-requests): it handles all requests, or those of one partition.
+    """The decide requests' consumer (docs/reference/contracts.md#decide-requests): it handles all requests, or those of one partition.
 
-    Rule: docs/contracts.md#partitions.
+    Rule: docs/reference/contracts.md#partitions.
 
         beamline.router.v1.decide ── the account's mapping ──> beamline.router.v1.decide.p.0   in ROUTER_DECIDE_P0
                                                           └──> beamline.router.v1.decide.p.1   in ROUTER_DECIDE_P1
@@ -110,7 +110,7 @@ class OptionalConsumerConfig(ConsumerConfig):
 class ResultsConfig(ConsumerConfig):
     """The workers' results, and what a result may say: one beyond a bound is a dead letter, its usage event quarantined.
 
-    Rule: docs/contracts.md#results.
+    Rule: docs/reference/contracts.md#results.
     """
 
     subject: Subject = Field(default="caf.exec.result.v1", description="the subject that workers report results on")

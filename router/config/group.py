@@ -56,7 +56,7 @@ def list_settings(group: BaseModel, prefix: str = "") -> Iterator[Setting]:
 
 
 def split_list(value: object) -> object:
-    """Lists are comma-separated (docs/contracts.md#settings); an empty text is an empty list."""
+    """Lists are comma-separated (docs/reference/contracts.md#settings); an empty text is an empty list."""
     if not isinstance(value, str):
         return value
     return tuple(part for part in (raw.strip() for raw in value.split(",")) if part)
@@ -79,7 +79,7 @@ def _literal_subject(value: str) -> str:
 
 
 def _reply_prefix(value: str) -> str:
-    # Only the prefixes keep a client's reply address away from the router's subjects (docs/contracts.md#reply-addresses).
+    # Only the prefixes keep a client's reply address away from the router's subjects (docs/reference/contracts.md#reply-addresses).
     if not value.endswith(".") or value.startswith("$") or not ids.is_literal_subject(value[:-1]):
         raise ValueError("should be whole literal tokens that end with a dot, never starting with $")
     return value

@@ -1,4 +1,4 @@
-"""The inbox of one context: whose events it takes, how long they may fail, who is told (docs/requirements.md#sd-31).
+"""The inbox of one context: whose events it takes, how long they may fail, who is told (docs/reference/requirements.md#sd-31).
 
 Its database is the context's, in `mailbox`. What is not said follows from `inbox.source`.
 """

@@ -1,6 +1,6 @@
 """Builds the frozen Settings from its layers; only this file reads the environment and the settings file.
 
-    defaults < TOML file < the specifications' variables < ROUTER_* < command line     (docs/contracts.md#settings)
+    defaults < TOML file < the specifications' variables < ROUTER_* < command line     (docs/reference/contracts.md#settings)
 
 with one exception of the same page: a name for one consumer (ROUTER_RESULTS__MAX_ATTEMPTS) wins over a name for all of them
 (NATS_MAX_DELIVER), whichever layer has it.

@@ -17,7 +17,7 @@ DAY_MS = 86_400_000
 
 
 class EventsConfig(Group):
-    """The stream of the context's events (docs/requirements.md#sd-29)."""
+    """The stream of the context's events (docs/reference/requirements.md#sd-29)."""
 
     stream: OptionalName = Field(default=None, description="its name; default {CONTEXT}_EVENTS")
     max_age_ms: Millis = Field(default=7 * DAY_MS, description="events older than this are dropped, milliseconds")
@@ -50,7 +50,7 @@ class RelayConfig(Group):
 
 
 class MailboxConfig(Group):
-    """One context (docs/requirements.md#sd-28)."""
+    """One context (docs/reference/requirements.md#sd-28)."""
 
     context: Context = Field(default="sea", description="whose events: the first token of their subjects")
     dsn: Secret = Field(default=None, description="its database, like postgresql://user:password@host:5432/database")

@@ -2,7 +2,7 @@
 
 A dot, `__` and `_` are the same: `[dlq] enabled`, `dlq_enabled`, ROUTER_DLQ__ENABLED and ROUTER_DLQ_ENABLED are one
 setting. The names that the specifications give and our tree has elsewhere are aliases; an alias with
-several targets speaks for every consumer, and gives way to what names one consumer (docs/contracts.md#setting-names).
+several targets speaks for every consumer, and gives way to what names one consumer (docs/reference/contracts.md#setting-names).
 """
 
 from __future__ import annotations

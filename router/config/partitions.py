@@ -1,4 +1,4 @@
-"""Which partitions of the decide subject an instance knows, and its settings for one of them (docs/contracts.md#partitions)."""
+"""Which partitions of the decide subject an instance knows, and its settings for one of them (docs/reference/contracts.md#partitions)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from router.config.group import Count, Group, Millis, Name, OptionalTenant
 
 
 class AdminConfig(Group):
-    """`beamline.router.v1.admin.*` and `beamline.router.v1.get_decision` (docs/operators.md#admin-services)."""
+    """`beamline.router.v1.admin.*` and `beamline.router.v1.get_decision` (docs/reference/operators.md#admin-services)."""
 
     enabled: bool = Field(default=True, description="serve operators over NATS")
     api_key: Secret = Field(default=None, description="asked of every request when it is set, in the body or as a header")
@@ -32,7 +32,7 @@ class IngressConfig(Group):
 
 
 class ProvidersConfig(Group):
-    """`beamline.provider.v1.invoke` and its stream (docs/extensions.md#provider-figures)."""
+    """`beamline.provider.v1.invoke` and its stream (docs/reference/extensions.md#provider-figures)."""
 
     enabled: bool = Field(default=True, description="serve beamline.provider.v1.invoke and beamline.provider.v1.invoke.stream")
     queue_group: Name = Field(default="router-provider-group", description="instances of one group share the invocations")

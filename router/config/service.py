@@ -15,7 +15,7 @@ class PoliciesConfig(Group):
 
 
 class ExtensionsConfig(Group):
-    """The registry's surroundings (docs/extensions.md#registry)."""
+    """The registry's surroundings (docs/reference/extensions.md#registry)."""
 
     dir: File = Field(default=None, description="directory of registry entries, one JSON file each: a missing one is registered at start")
     environment: Environment = Field(default=None, description="this instance's environment, for versions with rules; empty = none")
@@ -31,7 +31,7 @@ class ContractConfig(Group):
 
 
 class ReplyConfig(Group):
-    """Who is answered, and when (docs/contracts.md#replies)."""
+    """Who is answered, and when (docs/reference/contracts.md#replies)."""
 
     confirm: Literal["decision", "stored"] = Field(
         default="decision", description="what a requester's first answer is: the decision, or a PubAck"
@@ -78,7 +78,7 @@ class UsageConfig(Group):
 
 
 class DeadLetterConfig(Group):
-    """What stands in a dead letter, and where it goes (docs/contracts.md#dead-letters)."""
+    """What stands in a dead letter, and where it goes (docs/reference/contracts.md#dead-letters)."""
 
     enabled: bool = Field(default=True, description="off: what fails is acknowledged with a loud count, and gone")
     subject_pattern: str = Field(default="{original_subject}.dlq", description="where a dead letter goes; {original_subject} is replaced")
@@ -120,7 +120,7 @@ class HttpConfig(Group):
 
 
 class ConsoleConfig(Group):
-    """`router console` (docs/console.md)."""
+    """`router console` (docs/how-to/console.md)."""
 
     host: str = Field(default="127.0.0.1", min_length=1, description="address that the console is bound to")
     port: Port = Field(default=9002, description="TCP port; 0 = any free one")
@@ -159,7 +159,7 @@ class MetricsConfig(Group):
 class ExtensionBreakerConfig(Group):
     """One breaker for each extension, kept by each instance for itself; a provider's goes by the policies that name the provider.
 
-    Rule: docs/extensions.md#extension-breaker.
+    Rule: docs/reference/extensions.md#extension-breaker.
     """
 
     failure_threshold: Count = Field(default=5, description="failures in a row that open it")
@@ -169,6 +169,18 @@ class ExtensionBreakerConfig(Group):
     error_rate_threshold: float = Field(default=0.5, gt=0, le=1, description="this share of failures opens it as well")
     error_rate_window_ms: Millis = Field(default=60_000, description="the share is counted over this span, milliseconds")
     minimum_calls: Count = Field(default=10, description="the share counts from so many calls on")
+
+
+class BudgetsConfig(Group):
+    """How instances share what a budget has left (docs/reference/budgets.md#slices)."""
+
+    slice_percent: Annotated[float, Field(gt=0, le=50)] = Field(
+        default=1.0, description="what an instance takes of a budget in advance, percent of its amount; overspending is bounded by it"
+    )
+    reservation_ms: Annotated[int, Field(ge=1_000, le=86_400_000)] = Field(
+        default=600_000,
+        description="a reservation without a result ends one to two times so long after its decision, milliseconds",
+    )
 
 
 class RecorderConfig(Group):

@@ -23,6 +23,7 @@ from router.config.request_servers import AdminConfig, IngressConfig, ProvidersC
 from router.config.service import (
     AlertsConfig,
     AssignmentConfig,
+    BudgetsConfig,
     ConsoleConfig,
     ContractConfig,
     DeadLetterConfig,
@@ -51,7 +52,7 @@ def _host_and_process() -> str:
 
 @add_fields({spec.name: spec.section for spec in SUBSCRIPTIONS})
 class Settings(Group):
-    """Everything that can be set (docs/contracts.md#settings). Durations are milliseconds where the name says so."""
+    """Everything that can be set (docs/reference/contracts.md#settings). Durations are milliseconds where the name says so."""
 
     node_id: NodeId = Field(default_factory=_host_and_process, description="this instance in dead letters; host and process id unless set")
     processes: int = Field(default=1, ge=1, le=64, description="processes of `router serve` on the same durables; 1 = one, no parent")
@@ -79,6 +80,7 @@ class Settings(Group):
     policies: PoliciesConfig = PoliciesConfig()
     extensions: ExtensionsConfig = ExtensionsConfig()
     admission: AdmissionConfig = AdmissionConfig()
+    budgets: BudgetsConfig = BudgetsConfig()
     recorder: RecorderConfig = RecorderConfig()
     contract: ContractConfig = ContractConfig()
     reply: ReplyConfig = ReplyConfig()

@@ -45,7 +45,7 @@ class SubscriptionSpec(Struct, Generic[C_co], frozen=True, kw_only=True):
 DECIDE = SubscriptionSpec(
     name="decide",
     section=DecideConfig(),
-    # The decide window is the server's minimum on purpose: a client's retry must be stored again (docs/contracts.md#decide-window).
+    # The server's minimum on purpose: a client's retry must be stored again (docs/reference/contracts.md#decide-window).
     stream=declare_stream("ROUTER_DECIDE", days=1, mib=1024, window_ms=100),
     sender="gateway",
     is_answered=True,

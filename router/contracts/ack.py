@@ -1,4 +1,4 @@
-"""Whether a worker takes an assignment: ExecAssignmentAck (docs/contracts.md#acks).
+"""Whether a worker takes an assignment: ExecAssignmentAck (docs/reference/contracts.md#acks).
 
 Required: `assignment_id`, and `status` in accepted, rejected, error.
 """

@@ -1,4 +1,4 @@
-"""What operators are told: one alert on `beamline.alert.v1.{severity}`, published once and not stored (docs/contracts.md#alerts).
+"""What operators are told: one alert on `beamline.alert.v1.{severity}`, published once and not stored (docs/reference/contracts.md#alerts).
 
 The code that raises an alert names its `cause`; the publisher decides how often one cause is repeated.
 """

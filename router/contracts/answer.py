@@ -1,4 +1,4 @@
-"""The bytes of an answer to a decide request (docs/contracts.md#answers).
+"""The bytes of an answer to a decide request (docs/reference/contracts.md#answers).
 
     success            {"ok": true, "decision": {…}, "context": {request_id, trace_id?}}
     success_with       the same, and "warnings": [{code, message, details}]

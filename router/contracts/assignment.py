@@ -1,4 +1,4 @@
-"""Work for a worker: ExecAssignment (docs/contracts.md#assignments), written, and read back.
+"""Work for a worker: ExecAssignment (docs/reference/contracts.md#assignments), written, and read back.
 
     {version, assignment_id, request_id, tenant_id, trace_id?, run_id? flow_id? step_id?, executor{provider_id, channel},
      job{type, payload, payload_ref?}, options{priority, deadline_ms, retry}, correlation{trace_id?}, decision{…}, metadata}
@@ -38,18 +38,19 @@ class Assignment(Struct, frozen=True, kw_only=True):
     deadline_ms: int
     decision: Decision
     trace_id: str | None = None
+    reservation: str | None = None  # what it has reserved in budgets (`contracts.reservation`); no worker hears of it
 
 
 def assignment_id_of(tenant_id: str, request_key: str) -> str:
     """A valid UUID derived from the request identity: the same request has the same one on every instance.
 
-    Rule: docs/contracts.md#request-identity.
+    Rule: docs/reference/contracts.md#request-identity.
     """
     return ids.derived_uuid("assignment", tenant_id, request_key)
 
 
 def deadline_ms(expected_latency_ms: float) -> int:
-    """`min(60000, max(5000, 5 × expected_latency_ms))`, rounded half up (docs/contracts.md#assignments)."""
+    """`min(60000, max(5000, 5 × expected_latency_ms))`, rounded half up (docs/reference/contracts.md#assignments)."""
     return math.floor(min(60_000.0, max(5_000.0, 5 * expected_latency_ms)) + 0.5)
 
 
@@ -119,7 +120,7 @@ def assignment_headers(request: RouteRequest, traceparent: str | None) -> dict[s
     return headers
 
 
-def build_assignment(assignment_id: str, request: RouteRequest, decision: Decision) -> Assignment:
+def build_assignment(assignment_id: str, request: RouteRequest, decision: Decision, reservation: str | None = None) -> Assignment:
     """What `read_assignment` returns of the bytes that `assignment_bytes` makes of these."""
     return Assignment(
         assignment_id=assignment_id,
@@ -130,10 +131,11 @@ def build_assignment(assignment_id: str, request: RouteRequest, decision: Decisi
         deadline_ms=_find_fragments(decision).deadline_ms,
         decision=decision,
         trace_id=request.trace_id,
+        reservation=reservation,
     )
 
 
-def read_assignment(data: bytes) -> Assignment:
+def read_assignment(data: bytes, reservation: str | None = None) -> Assignment:
     """An assignment that a router wrote. Raises Poison when these bytes are none."""
     try:
         wire = _decode(data)
@@ -148,6 +150,7 @@ def read_assignment(data: bytes) -> Assignment:
         deadline_ms=wire.options.deadline_ms,
         decision=wire.decision,
         trace_id=wire.trace_id,
+        reservation=reservation,
     )
 
 

@@ -1,4 +1,4 @@
-"""How an opened or closed provider breaker stands in its bucket (docs/extensions.md#provider-breaker).
+"""How an opened or closed provider breaker stands in its bucket (docs/reference/extensions.md#provider-breaker).
 
     {tenant_id, provider_id, state: open | closed, opened_at_ms, until_ms, node, life}
 

@@ -1,4 +1,4 @@
-"""JSON at the border: limits first, then one object; and how bytes stand in JSON (docs/contracts.md#encodings).
+"""JSON at the border: limits first, then one object; and how bytes stand in JSON (docs/reference/contracts.md#encodings).
 
 Which fields an object must have is its reader's to say. int64 is a JSON number; NaN and infinity are failures;
 of two equal keys the last one counts.

@@ -1,4 +1,5 @@
-"""The dead letter: one format for every BeamLine subject, a superset of both that the specifications show (docs/contracts.md#dead-letters).
+"""The dead letter: one format for every BeamLine subject, a superset of both that the specifications show
+(docs/reference/contracts.md#dead-letters).
 
 This file writes a dead letter; delivery stores it before the message is acked. No content of a message may prevent its dead
 letter: invalid text is replaced, and parts that are too large are left out.

@@ -1,4 +1,4 @@
-"""The answer to a decide request: a Decision or a Refusal (docs/contracts.md#answers)."""
+"""The answer to a decide request: a Decision or a Refusal (docs/reference/contracts.md#answers)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from msgspec import Struct
 
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
 EXECUTED_EXTENSIONS = "executed_extensions"  # in the metadata of a decision that a pipeline surrounded
+DOWNGRADED_BY = "downgraded_by"  # in the metadata of a decision by another policy, because a budget had no room
 
 INVALID_REQUEST = "invalid_request"
 UNAUTHORIZED = "unauthorized"
 POLICY_NOT_FOUND = "policy_not_found"
 DECISION_FAILED = "decision_failed"
 RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
+BUDGET_EXCEEDED = "budget_exceeded"
 DEADLINE_EXCEEDED = "deadline_exceeded"
 OVERLOADED = "overloaded"
 EXPIRED = "expired"
@@ -43,7 +45,7 @@ class SkippedAssignment(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """A routing answer that is an error: answered, never retried, no dead letter (docs/contracts.md#failure-refusal)."""
+    """A routing answer that is an error: answered, never retried, no dead letter (docs/reference/contracts.md#failure-refusal)."""
 
     code: str
     message: str

@@ -1,4 +1,4 @@
-"""The message envelope of SOLVER-Ralph: ten fields around a domain event on its way over NATS (docs/requirements.md#sr-envelope).
+"""The message envelope of SOLVER-Ralph: ten fields around a domain event on its way over NATS (docs/reference/requirements.md#sr-envelope).
 
     {schema_version, message_type, message_id, correlation_id, causation_id, timestamp, actor_id, actor_kind, payload, idempotency_key}
 
@@ -88,7 +88,8 @@ def envelope_bytes(envelope: MessageEnvelope) -> bytes:
 def read_envelope(
     data: bytes, *, versions: Collection[str] = SUPPORTED, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH
 ) -> MessageEnvelope:
-    """The envelope in these bytes; unknown fields are ignored (docs/requirements.md#sr-27). Raises Malformed with the field's name.
+    """The envelope in these bytes; unknown fields are ignored
+    (docs/reference/requirements.md#sr-27). Raises Malformed with the field's name.
 
     The version is looked at first: of one that is not in `versions` nothing else is known, so it is VERSION_UNSUPPORTED
     whatever the other fields are.

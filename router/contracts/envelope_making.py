@@ -1,4 +1,4 @@
-"""A new envelope: the version, the clock and the idempotency key put around what happened (docs/requirements.md#sr-envelope).
+"""A new envelope: the version, the clock and the idempotency key put around what happened (docs/reference/requirements.md#sr-envelope).
 
     make_envelope("LoopCreated", {"loop_id": "loop_1"}, message_id="evt_1", actor_id="user_1", actor_kind="HUMAN")
 

@@ -1,4 +1,4 @@
-"""The envelope's JSON Schema (docs/requirements.md#sr-36), made of the type; the file beside it is what other languages read.
+"""The envelope's JSON Schema (docs/reference/requirements.md#sr-36), made of the type; the file beside it is what other languages read.
 
     python -m router.contracts.envelope_schema > router/contracts/schemas/messaging/message-envelope.schema.json
 

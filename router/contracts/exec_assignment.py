@@ -1,4 +1,4 @@
-"""An assignment as a worker reads it: ExecAssignment (docs/contracts.md#assignments), every field that work needs.
+"""An assignment as a worker reads it: ExecAssignment (docs/reference/contracts.md#assignments), every field that work needs.
 
 Any router may have written it, so what is optional may be absent or null, and unknown fields are ignored. What the
 router itself reads back of one is less (`assignment.Assignment`), and must be as it wrote it.

@@ -1,4 +1,4 @@
-"""An extension as it is called, on `beamline.ext.{pre|validate|post}.{id}.{version}` (docs/extensions.md#calls).
+"""An extension as it is called, on `beamline.ext.{pre|validate|post}.{id}.{version}` (docs/reference/extensions.md#calls).
 
     request     {trace_id, tenant_id, payload, metadata{…, policy_id}, config}; `payload` is the message:
                 {message_id?, message_type, payload, payload_encoding?, payload_ref?, metadata}

@@ -1,7 +1,7 @@
 """Extract the ids of a message that cannot be read as a whole, so that people can find it again.
 
 Only the failure path comes here. It never raises, and it returns nothing that is not a well-formed id.
-The same precedence as the reader's: header, top level, `message` (docs/contracts.md#fields).
+The same precedence as the reader's: header, top level, `message` (docs/reference/contracts.md#fields).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The fields of a worker's message, one reader each: a value of the right kind, None where it is absent, or Malformed.
 
-null is absent, and so is an empty string: it is missing for ids and types (docs/contracts.md#required-fields), and protobuf cannot
-tell it from absent.
+null is absent, and so is an empty string: it is missing for ids and types
+(docs/reference/contracts.md#required-fields), and protobuf cannot tell it from absent.
 """
 
 from __future__ import annotations

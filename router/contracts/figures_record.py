@@ -1,4 +1,4 @@
-"""What one instance has learned of a tenant's providers, as it stands in its bucket (docs/policies.md#learned).
+"""What one instance has learned of a tenant's providers, as it stands in its bucket (docs/reference/policies.md#learned).
 
     {tenant_id, node, life, providers: {name: {…, minutes: [this, before], finished: [key]}}}
 

@@ -1,4 +1,4 @@
-"""The body of a decide request as one shape, JSON or protobuf (docs/contracts.md#encodings).
+"""The body of a decide request as one shape, JSON or protobuf (docs/reference/contracts.md#encodings).
 
 A protobuf RouteRequest becomes the object that the same request would be in JSON (form a), so that there
 is one reader behind. Which fields it must have is that reader's to say.

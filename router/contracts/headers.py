@@ -1,6 +1,6 @@
 """The headers of the contract, the values that they may have, and what a reader may take from them.
 
-What a message must keep stands in `header_rules` (docs/contracts.md#header-contract). A malformed header counts as absent.
+What a message must keep stands in `header_rules` (docs/reference/contracts.md#header-contract). A malformed header counts as absent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHECKED_SUBJECTS = ("beamline.router.v1.decide", "caf.exec.result.v1", "caf.exec
 _IDS = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 is_traceparent = re.compile(rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(?:-[\x20-\x7e]{{0,128}})?").fullmatch
 
-# Headers that command the server (2.15); none of them is a requester's business (docs/contracts.md#control-headers).
+# Headers that command the server (2.15); none of them is a requester's business (docs/reference/contracts.md#control-headers).
 # `Nats-Expected-Stream` is none of them: a publisher that names the stream gets a PubAck (`delivery.pub_acks`).
 # With one of these a `no_ack` stream may refuse a request and say nothing, or do something to itself.
 SILENCING_HEADERS = frozenset(
@@ -66,7 +66,9 @@ def _find_first(names: frozenset[str], headers: Mapping[str, str]) -> str:
 
 
 def tenant_in(headers: Mapping[str, str]) -> str | None:
-    """The header's tenant; None when absent, empty or not a tenant id (a malformed header counts as absent: docs/contracts.md#fields)."""
+    """The header's tenant; None when absent, empty or not a tenant id (a malformed header counts as absent:
+    docs/reference/contracts.md#fields).
+    """
     value = headers.get(TENANT_ID)
     return value if value and ids.is_scoped(value) else None
 

@@ -1,4 +1,4 @@
-"""A worker's sign of life, on `caf.worker.heartbeat.v1` and `caf.status.heartbeat.v1` (docs/contracts.md#heartbeats).
+"""A worker's sign of life, on `caf.worker.heartbeat.v1` and `caf.status.heartbeat.v1` (docs/reference/contracts.md#heartbeats).
 
     {worker_id, timestamp, status, load?, capacity?, interval_ms?, tenant_id?}, bare or in a worker's envelope of any kind
 

@@ -1,11 +1,11 @@
-"""A message into the system and its IngressAck: `beamline.ingress.v1.message` (docs/contracts.md#ingress).
+"""A message into the system and its IngressAck: `beamline.ingress.v1.message` (docs/reference/contracts.md#ingress).
 
     IngressMessage   {message_id, tenant_id, message_type, payload, correlation_id?, trace_id?, metadata?, timestamp_ms?, policy_id?}
                      in JSON or protobuf; `type` is `message_type`, `timestamp` (ISO 8601) is `timestamp_ms`
     IngressAck       {message_id, correlation_id?, status accepted | rejected | error, message?, error_code?, metadata?, timestamp_ms}
 
-This reads only what the IngressAck needs. The message becomes a decide request in form a (docs/contracts.md#decide-requests), whose
-reader checks the rest.
+This reads only what the IngressAck needs. The message becomes a decide request in form a
+(docs/reference/contracts.md#decide-requests), whose reader checks the rest.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ TENANT_FORBIDDEN = "TENANT_FORBIDDEN"
 PAYLOAD_TOO_LARGE = "PAYLOAD_TOO_LARGE"
 HEADER_CONTRACT_VIOLATION = "HEADER_CONTRACT_VIOLATION"
 
-# Every code that a dead letter's `validation_error` may have (docs/contracts.md#dead-letters).
+# Every code that a dead letter's `validation_error` may have (docs/reference/contracts.md#dead-letters).
 VALIDATION_CODES = frozenset(
     {
         SCHEMA_VALIDATION_FAILED,

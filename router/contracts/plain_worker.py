@@ -40,7 +40,7 @@ class PlainBody(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class PlainResult(PlainBody, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """A result. The fields from `output` on are for others, and only kept from being unknown."""
+    """A result. The fields from `output` on are for others, and only kept from being unknown; an output of `sdk.reports` is a `payload`."""
 
     status: str
     latency_ms: int
@@ -52,6 +52,8 @@ class PlainResult(PlainBody, forbid_unknown_fields=True, kw_only=True, gc=False)
     error_code: str | None = None
     error_message: str | None = None
     output: Any = None
+    payload: Any = None
+    payload_encoding: Any = None
     metadata: Any = None
     run_id: Any = None
     flow_id: Any = None

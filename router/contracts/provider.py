@@ -1,4 +1,4 @@
-"""What an invocation came to: one response (docs/extensions.md#invoke-request), JSON or protobuf.
+"""What an invocation came to: one response (docs/reference/extensions.md#invoke-request), JSON or protobuf.
 
     {request_id, status, body, metadata, latency_ms, cost, error_code?, error_message?, timestamp_ms}
 

@@ -1,4 +1,4 @@
-"""A custom provider as it is called, on `beamline.provider.{id}.{version}` (docs/extensions.md#provider-call). JSON both ways.
+"""A custom provider as it is called, on `beamline.provider.{id}.{version}` (docs/reference/extensions.md#provider-call). JSON both ways.
 
     request   {trace_id, tenant_id, provider_id, prompt, parameters, context, config?}
     answer    {provider_id?, output, usage{prompt_tokens?, completion_tokens?}?, cost?, metadata?}

@@ -1,4 +1,4 @@
-"""One piece of a streamed response (docs/extensions.md#stream): `{request_id, data, done, metadata}`, or protobuf StreamChunk.
+"""One piece of a streamed response (docs/reference/extensions.md#stream): `{request_id, data, done, metadata}`, or protobuf StreamChunk.
 
 Every chunk but the last has `done: false`. The last one may carry data too, and its metadata says how the stream ended, since
 a chunk has no other place for it:

@@ -1,10 +1,10 @@
-"""A provider invoked through the router: the request (docs/extensions.md#invoke-request).
+"""A provider invoked through the router: the request (docs/reference/extensions.md#invoke-request).
 
     {provider_id, tenant_id, body, message_id?, trace_id?, parameters?, metadata?}, or protobuf ProviderRequest
 
 The router serves the subject: it looks the provider up in the registry and calls it on its own subject, whose shapes
 are `provider_call`'s. `prompt` and `context` of those shapes are read here as well, as `body` and `metadata`: the specification leaves the
-payload to the provider. A header wins over the field of its name (docs/contracts.md#fields).
+payload to the provider. A header wins over the field of its name (docs/reference/contracts.md#fields).
 """
 
 from __future__ import annotations

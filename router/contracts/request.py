@@ -1,6 +1,6 @@
 """One RouteRequest: what every accepted form of a decide request becomes before anything else sees it.
 
-Rule: docs/contracts.md#decide-requests.
+Rule: docs/reference/contracts.md#decide-requests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PUSH_VALUES: dict[object, bool] = {True: True, "true": True, False: False, "fals
 
 
 class RouteRequest(Struct, frozen=True, kw_only=True, gc=False):
-    """A valid decide request, whatever form it came in. (docs/contracts.md#decide-requests)."""
+    """A valid decide request, whatever form it came in. (docs/reference/contracts.md#decide-requests)."""
 
     tenant_id: str
     message_type: str

@@ -1,4 +1,4 @@
-"""What a worker says when an assignment is over: ExecResult (docs/contracts.md#results).
+"""What a worker says when an assignment is over: ExecResult (docs/reference/contracts.md#results).
 
 Required: `status`, `latency_ms`, `cost`, and one of `assignment_id`, `request_id`. `provider_id`, `job.type` and
 `tenant_id` are left None where the known assignment may fill them. One page of the specification requires

@@ -1,4 +1,5 @@
-"""A worker's report of bytes that it could not read as an assignment, on `caf.deadletter.v1` (docs/contracts.md#workers-dead-letters).
+"""A worker's report of bytes that it could not read as an assignment, on `caf.deadletter.v1`
+(docs/reference/contracts.md#workers-dead-letters).
 
 {version, kind: "dead_letter", data{reason, payload_ref{subject, len}, ts, …}}      enveloped
 {reason, payload_ref{subject, len}, ts, …}                                          bare

@@ -2,7 +2,7 @@
 
 An event stands for `count` violations: itself, and those of the same tenant, subject, header and rule that were left out of the
 stream since the one before. `messages` of them are the first violation of their message, so the sum over all events counts messages.
-Rule: docs/contracts.md#violation-events.
+Rule: docs/reference/contracts.md#violation-events.
 """
 
 from __future__ import annotations

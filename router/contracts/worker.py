@@ -1,4 +1,4 @@
-"""What workers send, as one object: bare JSON, a worker's envelope, or protobuf (docs/contracts.md#encodings).
+"""What workers send, as one object: bare JSON, a worker's envelope, or protobuf (docs/reference/contracts.md#encodings).
 
     {…}                                   bare
     {version, kind, data{…}}              enveloped: `data`, and beside it what stands at the top, which wins

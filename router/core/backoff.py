@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def delay_after(attempt: int, schedule: Sequence[float]) -> float:
-    """Seconds to wait after the `attempt`-th start, counted from 1 (1, 2, 4, 4 …: docs/contracts.md#consumers)."""
+    """Seconds to wait after the `attempt`-th start, counted from 1 (1, 2, 4, 4 …: docs/reference/contracts.md#consumers)."""
     return schedule[min(attempt, len(schedule)) - 1]
 
 

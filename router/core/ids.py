@@ -1,6 +1,7 @@
 """Names that come from outside, checked before they become a subject, a key, a path or a label.
 
-Every rule here is one line of docs/contracts.md#ids or docs/contracts.md#keys; `key` is the only way an id becomes part of a bucket's key.
+Every rule here is one line of docs/reference/contracts.md#ids or docs/reference/contracts.md#keys; `key` is the only way an id becomes
+part of a bucket's key.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hides secrets in everything that is written: values of masked keys (docs/operators.md#masked), and logins inside addresses.
+"""Hides secrets in everything that is written: values of masked keys (docs/reference/operators.md#masked), and logins inside addresses.
 
 It also limits lengths: a text from outside is cut before it is logged (`shorten`, `truncate`). Hiding a login costs one pass over
 the text, whatever it contains.

@@ -50,12 +50,12 @@ class Effect(Struct, frozen=True, gc=False):
     data: bytes
     id: str
     headers: Mapping[str, str] = NO_HEADERS
-    is_dead_letter: bool = False  # a duplicate of a dead letter counts only while the first one exists (docs/durability.md#dead-letters)
+    is_dead_letter: bool = False  # its duplicate counts only while the first one exists (docs/explanation/durability.md#dead-letters)
     owner: str = ""  # its tenant; if set, an effect with an id that is known to be stored is not published again
 
 
 class Reply(Struct, frozen=True, gc=False):
-    """An answer. The handler decides its content, delivery its address (docs/contracts.md#replies)."""
+    """An answer. The handler decides its content, delivery its address (docs/reference/contracts.md#replies)."""
 
     data: bytes
     headers: Mapping[str, str] = NO_HEADERS  # sent only on the reply subject, which many clients read

@@ -28,7 +28,7 @@ PROCESSING_ERROR = "processing_error"
 class Fault(Struct, frozen=True):
     """Why it failed: the content of the dead letter and of the error reply.
 
-    `code` is a dead letter's validation code or an answer's error code (docs/contracts.md#errors), `field` the place
+    `code` is a dead letter's validation code or an answer's error code (docs/reference/contracts.md#errors), `field` the place
     in the RouteRequest, `stage` the step of validation that refused it.
     """
 

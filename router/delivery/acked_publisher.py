@@ -4,7 +4,7 @@
 
 The callback of a group is called once: with its publish acks when the last one is here, or at the first refusal. Publishing a group
 again is harmless, because ids are deterministic. Waiting for publish acks one by one gives 5 k/s, with a future for each 23 k/s, by
-callback 39 k/s (docs/durability.md#publish-window).
+callback 39 k/s (docs/explanation/durability.md#publish-window).
 
 An effect that is known to be stored, or on its way, is not published again (`known_effects`). A publish ack marked duplicate does not
 prove that a dead letter is stored: a replay deletes dead letters, but the server still remembers their ids. So this looks for the

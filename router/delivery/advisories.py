@@ -1,4 +1,4 @@
-"""The server's advisories about messages that reached a durable's `max_deliver` (docs/durability.md#safety-net).
+"""The server's advisories about messages that reached a durable's `max_deliver` (docs/explanation/durability.md#safety-net).
 
     a message was delivered as often as allowed ──> $JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.{durable}
                                                     └─ kept in ROUTER_ADVISORIES: a core NATS message would be lost while no process listens

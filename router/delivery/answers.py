@@ -1,6 +1,6 @@
 """Send an answer to the inbox that the request names, to the inboxes that the listener heard, or else to the reply subject.
 
-Rule: docs/contracts.md#reply-addresses.
+Rule: docs/reference/contracts.md#reply-addresses.
 
 Reply addresses are input: an answer to `$JS.API.STREAM.PURGE.…` would empty a stream. So answers go only to literal subjects under
 `prefixes`, and never under `own`, where the router receives answers to its own requests.

@@ -1,9 +1,9 @@
 """The NATS connection: a client of nats-py whose reader no message can stop, with a fast way in and out.
 
 nats-py's reader task ends for ever if building a message raises, and JetStream *stores* such messages, so a single malformed header
-block would stop every router for good (docs/durability.md#reader). Here no received byte can make the reader raise. On the hot path
-`subscribe_direct` calls a plain function from the reader (no queue, task or object per message), and `publish_nowait` appends a frame
-to the write buffer.
+block would stop every router for good (docs/explanation/durability.md#reader). Here no received byte can make the reader raise. On the
+hot path `subscribe_direct` calls a plain function from the reader (no queue, task or object per message), and `publish_nowait` appends a
+frame to the write buffer.
 
 This overrides private methods of nats-py, so its minor version is pinned, and tests/delivery/test_connection.py covers each of them.
 """

@@ -2,7 +2,7 @@
 
     each run        note the time and the stream's last sequence
     how far         up to messages older than the duplicate window, because the server recognises a duplicate by the message it holds;
-                    in a half full stream all but the newest, without which the server may forget its last sequence
+                    in a stream that is a quarter full all but the newest, without which the server may forget its last sequence
     by the floor    one purge for each subject, up to the ack floor of all its durables; a subject without a durable keeps everything
     one by one      above a floor that one unsettled message holds down: the messages whose ids were named (`finish`)
 
@@ -29,7 +29,7 @@ from router.delivery.api import JetStream, Json
 from router.delivery.shared_info import SharedInfo
 from router.delivery.stream_reader import open_reader
 
-TIGHT_FROM = 0.5
+TIGHT_FROM = 0.25  # half of what `shares.COUNTED_FROM` allows: what is finished must be gone before it is counted as a tenant's share
 MAX_FINISHED_IDS = 100_000  # whose messages may still be in the stream
 MAX_READ = 20_000  # headers read in one run
 READ_BATCH = 1_000

@@ -1,4 +1,4 @@
-"""The listener: a plain subscription on the request subject, to learn the requesters' inboxes (docs/contracts.md#replies)."""
+"""The listener: a plain subscription on the request subject, to learn the requesters' inboxes (docs/reference/contracts.md#replies)."""
 
 from __future__ import annotations
 

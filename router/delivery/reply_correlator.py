@@ -2,7 +2,7 @@
 
 A stream stores the payload, not the requester's inbox. So a listener hears every request (core NATS, no queue group) and calls
 `add_request`; the decision calls `answer`. Either call may come first. They are matched by a 64-bit hash of (Nats-Msg-Id, tenant
-header, payload), without parsing (docs/contracts.md#matching).
+header, payload), without parsing (docs/reference/contracts.md#matching).
 
     request, then answer    an inbox is kept for `keep_s` to twice that, and while this instance handles its request (`waiting_inboxes`);
                             other instances answer most of them, so a full table refuses nothing

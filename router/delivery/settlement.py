@@ -42,7 +42,7 @@ class PendingSettlement(Struct, frozen=True):
 
 
 def decide_settlement(subscription: Subscription, message: Message, outcome: Outcome) -> Settlement:
-    """The settlement for the outcome of one attempt (docs/contracts.md#failures)."""
+    """The settlement for the outcome of one attempt (docs/reference/contracts.md#failures)."""
     match outcome:
         case Done(effects, reply, commit):
             return Settlement(effects, reply, commit, ACK, True)

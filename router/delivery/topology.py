@@ -28,7 +28,7 @@ OnFound = Callable[[Json], Awaitable[None]]  # gets what the server tells of a d
 
 
 class StreamSpec(Struct, frozen=True, kw_only=True):
-    """One stream. Durations are seconds, 0 = for ever; sizes bytes, -1 = no limit. Source: docs/contracts.md#streams."""
+    """One stream. Durations are seconds, 0 = for ever; sizes bytes, -1 = no limit. Source: docs/reference/contracts.md#streams."""
 
     name: str
     subjects: tuple[str, ...]
@@ -84,7 +84,9 @@ class MirrorSpec(StreamSpec, frozen=True, kw_only=True):
 
 
 class ConsumerSpec(Struct, frozen=True, kw_only=True):
-    """One durable pull consumer. `max_deliver` -1: the router counts attempts, the server sets no limit (docs/contracts.md#attempts)."""
+    """One durable pull consumer. `max_deliver` -1: the router counts attempts, the server sets no limit
+    (docs/reference/contracts.md#attempts).
+    """
 
     stream: str
     durable: str

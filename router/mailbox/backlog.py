@@ -28,12 +28,14 @@ INBOX: Final = """
 
 
 async def get_outbox_backlog(session: Session) -> Backlog:
-    """Count unpublished events and find when the oldest occurred, in the session's context (docs/requirements.md#qry-050)."""
+    """Count unpublished events and find when the oldest occurred, in the session's context (docs/reference/requirements.md#qry-050)."""
     return await session.fetch_one(OUTBOX, make=Backlog) or Backlog(0, None)
 
 
 async def get_inbox_backlog(session: Session) -> Backlog:
-    """Count messages that were received and not processed, and find when the oldest was received (docs/requirements.md#qry-051)."""
+    """Count messages that were received and not processed, and find when the oldest was received
+    (docs/reference/requirements.md#qry-051).
+    """
     return await session.fetch_one(INBOX, make=Backlog) or Backlog(0, None)
 
 

@@ -6,7 +6,7 @@
 
 `policies` holds the rules about them, `migrations/` the tables. Modules may build on these entities; none may add a field.
 
-Rule: docs/requirements.md#sd-1.
+Rule: docs/reference/requirements.md#sd-1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SUBJECT = re.compile(r"([A-Za-z0-9_-]{1,64})\.event\.([A-Za-z0-9_-]{1,128})\.v(
 
 
 class OutboxEvent(Struct, frozen=True, gc=False):
-    """One row of outbox_events. `occurred_at` None: the database sets it (docs/requirements.md#sd-2)."""
+    """One row of outbox_events. `occurred_at` None: the database sets it (docs/reference/requirements.md#sd-2)."""
 
     id: UUID
     aggregate_type: str
@@ -42,7 +42,7 @@ class OutboxEvent(Struct, frozen=True, gc=False):
 
 
 class InboxMessage(Struct, frozen=True):
-    """One row of inbox_messages (docs/requirements.md#sd-3)."""
+    """One row of inbox_messages (docs/reference/requirements.md#sd-3)."""
 
     message_id: UUID
     subject: str
@@ -53,7 +53,9 @@ class InboxMessage(Struct, frozen=True):
 
 
 class EventSubject(Struct, frozen=True):
-    """`{context}.event.{name}.v{n}`, made by `from_parts` or `read`, so it is always a literal subject (docs/requirements.md#sd-4)."""
+    """`{context}.event.{name}.v{n}`, made by `from_parts` or `read`, so it is always a literal subject
+    (docs/reference/requirements.md#sd-4).
+    """
 
     context: str
     name: str
@@ -78,14 +80,14 @@ class EventSubject(Struct, frozen=True):
 
 
 class CorrelationContext(Struct, frozen=True):
-    """The ids of the conversation and of the cause of a message; both may be absent (docs/requirements.md#sd-5)."""
+    """The ids of the conversation and of the cause of a message; both may be absent (docs/reference/requirements.md#sd-5)."""
 
     correlation_id: UUID | None = None
     causation_id: UUID | None = None
 
 
 class NatsMsgId(Struct, frozen=True):
-    """The id by which JetStream drops duplicates: the id of the outbox event (docs/requirements.md#sd-6)."""
+    """The id by which JetStream drops duplicates: the id of the outbox event (docs/reference/requirements.md#sd-6)."""
 
     value: str
 
@@ -95,7 +97,7 @@ class NatsMsgId(Struct, frozen=True):
 
 
 class Backlog(Struct, frozen=True):
-    """The answer of QRY-050 and QRY-051 (docs/requirements.md#sd-commands)."""
+    """The answer of QRY-050 and QRY-051 (docs/reference/requirements.md#sd-commands)."""
 
     count: int
     oldest_at: datetime | None

@@ -1,4 +1,4 @@
-"""The policies of docs/requirements.md#sd-policies as data: id, what it applies to, its rule word for word, its error
+"""The policies of docs/reference/requirements.md#sd-policies as data: id, what it applies to, its rule word for word, its error
 code; and the checks in code.
 
 Where each is kept:

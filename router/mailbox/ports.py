@@ -1,4 +1,4 @@
-"""The five ports of docs/requirements.md#sd-ports, their methods in snake_case.
+"""The five ports of docs/reference/requirements.md#sd-ports, their methods in snake_case.
 
     PORT-047-001  OutboxRepository     find_unpublished, mark_published, increment_attempts     PostgresOutboxAdapter
     PORT-047-002  InboxRepository      insert, mark_processed, record_error                     PostgresInboxAdapter
@@ -8,7 +8,7 @@
 
 The signatures are the specification's. An adapter may offer more (batches, a lock), never less; what a
 signature lacks, a limit or a message's id, comes from settings or from `current_message`. Repositories live as long as one
-transaction, the others as long as the process (docs/requirements.md#sd-35).
+transaction, the others as long as the process (docs/reference/requirements.md#sd-35).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class OutboxRepository(Protocol):
 class InboxRepository(Protocol):
     """PORT-047-002. `insert`: how often this message was begun, this time included; None: it was processed, so skip it.
 
-    Rule: docs/requirements.md#sd-15.
+    Rule: docs/reference/requirements.md#sd-15.
     """
 
     async def insert(self, msg: InboxMessage) -> int | None: ...

@@ -1,8 +1,8 @@
 """The columns of the two specified tables, and whether an existing table has them: these, and no other.
 
-Rule: docs/requirements.md#sd-1.
+Rule: docs/reference/requirements.md#sd-1.
 
-    outbox_events    docs/requirements.md#sd-26        inbox_messages    docs/requirements.md#sd-27
+    outbox_events    docs/reference/requirements.md#sd-26        inbox_messages    docs/reference/requirements.md#sd-27
 
 A service may have made the tables by the specification's SQL. Anything else under their names is named, and left alone.
 """

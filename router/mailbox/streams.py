@@ -1,4 +1,6 @@
-"""Declare the stream of a context's events (docs/requirements.md#sd-29); `inbox.dead_letters` declares the one of its dead letters."""
+"""Declare the stream of a context's events (docs/reference/requirements.md#sd-29); `inbox.dead_letters` declares the one of its dead
+letters.
+"""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class EmbeddedServer:
                 stdout=DEVNULL,
                 stderr=DEVNULL,
                 start_new_session=True,
-                preexec_fn=_die_with(os.getpid()),
+                preexec_fn=die_with(os.getpid()),
             )
             self._port = await self._port_of(Path(scratch), timeout_s)
         return self.url
@@ -171,10 +171,10 @@ def _port_in(scratch: Path) -> int | None:
     return None
 
 
-def _die_with(parent: int) -> Callable[[], None]:
-    """On Linux the kernel ends the server when we are killed, so a crashed router leaves no server behind."""
+def die_with(parent: int) -> Callable[[], None]:
+    """For `preexec_fn`: on Linux the kernel ends the child when we are killed, so a crashed router leaves nothing behind."""
 
-    def ask_the_kernel() -> None:  # in the child, before the server's image: no signal may be sent from here
+    def ask_the_kernel() -> None:  # in the child, before its image: no signal may be sent from here
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
             if os.getppid() != parent:

@@ -1,7 +1,7 @@
 """MeshForge's runtime: agents whose effects happen exactly once, over messages that are delivered at least once.
 
 The author of an agent implements `adapter`, and gets an `envelope`. The protocol
-(docs/durability.md#protocol), and where its steps are:
+(docs/explanation/durability.md#protocol), and where its steps are:
 
     1 receive    `agent`, `tree`: one consumer for each stream, by `router.delivery`
     2 dedupe     `batch` looks the key up in `store`: applied -> its unsent messages, ack; dead -> its dead letter, term

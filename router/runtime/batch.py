@@ -185,7 +185,7 @@ class BatchProcessor:
         return True
 
     def _on_failure(self, item: BatchItem, exc: Exception) -> Outcome:
-        """Tried again while there are attempts, and deliveries by the server, left (docs/requirements.md#mf-8)."""
+        """Tried again while there are attempts, and deliveries by the server, left (docs/reference/requirements.md#mf-8)."""
         log.warning(events.HANDLER_FAILED, agent=self._agent, attempt=item.attempt, error=type(exc).__name__, exc_info=exc)
         deliveries = item.message.deliveries if item.message is not None else 0
         if max(item.attempt, deliveries) < self._limit:

@@ -1,4 +1,4 @@
-"""An agent's dead letters: the format of all of them, on `meshforge.failed.{original_subject}` (docs/requirements.md#mf-8).
+"""An agent's dead letters: the format of all of them, on `meshforge.failed.{original_subject}` (docs/reference/requirements.md#mf-8).
 
 A dead letter keeps any payload that an agent takes: a command is gone from its work queue once its dead letter stands.
 """

@@ -1,4 +1,4 @@
-"""The envelope that an agent gets, read from a message, and the same at every delivery of it (docs/requirements.md#mf-9).
+"""The envelope that an agent gets, read from a message, and the same at every delivery of it (docs/reference/requirements.md#mf-9).
 
     idempotency_key   the body's, else `Nats-Msg-Id`, else stream, sequence and stream time: sequences begin again in a stream made anew
     ts                the body's as it is, else the stream's time in milliseconds: a redelivery gives the same
@@ -32,7 +32,7 @@ _TRACE = re.compile(r"(?!0{32})[0-9a-f]{32}")  # W3C Trace Context
 
 
 class Envelope(Struct, frozen=True, kw_only=True, gc=False):
-    """One event or command (docs/requirements.md#mf-4). `ts`: the sender's value as it is, or the stream's milliseconds."""
+    """One event or command (docs/reference/requirements.md#mf-4). `ts`: the sender's value as it is, or the stream's milliseconds."""
 
     idempotency_key: str
     type: str

@@ -1,4 +1,4 @@
-"""Hashes of a store: the same content gives the same hash, in whatever order it was delivered (docs/requirements.md#mf-11).
+"""Hashes of a store: the same content gives the same hash, in whatever order it was delivered (docs/reference/requirements.md#mf-11).
 
     state     every event's content, sorted by (stream, sequence), and by key where a stream was made anew: redeliveries and
               another order change nothing

@@ -1,4 +1,4 @@
-"""Recover messages that the server has given up (docs/durability.md#safety-net). That costs them no attempt.
+"""Recover messages that the server has given up (docs/explanation/durability.md#safety-net). That costs them no attempt.
 
 A delivery is no attempt: five crashes of the process strand a message that was never begun. So this fetches each message that the server
 gives up by its sequence, and hands it to the agent like any other; the store's own count decides when it is hopeless.

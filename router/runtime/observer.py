@@ -1,6 +1,6 @@
 """Observe an agent's consumers: pass publish acks to the store, count, and alert where a person should know.
 
-Rule: docs/contracts.md#alerts.
+Rule: docs/reference/contracts.md#alerts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Build the messages that an agent sends: one envelope for each value that `apply` returned (docs/requirements.md#mf-9).
+"""Build the messages that an agent sends: one envelope for each value that `apply` returned (docs/reference/requirements.md#mf-9).
 
 The cause is the message that `apply` handled. The same cause gives the same messages, however often it is handled, so the server can
 drop a duplicate:

@@ -1,6 +1,6 @@
 """Create or check what an agent needs before it starts: streams and durables that no other agent uses.
 
-another store's id in the durable's metadata    refused: it would find every redelivery new (docs/requirements.md#mf-12)
+another store's id in the durable's metadata    refused: it would find every redelivery new (docs/reference/requirements.md#mf-12)
 filters that overlap on a work queue            refused, with the other durable's name (the server says 10100, and no name)
 a stream that differs from the declared one     logged, and left as its operator made it
 a durable of ours that differs                  changed to what this start declares

@@ -1,6 +1,6 @@
 """The events of a store applied again, from nothing, to a fresh one: the same hashes, or the agent is not deterministic.
 
-Rule: docs/requirements.md#mf-11.
+Rule: docs/reference/requirements.md#mf-11.
 
     a store ──> its events, in the order in which they were applied ──> the adapter ──> a fresh store
 

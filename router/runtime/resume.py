@@ -1,4 +1,4 @@
-"""Before an agent fetches: finish what its earlier run left half done (docs/durability.md#protocol).
+"""Before an agent fetches: finish what its earlier run left half done (docs/explanation/durability.md#protocol).
 
 received, not applied    apply them one by one; each attempt is recorded first, so one that kills the process affects no other
 applied, not sent        publish under the same ids; wait until the broker stores them

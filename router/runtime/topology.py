@@ -1,4 +1,4 @@
-"""The streams, filters and durables of an agent: MeshForge's topology (docs/requirements.md#meshforge).
+"""The streams, filters and durables of an agent: MeshForge's topology (docs/reference/requirements.md#meshforge).
 
     MESHFORGE_EVENTS     evt.>                limits (or work queue)
     MESHFORGE_COMMANDS   cmd.>                work queue: a command goes to one durable, so the filters of all are disjoint

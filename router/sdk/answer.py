@@ -1,4 +1,4 @@
-"""The answer that a client gets: the router's answer with its types, and its bytes as received (docs/contracts.md#answers)."""
+"""The answer that a client gets: the router's answer with its types, and its bytes as received (docs/reference/contracts.md#answers)."""
 
 from __future__ import annotations
 

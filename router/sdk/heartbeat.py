@@ -1,4 +1,4 @@
-"""A worker's heartbeats: its id, its load, and whether it is draining (docs/contracts.md#heartbeats)."""
+"""A worker's heartbeats: its id, its load, and whether it is draining (docs/reference/contracts.md#heartbeats)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ What the provider is asked: the assignment's payload, as it is where it is text;
 where it has a `prompt`; else its JSON. Instance and response are found by the assignment's id, so a second attempt asks the
 same service.
 
-The result for each outcome (provider breakers read the error code, never the text: docs/extensions.md#provider-breaker):
+The result for each outcome (provider breakers read the error code, never the text: docs/reference/extensions.md#provider-breaker):
 
     success                                            ok, the response's body as output
     extension_timeout                                  timeout     TIMEOUT

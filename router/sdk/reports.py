@@ -1,8 +1,8 @@
 """What a worker says of an assignment, as bytes with their headers: acknowledgement, result, and the result that gives it up.
 
-    ack       docs/contracts.md#acks
-    result    docs/contracts.md#results; its message id comes from the assignment's, so that told twice it is stored once
-    dead letter    docs/contracts.md#workers-dead-letters: an ExecResult in JSON, `status: error`, and the root cause
+    ack       docs/reference/contracts.md#acks
+    result    docs/reference/contracts.md#results; its message id comes from the assignment's, so that told twice it is stored once
+    dead letter    docs/reference/contracts.md#workers-dead-letters: an ExecResult in JSON, `status: error`, and the root cause
 
 Nothing is published here.
 """

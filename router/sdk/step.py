@@ -1,4 +1,4 @@
-"""What a worker's handler answers: a StepResult, which becomes the ExecResult (docs/contracts.md#worker-results).
+"""What a worker's handler answers: a StepResult, which becomes the ExecResult (docs/reference/contracts.md#worker-results).
 
     ok -> success      error -> error      timeout -> timeout      cancelled -> cancelled
 

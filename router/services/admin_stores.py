@@ -1,7 +1,7 @@
 """The operators' services for policies and extensions: list, get, put, delete over the stores.
 
 A write names the version that it replaces, or is a conflict. Errors of a store become error responses that say what to correct.
-Rule: docs/operators.md#admin-services.
+Rule: docs/reference/operators.md#admin-services.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Publishes alerts for operators on `beamline.alert.v1.{severity}`, each cause at most once per interval (docs/contracts.md#alerts).
+"""Publishes alerts for operators on `beamline.alert.v1.{severity}`, each cause at most once per interval
+(docs/reference/contracts.md#alerts).
 
 raise_alert ── same cause within the interval ──> dropped
     ├── connected ──> published, not stored

@@ -52,7 +52,7 @@ class Breakers:
     # -- queries --------------------------------------------------------------------------------------------------
 
     def extension_states(self) -> dict[str, dict[str, object]]:
-        """By extension id, as `get_circuit_breaker_states` shows them (docs/operators.md#circuit-breakers)."""
+        """By extension id, as `get_circuit_breaker_states` shows them (docs/reference/operators.md#circuit-breakers)."""
         return {name: {"extension_id": name, **_build_state(snapshot)} for name, snapshot in self.extensions.snapshots().items()}
 
     def provider_states(self) -> dict[str, dict[str, object]]:

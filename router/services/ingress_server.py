@@ -2,7 +2,7 @@
 
 One instance of the queue group handles each message, in its own task. The ack says that the message is stored; the decision goes to
 the reply subject, as for any request without an inbox. The specification deprecates this service, so it is off by default
-(docs/contracts.md#ingress).
+(docs/reference/contracts.md#ingress).
 """
 
 from __future__ import annotations

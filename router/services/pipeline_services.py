@@ -1,4 +1,4 @@
-"""Inspects a policy's pipeline for operators: its complexity, and a dry run with a payload (docs/operators.md#dry-run).
+"""Inspects a policy's pipeline for operators: its complexity, and a dry run with a payload (docs/reference/operators.md#dry-run).
 
 A dry run stores no session, uses up no rate limit and counts nothing. Without `invoke` it calls no extension: the response shows
 them as skipped, and the payload is unchanged.
@@ -124,7 +124,7 @@ def _format_answer(answer: Decision | Refusal) -> dict[str, object]:
 
 
 def _format_payload(payload: object) -> dict[str, object]:
-    """The payload as JSON; bytes of an extension become text with their encoding (docs/contracts.md#bytes)."""
+    """The payload as JSON; bytes of an extension become text with their encoding (docs/reference/contracts.md#bytes)."""
     if not isinstance(payload, bytes):
         return {"final_payload": payload}
     text, encoding = text_of(payload)

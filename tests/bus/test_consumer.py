@@ -35,7 +35,7 @@ async def test_a_consumer_is_a_durable_with_explicit_acks_under_its_prefix(bus: 
 
 
 async def test_acks_naks_and_terms_are_seen_on_the_wire(bus: Bus, prefix: str) -> None:
-    """SR-25: +ACK, -NAK, +TERM, each where docs/requirements.md#sr-25 wants it."""
+    """SR-25: +ACK, -NAK, +TERM, each where docs/reference/requirements.md#sr-25 wants it."""
     acks: dict[int, list[bytes]] = {}
     # $JS.ACK.stream.consumer.deliveries.sequence.…
     sequence = 5
@@ -59,7 +59,7 @@ async def test_acks_naks_and_terms_are_seen_on_the_wire(bus: Bus, prefix: str) -
 
 
 async def test_what_failed_for_good_is_a_dead_letter_under_the_prefix(bus: Bus, prefix: str) -> None:
-    """SR-27, docs/contracts.md#dead-letter-streams: every dead letter once, and the others are not held up."""
+    """SR-27, docs/reference/contracts.md#dead-letter-streams: every dead letter once, and the others are not held up."""
     await bus.jetstream.publish(f"{prefix}.events.loop", orjson.dumps({**EXAMPLE, "schema_version": "2.0"}), {})
     await bus.jetstream.publish(f"{prefix}.events.other", b"\xff", {})
     await bus.publisher.event(an_envelope(1, message_type="RunStarted"))
@@ -84,7 +84,9 @@ async def test_what_failed_for_good_is_a_dead_letter_under_the_prefix(bus: Bus, 
 
 
 async def test_a_process_that_is_starved_begins_nothing_more_often_than_is_allowed(bus: Bus) -> None:
-    """docs/requirements.md#sr-25: deliveries that cross the last word on the wire are begun no more, though their marks are gone."""
+    """docs/reference/requirements.md#sr-25: deliveries that cross the last word on the wire are begun no more, though their marks are
+    gone.
+    """
     seen: Counter[str] = Counter()
 
     def handle(envelope: MessageEnvelope) -> Nak:

@@ -107,7 +107,7 @@ async def test_a_delay_may_be_said() -> None:
 
 @pytest.mark.parametrize("failure", [Term("no such loop"), Poison("no such loop")])
 async def test_a_permanent_failure_is_terminated_once_its_dead_letter_is_stored(failure: Term | Poison) -> None:
-    """SR-24, SR-25, docs/contracts.md#order: never before."""
+    """SR-24, SR-25, docs/reference/contracts.md#order: never before."""
 
     def refuse(_: MessageEnvelope) -> Term:
         if isinstance(failure, Poison):
@@ -140,7 +140,7 @@ async def test_a_version_that_is_not_supported_is_terminated_and_never_handled()
 
 @pytest.mark.parametrize("data", [b"", b"\xff\x00", b"{}", orjson.dumps({**EXAMPLE, "payload": [1]})])
 async def test_what_is_no_envelope_is_terminated_with_a_dead_letter(data: bytes) -> None:
-    """SR-27, docs/contracts.md#failure-invalid: validation_failed, at once."""
+    """SR-27, docs/reference/contracts.md#failure-invalid: validation_failed, at once."""
     twin = an_in_memory_consumer(lambda _: None)
     number = twin.publish(SUBJECT, data)
     await twin.run()
@@ -149,7 +149,7 @@ async def test_what_is_no_envelope_is_terminated_with_a_dead_letter(data: bytes)
 
 
 async def test_a_dead_letter_that_cannot_be_stored_holds_its_message_back() -> None:
-    """docs/durability.md#dead-letters: no ack before the dead letter is stored."""
+    """docs/explanation/durability.md#dead-letters: no ack before the dead letter is stored."""
     twin = an_in_memory_consumer(lambda _: Term())
     twin.refuses = "full"
     number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))

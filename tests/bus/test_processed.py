@@ -81,7 +81,7 @@ async def test_many_at_once_are_all_kept(processed: Processed) -> None:
 
 
 async def test_a_key_outlives_the_process_where_the_store_does(make: Make) -> None:
-    """SR-23, and docs/durability.md#protocol: a status that is forgotten guards nothing."""
+    """SR-23, and docs/explanation/durability.md#protocol: a status that is forgotten guards nothing."""
     first = make(DURABLE)
     await first.open()
     await first.mark("k")
@@ -147,7 +147,7 @@ async def test_a_file_that_is_locked_or_gone_is_told_as_a_store_that_is_away(
 
 
 async def test_a_full_disk_is_not_the_messages_fault(file: SqliteProcessed) -> None:
-    """docs/durability.md#bus-keys: neither the key nor what was to be written is there, and the store is away for both."""
+    """docs/explanation/durability.md#bus-keys: neither the key nor what was to be written is there, and the store is away for both."""
     (pages,) = file._writer.execute("PRAGMA page_count").fetchone()
     file._writer.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreUnavailable, match="full"):

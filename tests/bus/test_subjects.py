@@ -4,7 +4,7 @@ import pytest
 
 from router.bus.subjects import COMMAND_NAMES, DOMAINS, UnknownSubject, command_subject, domain_of, event_subject, query_subject
 
-# docs/requirements.md#sr-18, the table.
+# docs/reference/requirements.md#sr-18, the table.
 LISTED = {
     "loop": ("LoopCreated", "LoopActivated", "LoopPaused", "LoopClosed"),
     "iteration": ("IterationStarted", "IterationCompleted"),

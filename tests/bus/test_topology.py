@@ -36,7 +36,7 @@ def test_a_stream_is_configured_as_specified() -> None:
 
 
 def test_dead_letters_stand_apart_and_are_never_dropped_for_newer_ones() -> None:
-    """docs/contracts.md#dead-letter-streams."""
+    """docs/reference/contracts.md#dead-letter-streams."""
     letters = stream("sr-dlq")
     assert (letters["subjects"], letters["discard"], letters["allow_direct"]) == (["sr.dlq.>"], "new", True)
     assert (letters["max_age"], letters["duplicate_window"]) == (30 * DAY_NS, 3600 * 10**9)

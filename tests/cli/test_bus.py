@@ -149,7 +149,7 @@ async def settled_on_loops(bus: Bus) -> None:
 
 
 async def test_dead_letters_of_the_bus_are_listed_and_sent_again(bus: Bus, prefix: str) -> None:
-    """docs/contracts.md#dead-letter-streams: a replay has a new id, and is processed, for its key never was."""
+    """docs/reference/contracts.md#dead-letter-streams: a replay has a new id, and is processed, for its key never was."""
     is_mended = []
     seen = []
 

@@ -31,8 +31,9 @@ from tests.support.commands import find_wrong_commands
 CARRIERS = {"Fault", "Refusal", "ServiceError", "Failure", "Malformed", "QueryRefused"}  # their first argument is a code
 CARRIED = re.compile(rf"\b({'|'.join(CARRIERS)})\(")
 HOME = Path(router.__file__).parent
+METADATA = {"executed_extensions", "downgraded_by"}  # of decisions
 TOLD = {
-    "answer": {value for name, value in vars(decision).items() if name.isupper() and isinstance(value, str)} - {"executed_extensions"}
+    "answer": {value for name, value in vars(decision).items() if name.isupper() and isinstance(value, str)} - METADATA
     | set(modes._CODES.values()),
     "decision": set(plan.PRIORITIES),
     "admin": {*service_error.HTTP_STATUSES, service_error.INTERNAL},
@@ -110,13 +111,13 @@ def test_the_rule_behind_a_code_is_a_sentence_of_its_page(name: str) -> None:
 def test_an_installed_package_has_the_pages_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """pyproject.toml puts docs/ there. Without them a code is explained all the same."""
     monkeypatch.setattr(code_pages, "PACKAGE", tmp_path / "router")
-    assert (locate("docs/contracts.md#replies"), read_rule("docs/contracts.md#replies")) == (None, None)
-    page = tmp_path / "router" / "docs" / "contracts.md"
+    assert (locate("docs/reference/contracts.md#replies"), read_rule("docs/reference/contracts.md#replies")) == (None, None)
+    page = tmp_path / "router" / "docs" / "reference" / "contracts.md"
     page.parent.mkdir(parents=True)
     page.write_text('# Contracts\n\n<a id="replies"></a>\n## Replies\n\nA [request](#x) gets\n`one` answer. Never two.\n')
-    assert locate("docs/contracts.md#replies") == page
-    assert read_rule("docs/contracts.md#replies") == "A request gets one answer."
-    assert read_rule("docs/contracts.md#" + "gone") is None
+    assert locate("docs/reference/contracts.md#replies") == page
+    assert read_rule("docs/reference/contracts.md#replies") == "A request gets one answer."
+    assert read_rule("docs/reference/contracts.md#" + "gone") is None
     taken = tomllib.loads((HOME.parent / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     assert taken["docs"] == "router/docs"
 
@@ -132,7 +133,7 @@ async def test_a_code_is_explained_for_people_and_for_programs() -> None:
     assert {"Usually", "What"} <= set(table_words(told.out))
     assert "router policy put" in told.out
     asked = (await call_command_async("explain", "POL-047-006", "--json")).json
-    assert (asked["code"], asked["kinds"], asked["page"]) == ("POL-047-006", ["policy"], "docs/requirements.md#pol-047-006")
+    assert (asked["code"], asked["kinds"], asked["page"]) == ("POL-047-006", ["policy"], "docs/reference/requirements.md#pol-047-006")
     assert asked["rule"] == "POL-047-006: a handler that answers 422 has the message in the dead letters, and acked."
 
 

@@ -53,7 +53,7 @@ def test_two_workers_on_an_embedded_broker_are_ready_once_and_end_with_0(tmp_pat
         decided = router("decide", "--nats-url", served.ready["nats_url"], "--tenant", "acme", "--type", "chat", "--payload", "hi")
         assert (decided.status, decided.json["ok"]) == (0, True)
         assert read_contract(served.ready["http"])["asyncapi"] == "3.0.0"
-        children = _children(served.process.pid)
+        children = served.list_children()
         assert len(children) == 3  # the broker, two workers
         assert served.told(signal.SIGINT) == 0
     assert not any(map(is_there, children))
@@ -90,19 +90,11 @@ def test_a_restart_on_the_same_store_finds_its_streams_and_policies(tmp_path: Pa
 
 def test_an_embedded_broker_that_is_killed_comes_back(tmp_path: Path) -> None:
     with serve_router("--embedded", *ANY_PORTS, "--store", str(tmp_path / "s")) as served:
-        os.kill(_only_child(served.process.pid), signal.SIGKILL)
+        (child,) = served.list_children()
+        os.kill(child, signal.SIGKILL)
         ask = ("decide", "--nats-url", served.ready["nats_url"], "--tenant", "acme", "--type", "chat", "--payload", "hi")
         assert router(*ask).status == 0
         assert served.told(signal.SIGTERM) == 0
-
-
-def _only_child(pid: int) -> int:
-    (child,) = _children(pid)
-    return child
-
-
-def _children(pid: int) -> list[int]:
-    return [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
 
 
 def test_it_serves_on_another_broker(nats_url: str, tmp_path: Path) -> None:
@@ -123,6 +115,8 @@ def test_it_serves_on_another_broker(nats_url: str, tmp_path: Path) -> None:
         (("--processes", "0"), 2, "processes: '0' is not legal"),
         (("--workers", "2"), 2, "--workers is called --processes now"),
         (("--embedded", "--nats-url", "nats://x"), 2, "--embedded or --nats-url"),
+        (("--console",), 2, "--console goes with --embedded"),
+        (("--embedded", "--open"), 2, "--open goes with --console"),
     ],
 )
 def test_a_start_that_cannot_be_says_why_in_a_line(arguments: tuple[str, ...], status: int, says: str) -> None:

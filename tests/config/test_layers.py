@@ -1,4 +1,4 @@
-"""Which of several sources wins (docs/contracts.md#settings)."""
+"""Which of several sources wins (docs/reference/contracts.md#settings)."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Alerts in the specified shape (docs/contracts.md#alerts)."""
+"""Alerts in the specified shape (docs/reference/contracts.md#alerts)."""
 
 import orjson
 

@@ -38,6 +38,7 @@ NAMES = (
         "trace_id",
     ),
     *("error_code", "error_message", "msg_id", "version", "output", "metadata", "run_id", "schema_version", "kind", "data", "more"),
+    *("payload", "payload_encoding"),
 )
 literals = st.sampled_from(LITERALS) | st.text(max_size=5).map(lambda text: orjson.dumps(text.encode("utf-8", "replace").decode()).decode())
 fields = st.lists(st.tuples(st.sampled_from(NAMES), literals), max_size=4)

@@ -1,4 +1,4 @@
-"""An invocation's request and response, in JSON and protobuf (docs/extensions.md#invoke-request)."""
+"""An invocation's request and response, in JSON and protobuf (docs/reference/extensions.md#invoke-request)."""
 
 import json
 

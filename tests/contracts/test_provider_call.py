@@ -1,4 +1,4 @@
-"""A custom provider's answers and chunks (docs/extensions.md#provider-call)."""
+"""A custom provider's answers and chunks (docs/reference/extensions.md#provider-call)."""
 
 import json
 

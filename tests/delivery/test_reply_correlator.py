@@ -1,4 +1,4 @@
-"""docs/contracts.md#matching, line by line: which inbox gets which answer, in floats of seconds."""
+"""docs/reference/contracts.md#matching, line by line: which inbox gets which answer, in floats of seconds."""
 
 import pytest
 

@@ -60,7 +60,7 @@ def test_what_a_service_writes_lies_in_a_directory_of_the_owner() -> None:
     for name in FOREIGN:
         written = [volume for volume in services()[name]["volumes"] if not volume.endswith(":ro")]
         assert [volume.split(":")[0] for volume in written] == [f"./data/{name}"]
-    readme = (DEPLOY / "README.md").read_text()
+    readme = (DEPLOY.parent / "docs" / "how-to" / "deploy.md").read_text()
     assert all(f"deploy/data/{name}" in readme for name in FOREIGN)
 
 

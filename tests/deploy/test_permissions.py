@@ -30,7 +30,8 @@ def test_every_role_may_do_something_and_is_refused_something() -> None:
 
 
 def test_the_page_is_what_was_measured(verdicts: Verdicts) -> None:
-    assert (DEPLOY / "nats" / "PERMISSIONS.md").read_text() == render_page(verdicts), "run `python -m tests.support.permissions`"
+    page = DEPLOY.parent / "docs" / "reference" / "permissions.md"
+    assert page.read_text() == render_page(verdicts), "run `python -m tests.support.permissions`"
 
 
 def test_the_router_may_reach_every_stream_and_durable_that_it_declares(deployed: Deployed) -> None:

@@ -1,8 +1,8 @@
 """The project's pages, their anchors, and what points at them.
 
-    [text](../deploy/RUNBOOK.md#routerdown)    a link of a page: relative to the page
-    docs/contracts.md#replies                  a pointer of code, data or prose: from the top of the repository
-    SR-12, X5, T7, POL-047-006                 an id: an anchor of docs/requirements.md or docs/crash-tests.md
+    [text](../how-to/runbook.md#routerdown)        a link of a page: relative to the page
+    docs/reference/contracts.md#replies                  a pointer of code, data or prose: from the top of the repository
+    SR-12, X5, T7, POL-047-006                 an id: an anchor of docs/reference/requirements.md or docs/explanation/crash-tests.md
 
 An anchor is an `<a id="…">` or the slug of a heading.
 """
@@ -78,7 +78,7 @@ def find_dead_pointers(text: str) -> list[str]:
 def find_unlisted_ids(text: str) -> set[str]:
     """Ids of the specifications, of settled points and of crash tests that no list has."""
     named = {*_NUMBERED.findall(text), *(one for docstring in _DOCSTRING.findall(text) for one in _SETTLED.findall(docstring))}
-    listed = read_anchors(TOP / "docs" / "requirements.md") | read_anchors(TOP / "docs" / "crash-tests.md")
+    listed = read_anchors(TOP / "docs" / "reference" / "requirements.md") | read_anchors(TOP / "docs" / "explanation" / "crash-tests.md")
     return {one for one in named if one.lower() not in listed}
 
 

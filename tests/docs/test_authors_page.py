@@ -17,7 +17,7 @@ from router.contracts.headers import CONTRACT_HEADERS
 from router.contracts.shapes import RECEIVED, build_shapes
 from tests.contracts.agreement.compare import validator_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "authors.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "authors.md").read_text()
 SHAPES = build_shapes()
 READERS = build_readers(Settings(), SHAPES)
 INBOX = "_INBOX."

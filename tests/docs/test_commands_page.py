@@ -9,7 +9,8 @@ SHORT = 150  # lines
 
 def test_the_page_of_commands_is_fresh() -> None:
     made = runpy.run_path(str(TOP / "deploy" / "commands_page.py"))["build_page"]()
-    assert (TOP / "docs" / "commands.md").read_text() == made, "run `python deploy/commands_page.py > docs/commands.md`"
+    page = TOP / "docs" / "reference" / "commands.md"
+    assert page.read_text() == made, "run `python deploy/commands_page.py > docs/reference/commands.md`"
 
 
 def test_the_readme_can_be_read_in_one_sitting() -> None:

@@ -26,7 +26,7 @@ def test_whatever_a_file_points_at_is_there() -> None:
 
 @pytest.mark.parametrize("page", pages.find_pages(DOCS), ids=pages.relative_name)
 def test_the_index_names_every_page_and_no_anchor_stands_twice(page: Path) -> None:
-    assert page.name == "README.md" or f"({page.name})" in (DOCS / "README.md").read_text()
+    assert page == DOCS / "README.md" or f"({page.relative_to(DOCS).as_posix()})" in (DOCS / "README.md").read_text()
     named = pages.read_explicit_anchors(page)
     assert len(named) == len(set(named))
 
@@ -37,13 +37,13 @@ def test_a_dead_link_a_dead_anchor_and_a_dead_pointer_are_found(tmp_path: Path) 
         '# One thing\n<a id="here"></a>\n[a](#here) [b](#one-thing) [c](#gone) [d](none.md) `[e](none.md)` [f](https://x/none.md)\n'
     )
     assert pages.find_dead_links(page) == ["#gone", "none.md"]
-    text = "see docs/contracts.md#replies, docs/contracts.md#gone and docs/none.md."
-    assert pages.find_dead_pointers(text) == ["docs/contracts.md#gone", "docs/none.md"]
+    text = "see docs/reference/contracts.md#replies, docs/reference/contracts.md#gone and docs/none.md."
+    assert pages.find_dead_pointers(text) == ["docs/reference/contracts.md#gone", "docs/none.md"]
     assert pages.find_old_pointers(f"as CONTRACTS {pages.OLD[0]}4 has it")
     assert pages.find_unlisted_ids('"""SR-36, SR-37, X28, X99, T7."""\nX77, "POL-047-008"') == {"SR-37", "X99", "POL-047-008"}
 
 
 def test_the_example_of_a_policy_is_a_policy() -> None:
-    (example,) = re.findall(r"```json\n(.*?)```", (DOCS / "policies.md").read_text(), re.DOTALL)
+    (example,) = re.findall(r"```json\n(.*?)```", (DOCS / "reference" / "policies.md").read_text(), re.DOTALL)
     parsed = load_policy(example.encode(), "acme", "default")
     assert (parsed.warnings, lint(parsed.policy)) == ((), [])

@@ -17,7 +17,7 @@ import pytest
 from tests.docs.pages import TOP
 
 ROUTER = TOP / "router"
-PAGES = (ROUTER / "ARCHITECTURE.md", TOP / "docs" / "house.md")
+PAGES = (ROUTER / "ARCHITECTURE.md", TOP / "docs" / "explanation" / "house.md")
 FOREIGN_CLASSES = {"BaseSettings"}  # of pydantic
 
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)

@@ -8,4 +8,5 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 
 def test_the_table_of_settings_is_fresh() -> None:
     made = runpy.run_path(str(DEPLOY / "settings_table.py"))["table"]()
-    assert (DEPLOY / "SETTINGS.md").read_text() == made, "run `python deploy/settings_table.py > deploy/SETTINGS.md`"
+    page = DEPLOY.parent / "docs" / "reference" / "settings.md"
+    assert page.read_text() == made, "run `python deploy/settings_table.py > docs/reference/settings.md`"

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from tests.faults.job import HEALTHY, HOPELESS
 from tests.faults.load import OVERLOADED, POISONED, SINGLE, Asked
 
-NO_DECISION = {"expired", OVERLOADED}  # docs/contracts.md#expired, #overloaded
+NO_DECISION = {"expired", OVERLOADED}  # docs/reference/contracts.md#expired, #overloaded
 
 
 class Letter(Struct, frozen=True):

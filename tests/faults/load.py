@@ -1,11 +1,11 @@
 """The clients: requests are asked at a steady rate, and asked again, the same bytes, until they are answered.
 
-Rule: docs/contracts.md#one-answer.
+Rule: docs/reference/contracts.md#one-answer.
 
 Each has an inbox of its own, named in `Reply-To`, so that every answer is counted where it belongs: the second one too.
 Of the requests some cannot be read, some ask for a job that no worker can do; beside them results are told that are none.
 On a cluster some are single plain requests: they push nothing and are asked once only.
-`overloaded` says "ask again" (docs/contracts.md#overloaded), so it is no answer to a request that is asked again.
+`overloaded` says "ask again" (docs/reference/contracts.md#overloaded), so it is no answer to a request that is asked again.
 """
 
 import asyncio

@@ -80,7 +80,7 @@ def test_what_is_planted_is_found(planted: dict[str, object], name: str, expecte
 
 
 def test_work_may_be_done_again_and_an_answer_come_twice() -> None:
-    """docs/contracts.md#matching: an answer may come twice, never a different one."""
+    """docs/reference/contracts.md#matching: an answer may come twice, never a different one."""
     twice = asked("f-1", HEALTHY, heard(), heard(at=2.0))
     ledger = balanced(facts(asked={"f-1": twice, "f-2": HARD, "f-3": BAD}, executed=[GOOD.assignment_id] * 2 + [HARD.assignment_id]))
     assert ledger.is_clean
@@ -128,7 +128,9 @@ def test_a_single_request_is_expected_to_be_answered_if_its_stream_has_it() -> N
 
 @pytest.mark.parametrize("refusal", ["expired", "overloaded"])
 def test_a_single_request_may_be_refused_for_now_besides_its_answer(refusal: str) -> None:
-    """docs/contracts.md#expired, #overloaded: a redelivered copy that pushed nothing; a decision that differs is none the less one."""
+    """docs/reference/contracts.md#expired, #overloaded: a redelivered copy that pushed nothing; a decision that differs is none the less
+    one.
+    """
     twice = asked("f-4", SINGLE, heard("openai"), heard(refusal, is_decision=False))
     changed = asked("f-5", SINGLE, heard("openai"), heard("anthropic"))
     ledger = balanced(facts(asked={"f-1": GOOD, "f-2": HARD, "f-3": BAD, "f-4": twice, "f-5": changed}))

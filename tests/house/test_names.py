@@ -1,4 +1,4 @@
-"""Names and prose are held to the rules of docs/glossary.md: what offends today is listed, and the lists only shrink."""
+"""Names and prose are held to the rules of docs/reference/glossary.md: what offends today is listed, and the lists only shrink."""
 
 from pathlib import Path
 

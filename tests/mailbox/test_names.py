@@ -1,4 +1,4 @@
-"""docs/requirements.md#sd-1: names, fields, types, rules and methods are the specification's, one to one."""
+"""docs/reference/requirements.md#sd-1: names, fields, types, rules and methods are the specification's, one to one."""
 
 import inspect
 import types

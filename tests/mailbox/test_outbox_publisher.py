@@ -67,7 +67,7 @@ async def test_a_relay_on_a_server_that_is_cut_off_from_the_others_goes_to_anoth
     monkeypatch.setattr(place.connection, "leave_server", leave_server)
     monkeypatch.setattr(OutboxPublisher, "run_batch", run_batch)
     async with a_relay(database, place):
-        await asyncio.wait_for(left.wait(), 10)
+        await asyncio.wait_for(left.wait(), 60)
 
 
 # -- what is published ---------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ async def test_an_event_that_is_not_due_waits(dsn: str, database: Database, plac
 
 
 async def test_a_row_that_commits_late_is_not_passed_over(dsn: str, database: Database, place: OutboxStream) -> None:
-    """docs/durability.md#unpublished: no high-water mark."""
+    """docs/explanation/durability.md#unpublished: no high-water mark."""
     late = an_event("o-2", occurred_at=datetime.now(UTC) - timedelta(hours=1))
     await add_events(dsn, an_event("o-1"))
     await run_rounds(database, place)

@@ -19,7 +19,7 @@ from tests.support.bus import QUICK, a_bus, an_envelope, read_bus_stream, run_co
 from tests.support.cli import clean_environment
 from tests.support.waiting import until
 
-PAGE = Path(__file__).parents[2] / "docs" / "first-steps.md"
+PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "first-steps.md"
 
 
 class _Locked(SqliteProcessed):
@@ -85,7 +85,7 @@ async def test_a_server_that_is_not_there_is_told_and_not_waited_for(monkeypatch
 
 
 async def test_a_role_that_may_make_nothing_finds_what_others_made(nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """docs/contracts.md#topology, `topology = check`: what is missing is told with its name."""
+    """docs/reference/contracts.md#topology, `topology = check`: what is missing is told with its name."""
     variables = {"NATS_STREAM_PREFIX": prefix, "ROUTER_TOPOLOGY": "check"}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
@@ -96,7 +96,7 @@ async def test_a_role_that_may_make_nothing_finds_what_others_made(nats_url: str
 
 
 async def test_a_store_that_is_away_pauses_the_consumer_and_no_message_pays(nats_url: str, prefix: str, tmp_path: Path) -> None:
-    """docs/durability.md#bus-keys: nothing is acknowledged that is not marked; nothing is spent while it cannot be."""
+    """docs/explanation/durability.md#bus-keys: nothing is acknowledged that is not marked; nothing is spent while it cannot be."""
 
     def handle(_: MessageEnvelope) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Each dependency has its reason in docs/house.md, and its exact version in constraints.txt."""
+"""Each dependency has its reason in docs/explanation/house.md, and its exact version in constraints.txt."""
 
 import re
 import tomllib
@@ -33,7 +33,7 @@ def _declared() -> set[str]:
 
 def _reasons() -> dict[str, str]:
     """The names in the table of dependencies, with what stands beside each."""
-    _, _, table = (ROOT / "docs" / "house.md").read_text().partition("## Dependencies, each with its reason")
+    _, _, table = (ROOT / "docs" / "explanation" / "house.md").read_text().partition("## Dependencies, each with its reason")
     rows = [line.strip("| ").split(" | ", 1) for line in table.splitlines() if line.startswith("| ") and " | " in line[2:]]
     return {name: reason for names, reason in rows for name in re.sub(r"\(.*?\)", "", names).replace(" ", "").lower().split(",")}
 

@@ -86,7 +86,7 @@ def _asked(**body: Any) -> bool:
 
 
 def _header(name: str, value: str) -> bool:
-    """A malformed header counts as absent (docs/contracts.md#fields)."""
+    """A malformed header counts as absent (docs/reference/contracts.md#fields)."""
     reading = read(a_message(_bytes(a_body()), {name: value, "Nats-Msg-Id": "m"}))
     return value not in (reading.tenant_id, reading.trace_id, reading.answer_id)
 

@@ -1,6 +1,6 @@
 """Every entrance with its limits: how many bytes, how deep; looked at before anything is parsed.
 
-The table is the page: deploy/THREATS.md points here. Where an entrance has no size of its own, the server's `max_payload` is it.
+The table is the page: docs/explanation/threats.md points here. Where an entrance has no size of its own, the server's `max_payload` is it.
 """
 
 from collections.abc import Callable

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "deploy" / "THREATS.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "threats.md"
 LINKS = sorted(set(re.findall(r"\]\(([^)#]+)\)", PAGE.read_text())))
 
 

@@ -1,6 +1,6 @@
 """The server knows a message id of all tenants together: whose id was taken is told so at once, and never left in silence.
 
-The gateway's duty (deploy/README.md, "Message ids"): ids that cannot be guessed, or the tenant before them.
+The gateway's duty (docs/how-to/deploy.md, "Message ids"): ids that cannot be guessed, or the tenant before them.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The outbox through the failures of everything around it: T7, T8, T9, T15, T17 (SD-14, docs/durability.md#outage)."""
+"""The outbox through the failures of everything around it: T7, T8, T9, T15, T17 (SD-14, docs/explanation/durability.md#outage)."""
 
 import asyncio
 import random

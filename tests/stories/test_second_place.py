@@ -1,4 +1,4 @@
-"""A place that is lost, and its mirrors promoted in a second one: nothing is stored twice (docs/two-places.md#promotion)."""
+"""A place that is lost, and its mirrors promoted in a second one: nothing is stored twice (docs/how-to/two-places.md#promotion)."""
 
 from __future__ import annotations
 

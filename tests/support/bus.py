@@ -21,7 +21,7 @@ from tests.support.waiting import until
 QUICK = replace(DEFAULT_OPTIONS, ack_wait=5.0, backoff=(0.02, 0.04, 0.08), heartbeat=0.2, pull_expires=1.0)
 MORTAL = replace(QUICK, ack_wait=0.5)  # for a consumer that is killed: the server soon redelivers what it had in flight
 
-# The specification's own example (docs/requirements.md#sr-12), as it stands there.
+# The specification's own example (docs/reference/requirements.md#sr-12), as it stands there.
 EXAMPLE: dict[str, Any] = {
     "schema_version": "1.0",
     "message_type": "LoopCreated",

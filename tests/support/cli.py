@@ -70,7 +70,7 @@ def _call(arguments: Sequence[str], given: bytes, environ: Mapping[str, str] | N
 
 
 @contextmanager
-def serve_router(*arguments: str, cwd: Path | None = None) -> Iterator["ServedRouter"]:
+def serve_router(*arguments: str, cwd: Path | None = None, environ: Mapping[str, str] | None = None) -> Iterator["ServedRouter"]:
     """`router serve …`, ready; killed in the end if it still runs."""
     process = subprocess.Popen(
         [*COMMAND, "serve", *arguments],
@@ -78,7 +78,7 @@ def serve_router(*arguments: str, cwd: Path | None = None) -> Iterator["ServedRo
         stderr=PIPE,
         text=True,
         cwd=cwd,
-        env=clean_environment({"PYTHONPATH": os.getcwd()}),
+        env=clean_environment({"PYTHONPATH": os.getcwd(), **(environ or {})}),
     )
     try:
         assert process.stdout is not None
@@ -97,6 +97,11 @@ class ServedRouter:
     def __init__(self, process: "subprocess.Popen[str]", ready: Mapping[str, str]) -> None:
         self.process = process
         self.ready = ready
+
+    def list_children(self) -> Sequence[int]:
+        """The pids of its children."""
+        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return [int(child) for path in tasks for child in path.read_text().split()]
 
     def told(self, number: signal.Signals, *, within_s: float = ENDED_WITHIN_S) -> int:
         """Send a signal, and wait for the exit status."""

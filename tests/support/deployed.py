@@ -34,7 +34,7 @@ def inbox_of(role: str) -> str:
 
 
 def _with_user(accounts: str, user: str) -> str:
-    """As deploy/README.md says: a copy of the block of the role's first user, with its own key and prefix."""
+    """As docs/how-to/deploy.md says: a copy of the block of the role's first user, with its own key and prefix."""
     role, _, name = user.partition(".")
     at = accounts.index(f"      {{ nkey: ${role.upper()}_KEY")
     block = accounts[at : accounts.index("\n\n", at)]

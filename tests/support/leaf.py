@@ -1,4 +1,4 @@
-"""Two servers of one account: a hub that stores, and a leaf node that clients connect to (deploy/README.md#leaf-nodes).
+"""Two servers of one account: a hub that stores, and a leaf node that clients connect to (docs/how-to/deploy.md#leaf-nodes).
 
 client ── leaf ──(leaf node connection)── hub, JetStream domain "hub"
 """

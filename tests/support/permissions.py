@@ -144,7 +144,7 @@ def main() -> None:
     deployed = Deployed().start()
     try:
         asyncio.run(deployed.make_topology())
-        (DEPLOY / "nats" / "PERMISSIONS.md").write_text(render_page(asyncio.run(measure(deployed))))
+        (DEPLOY.parent / "docs" / "reference" / "permissions.md").write_text(render_page(asyncio.run(measure(deployed))))
     finally:
         deployed.remove()
 

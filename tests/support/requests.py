@@ -26,7 +26,7 @@ def a_body(**fields: Any) -> dict[str, Any]:
 
 
 def every_form() -> dict[str, Message]:
-    """The same request in the five forms, in the letters of docs/contracts.md#decide-requests."""
+    """The same request in the five forms, in the letters of docs/reference/contracts.md#decide-requests."""
     message = {"tenant_id": "acme", "message_type": "chat", "payload": "hello", "message_id": "m-1", "trace_id": "t-1"}
     beside = {"request_id": "r-1", "policy_id": "gold", "push_assignment": True}
     whole = {"metadata": {"source": "gateway"}, "context": {"user_id": "u-1"}}

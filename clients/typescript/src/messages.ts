@@ -1,7 +1,7 @@
 // Made by scripts/generate.mjs of the router's schemas; a test keeps it equal to them.
 
 /**
- * Whether a worker takes an assignment. Fields that are not known are ignored. docs/contracts.md#acks
+ * Whether a worker takes an assignment. Fields that are not known are ignored. docs/reference/contracts.md#acks
  */
 export type ExecAssignmentAck = ExecAssignmentAckBare | ExecAssignmentAckEnveloped;
 
@@ -97,7 +97,7 @@ export interface ExecAssignmentAckEnveloped {
 }
 
 /**
- * What operators are told, published once and not stored. Fields that are not known are ignored. docs/contracts.md#alerts
+ * What operators are told, published once and not stored. Fields that are not known are ignored. docs/reference/contracts.md#alerts
  */
 export interface Alert {
   alert_id: string;
@@ -117,7 +117,7 @@ export interface Alert {
 }
 
 /**
- * The decision, or why there is none. With `Accept: application/x-protobuf` a decision alone is sent as protobuf. Fields that are not known are ignored. docs/contracts.md#answers
+ * The decision, or why there is none. With `Accept: application/x-protobuf` a decision alone is sent as protobuf. Fields that are not known are ignored. docs/reference/contracts.md#answers
  */
 export type RouteAnswer = RouteAnswerDecided | RouteAnswerRefused;
 
@@ -136,12 +136,13 @@ export interface RouteAnswerDecided {
     expected_latency_ms: number;
     expected_cost: number;
     /**
-     * text by name: policy_id, policy_version, and where extensions ran executed_extensions (JSON as text)
+     * text by name: policy_id, policy_version, where extensions ran executed_extensions (JSON as text), of a canary its arm
      */
     metadata: {
       policy_id?: string;
       policy_version?: string;
       executed_extensions?: string;
+      canary?: string;
       [k: string]: string | undefined;
     };
   };
@@ -170,7 +171,7 @@ export interface RouteAnswerRefused {
   ok: false;
   error: {
     /**
-     * one of assignment_skipped, deadline_exceeded, decision_failed, expired, extension_error, extension_not_found, extension_timeout, extension_unavailable, internal, invalid_request, message_id_taken, overloaded, policy_not_found, post_processor_failed, pre_processor_failed, rate_limit_exceeded, rejected, unauthorized, unknown_field, validator_blocked; `router explain CODE` explains it
+     * one of assignment_skipped, budget_exceeded, deadline_exceeded, decision_failed, expired, extension_error, extension_not_found, extension_timeout, extension_unavailable, internal, invalid_request, message_id_taken, overloaded, policy_not_found, post_processor_failed, pre_processor_failed, rate_limit_exceeded, rejected, unauthorized, unknown_field, validator_blocked; `router explain CODE` explains it
      */
     code: string;
     message: string;
@@ -194,7 +195,7 @@ export interface RouteAnswerRefused {
 }
 
 /**
- * Work for a worker. It comes again until a result of it is stored, so a worker may see it twice. Fields that are not known are ignored. docs/contracts.md#assignments
+ * Work for a worker. It comes again until a result of it is stored, so a worker may see it twice. Fields that are not known are ignored. docs/reference/contracts.md#assignments
  */
 export interface ExecAssignment {
   version: "1";
@@ -262,12 +263,13 @@ export interface ExecAssignment {
     expected_latency_ms: number;
     expected_cost: number;
     /**
-     * text by name: policy_id, policy_version, and where extensions ran executed_extensions (JSON as text)
+     * text by name: policy_id, policy_version, where extensions ran executed_extensions (JSON as text), of a canary its arm
      */
     metadata: {
       policy_id?: string;
       policy_version?: string;
       executed_extensions?: string;
+      canary?: string;
       [k: string]: string | undefined;
     };
   };
@@ -296,7 +298,7 @@ export interface ExecAssignment {
 }
 
 /**
- * One piece of a stream, from a provider to the router and from the router to its client. The last one is `done`; its metadata says how the stream ended: status, error_code, error_message, chunks. Fields that are not known are ignored. docs/extensions.md#stream
+ * One piece of a stream, from a provider to the router and from the router to its client. The last one is `done`; its metadata says how the stream ended: status, error_code, error_message, chunks. Fields that are not known are ignored. docs/reference/extensions.md#stream
  */
 export interface StreamChunk {
   done: boolean;
@@ -309,7 +311,7 @@ export interface StreamChunk {
 }
 
 /**
- * A message that failed for good, and why. Its Nats-Msg-Id is derived from where the message stands. Fields that are not known are ignored. docs/contracts.md#dead-letters
+ * A message that failed for good, and why. Its Nats-Msg-Id is derived from where the message stands. Fields that are not known are ignored. docs/reference/contracts.md#dead-letters
  */
 export interface DeadLetter {
   original_subject: string;
@@ -419,7 +421,7 @@ export interface DeadLetter {
 }
 
 /**
- * A request for a routing decision, in one of four forms: everything in `message` with `policy_id` and `context` beside it; a `task` with the ids beside it; a `message` with the ids beside it; or flat. Each form needs a tenant, a type, and a payload or payload_ref. Fields that are not known are ignored. docs/contracts.md#decide-requests
+ * A request for a routing decision, in one of four forms: everything in `message` with `policy_id` and `context` beside it; a `task` with the ids beside it; a `message` with the ids beside it; or flat. Each form needs a tenant, a type, and a payload or payload_ref. Fields that are not known are ignored. docs/reference/contracts.md#decide-requests
  */
 export interface RouteRequest {
   /**
@@ -601,7 +603,7 @@ export interface RouteRequest {
 }
 
 /**
- * A domain event, a command or a query on the bus. Fields that are not known are ignored. docs/requirements.md#sr-envelope
+ * A domain event, a command or a query on the bus. Fields that are not known are ignored. docs/reference/requirements.md#sr-envelope
  */
 export interface MessageEnvelope {
   /**
@@ -652,7 +654,7 @@ export interface MessageEnvelope {
 }
 
 /**
- * What a pre-processor or a post-processor answers: the message as it is to go on, and metadata to add. Fields that are not known are ignored. docs/extensions.md#calls
+ * What a pre-processor or a post-processor answers: the message as it is to go on, and metadata to add. Fields that are not known are ignored. docs/reference/extensions.md#calls
  */
 export interface ExtensionMessage {
   /**
@@ -674,7 +676,7 @@ export interface ExtensionMessage {
 }
 
 /**
- * What the router asks a pre-processor, a validator or a post-processor. Fields that are not known are ignored. docs/extensions.md#calls
+ * What the router asks a pre-processor, a validator or a post-processor. Fields that are not known are ignored. docs/reference/extensions.md#calls
  */
 export interface ExtensionRequest {
   /**
@@ -728,12 +730,13 @@ export interface ExtensionRequest {
       expected_latency_ms: number;
       expected_cost: number;
       /**
-       * text by name: policy_id, policy_version, and where extensions ran executed_extensions (JSON as text)
+       * text by name: policy_id, policy_version, where extensions ran executed_extensions (JSON as text), of a canary its arm
        */
       metadata: {
         policy_id?: string;
         policy_version?: string;
         executed_extensions?: string;
+        canary?: string;
         [k: string]: string | undefined;
       };
     };
@@ -748,7 +751,7 @@ export interface ExtensionRequest {
 }
 
 /**
- * What a validator answers: status is ok or reject, and valid false reads as reject. One of both is required. Fields that are not known are ignored. docs/extensions.md#calls
+ * What a validator answers: status is ok or reject, and valid false reads as reject. One of both is required. Fields that are not known are ignored. docs/reference/extensions.md#calls
  */
 export interface ExtensionVerdict {
   status?: "ok" | "reject" | null;
@@ -758,7 +761,7 @@ export interface ExtensionVerdict {
 }
 
 /**
- * A worker's sign of life. After three intervals without one the worker counts as silent. Fields that are not known are ignored. docs/contracts.md#heartbeats
+ * A worker's sign of life. After three intervals without one the worker counts as silent. Fields that are not known are ignored. docs/reference/contracts.md#heartbeats
  */
 export type Heartbeat = HeartbeatBare | HeartbeatEnveloped;
 
@@ -831,7 +834,7 @@ export interface HeartbeatEnveloped {
 }
 
 /**
- * accepted: the message is stored in the decide stream; rejected: it will never be taken; error: send it again. Fields that are not known are ignored. docs/contracts.md#ingress
+ * accepted: the message is stored in the decide stream; rejected: it will never be taken; error: send it again. Fields that are not known are ignored. docs/reference/contracts.md#ingress
  */
 export interface IngressAck {
   status: "accepted" | "rejected" | "error";
@@ -858,7 +861,7 @@ export interface IngressAck {
 }
 
 /**
- * A message that becomes a decide request. Its sender gets an IngressAck; the decision goes to the reply subject. Fields that are not known are ignored. docs/contracts.md#ingress
+ * A message that becomes a decide request. Its sender gets an IngressAck; the decision goes to the reply subject. Fields that are not known are ignored. docs/reference/contracts.md#ingress
  */
 export type IngressMessage = IngressMessageBare | IngressMessageEnveloped;
 
@@ -992,7 +995,7 @@ export interface IngressMessageEnveloped {
 }
 
 /**
- * What a provider of the registry answers. Only output is required. provider_id, where it is there, is the provider's own. Fields that are not known are ignored. docs/extensions.md#provider-call
+ * What a provider of the registry answers. Only output is required. provider_id, where it is there, is the provider's own. Fields that are not known are ignored. docs/reference/extensions.md#provider-call
  */
 export interface ProviderAnswer {
   output: unknown;
@@ -1008,7 +1011,7 @@ export interface ProviderAnswer {
 }
 
 /**
- * What the router asks a provider of the registry. The header `Router-Stream: true` asks for a stream. Fields that are not known are ignored. docs/extensions.md#provider-call
+ * What the router asks a provider of the registry. The header `Router-Stream: true` asks for a stream. Fields that are not known are ignored. docs/reference/extensions.md#provider-call
  */
 export interface ProviderCall {
   /**
@@ -1046,7 +1049,7 @@ export interface ProviderCall {
 }
 
 /**
- * A provider invoked through the router: once, or as a stream. Fields that are not known are ignored. docs/extensions.md#invoke-request
+ * A provider invoked through the router: once, or as a stream. Fields that are not known are ignored. docs/reference/extensions.md#invoke-request
  */
 export type ProviderRequest = ProviderRequestBare | ProviderRequestEnveloped;
 
@@ -1172,7 +1175,7 @@ export interface ProviderRequestEnveloped {
 }
 
 /**
- * What an invocation came to. An error stands inside it, never in its place. Fields that are not known are ignored. docs/extensions.md#invoke-request
+ * What an invocation came to. An error stands inside it, never in its place. Fields that are not known are ignored. docs/reference/extensions.md#invoke-request
  */
 export interface ProviderResponse {
   request_id: string;
@@ -1205,7 +1208,7 @@ export interface ProviderResponse {
 }
 
 /**
- * The outcome of an assignment, as a worker reports it. One of assignment_id and request_id is required. provider_id, job.type and tenant_id may be left out where the router knows the assignment. Fields that are not known are ignored. docs/contracts.md#results
+ * The outcome of an assignment, as a worker reports it. One of assignment_id and request_id is required. provider_id, job.type and tenant_id may be left out where the router knows the assignment. Fields that are not known are ignored. docs/reference/contracts.md#results
  */
 export type ExecResult = ExecResultBare | ExecResultEnveloped;
 
@@ -1395,7 +1398,7 @@ export interface ExecResultEnveloped {
 }
 
 /**
- * What a worker says of bytes that it could not read as an assignment. Fields that are not known are ignored. docs/contracts.md#workers-dead-letters
+ * What a worker says of bytes that it could not read as an assignment. Fields that are not known are ignored. docs/reference/contracts.md#workers-dead-letters
  */
 export type UnreadReport = UnreadReportBare | UnreadReportEnveloped;
 
@@ -1497,7 +1500,7 @@ export interface UnreadReportEnveloped {
 }
 
 /**
- * What one outcome cost, once. Its Nats-Msg-Id is derived from tenant, assignment (or request) and status. Fields that are not known are ignored. docs/contracts.md#usage
+ * What one outcome cost, once. Its Nats-Msg-Id is derived from tenant, assignment (or request) and status. Fields that are not known are ignored. docs/reference/contracts.md#usage
  */
 export interface UsageEvent {
   version: "1";
@@ -1539,7 +1542,7 @@ export interface UsageEvent {
 }
 
 /**
- * Who broke which rule of the header contract; never a value of a header. Fields that are not known are ignored. docs/contracts.md#violation-events
+ * Who broke which rule of the header contract; never a value of a header. Fields that are not known are ignored. docs/reference/contracts.md#violation-events
  */
 export interface ContractViolation {
   version: "1";

@@ -1,4 +1,4 @@
-"""Which messages a consumer has processed (docs/requirements.md#sr-23): the port, and where the keys may be kept.
+"""Which messages a consumer has processed (docs/reference/requirements.md#sr-23): the port, and where the keys may be kept.
 
     port      what a consumer asks of it; and this process' memory, for tests and for handlers that may run twice
     sqlite    a file: the mark and what the handler writes are one transaction, so its effect happens once

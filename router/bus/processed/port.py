@@ -1,9 +1,9 @@
-"""What a consumer asks of the store of processed keys (docs/requirements.md#sr-23), and the simplest store: this process' memory.
+"""What a consumer asks of the store of processed keys (docs/reference/requirements.md#sr-23), and the simplest store: this process' memory.
 
     has   -> process -> mark -> ACK
 
 A crash between the last two processes a message again. Where a handler's effect is a row in the same SQLite file, it returns
-it as a `Write`, and effect and mark are one transaction: then it happens once, whatever dies when (docs/requirements.md#x5).
+it as a `Write`, and effect and mark are one transaction: then it happens once, whatever dies when (docs/reference/requirements.md#x5).
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ async def _find_route(session: CommandSession, extension_id: str, about: Mapping
 
 
 def _make_request(route: Route, trace_id: str, payload: object, about: Mapping[str, Any]) -> dict[str, object]:
-    """Build the request of docs/extensions.md#calls, for a provider or for the other kinds."""
+    """Build the request of docs/reference/extensions.md#calls, for a provider or for the other kinds."""
     common = {"trace_id": trace_id, "tenant_id": about["tenant_id"]}
     context = {**about["metadata"], "policy_id": about["policy_id"]}
     if route.kind == "provider":

@@ -51,7 +51,7 @@ class Code(Struct, frozen=True, forbid_unknown_fields=True):
     means: str
     usual: tuple[str, ...]
     do: tuple[str, ...]
-    page: str  # `docs/contracts.md#replies`: `pages` reads its sentence
+    page: str  # `docs/reference/contracts.md#replies`: `pages` reads its sentence
 
 
 @cache
@@ -75,7 +75,7 @@ def _explain_rule(rule: HeaderRule) -> Code:
     """What `router explain` says of a line of the header contract."""
     seen = f"`router contract violations --since 1h --rule {rule.name} --by tenant,subject` names the senders"
     means = f"A message breaks the header contract. {_name_subject(rule)} must be {rule.says}."
-    return Code(rule.code, ("violation",), means, (f"{rule.usual}.",), (seen, rule.do), "docs/contracts.md#violations")
+    return Code(rule.code, ("violation",), means, (f"{rule.usual}.",), (seen, rule.do), "docs/reference/contracts.md#violations")
 
 
 def _name_subject(rule: HeaderRule) -> str:

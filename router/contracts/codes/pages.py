@@ -1,6 +1,6 @@
 """Read the rule behind a code: its sentence on the page that states it, and the file of that page on this machine.
 
-    docs/contracts.md#replies      a page of the project and an anchor of it, from the top of the repository
+    docs/reference/contracts.md#replies      a page of the project and an anchor of it, from the top of the repository
     router/docs/                   the same pages in an installed package; a checkout has them beside the package
 
 The pages are the truth, so no sentence of theirs is repeated in the tables of codes.

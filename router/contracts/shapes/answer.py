@@ -1,4 +1,4 @@
-"""The answer to a decide request, in JSON (docs/contracts.md#answers)."""
+"""The answer to a decide request, in JSON (docs/reference/contracts.md#answers)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from router.contracts.answer import build_hint_warning, failure, success, success_with
+from router.contracts.canary import ARM
 from router.contracts.codes import read_codes
 from router.contracts.decision import Decision
 from router.contracts.shapes.message_shape import SENT, MessageShape, ShapeLimits
@@ -22,7 +23,7 @@ def build_answer(_: ShapeLimits) -> MessageShape:
         text="The decision, or why there is none. With `Accept: application/x-protobuf` a decision alone is sent as protobuf.",
         direction=SENT,
         body={"type": "object", "oneOf": [_build_success(), _build_failure()]},
-        page="docs/contracts.md#answers",
+        page="docs/reference/contracts.md#answers",
         examples=_list_examples(),
         proto="beamline.flow.v1.RouteDecision",
     )
@@ -31,9 +32,9 @@ def build_answer(_: ShapeLimits) -> MessageShape:
 def build_decision_object() -> Schema:
     """A decision as it stands in answers, assignments and requests to post-processors."""
     metadata = build_object(
-        {"policy_id": _TEXT, "policy_version": {**_TEXT, "pattern": "^[0-9]+$"}, "executed_extensions": _TEXT},
+        {"policy_id": _TEXT, "policy_version": {**_TEXT, "pattern": "^[0-9]+$"}, "executed_extensions": _TEXT, ARM: _TEXT},
         additionalProperties=_TEXT,
-        description="text by name: policy_id, policy_version, and where extensions ran executed_extensions (JSON as text)",
+        description="text by name: policy_id, policy_version, where extensions ran executed_extensions (JSON as text), of a canary its arm",
     )
     reasons = [code.code for code in read_codes().values() if "decision" in code.kinds]
     fields: dict[str, Schema] = {

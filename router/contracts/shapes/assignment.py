@@ -1,4 +1,4 @@
-"""An assignment as a worker receives it (docs/contracts.md#assignments)."""
+"""An assignment as a worker receives it (docs/reference/contracts.md#assignments)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def build_assignment(_: ShapeLimits) -> MessageShape:
         text="Work for a worker. It comes again until a result of it is stored, so a worker may see it twice.",
         direction=SENT,
         body=_build_body(),
-        page="docs/contracts.md#assignments",
+        page="docs/reference/contracts.md#assignments",
         examples=_list_examples(),
     )
 

@@ -1,4 +1,4 @@
-"""A decide request in its four JSON forms (docs/contracts.md#decide-requests); form e is protobuf.
+"""A decide request in its four JSON forms (docs/reference/contracts.md#decide-requests); form e is protobuf.
 
 `properties` says what each field is; `allOf` says which of several places of a field counts and must therefore be legal. It
 follows `routing.decide.fields`, reader by reader.
@@ -31,7 +31,7 @@ def build_decide(limits: ShapeLimits) -> MessageShape:
         " payload_ref.",
         direction=RECEIVED,
         body=_build_body(limits),
-        page="docs/contracts.md#decide-requests",
+        page="docs/reference/contracts.md#decide-requests",
         examples=EXAMPLES,
         proto="beamline.flow.v1.RouteRequest",
     )

@@ -1,4 +1,4 @@
-"""The envelope of the bus (docs/requirements.md#sr-envelope): its schema has a file and an id of its own."""
+"""The envelope of the bus (docs/reference/requirements.md#sr-envelope): its schema has a file and an id of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def build_envelope_shape(_: ShapeLimits) -> MessageShape:
         text="A domain event, a command or a query on the bus.",
         direction=RECEIVED,
         body={name: value for name, value in envelope_schema().items() if name not in _OWN},
-        page="docs/requirements.md#sr-envelope",
+        page="docs/reference/requirements.md#sr-envelope",
         examples=(
             {
                 "schema_version": "1.0",

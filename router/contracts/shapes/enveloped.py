@@ -1,4 +1,4 @@
-"""A message bare, or in a worker's envelope (docs/contracts.md#encodings).
+"""A message bare, or in a worker's envelope (docs/reference/contracts.md#encodings).
 
 {…}                                   bare
 {version, kind, data{…}}              enveloped: `data`, and beside it `tenant_id`, `trace_id`, `msg_id`, which go first

@@ -1,4 +1,6 @@
-"""What an extension is asked, and what it answers (docs/extensions.md#calls). The answers are the types that the router decodes."""
+"""What an extension is asked, and what it answers (docs/reference/extensions.md#calls). The answers are the types that the router
+decodes.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, 
 from router.contracts.shapes.parts import Schema, build_from_type, build_object, refer
 from router.contracts.shapes.precedence import NULL, constrain, is_present
 
-_PAGE = "docs/extensions.md#calls"
+_PAGE = "docs/reference/extensions.md#calls"
 _TEXT: Schema = {"type": "string"}
 
 

@@ -1,4 +1,4 @@
-"""The headers of the contract as a schema, made of the table of rules (docs/contracts.md#header-contract)."""
+"""The headers of the contract as a schema, made of the table of rules (docs/reference/contracts.md#header-contract)."""
 
 from __future__ import annotations
 

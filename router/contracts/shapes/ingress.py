@@ -1,4 +1,4 @@
-"""A message into the system, and its acknowledgement (docs/contracts.md#ingress)."""
+"""A message into the system, and its acknowledgement (docs/reference/contracts.md#ingress)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, 
 from router.contracts.shapes.parts import MOMENT, Schema, add_description, build_object, refer
 from router.contracts.shapes.precedence import NEVER, NULL, Path, constrain, find_first, is_present
 
-_PAGE = "docs/contracts.md#ingress"
+_PAGE = "docs/reference/contracts.md#ingress"
 _FALSY: tuple[object, ...] = (None, "", 0, False, [], {})
 _TEXT: Schema = {"type": "string"}
 

@@ -1,4 +1,4 @@
-"""What operators are told: alerts, violations and dead letters (docs/contracts.md#alerts, #violation-events, #dead-letters)."""
+"""What operators are told: alerts, violations and dead letters (docs/reference/contracts.md#alerts, #violation-events, #dead-letters)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def build_alert(_: ShapeLimits) -> MessageShape:
         text="What operators are told, published once and not stored.",
         direction=SENT,
         body=build_object(fields, tuple(fields)),
-        page="docs/contracts.md#alerts",
+        page="docs/reference/contracts.md#alerts",
         examples=(orjson.loads(alert_bytes(example, "6b0a7c0e-3f5d-4f0b-9a64-1f2a3b4c5d6e", 1_700_000_000_123)),),
     )
 
@@ -75,7 +75,7 @@ def build_violation_shape(_: ShapeLimits) -> MessageShape:
         text="Who broke which rule of the header contract; never a value of a header.",
         direction=SENT,
         body=build_object({**fields, **optional}, tuple(fields)),
-        page="docs/contracts.md#violation-events",
+        page="docs/reference/contracts.md#violation-events",
         examples=_list_violations(),
     )
 
@@ -140,7 +140,7 @@ def build_dead_letter_shape(_: ShapeLimits) -> MessageShape:
         text="A message that failed for good, and why. Its Nats-Msg-Id is derived from where the message stands.",
         direction=SENT,
         body=build_object({**fields, **optional}, tuple(fields), **has_fault, **{"else": {"required": ["last_error"]}}),
-        page="docs/contracts.md#dead-letters",
+        page="docs/reference/contracts.md#dead-letters",
         examples=_list_examples(),
     )
 

@@ -1,7 +1,7 @@
 """The parts that schemas share: one definition for each kind of value, made of the constants that the readers use.
 
     PARTS        name -> JSON Schema; a schema refers to one by `refer("id")`, and gets a copy of it under `$defs`
-    optional_*   null and an empty string are absent there, as for the reader (docs/contracts.md#absent)
+    optional_*   null and an empty string are absent there, as for the reader (docs/reference/contracts.md#absent)
 
 Patterns use only what ECMA-262, RE2, Rust and Python share: no look-around, anchors at both ends.
 """

@@ -3,7 +3,7 @@
     find_first((("tenant_id",), ("message", "tenant_id")), schema)
 
 says of the first of these places that holds a value that it must match `schema`; the places after it are not looked at, as the
-reader does not look at them (docs/contracts.md#fields). A place is a path from the top of the message.
+reader does not look at them (docs/reference/contracts.md#fields). A place is a path from the top of the message.
 """
 
 from __future__ import annotations

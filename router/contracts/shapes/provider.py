@@ -1,4 +1,6 @@
-"""Providers: invoked through the router, and called by it (docs/extensions.md#invoke-request, docs/extensions.md#provider-call)."""
+"""Providers: invoked through the router, and called by it (docs/reference/extensions.md#invoke-request,
+docs/reference/extensions.md#provider-call).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, 
 from router.contracts.shapes.parts import Schema, add_description, build_from_type, build_object, refer
 from router.contracts.shapes.precedence import NEVER, NULL, constrain, find_first, is_present
 
-_INVOKE, _CALL = "docs/extensions.md#invoke-request", "docs/extensions.md#provider-call"
+_INVOKE, _CALL = "docs/reference/extensions.md#invoke-request", "docs/reference/extensions.md#provider-call"
 _TEXT: Schema = {"type": "string"}
 _ENCODING: Schema = {"const": BASE64, "description": "the text beside it is bytes in base64"}
 _REQUEST = ProviderRequest(
@@ -163,7 +165,7 @@ def build_chunk(_: ShapeLimits) -> MessageShape:
         " says how the stream ended: status, error_code, error_message, chunks.",
         direction=RECEIVED,
         body={**build_from_type(ChunkWire), "if": is_encoded, "then": encoding},
-        page="docs/extensions.md#stream",
+        page="docs/reference/extensions.md#stream",
         examples=_list_chunk_examples(),
         proto="beamline.provider.v1.StreamChunk",
     )

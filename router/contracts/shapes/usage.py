@@ -1,4 +1,4 @@
-"""A usage event: what one outcome cost (docs/contracts.md#usage)."""
+"""A usage event: what one outcome cost (docs/reference/contracts.md#usage)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def build_usage(limits: ShapeLimits) -> MessageShape:
         text="What one outcome cost, once. Its Nats-Msg-Id is derived from tenant, assignment (or request) and status.",
         direction=SENT,
         body=build_object({**fields, **optional}, tuple(fields), allOf=[has_id]),
-        page="docs/contracts.md#usage",
+        page="docs/reference/contracts.md#usage",
         examples=_list_examples(),
     )
 

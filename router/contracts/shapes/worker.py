@@ -1,4 +1,5 @@
-"""What workers send: results, acknowledgements, heartbeats, reports of unread bytes; bare or in an envelope (docs/contracts.md#results).
+"""What workers send: results, acknowledgements, heartbeats, reports of unread bytes; bare or in an envelope
+(docs/reference/contracts.md#results).
 
 {…}                                   bare
 {version, kind, data{…}}              enveloped: `data`, and beside it `tenant_id`, `trace_id`, `msg_id`, which go first
@@ -28,7 +29,7 @@ def build_result(limits: ShapeLimits) -> MessageShape:
         " and tenant_id may be left out where the router knows the assignment.",
         direction=RECEIVED,
         body=build_worker_message(RESULT.envelope, _build_result_fields(limits)),
-        page="docs/contracts.md#results",
+        page="docs/reference/contracts.md#results",
         examples=RESULT_EXAMPLES,
         proto="beamline.worker.v1.ExecResult",
     )
@@ -41,7 +42,7 @@ def build_ack(_: ShapeLimits) -> MessageShape:
         text="Whether a worker takes an assignment.",
         direction=RECEIVED,
         body=build_worker_message(EXEC_ASSIGNMENT_ACK.envelope, _build_ack_fields()),
-        page="docs/contracts.md#acks",
+        page="docs/reference/contracts.md#acks",
         examples=ACK_EXAMPLES,
         proto="beamline.worker.v1.ExecAssignmentAck",
     )
@@ -109,7 +110,7 @@ def build_heartbeat(_: ShapeLimits) -> MessageShape:
         text="A worker's sign of life. After three intervals without one the worker counts as silent.",
         direction=RECEIVED,
         body=build_worker_message_of_any_kind(build_object(fields, ("worker_id", "status"))),
-        page="docs/contracts.md#heartbeats",
+        page="docs/reference/contracts.md#heartbeats",
         examples=HEARTBEAT_EXAMPLES,
     )
 
@@ -132,7 +133,7 @@ def build_unread_report(_: ShapeLimits) -> MessageShape:
         text="What a worker says of bytes that it could not read as an assignment.",
         direction=RECEIVED,
         body={"type": "object", "oneOf": [bare, enveloped]},
-        page="docs/contracts.md#workers-dead-letters",
+        page="docs/reference/contracts.md#workers-dead-letters",
         examples=UNREAD_EXAMPLES,
     )
 

@@ -6,7 +6,7 @@
       └ the bucket is away: the last known entries go on serving, and readiness says so
 
 Knows nothing of what the entries mean. nats-py's own watcher is not used: it hears nothing for 12-18 s after a server's kill,
-and for ever after its bucket was made again (docs/contracts.md#bucket-mirror).
+and for ever after its bucket was made again (docs/reference/contracts.md#bucket-mirror).
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from types import MappingProxyType
 from uuid import uuid4
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ from router.lake.warehouse import Cut, DataFile, Progress, Warehouse
 from router.lake.warehouse.delta import Decide
 
 BEFORE_SILVER = ("bronze", "quarantine", "duplicates", "conflicts")
+NO_VERSIONS: Mapping[str, int] = MappingProxyType({})
 GOLD = ("gold_day", *(table for table in GOLD_TABLES if table != "gold_day"))  # the first one knows the seals
 
 
@@ -50,34 +52,39 @@ def commit_batch(
     warehouse: Warehouse, progress: Progress, added: FilesByTable, sealed: frozenset[date], counts: Mapping[str, int]
 ) -> Cut | None:
     """Commit a batch; None if another writer did, so that nothing of this one counts. Raises Overtaken."""
+    made: dict[str, int | None] = {}
     for table in BEFORE_SILVER:
-        warehouse.tables[table].commit(added.get(table, ()), _follow(progress))
+        made[table] = warehouse.tables[table].commit(added.get(table, ()), _follow(progress))
         crashpoint(f"lake_after_{table}")
     silver = warehouse.tables["silver"]
     before = silver.progress_of(progress.application) or 0  # it cannot change until our commit, but to what makes that fail
-    if silver.commit(added.get("silver", ()), _follow(progress)) is None:
+    if (made_silver := silver.commit(added.get("silver", ()), _follow(progress))) is None:
         return None
+    made["silver"] = made_silver
     crashpoint("lake_after_silver")
     try:
         for table in GOLD:
-            _commit_gold_table(warehouse, table, progress, added.get(table, ()), sealed, before)
+            made[table] = _commit_gold_table(warehouse, table, progress, added.get(table, ()), sealed, before)
     except SumsOutdated:
         catch_up(warehouse, progress)
     crashpoint("lake_after_gold")
-    return append_cut(warehouse, progress, counts)
+    return append_cut(warehouse, progress, counts, {name: version for name, version in made.items() if version is not None})
 
 
-def append_cut(warehouse: Warehouse, progress: Progress, counts: Mapping[str, int]) -> Cut | None:
+def append_cut(warehouse: Warehouse, progress: Progress, counts: Mapping[str, int], made: Mapping[str, int] = NO_VERSIONS) -> Cut | None:
     """Name the versions that end with this batch. None: another writer is ahead already, and its cut will name later ones."""
-    versions = find_versions(warehouse, progress.application, progress.last)
+    versions = find_versions(warehouse, progress.application, progress.last, made)
     return None if versions is None else warehouse.append_cut("ingest", versions, progress, dict(counts))
 
 
-def find_versions(warehouse: Warehouse, application: str, last: int) -> dict[str, int] | None:
-    """Return the tables' versions, if all of them end with this sequence."""
-    snapshots = {name: table.load() for name, table in warehouse.tables.items()}
+def find_versions(warehouse: Warehouse, application: str, last: int, made: Mapping[str, int] = NO_VERSIONS) -> dict[str, int] | None:
+    """Return the tables' versions, if all of them end with this sequence.
+
+    `made`: versions of tables that this batch has just made, which end with it. They are not looked up again: reading a table's log is
+    most of what a batch costs the driver."""
+    snapshots = {name: table.load() for name, table in warehouse.tables.items() if name not in made}
     found = {name: one for name, one in snapshots.items() if one is not None and one.transaction_version(application) == last}
-    return {name: one.version() for name, one in found.items()} if len(found) == len(snapshots) else None
+    return {**made, **{name: one.version() for name, one in found.items()}} if len(found) == len(snapshots) else None
 
 
 def find_end(warehouse: Warehouse, application: str) -> int | None:
@@ -106,8 +113,8 @@ def catch_up(warehouse: Warehouse, progress: Progress) -> None:
 
 def _commit_gold_table(  # noqa: PLR0917
     warehouse: Warehouse, table: str, progress: Progress, files: Sequence[DataFile], sealed: frozenset[date], before: int
-) -> None:
-    """`before`: the last sequence that these sums follow. Raises SumsOutdated."""
+) -> int | None:
+    """Return the version that has them, as `LakeTable.commit`. `before`: the last sequence that these sums follow. Raises SumsOutdated."""
 
     def follow_seals(snapshot: DeltaTable) -> Sequence[Transaction] | None:
         lacks_a_batch = (snapshot.transaction_version(progress.application) or 0) < before
@@ -115,7 +122,7 @@ def _commit_gold_table(  # noqa: PLR0917
             raise SumsOutdated
         return _follow(progress)(snapshot)
 
-    warehouse.tables[table].commit(files, follow_seals)
+    return warehouse.tables[table].commit(files, follow_seals)
 
 
 def _follow(progress: Progress) -> Decide:

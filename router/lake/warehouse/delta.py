@@ -24,7 +24,7 @@ from router.core.errors import Conflict
 from router.lake.warehouse.commit import DataFile
 from router.lake.warehouse.storage import Storage
 
-CHECKPOINT_INTERVAL = "100"  # commits
+CHECKPOINT_INTERVAL = "20"  # commits
 NO_REBASE = 0  # retries of the library
 COMMIT_ID = "router.commit"  # in a commit's information
 

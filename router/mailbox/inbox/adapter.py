@@ -1,6 +1,6 @@
 """The inbox's rows: `InboxRepository` on PostgreSQL, one row at a time as specified, and many at once as the consumer needs it.
 
-    receive   insert a row, or add an attempt where it is not processed; a processed message is not in the answer (docs/durability.md#inbox)
+    receive   insert a row, or add an attempt; a processed message is not in the answer (docs/explanation/durability.md#inbox)
     lock      mark rows as processed and hold them until the transaction ends: two processes never apply one message
     settle    write the results of many messages in one statement
 
@@ -58,7 +58,7 @@ class InboxMark(Struct, frozen=True, gc=False):
 
 
 class PostgresInboxAdapter:
-    """`InboxRepository` within one transaction (docs/requirements.md#sd-22)."""
+    """`InboxRepository` within one transaction (docs/reference/requirements.md#sd-22)."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -66,7 +66,9 @@ class PostgresInboxAdapter:
     # -- the port ----------------------------------------------------------------------------------------------
 
     async def insert(self, msg: InboxMessage) -> int | None:
-        """Return how often the message was begun, this time included; None if it was processed, so skip it (docs/requirements.md#sd-15)."""
+        """Return how often the message was begun, this time included; None if it was processed, so skip it
+        (docs/reference/requirements.md#sd-15).
+        """
         return (await self.receive([(str(msg.message_id), msg.subject)])).get(str(msg.message_id))
 
     async def mark_processed(self, id: UUID) -> None:  # noqa: A002 - the specification's name
@@ -105,7 +107,7 @@ class PostgresInboxAdapter:
         return await self._session.fetch(_UNPROCESSED, (older_than_s, most), make=InboxMessage)
 
     async def claim(self, stream: str, durable: str) -> tuple[str, str]:
-        """Return the owner of this inbox; an inbox without an owner becomes ours (docs/requirements.md#x9)."""
+        """Return the owner of this inbox; an inbox without an owner becomes ours (docs/reference/requirements.md#x9)."""
         owner = await self._session.fetch_one(_CLAIM, (stream, durable), make=_owner)
         return owner if owner is not None else (stream, durable)
 

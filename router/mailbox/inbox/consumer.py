@@ -1,11 +1,11 @@
-"""InboxConsumer: commits the row of a delivery, then gives the event to a handler (docs/requirements.md#sd-15).
+"""InboxConsumer: commits the row of a delivery, then gives the event to a handler (docs/reference/requirements.md#sd-15).
 
     handle --> read --> [queue] --> receive many, one commit --> processed before: acknowledged, "Duplicate detected"
                   \\                                        \\-> not processed: its strategy starts it
                    \\-> not an event: dead
 The row is a status, not a result: a row that is not processed was begun by a process that died, so this one begins it again
-(docs/durability.md#inbox). `handle` is the handler of a consumer (delivery pulls, signals progress, acks and drains); `run` does the
-work behind it. Handlers of this process never work on two copies of one message at the same time.
+(docs/explanation/durability.md#inbox). `handle` is the handler of a consumer (delivery pulls, signals progress, acks and drains); `run`
+does the work behind it. Handlers of this process never work on two copies of one message at the same time.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class InboxConsumer:
         self._copies: dict[str, deque[InboxDelivery]] = {}  # in flight, by message id: further copies wait until the first one ends
 
     def handle(self, message: Message) -> Outcome | Deferred[Outcome]:
-        """CMD-051 (docs/requirements.md#cmd-051); delivery calls it with one message at a time."""
+        """CMD-051 (docs/reference/requirements.md#cmd-051); delivery calls it with one message at a time."""
         event = read_event(message, self._max_bytes, self._max_depth)
         if isinstance(event, Fault):
             return Dead(event)

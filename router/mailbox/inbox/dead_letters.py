@@ -1,4 +1,5 @@
-"""The inbox's dead letters: EVT-047-002 MessageDeadLettered and the message itself, in one (docs/contracts.md#inbox-dead-letters).
+"""The inbox's dead letters: EVT-047-002 MessageDeadLettered and the message itself, in one
+(docs/reference/contracts.md#inbox-dead-letters).
 
     subject   {context}.dlq.{original_subject}, in {CONTEXT}_DLQ; the context is the consumer's own
     id        dlq:{durable}:{message_id}: one message has one dead letter, whichever process writes it
@@ -48,7 +49,9 @@ def pattern_of(context: str) -> str:
 
 
 def letters_stream(context: str, replicas: int = 1) -> StreamSpec:
-    """{CONTEXT}_DLQ (docs/contracts.md#dead-letter-streams): nothing else binds these subjects, and an unbound publish would be lost."""
+    """{CONTEXT}_DLQ (docs/reference/contracts.md#dead-letter-streams): nothing else binds these subjects, and an unbound publish would be
+    lost.
+    """
     return StreamSpec(
         name=f"{context.upper()}_DLQ",
         subjects=(f"{context}.dlq.>",),

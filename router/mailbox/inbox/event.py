@@ -1,4 +1,4 @@
-"""Read a message as the event that a handler gets (docs/requirements.md#sd-32), or say why it can never be one.
+"""Read a message as the event that a handler gets (docs/reference/requirements.md#sd-32), or say why it can never be one.
 
     headers Event-Type, Event-Version, Occurred-At, Correlation-Id, Causation-Id    else, what is missing:
     subject `{context}.event.{name}.v{n}`                                           name and version
@@ -53,7 +53,7 @@ class InboxEvent(Struct, frozen=True, gc=False):
 def read_event(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> InboxEvent | Fault:
     """Read the event; a Fault when a handler can never get it: no event type anywhere, or a body that is not JSON.
 
-    Rule: docs/requirements.md#sd-32.
+    Rule: docs/reference/requirements.md#sd-32.
     """
     headers = message.headers
     named = _subject_of(message.subject)
@@ -81,7 +81,7 @@ def read_event(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: 
 def message_id_of(message: Message) -> str:
     """The row's key: the message id when it is a UUID, else one derived from it, or from the place in the stream.
 
-    Rule: docs/requirements.md#x1.
+    Rule: docs/reference/requirements.md#x1.
     """
     given = message.headers.get(MESSAGE_ID, "")
     if (known := _uuid(given)) is not None:

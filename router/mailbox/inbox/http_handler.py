@@ -1,4 +1,4 @@
-"""Call a service over HTTP with an event: `POST /handle`, and the meaning of its answer (docs/requirements.md#sd-handler).
+"""Call a service over HTTP with an event: `POST /handle`, and the meaning of its answer (docs/reference/requirements.md#sd-handler).
 
     2xx                                  PROCESSED            the row is marked, then the message is acknowledged
     409                                  ALREADY_PROCESSED    the same
@@ -79,7 +79,9 @@ class HttpEventHandler:
         return InboxUnavailable(LEFT_ALONE) if self._breaker.is_open else None
 
     async def handle(self, event_type: str, payload: Json) -> HandlerResult:
-        """PORT-047-005 (docs/requirements.md#sd-25); the rest of the event is read from `current_message`. Raises as `answer` does."""
+        """PORT-047-005 (docs/reference/requirements.md#sd-25); the rest of the event is read from `current_message`. Raises as `answer`
+        does.
+        """
         event = read_event(current_message.get(), self._rules.max_payload_bytes, self._rules.max_depth)
         return HandlerResult.POISON if isinstance(event, Fault) else (await self.answer(event)).result
 
@@ -148,7 +150,7 @@ def blame_of(status: int) -> Blame:
 
 
 def body_of(event: InboxEvent) -> bytes:
-    """The request's body (docs/requirements.md#sd-32); it holds the payload byte for byte."""
+    """The request's body (docs/reference/requirements.md#sd-32); it holds the payload byte for byte."""
     return orjson.dumps(
         {
             "message_id": event.message_id,

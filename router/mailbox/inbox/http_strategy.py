@@ -1,7 +1,7 @@
 """Give each delivery to a handler by a call of its own, as many at once as are in flight.
 
 A call may happen more than once: the handler gets the message id, and answers 409 to one
-that it knows (docs/requirements.md#sd-36). In-process handlers do better (`transactional_strategy`).
+that it knows (docs/reference/requirements.md#sd-36). In-process handlers do better (`transactional_strategy`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
     ├── retention        deletes rows that are of no use any more
     └── consumer         the consumer on the durable: the last to start, the first to drain
 
-A table belongs to one durable; `open` refuses a second one (docs/requirements.md#x9).
+A table belongs to one durable; `open` refuses a second one (docs/reference/requirements.md#x9).
 """
 
 from __future__ import annotations

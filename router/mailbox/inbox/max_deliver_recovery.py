@@ -1,6 +1,6 @@
 """Recover messages that the server stopped delivering, because each process that had them died or hung.
 
-Rule: docs/durability.md#safety-net.
+Rule: docs/explanation/durability.md#safety-net.
 
     an advisory ──> fetch the message by its sequence ──> store its dead letter ──> mark its row ──> ack the advisory
                        └─ its row is processed: only the ack was lost, nothing to do

@@ -5,7 +5,7 @@
     TRANSIENT                       error written into the row               nothing     POL-047-007
     TRANSIENT, the last delivery    dead letter, row marked with why         +ACK        we give up ourselves
 
-Delivery acks last, after all of that (docs/requirements.md#sd-33). `dead_letters` writes the dead letters.
+Delivery acks last, after all of that (docs/reference/requirements.md#sd-33). `dead_letters` writes the dead letters.
 """
 
 from __future__ import annotations
@@ -79,6 +79,6 @@ class ProcessInboxMessage:
 def build_dead_mark(message_id: str, reason: str, fault: Fault) -> InboxMark:
     """The mark of a message with a dead letter: no backlog counts it, and a lost ack makes no second dead letter.
 
-    Rule: docs/requirements.md#x15.
+    Rule: docs/reference/requirements.md#x15.
     """
     return InboxMark(message_id, True, f"{reason}: {fault.message}")

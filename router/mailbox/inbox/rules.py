@@ -1,6 +1,6 @@
 """The options of one inbox, and what it needs on the server: its durable, its dead letters, the advisories for its recovery.
 
-The defaults are the specification's example: SEA consumes what VibesPro publishes (docs/requirements.md#sd-31).
+The defaults are the specification's example: SEA consumes what VibesPro publishes (docs/reference/requirements.md#sd-31).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def consumer_options_of(rules: InboxRules) -> ConsumerOptions:
 
 
 def durable_of(rules: InboxRules) -> ConsumerSpec:
-    """The durable consumer as specified (docs/requirements.md#sd-31)."""
+    """The durable consumer as specified (docs/reference/requirements.md#sd-31)."""
     return ConsumerSpec(
         stream=rules.stream,
         durable=rules.durable,

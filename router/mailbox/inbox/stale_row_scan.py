@@ -1,4 +1,4 @@
-"""Find inbox rows that no delivery will process any more, and give them up (docs/requirements.md#x18).
+"""Find inbox rows that no delivery will process any more, and give them up (docs/reference/requirements.md#x18).
 
 A row is stale if its message was received and not processed, and every delivery that the server allows must be over by its age. For each
 stale row the scan looks for its message on the row's subject:

@@ -1,6 +1,6 @@
 """A handler of this process, its effect and the message's row in one transaction: the only way to exactly-once.
 
-Rule: docs/requirements.md#sd-36.
+Rule: docs/reference/requirements.md#sd-36.
 
     async def handle(connection, event):                        # psycopg's connection; the transaction is ours
         await connection.execute("INSERT INTO orders …", (event.message_id, …))

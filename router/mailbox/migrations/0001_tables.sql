@@ -1,4 +1,4 @@
--- docs/requirements.md#sd-26 and #sd-27, word for word but for IF NOT EXISTS. Nothing may be added to these two tables: what we need stands beside
+-- docs/reference/requirements.md#sd-26 and #sd-27, word for word but for IF NOT EXISTS. Nothing may be added to these two tables: what we need stands beside
 -- them. A service may have made them itself; `schema` looks whether they are these.
 CREATE TABLE IF NOT EXISTS outbox_events (
   id UUID PRIMARY KEY,

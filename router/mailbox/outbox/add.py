@@ -83,7 +83,7 @@ def add(connection: SyncConnection, event: OutboxEvent, *, wake: bool = False, m
 def add(
     connection: AsyncConnection | SyncConnection, event: OutboxEvent, *, wake: bool = False, max_bytes: int = MAX_PAYLOAD_BYTES
 ) -> Coroutine[Any, Any, None] | None:
-    """Insert an event in the transaction that is open on this connection (docs/requirements.md#sd-2).
+    """Insert an event in the transaction that is open on this connection (docs/reference/requirements.md#sd-2).
 
     `wake`: tell a relay that listens (`mailbox.relay.listen`); it costs every commit a lock of the whole database.
     `max_bytes`: of the payload, as the `max_payload_bytes` of the inboxes that take it; 8 MiB at most. 64 levels, and the aggregate's

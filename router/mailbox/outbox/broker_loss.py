@@ -63,7 +63,7 @@ class StreamSnapshot(Struct, frozen=True):
 
 
 async def reset_lost_rows(database: Database, jetstream: JetStream, stream: str) -> tuple[StreamSnapshot, int]:
-    """Reset the rows of lost events; return the stream's snapshot and the number of rows (docs/durability.md#lost-by-broker).
+    """Reset the rows of lost events; return the stream's snapshot and the number of rows (docs/explanation/durability.md#lost-by-broker).
 
     Raises BrokerUnavailable (also when there is no such stream), BrokerRefused, DatabaseUnavailable.
     """

@@ -1,4 +1,4 @@
-"""An outbox event as it travels: subject, headers, body (docs/requirements.md#x28).
+"""An outbox event as it travels: subject, headers, body (docs/reference/requirements.md#x28).
 
 subject   {context}.event.{event_type}.v{event_version}
 headers   Nats-Msg-Id = the event's id; Event-Type, Event-Version, Occurred-At, Correlation-Id, Causation-Id

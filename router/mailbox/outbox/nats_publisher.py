@@ -57,7 +57,7 @@ class OutgoingMessage(Struct, frozen=True, gc=False):
 
 
 class NatsJetStreamPublisher:
-    """One for the process (docs/requirements.md#sd-35); `open_nats_publisher` makes it."""
+    """One for the process (docs/reference/requirements.md#sd-35); `open_nats_publisher` makes it."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class NatsJetStreamPublisher:
             self._subjects, self._is_bound = subjects, subject_matcher(subjects)
 
     async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> PublishAck:
-        """Store one message; its id is in the headers (docs/requirements.md#sd-23). Raises BrokerUnavailable, BrokerRefused."""
+        """Store one message; its id is in the headers (docs/reference/requirements.md#sd-23). Raises BrokerUnavailable, BrokerRefused."""
         ack = await self._jetstream.publish(subject, payload, headers)
         return PublishAck(headers["Nats-Msg-Id"], str(ack["stream"]), int(ack["seq"]), bool(ack.get("duplicate", False)))
 

@@ -1,4 +1,4 @@
-"""OutboxPublisher: the worker that polls the outbox and publishes to JetStream (docs/requirements.md#sd-14).
+"""OutboxPublisher: the worker that polls the outbox and publishes to JetStream (docs/reference/requirements.md#sd-14).
 
     check ── batches while there are rows ── wait ──┐     5 ms, 10, 20 … up to `poll_most`, or until NOTIFY
      └──────────────────────────────────────────────┘
@@ -7,7 +7,7 @@
     database unavailable   the same; a refusal by the database, and a clock that stepped back, are logged, and park nothing
     stop                   the relay finishes and commits the current batch, then it ends
 
-Rule: docs/requirements.md#x10.
+Rule: docs/reference/requirements.md#x10.
 
 Several relays may run: each batch takes free partitions, at most `partitions` of eight. With the default of eight, one relay works and
 the others stand by; with 4, two share the work. A relay that dies loses its partitions with its connection.

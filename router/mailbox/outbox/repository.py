@@ -73,7 +73,7 @@ class RetryPolicy(Struct, frozen=True):
 class PostgresOutboxAdapter:
     """One transaction's outbox. `limit`: rows of one page, 1 = with care; `most`: bytes of a payload that can be sent.
 
-    Rule: docs/requirements.md#sd-21.
+    Rule: docs/reference/requirements.md#sd-21.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Reads the fields of an admin request: a method returns a legal value, or raises ServiceError with the field.
 
-null counts as absent, and so does an empty id (docs/contracts.md#absent).
+null counts as absent, and so does an empty id (docs/reference/contracts.md#absent).
 """
 
 from __future__ import annotations

@@ -31,5 +31,5 @@ class Service(Struct, frozen=True):
 
 
 def drop_absent(fields: Mapping[str, object]) -> dict[str, object]:
-    """An answer leaves absent fields out, instead of null (docs/contracts.md#absent)."""
+    """An answer leaves absent fields out, instead of null (docs/reference/contracts.md#absent)."""
     return {name: value for name, value in fields.items() if value is not None}

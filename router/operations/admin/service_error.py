@@ -1,4 +1,6 @@
-"""The error answers of the services: a code, the cause, and details that tell what to correct (docs/operators.md#admin-errors)."""
+"""The error answers of the services: a code, the cause, and details that tell what to correct
+(docs/reference/operators.md#admin-errors).
+"""
 
 from __future__ import annotations
 

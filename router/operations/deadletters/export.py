@@ -1,6 +1,6 @@
 """Export dead letters as JSON lines, oldest first: every field that could be read, and the stored bytes.
 
-The payload is text, or base64 with `payload_encoding` beside it, as in a dead letter (docs/contracts.md#dead-letters).
+The payload is text, or base64 with `payload_encoding` beside it, as in a dead letter (docs/reference/contracts.md#dead-letters).
 """
 
 from __future__ import annotations

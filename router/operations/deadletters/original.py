@@ -2,7 +2,7 @@
 
     payload in the dead letter                      taken from it
     left out, or too large for a dead letter        taken from its source stream by sequence, if that still holds these very bytes
-    a worker's ExecResult (caf.exec.dlq.v1)    its assignment is published again, found by id (docs/contracts.md#workers-dead-letters)
+    a worker's ExecResult (caf.exec.dlq.v1)    its assignment is published again, by id (docs/reference/contracts.md#workers-dead-letters)
 
 Any client may publish to a dead-letter subject, so a dead letter is untrusted: its message is sent only to the subject whose dead
 letters belong on its subject. Masked headers, `Nats-*` and `Reply-To` are left out: the requester has had its answer.

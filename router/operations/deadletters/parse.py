@@ -1,8 +1,8 @@
 """Parse one stored message as a DeadLetter. It never raises: an unreadable dead letter is shown as it is.
 
-Ours are written by `contracts.dead_letter` (docs/contracts.md#dead-letters), but any client may publish to a dead-letter subject. Workers
-put their ExecResults on `caf.exec.dlq.v1`, and what they cannot read on `caf.deadletter.v1`. So every field may be absent or of
-another kind, and then counts as absent.
+Ours are written by `contracts.dead_letter` (docs/reference/contracts.md#dead-letters), but any client may publish to a dead-letter
+subject. Workers put their ExecResults on `caf.exec.dlq.v1`, and what they cannot read on `caf.deadletter.v1`. So every field may be
+absent or of another kind, and then counts as absent.
 """
 
 from __future__ import annotations
@@ -120,7 +120,9 @@ def instant(text: str) -> datetime | None:
 
 
 def _parse_result(stored: StoredMessage) -> DeadLetter:
-    """A result that a worker gave up on, in any of its forms: listed as `processing_error` (docs/contracts.md#workers-dead-letters)."""
+    """A result that a worker gave up on, in any of its forms: listed as `processing_error`
+    (docs/reference/contracts.md#workers-dead-letters).
+    """
     try:
         body: Mapping[str, Any] = read_body(stored.data, RESULT)
     except Malformed:

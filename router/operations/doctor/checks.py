@@ -88,7 +88,7 @@ def topology(facts: Facts) -> Iterator[Finding]:
         if difference.state == MISSING:
             yield fail("topology", str(difference), "start a router with topology = create, or run `router topology apply`")
         elif difference.state == WIDENED:
-            yield warn("topology", str(difference), "once the backlog is handled, run `router topology apply` (docs/two-places.md)")
+            yield warn("topology", str(difference), "once the backlog is handled, run `router topology apply` (docs/how-to/two-places.md)")
         else:
             yield fail("topology", str(difference), "change the setting, or run `router topology apply`")
     if not facts.differences and not facts.denied:
@@ -105,7 +105,7 @@ def replicas(facts: Facts) -> Iterator[Finding]:
 
 
 def dedupe_windows(facts: Facts) -> Iterator[Finding]:
-    """A shorter window than declared stores duplicates; a longer one drops a client's retry (docs/contracts.md#decide-window)."""
+    """A shorter window than declared stores duplicates; a longer one drops a client's retry (docs/reference/contracts.md#decide-window)."""
     widened = {difference.name for difference in facts.differences if difference.state == WIDENED}  # `topology` tells of those
     for stream in facts.streams:
         if stream.spec.name in widened:
@@ -118,7 +118,7 @@ def dedupe_windows(facts: Facts) -> Iterator[Finding]:
 
 
 def other_places(facts: Facts) -> Iterator[Finding]:
-    """What is taken in from another place comes again by itself when the connection is back (docs/two-places.md#leaf)."""
+    """What is taken in from another place comes again by itself when the connection is back (docs/how-to/two-places.md#leaf)."""
     for stream in facts.streams:
         for origin in stream.origins:
             check = f"{origin.name} of {origin.place or 'this place'} in {stream.spec.name}"

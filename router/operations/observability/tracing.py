@@ -130,7 +130,7 @@ class Tracing:
         return span
 
     def _read_parent(self, headers: Mapping[str, str]) -> Context | None:
-        """None if `traceparent` is missing or not valid, which counts as missing (docs/contracts.md#violations)."""
+        """None if `traceparent` is missing or not valid, which counts as missing (docs/reference/contracts.md#violations)."""
         traceparent = traceparent_in(headers)
         return None if traceparent is None else self._w3c.extract({TRACEPARENT: traceparent}, self._root)
 

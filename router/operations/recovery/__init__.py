@@ -1,4 +1,4 @@
-"""Copies of streams outside their servers, and how they become the router's streams again (docs/two-places.md).
+"""Copies of streams outside their servers, and how they become the router's streams again (docs/how-to/two-places.md).
 
 snapshot            one stream to a file and back, by JetStream's own snapshot requests
 manifest            what a backup holds, and the checksum of each file

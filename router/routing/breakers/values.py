@@ -6,9 +6,9 @@ from msgspec import Struct
 
 
 class BreakerRules(Struct, frozen=True, kw_only=True):
-    """The defaults are an extension's (docs/extensions.md#extension-breaker); a provider's come from a policy.
+    """The defaults are an extension's (docs/reference/extensions.md#extension-breaker); a provider's come from a policy.
 
-    Rule: docs/policies.md#circuit-breaker.
+    Rule: docs/reference/policies.md#circuit-breaker.
     """
 
     failure_threshold: int = 5  # failures in a row that open it

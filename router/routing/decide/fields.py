@@ -1,4 +1,4 @@
-"""The fields of a decide request, one reader each (docs/contracts.md#decide-requests).
+"""The fields of a decide request, one reader each (docs/reference/contracts.md#decide-requests).
 
 A reader takes the top level (`body`) and the `message` part (`inner`), top level first, null as absent, and
 returns a value of the right kind or raises Malformed naming the RouteRequest's place. An empty string is

@@ -1,6 +1,6 @@
 """A request that follows up an earlier one: `context.previous_request_id` names it, its known assignment says which provider had it.
 
-So a policy's fallback rule can send it to the same provider again while its retries last (docs/policies.md#retry).
+So a policy's fallback rule can send it to the same provider again while its retries last (docs/reference/policies.md#retry).
 """
 
 from __future__ import annotations

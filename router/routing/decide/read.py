@@ -1,4 +1,4 @@
-"""Five forms of a decide request, one RouteRequest (docs/contracts.md#decide-requests).
+"""Five forms of a decide request, one RouteRequest (docs/reference/contracts.md#decide-requests).
 
     a  message{tenant_id, message_type, payload …}, policy_id, context
     b  task{type, payload | payload_ref}, tenant_id, request_id …

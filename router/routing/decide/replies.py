@@ -1,4 +1,4 @@
-"""The reply to a requester: a decision, a refusal, or why the request is invalid (docs/contracts.md#answers)."""
+"""The reply to a requester: a decision, a refusal, or why the request is invalid (docs/reference/contracts.md#answers)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _details(details: Mapping[str, object] | None, hints: Mapping[str, str]) -> 
 
 
 def refuse_request(fault: Fault, reading: RequestReading, code: str) -> Dead:
-    """An error reply and a dead letter: these bytes can never be decided here (docs/contracts.md#failure-invalid)."""
+    """An error reply and a dead letter: these bytes can never be decided here (docs/reference/contracts.md#failure-invalid)."""
     details = {"field": fault.field} if fault.field is not None else None
     headers = {"version": "1"}
     if reading.trace_id is not None:

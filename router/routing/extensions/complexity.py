@@ -1,4 +1,4 @@
-"""The complexity of a policy's pipeline: a score, what it costs in time, and what to do about it (docs/operators.md#complexity).
+"""The complexity of a policy's pipeline: a score, what it costs in time, and what to do about it (docs/reference/operators.md#complexity).
 
 score   floor(60 n / 4) up to four extensions, above it 60 and 5 for each more (20 at most)
         + 5 for each kind with more than two

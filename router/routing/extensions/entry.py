@@ -1,4 +1,4 @@
-"""One extension's registry entry as frozen values (docs/extensions.md#registry). `parse` makes them.
+"""One extension's registry entry as frozen values (docs/reference/extensions.md#registry). `parse` makes them.
 
     ExtensionEntry  id, kind, bounds of a call, config
       ├─ ExtensionVersion*    a subject, and rules for whom it is; a request gets the first version whose rules match

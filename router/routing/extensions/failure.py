@@ -1,4 +1,4 @@
-"""The codes for an extension that gave no valid answer (docs/contracts.md#errors)."""
+"""The codes for an extension that gave no valid answer (docs/reference/contracts.md#errors)."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ required   pre|post_processor_failed  –                   block    validator_b
 optional   warn, go on                –                   warn     warn, go on      (a validator that fails
                                                           ignore   go on             is one that rejects)
 
-`executed_extensions` of a decision lists the outcomes in order of time (docs/extensions.md#executed-extensions).
+`executed_extensions` of a decision lists the outcomes in order of time (docs/reference/extensions.md#executed-extensions).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def status_of(use: ExtensionUse, came: ExtensionResult) -> str:
 def refusal_of(kind: str, use: ExtensionUse, came: ExtensionFailure | ValidatorAnswer) -> Refusal:
     """The answer of a pipeline that ends here: `details` has cause, extension, reason, and a validator's details.
 
-    Rule: docs/contracts.md#errors.
+    Rule: docs/reference/contracts.md#errors.
     """
     cause, reason, details = (
         (came.code, str(came), None)

@@ -1,7 +1,7 @@
 """Read a registry entry's document as an ExtensionEntry, or raise an EntryError that lists every mistake with its path.
 
-The keys are the table of docs/extensions.md#registry; any other key is an error. Size and depth are looked at before anything is read:
-every router reads whatever a client has put into the bucket.
+The keys are the table of docs/reference/extensions.md#registry; any other key is an error. Size and depth are looked at before anything
+is read: every router reads whatever a client has put into the bucket.
 """
 
 from __future__ import annotations

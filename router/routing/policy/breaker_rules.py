@@ -1,4 +1,4 @@
-"""The rules of a provider's breaker, and what a worker's outcome means to it (docs/extensions.md#provider-breaker).
+"""The rules of a provider's breaker, and what a worker's outcome means to it (docs/reference/extensions.md#provider-breaker).
 
 A breaker belongs to a tenant and a provider, not to a policy. So of several policies one gives the rules: the tenant's own
 before a shared one; among these the one that opens after the fewest failures, then the one with the longest timeout, then the
@@ -16,7 +16,7 @@ from enum import Enum, auto
 
 from router.routing.breakers import BreakerRules
 from router.routing.policy.model import BreakerConfig
-from router.routing.policy.policy import SHARED, Policy
+from router.routing.policy.policy import SHARED, Policy, list_arms
 
 Pair = tuple[str, str]  # tenant (or `_shared`), provider
 
@@ -30,7 +30,7 @@ class ProviderRules:
 
     def __init__(self, policies: Mapping[tuple[str, str], Policy], before: ProviderRules | None = None) -> None:
         self._policies: dict[str, list[Policy]] = {}
-        for policy in policies.values():
+        for policy in list_arms(policies.values()):
             if policy.circuit_breaker is not None:
                 self._policies.setdefault(policy.tenant_id, []).append(policy)
         self._rules: dict[str, Mapping[str, BreakerRules]] = {}

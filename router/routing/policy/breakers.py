@@ -92,7 +92,7 @@ class ProviderBreakers:
     def on_decision(self, tenant_id: str, decision: Decision) -> None:
         """A decision was made for this provider: half open, it is a probe until its assignment's deadline.
 
-        Rule: docs/extensions.md#provider-breaker.
+        Rule: docs/reference/extensions.md#provider-breaker.
         """
         shut = self._not_closed.get(tenant_id)
         if shut is not None and (breaker := shut.breakers.get(decision.provider_id)) is not None:

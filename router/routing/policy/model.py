@@ -10,7 +10,7 @@
       └─ Pipeline        which extensions run before and after the choice
 
 Bounds and defaults are the parser's; `None` in place of an object means absent or `"enabled": false`.
-Source: docs/policies.md#document.
+Source: docs/reference/policies.md#document.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Each object of a policy document: its keys, bounds and defaults, one reader for each.
 
-The tables are in docs/policies.md#document. Where it leaves a bound open, the bound here is generous and still a number
+The tables are in docs/reference/policies.md#document. Where it leaves a bound open, the bound here is generous and still a number
 that every reader of an answer can hold.
 """
 

@@ -1,4 +1,4 @@
-"""The choice of a provider by learned figures, for the policies whose `strategy` says so (docs/policies.md#strategy).
+"""The choice of a provider by learned figures, for the policies whose `strategy` says so (docs/reference/policies.md#strategy).
 
     the draw's point ── a share `explore` of all ──> any provider of the tier, so that each stays measured
                      ── least_latency ─────────────> two providers by weight; the one with the lower score

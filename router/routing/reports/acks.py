@@ -1,4 +1,4 @@
-"""Handle a worker's acknowledgement: read it, correlate it, show it on the assignment (docs/contracts.md#acks).
+"""Handle a worker's acknowledgement: read it, correlate it, show it on the assignment (docs/reference/contracts.md#acks).
 
     unreadable, or contradicts its assignment  -> Dead: a dead letter
     a tenant that this router does not serve   -> Retry: it may be allowed soon; the last attempt leaves a dead letter

@@ -1,6 +1,6 @@
 """The lookup of assignments as a port, a bounded cache in front of the bucket, and the comparison with a worker's message.
 
-A contradiction is forgery, an unknown assignment is accepted (docs/contracts.md#correlation).
+A contradiction is forgery, an unknown assignment is accepted (docs/reference/contracts.md#correlation).
 """
 
 from __future__ import annotations

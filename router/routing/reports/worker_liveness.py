@@ -1,4 +1,4 @@
-"""Decide which workers are alive, busy or silent (docs/contracts.md#heartbeats).
+"""Decide which workers are alive, busy or silent (docs/reference/contracts.md#heartbeats).
 
 A worker is silent after three of its intervals without a heartbeat. Without `interval_ms` an interval is 5 s, which the
 specification calls usual: a limit of 5 s would report every worker that keeps to it. A worker that sent `stopped` is not

@@ -1,4 +1,4 @@
-"""Writing an extension: a function becomes a NATS service that the router can call (docs/extensions.md#calls).
+"""Writing an extension: a function becomes a NATS service that the router can call (docs/reference/extensions.md#calls).
 
     from router.sdk.extension import pre, serve
 
@@ -9,7 +9,7 @@
     if __name__ == "__main__":
         serve(normalize, url="nats://localhost:4222", register=True)
 
-`router/sdk/samples/extensions/README.md` is the whole manual. What a request goes through:
+`docs/how-to/write-an-extension.md` is the whole manual. What a request goes through:
 
     bytes ── request ──> Request ── the author's function ──> a value ── response ──> bytes
       │                                                                   │

@@ -1,4 +1,4 @@
-"""The same two steps for providers: what one is given, and its output as bytes (docs/extensions.md#provider-call).
+"""The same two steps for providers: what one is given, and its output as bytes (docs/reference/extensions.md#provider-call).
 
     {trace_id, tenant_id, provider_id, prompt, parameters, context, config?}  ->  {provider_id, output, usage, cost?, metadata}
 

@@ -90,7 +90,7 @@ async def put_missing(connection: Connection, entry: Mapping[str, object], heade
 
 
 def entry_of(extension: Extension, instances: Mapping[str, int]) -> dict[str, object]:
-    """The registry entry that an extension asks for (docs/extensions.md#registry)."""
+    """The registry entry that an extension asks for (docs/reference/extensions.md#registry)."""
     options = {"timeout_ms": extension.timeout_ms, "retry": extension.retry}
     shares = [{"id": instance, "weight": weight} for instance, weight in instances.items()]
     return {

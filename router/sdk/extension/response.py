@@ -1,4 +1,4 @@
-"""What an author's function returned, as the bytes of an answer (docs/extensions.md#calls).
+"""What an author's function returned, as the bytes of an answer (docs/reference/extensions.md#calls).
 
     pre, post    {payload{message_id, message_type, payload, metadata}, metadata}
     validator    {status: ok} | {status: reject, reason, details}

@@ -1,4 +1,4 @@
-"""A service with `POST /handle`, as docs/requirements.md#sd-32 wants it: what the tests, the README and a first try talk to.
+"""A service with `POST /handle`, as docs/reference/requirements.md#sd-32 wants it: what the tests, the README and a first try talk to.
 
     uvicorn router.sdk.samples.service:app --port 8000
 

@@ -1,7 +1,8 @@
 """Messages for the comparison of schemas with readers: an example of the contract, or one drawn from the schema, changed at random places.
 
-The same seed makes the same messages. About a third of them is legal. What schemas cannot say (docs/messages.md#limits) is not made:
-above all a number such as 1.0, which JSON Schema takes for an integer and a reader of integers does not.
+The same seed makes the same messages. About a third of them is legal. What schemas cannot say
+(docs/reference/messages.md#limits) is not made: above all a number such as 1.0, which JSON Schema takes for an integer and a reader of
+integers does not.
 """
 
 import copy

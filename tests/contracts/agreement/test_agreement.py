@@ -115,7 +115,7 @@ def test_the_settings_bounds_are_the_schemas_bounds() -> None:
     assert [validator_of(shapes["decide"]).is_valid({**request, "assignment_subject": one}) for one in subjects] == [True, False]
 
 
-# What no schema can say: docs/messages.md#limits lists it.
+# What no schema can say: docs/reference/messages.md#limits lists it.
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ import pytest
 
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.exec_assignment import read_exec_assignment
+from router.contracts.plain_worker import decode_plain, decode_result
 from router.contracts.shapes import build_shapes
+from router.contracts.worker import DEFAULT_LIMITS
 from router.core.outcome import Fault
 from router.routing.extensions.entry import VALIDATOR
 from router.sdk.attempts import AttemptsResult
@@ -27,7 +29,7 @@ from router.sdk.samples.extensions.pii_guard import pii_guard
 from router.sdk.step import StepResult
 from tests.contracts.agreement.compare import validator_of
 from tests.support.extension_author import a_prompt, a_request, data_of
-from tests.support.requests import a_message
+from tests.support.requests import GOOD_HEADERS, a_message
 
 TOP = Path(__file__).parents[3]
 SHAPES = build_shapes()
@@ -49,6 +51,11 @@ def write_result(step: StepResult) -> bytes:
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.status)
 def test_a_workers_result_is_valid(step: StepResult) -> None:
     validator_of(SHAPES["result"]).validate(orjson.loads(write_result(step)))
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.status)
+def test_a_workers_result_is_read_in_one_typed_parse(step: StepResult) -> None:
+    assert decode_plain(a_message(write_result(step), GOOD_HEADERS), DEFAULT_LIMITS, decode_result) is not None
 
 
 def test_a_workers_other_messages_are_valid() -> None:
@@ -114,12 +121,12 @@ def read_blocks(page: str) -> list[Any]:
     ("page", "names"),
     [
         (
-            "router/sdk/samples/extensions/CONTRACT.md",
+            "docs/reference/extension-json.md",
             ["extension-request", "extension-message", "extension-verdict", "provider-call", "provider-answer", "chunk"],
         ),
-        ("router/sdk/samples/workers/README.md", ["ack"]),
-        ("deploy/REQUESTS.md", ["answer"]),
-        ("docs/messages.md", [shape.name for shape in SHAPES.values() for _ in shape.examples]),
+        ("docs/how-to/write-a-worker.md", ["ack"]),
+        ("docs/how-to/requests.md", ["answer"]),
+        ("docs/reference/messages.md", [shape.name for shape in SHAPES.values() for _ in shape.examples]),
     ],
 )
 def test_the_messages_of_a_page_are_valid(page: str, names: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""What deploy/spark/READING.md tells others to type gives them the committed rows and no others."""
+"""What docs/how-to/read-the-tables.md tells others to type gives them the committed rows and no others."""
 
 import re
 from decimal import Decimal
@@ -15,7 +15,7 @@ from tests.support.lake_commits import replace_files
 from tests.support.lake_gold import Use, a_warehouse
 from tests.support.lake_jobs import Lake, a_body
 
-PAGE = Path(__file__).parents[3] / "deploy/spark/READING.md"
+PAGE = Path(__file__).parents[3] / "docs/how-to/read-the-tables.md"
 
 
 def the_page(language: str, heading: str) -> str:

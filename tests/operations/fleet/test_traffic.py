@@ -61,7 +61,7 @@ async def test_a_killed_process_costs_no_answer_and_no_counter_falls(nc: Client,
     """Story: its messages in flight are redelivered to another process: an answer may come twice, never none, never a different one.
 
     The process that replaces it has not heard the requests published before its start: their answers go to the reply
-    subject (docs/contracts.md#matching).
+    subject (docs/reference/contracts.md#matching).
     """
     http, before = fleet.ready["http"], await fleet.pids()
     inboxes, elsewhere = await Inboxes.under(nc, "killed"), await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")

@@ -14,7 +14,7 @@ from tests.support.commands import find_wrong_commands
 DEPLOY = Path(__file__).parents[3] / "deploy"
 HOME = DEPLOY / "prometheus"
 RULES, TESTS = sorted((HOME / "rules").glob("*.yml")), sorted((HOME / "tests").glob("*.yml"))
-RUNBOOK = (DEPLOY / "RUNBOOK.md").read_text()
+RUNBOOK = (HOME.parents[1] / "docs" / "how-to" / "runbook.md").read_text()
 PROMTOOL = shutil.which("promtool")
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not on PATH (Debian: apt-get install prometheus)")
 
@@ -35,7 +35,7 @@ def test_an_alert_says_what_an_operator_needs(alert: dict[str, Any]) -> None:
     told = alert["annotations"]
     assert alert["labels"]["severity"] in {"critical", "warning", "info"}
     assert set(told) == {"summary", "description", "runbook_url"}
-    assert told["runbook_url"] == f'{{{{ or $externalLabels.runbooks "deploy" }}}}/RUNBOOK.md#{alert["alert"].lower()}'
+    assert told["runbook_url"] == f'{{{{ or $externalLabels.runbooks "docs/how-to" }}}}/runbook.md#{alert["alert"].lower()}'
     assert "{{" in told["description"], "whose it is, or how much"
     assert "for" in alert or "increase" in alert["expr"] or "delta" in alert["expr"] or "parked" in alert["expr"], "for how long?"
 

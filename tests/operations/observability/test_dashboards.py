@@ -66,7 +66,7 @@ def test_every_metric_and_label_that_is_asked_for_stands_in_a_live_scrape(where:
 
 
 def test_every_metric_of_the_runbook_stands_in_a_live_scrape(live: Series) -> None:
-    named = set(re.findall(r"`((?:router|process)_\w+)", (DEPLOY / "RUNBOOK.md").read_text()))
+    named = set(re.findall(r"`((?:router|process)_\w+)", (DEPLOY.parent / "docs" / "how-to" / "runbook.md").read_text()))
     assert named
     assert {name for name in named if labels_of(name, live) is None} == set()
 

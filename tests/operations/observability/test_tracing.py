@@ -187,7 +187,7 @@ async def test_an_outcome_is_the_same_however_it_comes_but_for_the_trace_of_what
 def test_the_handler_is_given_the_very_same_message(spans: Spans) -> None:
     """A header of ours would make the header contract hold for a message that names none of its headers.
 
-    Rule: docs/contracts.md#header-contract.
+    Rule: docs/reference/contracts.md#header-contract.
     """
     seen: list[Message] = []
     message = a_message(b"{}")

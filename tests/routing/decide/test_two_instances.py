@@ -1,4 +1,6 @@
-"""What two instances may answer differently to the same request: docs/contracts.md#instances-differ lists it, and nothing else may."""
+"""What two instances may answer differently to the same request: docs/reference/contracts.md#instances-differ lists it, and nothing else
+may.
+"""
 
 from typing import Any
 

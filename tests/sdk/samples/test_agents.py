@@ -12,7 +12,7 @@ from router.core.outcome import Dead, Done
 from router.sdk.samples.agents.ledger import Ledger
 from tests.support.agents import a_batch_bench, a_message
 
-PAGE = Path(__file__).parents[3] / "router" / "sdk" / "samples" / "agents" / "README.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "write-an-agent.md"
 
 
 def a_posting(**payload: object) -> bytes:

@@ -11,7 +11,7 @@ from router.contracts.provider_request import ProviderRequest
 from router.contracts.request import RouteRequest
 from router.routing.extensions.context import PipelineContext
 
-PAGE = (Path(__file__).parents[3] / "router" / "sdk" / "samples" / "extensions" / "CONTRACT.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "extension-json.md").read_text()
 BLOCKS = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
 REQUEST, CHANGED, VERDICT, INVOCATION, ANSWER, CHUNK = (json.loads(block) for block in BLOCKS)
 

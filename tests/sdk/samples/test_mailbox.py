@@ -17,7 +17,7 @@ from tests.support.pages import files_of, importable
 from tests.support.postgres import Postgres, rows
 from tests.support.waiting import until
 
-PAGE = (Path(__file__).parents[3] / "router" / "sdk" / "samples" / "mailbox" / "README.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "use-the-mailbox.md").read_text()
 FILES = files_of(PAGE)
 TABLES = re.findall(r"'(CREATE TABLE .*)'\n", PAGE)
 (PLAIN_INSERT,) = re.findall(r'"(INSERT INTO outbox_events.*?)"\n', PAGE, re.DOTALL)

@@ -10,7 +10,7 @@ from router.cli.import_target import import_extensions
 from router.sdk.extension import Request
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "router" / "sdk" / "samples" / "extensions" / "README.md"
+PAGE = ROOT / "docs" / "how-to" / "write-an-extension.md"
 
 
 def test_the_pages_extensions_pass_the_pages_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,7 +26,7 @@ def test_the_pages_extensions_pass_the_pages_tests(tmp_path: Path, monkeypatch: 
 
 
 def test_the_front_pages_extension_tidies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (text,) = re.findall(r"```python\n(# words.py\n.*?)```", (ROOT / "docs" / "first-steps.md").read_text(), re.DOTALL)
+    (text,) = re.findall(r"```python\n(# words.py\n.*?)```", (ROOT / "docs" / "tutorials" / "first-steps.md").read_text(), re.DOTALL)
     (tmp_path / "words.py").write_text(text)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "modules", {**sys.modules})

@@ -17,7 +17,7 @@ from tests.support.delivery import connected
 from tests.support.pages import files_of, importable
 from tests.support.sdk import a_body, run_workers, some_worker_streams
 
-PAGE = (Path(__file__).parents[3] / "router" / "sdk" / "samples" / "workers" / "README.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "write-a-worker.md").read_text()
 FILES = files_of(PAGE)
 TOLD = [json.loads(line) for line in re.findall(r"^\{.*\}$", PAGE, re.MULTILINE)]  # what the page shows
 

@@ -10,7 +10,7 @@ from tests.support.stories import Inboxes, a_request, is_settled, make_topology,
 from tests.support.waiting import until
 
 ACK_WAIT_MS = 500
-ATTEMPTS = 20  # a message in flight at three deaths has used the default three and is given up (docs/contracts.md#attempts)
+ATTEMPTS = 20  # a message in flight at three deaths has used the default three and is given up (docs/reference/contracts.md#attempts)
 
 
 async def count_assigned(plan: KillPlan) -> list[KillCount]:
