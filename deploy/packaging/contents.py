@@ -33,7 +33,7 @@ SDIST_HAS = (
     "proto/beamline/ingress/v1/ingress.proto",
     "deploy/packaging/build_hook.py",
 )
-ENTRY_POINTS = {"console_scripts": {"router": "router.cli:main"}}
+ENTRY_POINTS = {"console_scripts": {"router": "router.cli:main"}, "pytest11": {"router": "router.sdk.testing.plugin"}}
 OUTSIDE = ("tests", "bench", "secrets", "clients")  # folders of the repository alone
 MAX_BYTES = 5_000_000
 
