@@ -14,7 +14,7 @@ WHEEL_HAS = (
     "router/py.typed",
     "router/contracts/pb/beamline/ingress/v1/ingress_pb2.py",
     "router/proto/beamline/ingress/v1/ingress.proto",
-    "router/docs/README.md",
+    "docs/README.md",
     "data/share/man/man1/router.1",
     "data/share/bash-completion/completions/router",
     "data/share/zsh/site-functions/_router",

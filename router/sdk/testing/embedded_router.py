@@ -1,9 +1,9 @@
 """A nats-server, a router on it, and what a test does with them, from plain functions.
 
-    decide                                    ask
-    serve_extensions, start_worker            what it calls, and what does the work
-    read_dead_letters, read_usage             what is stored
-    wait_for_dead_letters, wait_for_usage     the same, once there are as many: a result is metered shortly after it came
+decide                                    ask
+serve_extensions, start_worker            what it calls, and what does the work
+read_dead_letters, read_usage             what is stored
+wait_for_dead_letters, wait_for_usage     the same, once there are as many: a result is metered shortly after it came
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MAX_READ = 10_000  # messages that one call returns
 
 
 class EmbeddedRouter:
-    """For a `with` block, or the fixture. `store`: a directory for its streams; `settings`: by name, no variable of the environment is read."""
+    """For a `with` block, or the fixture. `store`: a directory for its streams. `settings`: by name; no variable is read."""
 
     def __init__(self, store: Path, policies: Path, settings: Mapping[str, object]) -> None:
         self._server = EmbeddedServer(store)
@@ -67,7 +67,14 @@ class EmbeddedRouter:
         self._stop()
 
     def decide(
-        self, payload: object, *, tenant_id: str = "acme", message_type: str = "chat", push: bool = False, timeout_s: float = 10.0, **more: Any
+        self,
+        payload: object,
+        *,
+        tenant_id: str = "acme",
+        message_type: str = "chat",
+        push: bool = False,
+        timeout_s: float = 10.0,
+        **more: Any,
     ) -> Answer:
         """Ask as `Client.decide` does, which `more` goes to. A refusal is an Answer. Raises Unanswered."""
         asked = {"tenant_id": tenant_id, "message_type": message_type, "push": push, "timeout": timeout_s, **more}
@@ -174,6 +181,6 @@ async def _wait_for(what: str, read: Callable[[], Awaitable[list[T]]], count: in
 async def _poll(look: Callable[[], Awaitable[T]], is_it: Callable[[T], bool], timeout_s: float) -> T:
     """Return what was seen last: what was wanted, or what there was after `timeout_s`."""
     until = time.monotonic() + timeout_s
-    while not is_it(found := await look()) and time.monotonic() < until:
+    while not is_it(found := await look()) and time.monotonic() < until:  # noqa: ASYNC110 - a stream is read, it announces nothing
         await asyncio.sleep(0.02)
     return found

@@ -1,8 +1,8 @@
 """The pytest plugin: `embedded_router`, and two fixtures that a conftest.py may define anew to change what it serves.
 
-    @pytest.fixture
-    def router_policies():
-        return Path(__file__).parent / "policies"
+@pytest.fixture
+def router_policies():
+    return Path(__file__).parent / "policies"
 """
 
 from __future__ import annotations
