@@ -94,6 +94,7 @@ CANARY_UNREADABLE: Final = "canary.unreadable"
 CANARY_NOT_SHARED: Final = "canary.not_shared"
 CANARY_NOT_ENDED: Final = "canary.not_ended"
 CANARY_ENDED: Final = "canary.ended"
+INVOCATION_NOT_METERED: Final = "invocation.not_metered"
 BUDGET_BROKEN: Final = "budget.broken"
 BUDGET_UNAVAILABLE: Final = "budget.unavailable"  # its bucket, or the usage stream: reservations wait
 RESULT_FORGED: Final = "result.forged"
