@@ -16,7 +16,7 @@ CONTROL ?= a551f3a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries fuzz schemas contract-diff asyncapi asyncapi-tools client-types audit dist ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies fuzz schemas contract-diff asyncapi asyncapi-tools client-types audit dist ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ neighbours: $(VENV)/.dev  ## a quiet tenant beside each bad neighbour, and besid
 
 canaries: $(VENV)/.dev  ## simulated canaries, a thousand of each kind: false alarms, and how soon a worse candidate is found
 	$(BIN)/python -m tests.canaries --write bench/results/canary.md
+
+strategies: $(VENV)/.dev  ## four working providers under each strategy, one slow, one failing; some minutes, then a table
+	$(BIN)/python -m tests.strategies --write bench/results/strategies.md
 
 fuzz: $(VENV)/.dev  ## a million damaged messages into every decoder, a million hostile ones through router and lake, two tables
 	$(BIN)/python -m tests.fuzz --inputs 1000000 --jobs $(JOBS)
