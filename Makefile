@@ -16,7 +16,7 @@ CONTROL ?= a551f3a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies fuzz schemas contract-diff asyncapi asyncapi-tools client-types audit ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies fuzz schemas contract-diff asyncapi asyncapi-tools client-types audit dist ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ audit:  ## known vulnerabilities of the versions in constraints.txt (asks the pa
 	$(PYTHON) -m venv $(VENV)-audit
 	$(VENV)-audit/bin/python -m pip --quiet install pip-audit==2.10.1
 	$(VENV)-audit/bin/pip-audit -r constraints.txt --no-deps --disable-pip --progress-spinner off
+
+dist: $(VENV)/.dev  ## wheel and source distribution, built, looked into, and tried in empty environments of each Python that is here
+	$(BIN)/python deploy/packaging/dist.py
 
 ci: lint contract-diff test  ## what CI runs
 
