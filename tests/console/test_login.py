@@ -11,7 +11,7 @@ from router.config import Settings
 from router.console import ConsoleServer
 from router.console.access.attempts import ALL, ONE, LoginAttempts, TooManyLogins
 from router.console.access.login import read_next
-from router.console.access.sessions import IDLE_S, MAX_OF_USER, WHOLE_S, Sessions
+from router.console.access.sessions import IDLE_S, MAX_OF_USER, WHOLE_S, LoginSessions
 from router.console.access.users import ConsoleUser, parse_users
 from router.core.errors import Misconfigured
 from router.delivery.api import JetStream
@@ -266,7 +266,7 @@ def test_writes_without_anyone_who_could_log_in_do_not_start(tmp_path: Path) -> 
 
 def test_sessions_end_and_are_bounded() -> None:
     now = 0.0
-    sessions = Sessions(lambda: now)
+    sessions = LoginSessions(lambda: now)
     first, cookie = sessions.begin(ConsoleUser("ann"))
     _, other = sessions.begin(ConsoleUser("bob"))
     for _ in range(MAX_OF_USER):

@@ -7,13 +7,13 @@
     form       reads a form that a browser sends, within bounds
     login      the addresses /login and /logout
 
-Without `console.users` everyone whom the address lets in may read. Rule: docs/how-to/console.md#access.
+Without `console.users` every browser that reaches the address may read. Rule: docs/how-to/console.md#access.
 """
 
 from router.console.access.control import Access, AccessControl
-from router.console.access.form import Form, FormRefused, read_form
+from router.console.access.form import FormRefused, SentForm, read_form
 from router.console.access.login import LoginPages
-from router.console.access.sessions import Session
+from router.console.access.sessions import LoginSession
 from router.console.access.users import ConsoleUser
 
-__all__ = ["Access", "AccessControl", "ConsoleUser", "Form", "FormRefused", "LoginPages", "Session", "read_form"]
+__all__ = ["Access", "AccessControl", "ConsoleUser", "FormRefused", "LoginPages", "LoginSession", "SentForm", "read_form"]

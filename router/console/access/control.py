@@ -1,8 +1,8 @@
 """Who asks, what they may see, and whether they may write.
 
                     no console.users                       console.users
-console.writes off  everyone reads                         users read, each what is theirs
-console.writes on   everyone reads, the admin key writes   users read and write what is theirs; so does the admin key
+console.writes off  every browser reads                    users read, each what is theirs
+console.writes on   every browser reads, the admin key writes   users read and write what is theirs; so does the admin key
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from starlette.requests import Request
 
 from router.config import Settings
 from router.console.access.attempts import LoginAttempts
-from router.console.access.form import Form, FormRefused
-from router.console.access.sessions import Session, Sessions
+from router.console.access.form import FormRefused, SentForm
+from router.console.access.sessions import LoginSession, LoginSessions
 from router.console.access.users import MAX_PASSWORD, ConsoleUser, UserFile, is_password, is_same_user
 from router.core.errors import Misconfigured
 from router.operations.observability import LogRateLimit, events, logs
@@ -29,7 +29,7 @@ log = logs.logger(__name__)
 class Access(Struct, frozen=True):
     """What the one who asks may do. `session` None: not logged in."""
 
-    session: Session | None = None
+    session: LoginSession | None = None
     can_write: bool = False
     has_login: bool = False  # there is a login at all
 
@@ -48,7 +48,7 @@ class Access(Struct, frozen=True):
 
 
 class AccessControl:
-    """Raises Misconfigured at once if writes are on and nobody could log in, or if the file of users cannot be read."""
+    """Raises Misconfigured at once if writes are on and no user could log in, or if the file of users cannot be read."""
 
     def __init__(self, settings: Settings) -> None:
         console = settings.console
@@ -57,7 +57,7 @@ class AccessControl:
         self._api_key = settings.admin.api_key.get_secret_value() if console.writes and settings.admin.api_key is not None else None
         self.needs_login = console.users is not None
         self.has_login = self._writes or self.needs_login
-        self.sessions = Sessions()
+        self.sessions = LoginSessions()
         self.attempts = LoginAttempts()
         self._once = LogRateLimit()
         if self._writes and self._api_key is None and not self._users.read():
@@ -76,7 +76,7 @@ class AccessControl:
         """Whether they may see anything."""
         return not self.needs_login or access.session is not None
 
-    def check_form(self, access: Access, form: Form) -> Session:
+    def check_form(self, access: Access, form: SentForm) -> LoginSession:
         """The session of who writes. Raises FormRefused: not logged in, no writes here, or the form is not of a page of this session."""
         if access.session is None:
             raise FormRefused(401, "Log in first: the session is over, or there was none.")

@@ -22,7 +22,7 @@ class FormRefused(Exception):
         self.status = status
 
 
-class Form:
+class SentForm:
     """Fields by name, as the browser sent them."""
 
     def __init__(self, fields: Mapping[str, Sequence[str]]) -> None:
@@ -52,7 +52,7 @@ class Form:
         return [int(value) for value in values]
 
 
-async def read_form(request: Request) -> Form:
+async def read_form(request: Request) -> SentForm:
     """Raises FormRefused."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
         raise FormRefused(415, f"A form is sent as {FORM_TYPE}.")
@@ -63,6 +63,6 @@ async def read_form(request: Request) -> Form:
             raise FormRefused(413, f"A form has at most {MAX_FORM_BYTES:,} bytes.")
     try:
         text = body.decode("ascii")
-        return Form(parse_qs(text, keep_blank_values=True, strict_parsing=bool(body), max_num_fields=MAX_FIELDS, errors="strict"))
+        return SentForm(parse_qs(text, keep_blank_values=True, strict_parsing=bool(body), max_num_fields=MAX_FIELDS, errors="strict"))
     except ValueError as exc:  # of UnicodeDecodeError too
         raise FormRefused(400, "The form cannot be read.") from exc

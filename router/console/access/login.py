@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from router.console.access.attempts import RETRY_AFTER_S, TooManyLogins
 from router.console.access.control import COOKIE, Access, AccessControl
-from router.console.access.form import Form, FormRefused, read_form
+from router.console.access.form import FormRefused, SentForm, read_form
 from router.console.page import PageNotFound
 from router.console.pages import PAGES
 from router.console.rendering import render
@@ -69,7 +69,7 @@ class LoginPages:
         response.delete_cookie(COOKIE, path="/")
         return response
 
-    def _check_token(self, request: Request, form: Form) -> None:
+    def _check_token(self, request: Request, form: SentForm) -> None:
         cookie, given = request.cookies.get(LOGIN_COOKIE), form.text("csrf")
         if self._access.sessions.unsign(cookie) is None or not hmac.compare_digest((cookie or "").encode(), given.encode()):
             raise FormRefused(403, "This form is too old, or not of this console. Open /login again.")

@@ -24,7 +24,7 @@ MAX_SESSIONS = 1_000
 MAX_OF_USER = 10
 
 
-class Session(Struct, eq=False):
+class LoginSession(Struct, eq=False):
     """`csrf`: what each form of this session must bring. `notice`: what the next page says, once; `is_bad`: something went wrong."""
 
     name: str
@@ -45,22 +45,22 @@ class Session(Struct, eq=False):
         return found
 
 
-class Sessions:
+class LoginSessions:
     def __init__(self, clock: Clock = steady) -> None:
         self._clock = clock
         self._signer = Signer(token_bytes(32), salt=b"router.console.session", digest_method=hashlib.sha256)
-        self._sessions: OrderedDict[str, Session] = OrderedDict()  # the one that was used longest ago first
+        self._sessions: OrderedDict[str, LoginSession] = OrderedDict()  # the one that was used longest ago first
 
-    def begin(self, user: ConsoleUser) -> tuple[Session, str]:
+    def begin(self, user: ConsoleUser) -> tuple[LoginSession, str]:
         """A new session and its cookie."""
         now = self._clock()
-        session = Session(token_urlsafe(24), user, token_urlsafe(24), now, now)
+        session = LoginSession(token_urlsafe(24), user, token_urlsafe(24), now, now)
         self._drop_oldest([one for one in self._sessions.values() if one.user.name == user.name], MAX_OF_USER)
         self._drop_oldest(list(self._sessions.values()), MAX_SESSIONS)
         self._sessions[session.name] = session
         return session, self.sign(session.name)
 
-    def find(self, cookie: str | None) -> Session | None:
+    def find(self, cookie: str | None) -> LoginSession | None:
         """The session of a cookie, which is used by that; None: there is none, or it is over."""
         name = self.unsign(cookie)
         session = self._sessions.get(name) if name is not None else None
@@ -74,7 +74,7 @@ class Sessions:
         self._sessions.move_to_end(session.name)
         return session
 
-    def end(self, session: Session) -> None:
+    def end(self, session: LoginSession) -> None:
         self._sessions.pop(session.name, None)
 
     def sign(self, text: str) -> str:
@@ -89,6 +89,6 @@ class Sessions:
         except (BadSignature, UnicodeError):
             return None
 
-    def _drop_oldest(self, sessions: list[Session], most: int) -> None:
+    def _drop_oldest(self, sessions: list[LoginSession], most: int) -> None:
         for session in sessions[: max(0, len(sessions) - most + 1)]:
             self.end(session)
