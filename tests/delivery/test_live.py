@@ -162,6 +162,17 @@ async def test_one_that_gives_way_while_the_backlog_is_not_too_deep_is_left_to_i
     assert not bench.is_stored_copy_answered("burst:3")
 
 
+async def test_of_stored_requests_one_of_high_priority_goes_first_and_the_one_that_gives_way_is_left_to_its_delivery() -> None:
+    bench = Bench(places=8)
+    bench.live._overload.refuses = True
+    assert [bench.take_stored(f"flood:{number}", 100 + number) for number in range(5)] == [True] * 4 + [False]
+    assert bench.take_stored("flood:!1", 105)
+    await until(lambda: bench.told["answered"] == 4)
+    assert bench.heard == ["flood:!1", "flood:0", "flood:1", "flood:2"]
+    await bench.live.close()
+    assert bench.told == {"answered": 4}  # the one that gave way is not refused: its delivery is to answer it
+
+
 async def test_while_the_backlog_is_not_too_deep_what_is_above_a_share_is_left_to_its_stored_copy() -> None:
     bench = Bench(places=2, refuse_after_s=2.0)
     for number in range(2):

@@ -66,7 +66,7 @@ class PipelineRunner:
         tenant = request.tenant_id
         if not slots.try_acquire(tenant):
             waiter = slots.enqueue(tenant, size, goes_first=policy.is_high)
-            if waiter is None or (await slots.wait(tenant, waiter), False)[1]:
+            if waiter is None or not await slots.wait(tenant, waiter):
                 return PipelineResult(TOO_MANY_PIPELINES, (), request)
         try:
             return _finish(run, await run.answer(decide))
