@@ -28,6 +28,9 @@ class SentForm:
     def __init__(self, fields: Mapping[str, Sequence[str]]) -> None:
         self._fields = fields
 
+    def has(self, name: str) -> bool:
+        return name in self._fields
+
     def text(self, name: str, most: int = MAX_SHORT) -> str:
         """The field, or an empty text. Raises FormRefused if it is too long."""
         value = self._fields.get(name, ("",))[0]
