@@ -47,6 +47,13 @@ class SentForm:
         numbers = self.numbers(name)
         return numbers[0] if numbers else None
 
+    def texts(self, name: str) -> Sequence[str]:
+        """Every value of the field. Raises FormRefused if one is too long."""
+        values = [value for value in self._fields.get(name, ()) if value]
+        if any(len(value) > MAX_SHORT for value in values):
+            raise FormRefused(413, f"{name}: at most {MAX_SHORT:,} characters")
+        return values
+
     def numbers(self, name: str) -> Sequence[int]:
         """Every value of the field. Raises FormRefused."""
         values = [value for value in self._fields.get(name, ()) if value]

@@ -1,4 +1,4 @@
-"""What a console writes: by the functions of the commands, each write with its audit event. Only with `console.writes`, for who is logged in.
+"""What a console writes: by the functions of the commands, each with its audit event. Only with `console.writes`, for who is logged in.
 
     frame          a form that came: whose it is, may they write, what the next page says
     trail          audit events of the console

@@ -1,4 +1,4 @@
-"""The frame of every write: whose form it is, whether they may write, and what the next page says. A write that is refused changes nothing."""
+"""The frame of every write: whose form it is, may they write, and what the next page says. A write that is refused changes nothing."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ class MendFrame:
             try:
                 then = await do(mend)
             except RouterError as exc:  # a conflict, a wrong document, a broker that is away
-                mend.session.tell(f"Nothing was done: {describe_causes(exc)}", is_bad=True)
+                cause = describe_causes(exc)
+                done = mend.session.take_notice()[0]
+                mend.session.tell(f"{done}. The rest was not done: {cause}" if done else f"Nothing was done: {cause}", is_bad=True)
                 then = mend.back
             if mend.trail.lost:
                 mend.session.tell(mend.trail.lost, is_bad=True)

@@ -16,6 +16,8 @@ FORMS = {
     "/dead-letters/{sequence}/replay": dead_letters.replay_one,
     "/dead-letters/{sequence}/discard": dead_letters.discard_one,
     "/dead-letters/runs/{run}/stop": dead_letters.stop_run,
+    "/extensions/enable": extensions.enable,
+    "/extensions/disable": extensions.disable,
     "/extensions/{extension}/enable": extensions.enable,
     "/extensions/{extension}/disable": extensions.disable,
 }
