@@ -78,11 +78,9 @@ async def test_without_scripts_a_table_is_sorted_filtered_and_exported_by_links(
         assert len(links["nodeIds"]) == 10
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not AXE.exists(), reason=NO_AXE)
-async def test_axe_finds_nothing_serious_on_full_pages(console: Console, jetstream: JetStream, settings: Settings) -> None:
-    paths = (*PAGES, *ONE_OF_EACH)
-    await read_by_axe(console, jetstream, settings, [(path, LOOKS[place % len(LOOKS)]) for place, path in enumerate(paths)])
+async def test_axe_finds_nothing_serious_on_one_page_of_each_kind(console: Console, jetstream: JetStream, settings: Settings) -> None:
+    await read_by_axe(console, jetstream, settings, list(zip(("/", "/dead-letters", "/dead-letters/1"), LOOKS, strict=False)))
 
 
 @pytest.mark.matrix
