@@ -16,7 +16,7 @@ CONTROL ?= a551f3a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours fuzz schemas contract-diff asyncapi asyncapi-tools client-types audit ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,11 @@ client-types: $(VENV)/.dev  ## generate the types of clients/typescript from the
 	$(BIN)/router contract schemas $(VENV)/schemas >/dev/null
 	node clients/typescript/scripts/generate.mjs $(VENV)/schemas clients/typescript
 
+docs: $(VENV)/.docs  ## the site of docs/ into .venv/docs/site, and all of it checked: blocks, links, spelling, axe, phone width (npm brings axe-core)
+	@command -v npm >/dev/null && npm --prefix $(VENV)/docs install --silent --no-save --ignore-scripts axe-core@4.11.0 \
+	  || echo "npm brought no axe-core"
+	$(BIN)/python -m tests.docs.site
+
 audit:  ## known vulnerabilities of the versions in constraints.txt (asks the package index; a set-up of its own)
 	$(PYTHON) -m venv $(VENV)-audit
 	$(VENV)-audit/bin/python -m pip --quiet install pip-audit==2.10.1
@@ -131,6 +136,11 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install -c constraints.txt -e '.[docs]'
+	@mkdir -p $(VENV)/docs
 	@touch $@
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -1,9 +1,9 @@
 """The code blocks of pages, and what their marks say: which test runs one, or why none does.
 
-    <!-- run by tests/sdk/samples/test_workers.py -->     above a block: the test that reads the page and runs what stands there
-    <!-- not run: it needs Docker -->                     above a block: why no test does
-    <!-- all run by … -->, <!-- all not run: … -->        anywhere on a page: for every block that has no mark of its own
-    ```text                                               a drawing, or what a command printed: no mark is needed
+<!-- run by tests/sdk/samples/test_workers.py -->     above a block: the test that reads the page and runs what stands there
+<!-- not run: it needs Docker -->                     above a block: why no test does
+<!-- all run by … -->, <!-- all not run: … -->        anywhere on a page: for every block that has no mark of its own
+```text                                               a drawing, or what a command printed: no mark is needed
 """
 
 import re
@@ -54,7 +54,4 @@ def read_blocks(page: Path) -> list[Block]:
     text = page.read_text()
     whole = _ALL.search(text)
     of_all = whole[1] if whole else ""
-    return [
-        Block(page, text.count("\n", 0, found.start(2)) + 1, found[3], found[4], found[1] or of_all)
-        for found in _BLOCK.finditer(text)
-    ]
+    return [Block(page, text.count("\n", 0, found.start(2)) + 1, found[3], found[4], found[1] or of_all) for found in _BLOCK.finditer(text)]

@@ -20,7 +20,8 @@ def test_a_block_without_a_mark_is_found_and_so_is_a_mark_that_is_not_true(monke
     monkeypatch.setattr("tests.docs.blocks.relative_name", lambda page: page.name)
     page = tmp_path / "page.md"
     page.write_text(
-        "```sh\nls\n```\n<!-- run by tests/gone.py -->\n```sh\nls\n```\n<!-- not run: it needs Docker -->\n```sh\nls\n```\n```text\n->\n```\n"
+        "```sh\nls\n```\n<!-- run by tests/gone.py -->\n```sh\nls\n```\n"
+        "<!-- not run: it needs Docker -->\n```sh\nls\n```\n```text\n->\n```\n"
     )
     assert [block.find_fault() for block in read_blocks(page)] == [
         "page.md:1 is neither run by a test nor marked",
