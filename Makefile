@@ -16,7 +16,7 @@ CONTROL ?= a551f3a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ soak: $(VENV)/.dev  ## the circle for half an hour at half of its capacity: does
 
 neighbours: $(VENV)/.dev  ## a quiet tenant beside each bad neighbour, and beside them the same on older code; half an hour, then a table
 	$(BIN)/python -m tests.neighbours --control $(CONTROL) --write bench/results/neighbours.md
+
+canaries: $(VENV)/.dev  ## simulated canaries, a thousand of each kind: false alarms, and how soon a worse candidate is found
+	$(BIN)/python -m tests.canaries --write bench/results/canary.md
 
 fuzz: $(VENV)/.dev  ## a million damaged messages into every decoder, a million hostile ones through router and lake, two tables
 	$(BIN)/python -m tests.fuzz --inputs 1000000 --jobs $(JOBS)

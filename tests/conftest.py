@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from nats.aio.client import Client
 
 from tests.support.broker import Broker
+from tests.support.patient_client import connect_patiently
 from tests.support.waiting import slack
 
 if TYPE_CHECKING:
@@ -72,16 +73,10 @@ def nats_url(broker: Broker) -> str:
 
 @pytest.fixture
 async def nc(nats_url: str) -> AsyncIterator[Client]:
-    """A plain nats-py client, as an author of a gateway uses it; its flush has the patience that a busy machine needs."""
-    client = PatientClient()
-    await client.connect(nats_url)
+    """A plain nats-py client, as an author of a gateway uses it."""
+    client = await connect_patiently(nats_url)
     yield client
     await client.close()
-
-
-class PatientClient(Client):
-    async def flush(self, timeout: int = 120) -> None:  # noqa: ASYNC109 - nats-py's own parameter
-        await super().flush(timeout)
 
 
 @pytest.fixture(scope="session")

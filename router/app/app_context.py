@@ -25,6 +25,8 @@ from router.routing.policy import Averages, PolicyTable, ProviderTracker
 from router.routing.reports import AssignmentCache
 from router.services.alerts import Alerts
 from router.services.breakers import Breakers, breaker_rules
+from router.services.budgets import Budgets
+from router.services.canaries import SharedCanaries
 from router.services.extension_invoker import build_extension_invoker, build_pipeline_runner
 from router.services.finished_assignments import build_finished_removal
 from router.services.known_assignments import AssignmentStore
@@ -73,6 +75,16 @@ class AppContext:
         self.shared_measurements = SharedMeasurements(
             jetstream, settings.buckets.figures.name, settings.node_id, self.measurements, policies.get_all, infos=infos
         )
+        self.canaries = SharedCanaries(
+            jetstream,
+            settings.buckets.canaries.name,
+            settings.node_id,
+            policies=policies,
+            store=self.policy_store,
+            alerts=alerts,
+            infos=infos,
+        )
+        self.budgets = Budgets(jetstream, settings, alerts, infos)
         self.recorder = build_recorder(settings, self.measurements.figures_of)
         self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # readiness checks of other parts than consumers; each part adds its own
         self.live_marks = _build_live_marks(settings)
@@ -95,6 +107,7 @@ class AppContext:
         )
         self.checks["policies"] = lambda: self.live_policies.check
         self.checks["extensions"] = lambda: self.live_extensions.check
+        self.checks["budgets"] = lambda: self.budgets.live.check
 
     def select_partition(self, settings: Settings) -> AppContext:
         """The same objects for another partition: all are shared but the settings and the marks of answered live copies."""

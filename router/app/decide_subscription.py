@@ -50,12 +50,14 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         cache=context.replays,
         sessions=Sessions(settings.policies.sessions_entries),
         rates=RateLimits(),
-        push=AssignmentPusher(context.assignment_store, build_push_rules(settings), context.assignment_shares),
+        push=AssignmentPusher(context.assignment_store, build_push_rules(settings), context.assignment_shares, context.budgets.table),
         extensions=context.extensions,
         assignments=context.assignments,
         states=context.providers.states_of,
         on_decision=context.breakers.providers.on_decision,
         figures=context.measurements.figures_of,
+        canaries=context.canaries,
+        budgets=context.budgets.table.tenants,
         evaluate=context.recorder.evaluate if context.recorder.is_on else evaluate,
     )
 

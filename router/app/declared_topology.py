@@ -47,7 +47,7 @@ def _buckets(settings: Settings) -> Iterator[StreamSpec]:
     """The key-value buckets that all instances share."""
     buckets = settings.buckets
     yield from map(_bucket, (buckets.attempts, buckets.assignments_known, buckets.policies, buckets.extensions))
-    yield from map(_bucket, (buckets.breakers, buckets.figures))
+    yield from map(_bucket, (buckets.breakers, buckets.figures, buckets.canaries, buckets.budgets, buckets.budgets_spent))
     if settings.decide.partition is not None:
         yield _bucket(buckets.partitions)
 

@@ -7,11 +7,13 @@ from functools import partial
 
 from router.app.app_context import AppContext
 from router.app.decide_subscription import build_decide_rules
+from router.delivery.api import JetStream
 from router.delivery.calls.stream import Stream
 from router.delivery.connection import Connection, head_of
 from router.routing.extensions.providers import ProviderInvoker
 from router.services.extension_invoker import ExtensionMetrics, build_extension_invoker
 from router.services.ingress_server import IngressServer
+from router.services.invocation_metering import InvocationMetering
 from router.services.provider_server import ProviderServer
 from router.services.reply_addresses import build_reply_addresses
 
@@ -25,7 +27,14 @@ def build_ingress_server(context: AppContext) -> IngressServer:
 
 def build_provider_server(context: AppContext) -> ProviderServer:
     addresses = build_reply_addresses(context.settings, context.connection, context.metrics, "providers")
-    return ProviderServer(context.connections.providers, _build_provider_invoker(context), addresses, context.settings)
+    connection, settings = context.connections.providers, context.settings
+    metering = InvocationMetering(
+        JetStream(connection, settings.nats.js_domain),
+        context.assignments,
+        is_on=settings.usage.enabled,
+        max_cost=settings.results.max_cost,
+    )
+    return ProviderServer(connection, _build_provider_invoker(context), metering, addresses, settings)
 
 
 def _build_provider_invoker(context: AppContext) -> ProviderInvoker:

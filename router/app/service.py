@@ -101,6 +101,8 @@ class RouterService:
         await context.live_extensions.load()
         await context.breakers.shared.load()
         await context.shared_measurements.load()
+        await context.canaries.load()
+        await context.budgets.live.load()
         await _wait_for_leader(lambda: self._load_policies(context))
         announcing = asyncio.create_task(self._announce(on_ready))
         try:

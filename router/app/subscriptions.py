@@ -32,6 +32,7 @@ def build_results_handler(context: AppContext) -> ResultsHandler:
         ),
         recent=RecentOutcomes(keep_s=settings.streams.usage.duplicate_window_ms / 1000),  # the duplicate window of the stream
         on_finished=context.finished.finish,
+        on_first=context.canaries.on_result,
     )
 
 

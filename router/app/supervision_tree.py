@@ -86,6 +86,8 @@ class SupervisionTree:
             children.append(Child("admin", build_admin_server(self._context).run))
         children.append(self._breaker_branch())
         children.append(self._measurement_branch())
+        children.append(self._canary_branch())
+        children.append(self._budget_branch())
         children += map(self._consumer_branch, self._consumers.children)
         children += map(self._standby_branch, self._consumers.standby)
         children.append(self._worker_listeners())
@@ -137,6 +139,19 @@ class SupervisionTree:
     def _measurement_branch(self) -> Supervisor:
         shared = self._context.shared_measurements
         return self._family("measurements", Child("follow", shared.follow), Child("write", shared.write))
+
+    def _canary_branch(self) -> Supervisor:
+        canaries = self._context.canaries
+        return self._family("canaries", Child("follow", canaries.follow), Child("write", canaries.write), Child("judge", canaries.judge))
+
+    def _budget_branch(self) -> Supervisor:
+        budgets = self._context.budgets
+        return self._family(
+            "budgets",
+            Child("follow", budgets.live.run),
+            Child("leases", budgets.leases.run),
+            Child("settlement", budgets.settlement.run),
+        )
 
     def _consumer(self, child: ConsumerChild) -> Child:
         stop_s = self._context.settings.drain.hard_deadline_ms / 1000 + 2

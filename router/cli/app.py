@@ -11,6 +11,7 @@ from router.cli.agent import agent
 from router.cli.assignments import assignments
 from router.cli.backup import backup, restore
 from router.cli.bench import OWN_OPTIONS, bench
+from router.cli.budget import budget
 from router.cli.bus import bus
 from router.cli.config import config
 from router.cli.console import console
@@ -66,7 +67,7 @@ PANELS: Mapping[str, Mapping[str, Command | typer.Typer]] = {
         "dlq": dlq,
         "explain": explain,
     },
-    "Policies, extensions, providers": {"policy": policy, "extension": extension, "provider": provider},
+    "Policies, extensions, providers": {"policy": policy, "budget": budget, "extension": extension, "provider": provider},
     "Usage": {"usage": usage},
     "Set up and check": {
         "doctor": doctor,

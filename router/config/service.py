@@ -171,6 +171,18 @@ class ExtensionBreakerConfig(Group):
     minimum_calls: Count = Field(default=10, description="the share counts from so many calls on")
 
 
+class BudgetsConfig(Group):
+    """How instances share what a budget has left (docs/reference/budgets.md#slices)."""
+
+    slice_percent: Annotated[float, Field(gt=0, le=50)] = Field(
+        default=1.0, description="what an instance takes of a budget in advance, percent of its amount; overspending is bounded by it"
+    )
+    reservation_ms: Annotated[int, Field(ge=1_000, le=86_400_000)] = Field(
+        default=600_000,
+        description="a reservation without a result ends one to two times so long after its decision, milliseconds",
+    )
+
+
 class RecorderConfig(Group):
     """Whose decisions are kept to be explained and tried again. Memory of one instance: at most tenants x entries x entry_max_bytes."""
 

@@ -23,6 +23,7 @@ from router.config.request_servers import AdminConfig, IngressConfig, ProvidersC
 from router.config.service import (
     AlertsConfig,
     AssignmentConfig,
+    BudgetsConfig,
     ConsoleConfig,
     ContractConfig,
     DeadLetterConfig,
@@ -79,6 +80,7 @@ class Settings(Group):
     policies: PoliciesConfig = PoliciesConfig()
     extensions: ExtensionsConfig = ExtensionsConfig()
     admission: AdmissionConfig = AdmissionConfig()
+    budgets: BudgetsConfig = BudgetsConfig()
     recorder: RecorderConfig = RecorderConfig()
     contract: ContractConfig = ContractConfig()
     reply: ReplyConfig = ReplyConfig()

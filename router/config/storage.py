@@ -44,5 +44,8 @@ class BucketsConfig(Group):
     assignments_known: BucketConfig = BucketConfig(name="ROUTER_ASSIGNMENTS_KNOWN", ttl_ms=DAY_MS)
     attempts: BucketConfig = BucketConfig(name="ROUTER_ATTEMPTS", ttl_ms=60 * MINUTE_MS)
     figures: BucketConfig = BucketConfig(name="ROUTER_FIGURES", ttl_ms=10 * MINUTE_MS)  # older ones count for nothing
+    canaries: BucketConfig = BucketConfig(name="ROUTER_CANARIES", ttl_ms=31 * DAY_MS)  # above the longest canary's time
+    budgets: BucketConfig = BucketConfig(name="ROUTER_BUDGETS", history=64)
+    budgets_spent: BucketConfig = BucketConfig(name="ROUTER_BUDGETS_SPENT", ttl_ms=62 * DAY_MS)  # past windows, for a look back
     breakers: BucketConfig = BucketConfig(name="ROUTER_BREAKERS", ttl_ms=DAY_MS)  # far above any opening's time
     partitions: BucketConfig = BucketConfig(name="ROUTER_PARTITIONS", ttl_ms=DAY_MS)  # made where decide.partition is set

@@ -38,6 +38,7 @@ class Assignment(Struct, frozen=True, kw_only=True):
     deadline_ms: int
     decision: Decision
     trace_id: str | None = None
+    reservation: str | None = None  # what it has reserved in budgets (`contracts.reservation`); no worker hears of it
 
 
 def assignment_id_of(tenant_id: str, request_key: str) -> str:
@@ -119,7 +120,7 @@ def assignment_headers(request: RouteRequest, traceparent: str | None) -> dict[s
     return headers
 
 
-def build_assignment(assignment_id: str, request: RouteRequest, decision: Decision) -> Assignment:
+def build_assignment(assignment_id: str, request: RouteRequest, decision: Decision, reservation: str | None = None) -> Assignment:
     """What `read_assignment` returns of the bytes that `assignment_bytes` makes of these."""
     return Assignment(
         assignment_id=assignment_id,
@@ -130,10 +131,11 @@ def build_assignment(assignment_id: str, request: RouteRequest, decision: Decisi
         deadline_ms=_find_fragments(decision).deadline_ms,
         decision=decision,
         trace_id=request.trace_id,
+        reservation=reservation,
     )
 
 
-def read_assignment(data: bytes) -> Assignment:
+def read_assignment(data: bytes, reservation: str | None = None) -> Assignment:
     """An assignment that a router wrote. Raises Poison when these bytes are none."""
     try:
         wire = _decode(data)
@@ -148,6 +150,7 @@ def read_assignment(data: bytes) -> Assignment:
         deadline_ms=wire.options.deadline_ms,
         decision=wire.decision,
         trace_id=wire.trace_id,
+        reservation=reservation,
     )
 
 

@@ -1,7 +1,7 @@
 """The record of an assignment in the bucket `ROUTER_ASSIGNMENTS_KNOWN`, and the newest ack of a worker beside it.
 
     key                             value
-    {assignment id}                 {version, subject, headers, content?, assignment}    written once, with the decision
+    {assignment id}                 {version, subject, headers, content?, reservation?, assignment}    written once, with the decision
     {assignment id}.ack             {status, message?, at_ms}                            overwritten by each ack of a worker
 
 The assignment id is derived from the request identity. So a repeated request finds the record by its own identity, and a result or an
@@ -35,18 +35,26 @@ class AssignmentRecord(Struct, frozen=True, omit_defaults=True):
     headers: dict[str, str]
     assignment: msgspec.Raw
     content: str | None = None  # None: an idempotency key stands for the request, whatever its content
+    reservation: str | None = None  # in its tenant's budgets (`contracts.reservation`)
 
     def read_assignment(self) -> Assignment:
         """Parse the assignment. Raises Poison if its bytes are no assignment."""
-        return read_assignment(bytes(self.assignment))
+        return read_assignment(bytes(self.assignment), self.reservation)
 
 
 def build_record(
-    assignment_id: str, request: RouteRequest, decision: Decision, *, subject: str, traceparent: str | None, content: str | None
+    assignment_id: str,
+    request: RouteRequest,
+    decision: Decision,
+    *,
+    subject: str,
+    traceparent: str | None,
+    content: str | None,
+    reservation: str | None = None,
 ) -> AssignmentRecord:
     """Build the record of a new decision."""
     assignment = msgspec.Raw(assignment_bytes(assignment_id, request, decision))
-    return AssignmentRecord(RECORD_VERSION, subject, assignment_headers(request, traceparent), assignment, content)
+    return AssignmentRecord(RECORD_VERSION, subject, assignment_headers(request, traceparent), assignment, content, reservation)
 
 
 def record_bytes(record: AssignmentRecord) -> bytes:

@@ -9,12 +9,14 @@ from msgspec import Struct
 
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
 EXECUTED_EXTENSIONS = "executed_extensions"  # in the metadata of a decision that a pipeline surrounded
+DOWNGRADED_BY = "downgraded_by"  # in the metadata of a decision by another policy, because a budget had no room
 
 INVALID_REQUEST = "invalid_request"
 UNAUTHORIZED = "unauthorized"
 POLICY_NOT_FOUND = "policy_not_found"
 DECISION_FAILED = "decision_failed"
 RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
+BUDGET_EXCEEDED = "budget_exceeded"
 DEADLINE_EXCEEDED = "deadline_exceeded"
 OVERLOADED = "overloaded"
 EXPIRED = "expired"

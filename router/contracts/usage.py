@@ -40,8 +40,12 @@ def usage_bytes(event: UsageEvent) -> bytes:
 
 def identity(event: UsageEvent) -> str:
     """`usage:` and 32 hex of sha256 over the compact JSON array [tenant_id, assignment_id or request_id, status]."""
-    reference = event.assignment_id or event.request_id
-    return "usage:" + sha256(orjson.dumps([event.tenant_id, reference, event.status])).hexdigest()[:32]
+    return identity_of(event.tenant_id, event.assignment_id or event.request_id, event.status)
+
+
+def identity_of(tenant_id: str, reference: str | None, status: str) -> str:
+    """`identity` of an event with these fields; `reference`: the assignment_id or request_id."""
+    return "usage:" + sha256(orjson.dumps([tenant_id, reference, status])).hexdigest()[:32]
 
 
 def decimal(number: float) -> str:

@@ -1,7 +1,7 @@
 """The messages that a consumer has in hand: one table, the state of each, and one timer for all in-progress signals.
 
     delivered ──> its handler returns at once, and nothing must be stored: settled, never in the table
-       ├──> QUEUED, while the consumer is paused ────────────────┐
+       ├──> QUEUED, while the consumer is paused, or it is large ┐
        ├──> COUNTING its attempt, if it is a redelivery ─────────┤ (UNEXPLAINED ones one at a time)
        │                                                         ├──> settled: its attempts are used up, see PUBLISHING
        └──> its handler is called <──────────────────────────────┘
@@ -37,7 +37,7 @@ SIGNALS_PER_ACK_WAIT = 4  # in one ack wait: a process, a broker or a machine th
 class MessageState(Enum):
     """Where a message in flight is."""
 
-    QUEUED = "queued"  # the consumer is paused; its handler is not called
+    QUEUED = "queued"  # the consumer is paused, or others of its size come first; its handler is not called
     UNEXPLAINED = "unexplained"  # a redelivery that this process did not ask for; it waits for the one before it
     COUNTING = "counting"  # its attempt is being recorded
     WAITING_FOR_SLOT = "waiting_for_slot"  # its handler is called, and not awaited

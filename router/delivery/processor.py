@@ -3,6 +3,7 @@
     on_delivery --> first delivery -----------------------------> handler --> outcome --> `settle`
                 \\-> redelivery: its attempt is recorded first ---^
                 \\-> the subscription is paused: it waits
+                \\-> it is large: it begins in its turn (`large_messages`)
 
 A handler that returns a value costs no task, future or lock; one that returns a Deferred, whose maker sees to its end, costs
 two calls; one that returns any other awaitable takes a slot (`task_pool`), and waits for one if all are taken: a message whose
@@ -35,6 +36,7 @@ from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 from router.delivery.in_flight import HandlerCall, InFlight, InFlightMessage, MessageState
+from router.delivery.large_messages import LARGE_BYTES, LargeMessages
 from router.delivery.outages import Outages
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.redeliveries import ATTEMPTS_EXHAUSTED, RedeliveryTracker
@@ -97,6 +99,7 @@ class MessageProcessor:
             options.slots, options.handler_timeout, tasks, on_outcome=self._on_pooled_outcome, outcome_of_error=self._outcome_of_error
         )
         self._without_slot: deque[PooledCall] = deque()  # in their order
+        self._large = LargeMessages(connection, self._begin_large)
         self.taken = 0  # first deliveries and others, since the consumer started
         self._newest = ""  # the token of the delivery that came last
         self.most_held: int | None = None  # a bound below the prefetch, while live copies are answered
@@ -128,10 +131,12 @@ class MessageProcessor:
         if marks is not None and (marks.by_hash or message.sequence in marks.by_sequence) and marks.take(message):
             self.settler.settle_plain(message, ANSWERED_LIVE, token)
             return True
-        if self._pause_switch.is_open and not self._is_draining:
+        if not self._pause_switch.is_open or self._is_draining:
+            self._take_later(message)
+        elif len(data) < LARGE_BYTES:
             self._begin(message)
         else:
-            self._take_later(message)
+            self._large.put(self.in_flight.enter(message, MessageState.QUEUED))
         return True
 
     @property
@@ -235,6 +240,11 @@ class MessageProcessor:
             self._put_into_slot(message, outcome, waits_as)
         else:
             self.settler.conclude(message, outcome)
+
+    def _begin_large(self, held: InFlightMessage) -> None:
+        """Its turn has come; unless a pause began, whose end begins it, or a drain has handed it back."""
+        if held.state is MessageState.QUEUED and self._pause_switch.is_open:
+            self._begin(held.message, is_held=True)
 
     def _call_handler(self, message: Message) -> Outcome | Awaitable[Outcome]:
         """The handler's answer; raises BrokerUnavailable alone."""

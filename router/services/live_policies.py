@@ -14,7 +14,7 @@ from router.delivery.buckets.live_bucket import LiveBucket
 from router.delivery.buckets.versioned_store import RECORD_BYTES
 from router.delivery.shared_info import SharedInfo
 from router.operations.observability import events, logs
-from router.routing.policy import Policy, PolicyTable, parse_policy
+from router.routing.policy import Policy, PolicyTable, parse_record
 from router.routing.policy.parse import MAX_POLICY_BYTES, check_size
 from router.services.policy_seed import seed
 from router.services.policy_store import PolicyStore, read_stored_policy
@@ -38,9 +38,9 @@ class LivePolicies(LiveBucket[Policy]):
 
     def read(self, entry: BucketEntry) -> Policy:
         """Raises Poison or PolicyError for a value that is no policy."""
-        check_size(entry.value, MAX_POLICY_BYTES + RECORD_BYTES)  # before a byte of it is read
+        check_size(entry.value, 2 * MAX_POLICY_BYTES + RECORD_BYTES)  # before a byte of it is read; a canary is a second document
         stored = read_stored_policy(entry)
-        return parse_policy(stored.record.document, stored.tenant_id, stored.policy_id, stored.record.version).policy
+        return parse_record(stored.record, stored.tenant_id, stored.policy_id)
 
     def install(self, values: Sequence[Policy]) -> None:
         self._table.replace({(policy.tenant_id, policy.policy_id): policy for policy in values})

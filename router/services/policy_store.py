@@ -10,14 +10,19 @@ from collections.abc import Sequence
 
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
+from router.contracts.canary import MAX_NOTE, CanaryPlan
 from router.contracts.version_record import VersionRecord, read_record
 from router.core import ids
 from router.core.errors import Poison, RouterError
 from router.delivery.buckets.entries import BucketEntry
 from router.delivery.buckets.versioned_store import VersionedStore
-from router.routing.policy import ParsedPolicy
+from router.routing.canary import CanaryVerdict
+from router.routing.policy import ParsedPolicy, PolicyError
 from router.services.policy_check import check_author, check_ids, check_policy_in_thread
+
+CANARY_AUTHOR = "canary"  # of the version that follows from a verdict
 
 
 class PolicyNotFound(RouterError):
@@ -66,6 +71,36 @@ class PolicyStore(VersionedStore[StoredPolicy]):
         """Write the document of version `to` again and return the new version."""
         former = await self.get(tenant_id, policy_id, version=to)
         return await self.put(tenant_id, policy_id, orjson.dumps(former.record.document), replaces=replaces, author=author)
+
+    async def start_canary(self, tenant_id: str, policy_id: str, plan: CanaryPlan, *, author: str) -> int:
+        """Begin a canary beside the version in force, as a new version. Raises PolicyError (it has one), PolicyNotFound, Conflict."""
+        canonical = (await check_policy_in_thread(orjson.dumps(plan.document), tenant_id, policy_id)).document
+        check_author(author)
+        record = (await self.get(tenant_id, policy_id)).record
+        if record.canary is not None:
+            told = f"version {record.version} has one already: `router policy canary abort {tenant_id} {policy_id}`"
+            raise PolicyError([("canary", told)])
+        what = "shadow" if plan.is_shadow else f"canary of {plan.share:g} %"
+        note = f"{what} began: {', '.join(map(str, plan.guards)) or 'no guards'}"
+        return await self.write(
+            (tenant_id, policy_id),
+            record.document,
+            author=author,
+            replaces=record.version,
+            note=note,
+            canary=replace(plan, document=canonical),
+        )
+
+    async def end_canary(
+        self, tenant_id: str, policy_id: str, version: int, verdict: CanaryVerdict, note: str, *, author: str = CANARY_AUTHOR
+    ) -> int:
+        """Write what follows a canary, as a new version. Raises PolicyNotFound (it has none), Conflict (another version is in force)."""
+        record = (await self.get(tenant_id, policy_id, version=version)).record
+        if record.canary is None:
+            raise PolicyNotFound(f"version {version} of {tenant_id}/{policy_id} has no canary")
+        document = record.canary.document if verdict is CanaryVerdict.PROMOTE else record.document
+        told = f"{'shadow' if record.canary.is_shadow else 'canary'} {verdict.value}: {note}"[:MAX_NOTE]
+        return await self.write((tenant_id, policy_id), document, author=author, replaces=version, note=told)
 
 
 def read_stored_policy(entry: BucketEntry) -> StoredPolicy:

@@ -6,6 +6,7 @@
 One instance of the queue group handles each request, in its own task. Every error is answered. Tenants share the slots
 for requests in flight (`router.core.fair_slots`): one that opens as many streams as it can leaves as many slots free. When the client stops
 listening to a stream (`delivery.calls.reply_streams`), the router cancels it, and its provider stops the same way.
+What a provider did is metered before its answer, or a stream's last chunk, goes out (`services.invocation_metering`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from router.contracts.provider import (
 from router.contracts.provider_call import read_time_left
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, last_chunk
 from router.contracts.provider_request import ProviderRequest, read_request
+from router.core.clock import steady
 from router.core.fair_slots import FairSlots
 from router.core.message import NO_HEADERS
 from router.delivery import request_server
@@ -40,6 +42,7 @@ from router.delivery.frame_parser import Headers
 from router.delivery.request_server import ReplyAddresses, RequestServer
 from router.operations.observability import events, logs
 from router.routing.extensions.providers import ProviderInvoker
+from router.services.invocation_metering import CANCELLED, InvocationMetering, InvocationOutcome, StreamReceipt
 
 log = logs.logger(__name__)
 
@@ -53,6 +56,8 @@ REFUSALS: Mapping[str, tuple[str, str]] = {
     request_server.STOPPING: (INTERNAL, "The router is stopping; try again"),
     request_server.FAILED: (INTERNAL, "The invocation could not be handled"),
 }
+NOT_METERED = INTERNAL, "The invocation could not be metered"
+METERING_PAUSED = OVERLOADED, "Invocations cannot be metered now; try again"
 
 
 class ProviderInvocation(Struct, frozen=True):
@@ -65,7 +70,14 @@ class ProviderInvocation(Struct, frozen=True):
 
 
 class ProviderServer(RequestServer[ProviderInvocation]):
-    def __init__(self, connection: Connection, providers: ProviderInvoker, addresses: ReplyAddresses, settings: Settings) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        providers: ProviderInvoker,
+        metering: InvocationMetering,
+        addresses: ReplyAddresses,
+        settings: Settings,
+    ) -> None:
         self._config = settings.providers
         super().__init__(connection, "providers", at_once=self._config.at_once, drain_s=DRAIN_S)
         self._limits = (settings.max_payload_bytes, settings.max_depth)
@@ -73,11 +85,12 @@ class ProviderServer(RequestServer[ProviderInvocation]):
         self._addresses = addresses
         self._streams = ReplyStreams(self._connection)
         self._providers = providers
+        self._metering = metering
         self._shares = FairSlots(self._config.at_once)
 
     async def run(self) -> None:
         """Serve until cancelled; then accept no request, and let those in flight finish."""
-        async with self._streams:
+        async with self._streams, self._metering.open():
             await self.serve(self.on_message, INVOKE, INVOKE_STREAM, queue_group=self._config.queue_group)
 
     def on_message(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
@@ -102,6 +115,8 @@ class ProviderServer(RequestServer[ProviderInvocation]):
             return refuse(message_id_in(headers) or "", *REFUSALS[request_server.FAILED])
         if self._tenants and request.tenant_id not in self._tenants:
             return refuse(request.request_id, UNAUTHORIZED, "This tenant is not served here")
+        if self._metering.is_paused:
+            return refuse(request.request_id, *METERING_PAUSED)
         if not self._shares.acquire(request.tenant_id):
             return refuse(request.request_id, *REFUSALS[request_server.OVERLOADED])
         return request
@@ -111,19 +126,40 @@ class ProviderServer(RequestServer[ProviderInvocation]):
         if request.is_stream:
             await self._stream(request, left_s)
             return
-        response = await self._providers.invoke(asked, left_s)
+        response = await self._invoke(asked, left_s)
         data = response_bytes(response, protobuf=asked.wants_protobuf)
         self._connection.publish_nowait(request.reply, data, "", head_of(_build_headers(asked)))
 
+    async def _invoke(self, request: ProviderRequest, left_s: float | None) -> ProviderResponse:
+        """The metered response."""
+        begun = steady()
+        try:
+            response = await self._providers.invoke(request, left_s)
+        except asyncio.CancelledError:
+            await self._metering.store(request, InvocationOutcome(status=CANCELLED), steady() - begun)
+            raise
+        outcome = InvocationOutcome(status=response.status, cost=response.cost, error_code=response.error_code)
+        if await self._metering.store(request, outcome, steady() - begun):
+            return response
+        return refuse(request.request_id, *NOT_METERED)
+
     async def _stream(self, invocation: ProviderInvocation, left_s: float | None) -> None:
-        task, request = asyncio.current_task(), invocation.request
+        task, request, begun, receipt = asyncio.current_task(), invocation.request, steady(), StreamReceipt()
         assert task is not None  # noqa: S101 - a coroutine runs in a task
         with self._streams.open(invocation.reply, task.cancel, _build_headers(request)) as stream:
 
             def send(chunk: StreamChunk) -> None:
-                stream.send(chunk_bytes(chunk, protobuf=request.wants_protobuf))
+                receipt.take(chunk)
+                if not chunk.done:
+                    stream.send(chunk_bytes(chunk, protobuf=request.wants_protobuf))
 
-            await self._providers.stream(request, send, left_s)
+            try:
+                await self._providers.stream(request, send, left_s)
+            finally:  # also of one that is cut: its reader left, or the router stops
+                is_metered = await self._metering.store(request, receipt.conclude(), steady() - begun, is_stream=True)
+            last = receipt.last if is_metered else last_chunk(refuse(request.request_id, *NOT_METERED))
+            if last is not None:
+                stream.send(chunk_bytes(last, protobuf=request.wants_protobuf))
 
     def refuse(self, request: ProviderInvocation, reason: str) -> None:
         response = refuse(request.request.request_id, *REFUSALS[reason])

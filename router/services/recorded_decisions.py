@@ -20,7 +20,7 @@ from router.operations.admin.service_error import DECISION_NOT_FOUND, INVALID_RE
 from router.routing.decide import DecisionRecorder
 from router.routing.decide.explain import explain_decision
 from router.routing.measurements import NO_FIGURES, LearnedFigures
-from router.routing.policy import Comparison, Policy, PolicyError, PolicyFinder, compare, parse_policy
+from router.routing.policy import Comparison, Policy, PolicyError, PolicyFinder, compare, parse_record
 from router.services.policy_check import check_policy_in_thread
 from router.services.policy_store import PolicyNotFound, PolicyStore
 
@@ -45,7 +45,7 @@ def version_finder(policies: PolicyFinder, store: PolicyStore) -> FindVersion:
             return present
         with suppress(PolicyNotFound, PolicyError):
             record = (await store.get(tenant_id, policy_id, version=version)).record
-            return (await asyncio.to_thread(parse_policy, record.document, tenant_id, policy_id, version)).policy
+            return await asyncio.to_thread(parse_record, record, tenant_id, policy_id)
         return None
 
     return find

@@ -24,7 +24,7 @@ from router.delivery.buckets.mirror import BucketMirror
 from router.delivery.shared_info import SharedInfo
 from router.operations.observability import LogRateLimit, events, logs
 from router.routing.measurements import Measurements
-from router.routing.policy import SHARED, Policy
+from router.routing.policy import SHARED, Policy, list_arms
 
 log = logs.logger(__name__)
 
@@ -114,7 +114,8 @@ class SharedMeasurements:
     def _find_interval(self, tenant_id: str) -> float:
         if self._policies() is not self._policies_seen:
             self._policies_seen = self._policies()
-            self._by_figures = frozenset(owner for (owner, _), policy in self._policies_seen.items() if policy.strategy is not None)
+            choosing = (policy for policy in list_arms(self._policies_seen.values()) if policy.strategy is not None)
+            self._by_figures = frozenset(policy.tenant_id for policy in choosing)
         return SHARE_S if tenant_id in self._by_figures or SHARED in self._by_figures else SHARE_SELDOM_S
 
     async def _write(self, tenant_id: str) -> None:

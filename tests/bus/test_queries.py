@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 
-import nats
 import pytest
 
 from router.bus import QueryRefused, UnknownSubject, queries
@@ -13,6 +12,7 @@ from router.contracts.envelope import MessageEnvelope, envelope_bytes
 from router.core.errors import Poison, Unanswered
 from router.sdk.bus import Bus
 from tests.support.bus import a_bus, an_envelope, read_bus_stream
+from tests.support.patient_client import connect_patiently
 from tests.support.waiting import until
 
 QUESTION = an_envelope(message_type="LoopStatus", payload={"loop_id": "loop_1"})
@@ -97,16 +97,16 @@ async def test_a_responder_that_fails_answers_so_and_lives(bus: Bus, failure: Ex
 
 
 async def test_what_is_no_envelope_is_answered_with_why(bus: Bus, prefix: str, nats_url: str) -> None:
-    client = await nats.connect(nats_url)
+    client = await connect_patiently(nats_url)
     async with responding(bus, echo):
-        answer = await client.request(f"{prefix}.queries.status", b"{}", timeout=5)
+        answer = await client.request(f"{prefix}.queries.status", b"{}", timeout=60)
     assert b'"code":"SCHEMA_VALIDATION_FAILED"' in answer.data
     await client.close()
 
 
 async def test_an_address_that_is_no_inbox_is_never_written_to(bus: Bus, prefix: str, nats_url: str) -> None:
     """docs/explanation/durability.md#reply-weapon: a reply to one of our own subjects would inject a message."""
-    client = await nats.connect(nats_url)
+    client = await connect_patiently(nats_url)
     async with responding(bus, echo):
         await client.publish(f"{prefix}.queries.status", envelope_bytes(QUESTION), reply=f"{prefix}.events.loop")
         await client.flush()

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE
 
-import nats
 import pytest
 
 from router.delivery.api import JetStream
@@ -20,6 +19,7 @@ from tests.support.agents import a_batch_bench, a_message, an_agent, count_appli
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, ENDED_WITHIN_S, call_command_async, clean_environment, router, table_words
 from tests.support.delivery import connected
+from tests.support.patient_client import connect_patiently
 from tests.support.waiting import until
 
 WITNESS = "tests.support.counting_agent:CountingAgent"
@@ -111,7 +111,7 @@ def running(url: str, store: Path) -> Iterator["subprocess.Popen[str]"]:
 async def test_the_sample_runs_until_it_is_told_to_stop_and_a_second_one_is_refused(nats_url: str, tmp_path: Path) -> None:
     """MF-12, T16: exit status 2, and a line that says who has the store."""
     store = tmp_path / "ledger.db"
-    nc = await nats.connect(nats_url)
+    nc = await connect_patiently(nats_url)
     with running(nats_url, store) as process:
         body = json.dumps({"type": "post", "payload": {"account": "acme", "amount": 250}}).encode()
         await publish_until_stored(nc.jetstream(), body, "cmd.default.demo.ledger.post")

@@ -89,7 +89,7 @@ async def test_ctrl_c_ends_a_waiting_command_with_130(nats_url: str) -> None:
         stderr=PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # the parent of the tests may ignore it
     )
-    await asyncio.wait_for(heard.wait(), 10)
+    await asyncio.wait_for(heard.wait(), 120)
     process.send_signal(signal.SIGINT)
     _, err = await process.communicate()
     assert (process.returncode, err) == (130, b"")

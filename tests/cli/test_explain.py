@@ -31,8 +31,9 @@ from tests.support.commands import find_wrong_commands
 CARRIERS = {"Fault", "Refusal", "ServiceError", "Failure", "Malformed", "QueryRefused"}  # their first argument is a code
 CARRIED = re.compile(rf"\b({'|'.join(CARRIERS)})\(")
 HOME = Path(router.__file__).parent
+METADATA = {"executed_extensions", "downgraded_by"}  # of decisions
 TOLD = {
-    "answer": {value for name, value in vars(decision).items() if name.isupper() and isinstance(value, str)} - {"executed_extensions"}
+    "answer": {value for name, value in vars(decision).items() if name.isupper() and isinstance(value, str)} - METADATA
     | set(modes._CODES.values()),
     "decision": set(plan.PRIORITIES),
     "admin": {*service_error.HTTP_STATUSES, service_error.INTERNAL},

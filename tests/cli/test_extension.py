@@ -7,7 +7,6 @@ import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
-import nats
 import pytest
 from nats.aio.msg import Msg
 from typer.testing import CliRunner
@@ -17,6 +16,7 @@ from router.sdk.samples.extensions.pii_guard import pii_guard
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.cli import CommandResult, table_words
 from tests.support.extension_author import serve_extension
+from tests.support.patient_client import connect_patiently
 from tests.support.registry import Document, a_version, an_entry
 
 HEALTHY = {
@@ -71,7 +71,7 @@ def registry(nats_url: str, bucket: Bucket) -> Iterator[Registry]:
 async def answering(url: str, subject: str, answer: object, headers: Mapping[str, str] | None = None) -> AsyncIterator[list[Msg]]:
     """A subscriber that answers each request alike, and the requests it received."""
     asked: list[Msg] = []
-    client = await nats.connect(url)
+    client = await connect_patiently(url)
 
     async def hear(message: Msg) -> None:
         asked.append(message)

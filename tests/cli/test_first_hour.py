@@ -35,7 +35,7 @@ def test_a_reader_who_stops_is_not_told_as_an_answer() -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
     assert process.stdout is not None
     process.stdout.close()
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (OUTPUT_CLOSED, b"")
 
 

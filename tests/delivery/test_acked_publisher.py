@@ -143,7 +143,7 @@ async def test_who_awaits_a_publish_ack_when_the_window_closes_hears_that_there_
     waiting = asyncio.create_task(silent.publisher.publish_and_wait([Effect("effects", b"", "e-1")]))
     await asyncio.sleep(0)
     await silent.publisher.close()
-    assert isinstance(await asyncio.wait_for(waiting, 5), NotPublished)
+    assert isinstance(await asyncio.wait_for(waiting, 60), NotPublished)
 
 
 async def test_no_publish_ack_in_time_is_not_stored(silent: Silent) -> None:

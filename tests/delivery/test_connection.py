@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-import nats
 import pytest
 
 from router.core.errors import BrokerUnavailable
@@ -13,6 +12,7 @@ from router.delivery.first_connection import connect
 from router.delivery.frame_parser import Headers, parse_head
 from tests.support.broker import Broker
 from tests.support.delivery import CallRecorder, connected
+from tests.support.patient_client import connect_patiently
 from tests.support.waiting import until
 
 GOOD = 20
@@ -116,7 +116,7 @@ async def test_a_subject_that_is_not_utf8_is_heard(broker: Broker, connection: C
 @pytest.mark.parametrize("poison", [b"HPUB s 3 4\r\n\x00\x01\x02!\r\n", b"PUB s _INBOX.\xff\xfe 1\r\n!\r\n"])
 async def test_the_control_nats_pys_own_reader_dies_of_one(broker: Broker, poison: bytes) -> None:
     ear = CallRecorder()
-    plain = await nats.connect(broker.url)
+    plain = await connect_patiently(broker.url)
     try:
         await plain.subscribe("s", cb=ear.on_message)
         await plain.flush()
@@ -219,7 +219,7 @@ async def test_a_large_payload_is_heard_whole(connection: Connection, prefix: st
 
 async def test_a_request_is_answered_over_the_same_connection(connection: Connection, prefix: str) -> None:
     await connection.subscribe_direct(prefix, lambda _subject, reply, data, _headers: connection.publish_nowait(reply, data + b"!"))
-    assert (await connection.request(prefix, b"hello", timeout=2)).data == b"hello!"
+    assert (await connection.request(prefix, b"hello", timeout=60)).data == b"hello!"
 
 
 # -- out ---------------------------------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ async def test_a_cancellation_that_comes_with_the_answer_is_not_lost(
         task.cancel()
 
     monkeypatch.setattr(connection, answered, answer_and_cancel)
-    task = asyncio.create_task(connection.request(prefix, b"x", timeout=2) if ask == "request" else connection.flush())
+    task = asyncio.create_task(connection.request(prefix, b"x", timeout=60) if ask == "request" else connection.flush())
     await asyncio.wait([task])
     assert task.cancelled()
 
@@ -320,7 +320,7 @@ async def test_a_connection_that_is_closed_just_when_a_server_refuses_it_looks_f
             raise ConnectionRefusedError
 
         transport.connect = lambda *_, **__: asyncio.wait_for(refuse_and_cancel(), 1)
-        await asyncio.wait({searching}, timeout=3)
+        await asyncio.wait({searching}, timeout=60)
         assert searching.done()
 
 
@@ -345,4 +345,4 @@ async def test_a_flush_whose_caller_left_does_not_end_the_reader(connection: Con
     await asyncio.wait({flushing})
     connection.publish_nowait(prefix, b"heard")
     await until(lambda: ear.data == [b"heard"], within_s=2)
-    await connection.flush(timeout=2)
+    await connection.flush(timeout=60)

@@ -72,7 +72,7 @@ async def serving(url: str, *, at_once: int = 8, drain_s: float = 0.0) -> AsyncI
 
 
 async def ask(nc: Client, server: ErrandServer, text: str) -> str:
-    return (await nc.request(server.subject, text.encode(), timeout=5)).data.decode()
+    return (await nc.request(server.subject, text.encode(), timeout=60)).data.decode()
 
 
 async def test_a_waiting_request_delays_no_other(nc: Client, nats_url: str) -> None:

@@ -45,7 +45,7 @@ async def test_what_the_lake_has_delivered_is_stored_in_no_stream_of_the_router(
         for name in EVIDENCE.values():
             config = {"ack_policy": "none", "deliver_subject": name, "mem_storage": True, "inactive_threshold": 10**9}
             asked = {"stream_name": "ROUTER_USAGE", "config": config}
-            answer = json.loads((await lake.request("$JS.API.CONSUMER.CREATE.ROUTER_USAGE", json.dumps(asked).encode(), timeout=5)).data)
+            answer = json.loads((await lake.request("$JS.API.CONSUMER.CREATE.ROUTER_USAGE", json.dumps(asked).encode(), timeout=60)).data)
             assert not answer.get("push_bound"), f"the server delivers to {name}"
         assert {stream: await _stored(witness, stream) for stream in EVIDENCE} == before
     finally:
@@ -59,7 +59,7 @@ async def test_the_mirror_is_made_once(deployed: Deployed) -> None:
 
 async def _reads(lake: Client) -> bool:
     asked = {"stream_name": "ROUTER_USAGE", "config": {"ack_policy": "none", "mem_storage": True, "inactive_threshold": 10**9}}
-    answer = json.loads((await lake.request("$JS.API.CONSUMER.CREATE.ROUTER_USAGE", json.dumps(asked).encode(), timeout=5)).data)
+    answer = json.loads((await lake.request("$JS.API.CONSUMER.CREATE.ROUTER_USAGE", json.dumps(asked).encode(), timeout=60)).data)
     return int(answer.get("num_pending", 0)) >= 3
 
 

@@ -45,7 +45,7 @@ class Clone:
 
     def make(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         environ = {"PATH": str(self.path), "HOME": str(self.home)}
-        return subprocess.run(["make", *arguments], cwd=self.home, env=environ, capture_output=True, text=True, timeout=30, check=False)
+        return subprocess.run(["make", *arguments], cwd=self.home, env=environ, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ async def _guard(deployed: Deployed) -> None:
         ("put_extension", entry),
         ("put_policy", {"tenant_id": "victim", "policy_id": "guarded_inboxes", "policy": policy}),
     ):
-        await operator.request(f"beamline.router.v1.admin.{service}", json.dumps(body).encode(), timeout=5)
+        await operator.request(f"beamline.router.v1.admin.{service}", json.dumps(body).encode(), timeout=60)
     await operator.close()
 
 

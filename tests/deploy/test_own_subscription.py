@@ -118,5 +118,5 @@ async def test_a_role_that_does_not_send_the_messages_is_refused(deployed: Deplo
 
     gateway = await deployed.connect("gateway", error_cb=on_error)
     await gateway.publish("caf.notice.v1", b"{}")
-    assert "caf.notice.v1" in await asyncio.wait_for(refused, 10)
+    assert "caf.notice.v1" in await asyncio.wait_for(refused, 60)
     await gateway.close()

@@ -50,6 +50,7 @@ async def test_the_whole_circle_and_nothing_is_refused(deployed: Deployed, tmp_p
             answer = await client.decide(**asked, payload="hello", push=True, request_id="r-1")
             blocked = await client.decide(**asked, payload=SECRET)
         rows = await until_usage(deployed)
+        await until(lambda: _is_settled(deployed), within_s=20, what="the budget counts it")
         letters = await call_command_async("dlq", "list", "--json", environ=deployed.environ("operator"))
     assert answer.decision is not None
     assert blocked.error is not None
@@ -113,6 +114,12 @@ async def until_usage(deployed: Deployed) -> list[dict[str, Any]]:
     return rows
 
 
+async def _is_settled(deployed: Deployed) -> bool:
+    shown = await call_command_async("budget", "show", "acme", "month", "--json", environ=deployed.environ("operator"))
+    assert shown.status == 0, shown.err
+    return bool(json.loads(shown.out)["settled"] == "0.5")
+
+
 def _usage(deployed: Deployed) -> list[dict[str, Any]]:
     options = read_source_options(deployed.settings("lake").nats, "ROUTER_USAGE")
     facts = read_facts(options)
@@ -131,6 +138,7 @@ async def _operate(deployed: Deployed, tmp_path: Path) -> None:
     for command in (
         ("extension", "register", str(registered)),
         ("policy", "put", "acme", "guarded", str(policy)),
+        ("budget", "put", "acme", "--amount", "10", "--window", "month"),
         ("backup", str(tmp_path / "backup")),
     ):
         ended = await call_command_async(*command, environ=operator)

@@ -5,12 +5,12 @@ What the SQL does is tested on 16 and 18 (`both_majors`); what stands on the SQL
 
 from collections.abc import AsyncIterator, Callable, Iterator
 
-import nats
 import pytest
 from nats.aio.client import Client
 
 from router.mailbox.postgres import Database, DatabaseConfig
 from tests.support.broker import Broker
+from tests.support.patient_client import connect_patiently
 from tests.support.postgres import HOMES, Postgres
 
 
@@ -47,6 +47,6 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture
 async def nc(broker: Broker) -> AsyncIterator[Client]:
     """A plain client on the test's server."""
-    client = await nats.connect(broker.url)
+    client = await connect_patiently(broker.url)
     yield client
     await client.close()

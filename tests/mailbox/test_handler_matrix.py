@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import nats
 import pytest
 
 from router.sdk.samples.service import SampleService
 from tests.support.broker import Broker
 from tests.support.inbox import RecordedAcks, a_service, an_id, an_inbox, nowhere, publish, read_dead_letters, record_acks, row_of, says
+from tests.support.patient_client import connect_patiently
 from tests.support.postgres import Postgres
 from tests.support.result_pages import write_page
 from tests.support.waiting import until
@@ -83,7 +83,7 @@ async def _all_seen(broker: Broker, postgres: Postgres) -> list[Seen]:
 
 async def _seen(broker: Broker, postgres: Postgres, url: str, cases: Sequence[Case]) -> list[Seen]:
     """Every case is a message of one inbox."""
-    nc, dsn = await nats.connect(broker.url), await postgres.database()
+    nc, dsn = await connect_patiently(broker.url), await postgres.database()
     async with an_inbox(broker.url, dsn, url, timeout_s=TIMEOUT_S, ack_wait=ACK_WAIT_S, max_deliver=2), record_acks(broker.url) as heard:
         begin = (await nc.jetstream().stream_info("VIBESPRO_EVENTS")).state.last_seq
         for place, case in enumerate(cases, begin + 1):

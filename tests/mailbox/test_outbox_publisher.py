@@ -67,7 +67,7 @@ async def test_a_relay_on_a_server_that_is_cut_off_from_the_others_goes_to_anoth
     monkeypatch.setattr(place.connection, "leave_server", leave_server)
     monkeypatch.setattr(OutboxPublisher, "run_batch", run_batch)
     async with a_relay(database, place):
-        await asyncio.wait_for(left.wait(), 10)
+        await asyncio.wait_for(left.wait(), 60)
 
 
 # -- what is published ---------------------------------------------------------------------------------------------

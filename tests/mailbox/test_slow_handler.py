@@ -10,7 +10,6 @@ from statistics import quantiles
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-import nats
 import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -22,6 +21,7 @@ from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.inbox import EVENTS, is_settled, nowhere, publish
 from tests.support.inbox_process import InboxProcess
+from tests.support.patient_client import connect_patiently
 from tests.support.postgres import rows
 from tests.support.result_pages import write_page
 from tests.support.waiting import until
@@ -112,7 +112,7 @@ async def _is_listening(port: int) -> bool:
 @asynccontextmanager
 async def _another_durable(broker: Broker) -> AsyncIterator[list[float]]:
     """The waits of its messages, milliseconds; the list grows."""
-    client = await nats.connect(broker.url)
+    client = await connect_patiently(broker.url)
     js = client.jetstream()
     await js.add_stream(name="BEATS", subjects=["beats"])
     waits: list[float] = []

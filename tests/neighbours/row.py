@@ -11,8 +11,6 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 
-import nats
-
 from tests.neighbours.figures import (
     Experience,
     Record,
@@ -27,6 +25,7 @@ from tests.neighbours.result import GAP_S, NICE, RATE, RowResult, Sample, Timing
 from tests.neighbours.rows import ELSEWHERE_STORED, LINGER_S, Row, Service
 from tests.neighbours.stage import Stage, on_stage
 from tests.neighbours.tree import Tree
+from tests.support.patient_client import connect_patiently
 
 SAMPLE_S = 0.5
 DECIDE_STREAM = "ROUTER_DECIDE"
@@ -151,7 +150,7 @@ async def _make_elsewhere(row: Row, stage: Stage) -> None:
     """A stream like the router's own, at a subject that it does not know."""
     if row.given.get("subject") != ELSEWHERE_STORED:
         return
-    client = await nats.connect(stage.url)
+    client = await connect_patiently(stage.url)
     try:
         jsm = client.jsm()
         config = (await jsm.stream_info(DECIDE_STREAM)).config

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator
 
-import nats
 import pytest
 from nats.aio.client import Client
 
@@ -20,6 +19,7 @@ from tests.support.admin import call, code
 from tests.support.broker import Broker
 from tests.support.cli import call_command_async
 from tests.support.observability import capture_log, http_get
+from tests.support.patient_client import connect_patiently
 from tests.support.requests import a_body
 from tests.support.router_streams import AlertRecorder, read_stream
 from tests.support.service import a_router, settings_for
@@ -62,7 +62,7 @@ def nats_url(broker: Broker) -> str:
 
 @pytest.fixture
 async def nc(nats_url: str) -> AsyncIterator[Client]:
-    client = await nats.connect(nats_url)
+    client = await connect_patiently(nats_url)
     yield client
     await client.close()
 

@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator, Iterator
 
-import nats
 import pytest
 from nats.aio.client import Client
 
 from tests.support.broker import Broker
+from tests.support.patient_client import connect_patiently
 
 
 @pytest.fixture
@@ -19,6 +19,6 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 async def nc(nats_url: str) -> AsyncIterator[Client]:
-    client = await nats.connect(nats_url, reconnect_time_wait=0.05)  # back before the router says anything: an inbox keeps nothing
+    client = await connect_patiently(nats_url, reconnect_time_wait=0.05)  # back before the router says anything: an inbox keeps nothing
     yield client
     await client.close()

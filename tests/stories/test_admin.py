@@ -11,9 +11,10 @@ from nats.aio.msg import Msg
 
 from tests.support.admin import GET_DECISION, Json, call, code
 from tests.support.broker import Broker
+from tests.support.patient_client import connect_patiently
 from tests.support.service import a_router, settings_for
 from tests.support.stories import a_request, ask, read_last_sequence, read_metric
-from tests.support.waiting import until
+from tests.support.waiting import slack, until
 
 GOOD = {"version": "1.0", "providers": [{"name": "first", "weight": 1}]}
 SECOND = {"version": "1.0", "providers": [{"name": "second", "weight": 1}], "pre": [{"id": "norm"}]}
@@ -42,7 +43,7 @@ async def test_every_service_is_found_by_the_service_protocol(nc: Client, nats_u
 async def test_a_server_that_takes_small_messages_gets_a_small_description(prefix: str) -> None:
     """A larger one would cost the router its connection, at each question of any client."""
     broker = Broker(max_payload=14_000).start()
-    nc = await nats.connect(broker.url)
+    nc = await connect_patiently(broker.url)
     try:
         async with a_router(settings_for(broker.url, prefix, max_payload_bytes=8_192)):
             info = json.loads((await nc.request("$SRV.INFO.router-admin", timeout=30)).data)
@@ -238,7 +239,7 @@ async def test_with_a_key_no_request_is_served_without_it(nc: Client, nats_url: 
 async def test_operators_are_served_again_when_the_server_comes_back(broker: Broker, nc: Client, nats_url: str, prefix: str) -> None:
     async def is_served() -> bool:
         try:
-            async with asyncio.timeout(0.5):  # the test's own client is coming back, too
+            async with asyncio.timeout(0.5 * slack()):  # the test's own client is coming back, too
                 return (await call(nc, "list_policies"))["ok"] is True
         except (TimeoutError, nats.errors.Error):
             return False

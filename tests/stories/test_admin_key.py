@@ -12,6 +12,7 @@ from router.config import load
 from router.core.errors import Misconfigured
 from tests.support.admin import GET_DECISION, call, call_on, code
 from tests.support.observability import capture_log
+from tests.support.patient_client import connect_patiently
 from tests.support.service import a_router, settings_for
 from tests.support.stories import a_request, ask, read_metric
 from tests.support.waiting import until
@@ -56,7 +57,7 @@ async def test_instances_find_each_others_decisions_and_no_client_hears_the_key(
             assert [code(one) for one in found] == [""] * 6
             assert code(await call_on(nc, FIND, **wanted)) == "unauthorized"  # the inner service wants a proof, or the key
             question = next(message for message in heard if message.subject == FIND)
-            again = await nc.request(FIND, question.data, timeout=2, headers=dict(question.headers or {}))
+            again = await nc.request(FIND, question.data, headers=dict(question.headers or {}))
             assert code(json.loads(again.data)) == "unauthorized"  # the proof is for the inbox that it was made for
         assert first.service.readiness()["admin"].ok
     assert not [message for message in heard if KEY.encode() in message.data or KEY in str(message.headers)]
@@ -64,9 +65,7 @@ async def test_instances_find_each_others_decisions_and_no_client_hears_the_key(
 
 async def test_guesses_are_few_counted_and_logged_and_who_has_the_key_is_served_meanwhile(nc: Client, nats_url: str, prefix: str) -> None:
     settings = settings_for(nats_url, prefix, admin__api_key=KEY)
-    guesser, known = Client(), Client()
-    await guesser.connect(nats_url)
-    await known.connect(nats_url)
+    guesser, known = await connect_patiently(nats_url), await connect_patiently(nats_url)
     with capture_log("warning") as lines:
         async with a_router(settings) as router:
             assert (await call(known, "list_policies", {"api_key": KEY}))["ok"] is True

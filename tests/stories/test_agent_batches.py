@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
@@ -16,6 +15,7 @@ from tests.support.agents import an_agent, count_applied, count_unsent, is_empty
 from tests.support.broker import Broker
 from tests.support.counting_agent import COUNTED
 from tests.support.delivery import connected
+from tests.support.patient_client import connect_patiently
 from tests.support.waiting import until
 
 EVENTS = "MESHFORGE_EVENTS"
@@ -100,7 +100,7 @@ async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_
 async def test_a_broker_that_dies_and_comes_back_has_every_message_once(tmp_path: Path) -> None:
     """MF-7: killed while batches are on their way."""
     broker, store = Broker().start(), tmp_path / "w.db"
-    nc = await nats.connect(broker.url, reconnect_time_wait=0.05)
+    nc = await connect_patiently(broker.url, reconnect_time_wait=0.05)
     try:
         await _streams(broker.url, store)
         await publish_commands(nc, range(MANY))

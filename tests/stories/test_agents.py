@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import nats
 import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -34,6 +33,7 @@ from tests.support.cli import call_command_async
 from tests.support.counting_agent import COUNTED, SUBJECT, CountingAgent
 from tests.support.delivery import connected
 from tests.support.kills import KILLED
+from tests.support.patient_client import connect_patiently
 from tests.support.waiting import until
 
 DURABLE = "witness_consumer"
@@ -72,7 +72,7 @@ async def test_each_id_has_one_effect_however_often_it_is_published(broker: Brok
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
         async with an_agent(broker.url, tmp_path / "w.db"):
-            nc = await nats.connect(broker.url, reconnect_time_wait=0.05)
+            nc = await connect_patiently(broker.url, reconnect_time_wait=0.05)
             await send(nc, *copies[: len(copies) // 2])
             await asyncio.to_thread(broker.kill)
             await asyncio.to_thread(broker.start)

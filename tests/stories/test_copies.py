@@ -13,7 +13,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import nats
 import pytest
 from msgspec.structs import replace
 from nats.aio.client import Client
@@ -27,6 +26,7 @@ from tests.support.broker import Broker
 from tests.support.bus import a_bus, an_envelope, run_consumer, wait_until_settled
 from tests.support.counting_agent import COUNTED, SUBJECT, CountingAgent
 from tests.support.delivery import connected
+from tests.support.patient_client import connect_patiently
 from tests.support.result_pages import write_page
 from tests.support.waiting import until
 
@@ -173,7 +173,7 @@ async def _published(broker: Broker, copies: Sequence[Copy], window_s: float, is
 
 
 async def _client(opened: AsyncExitStack, broker: Broker) -> Client:
-    client = await nats.connect(broker.url, reconnect_time_wait=0.02, max_reconnect_attempts=-1)
+    client = await connect_patiently(broker.url, reconnect_time_wait=0.02, max_reconnect_attempts=-1)
     opened.push_async_callback(client.close)
     return client
 

@@ -37,7 +37,7 @@ async def test_more_half_open_connections_than_files_keep_no_probe_out(nc: Clien
 def _half_open(where: str) -> Iterator[socket.socket]:
     host, port = where.removeprefix("http://").split(":")
     for _ in range(HELD):
-        connection = socket.create_connection((host, int(port)), timeout=5)
+        connection = socket.create_connection((host, int(port)), timeout=60)
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
         yield connection
 

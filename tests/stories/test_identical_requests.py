@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
-import nats
 import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
+from tests.support.patient_client import connect_patiently
 from tests.support.service import a_router, settings_for
 from tests.support.stories import SILENCE_S, Inboxes, MessageRecorder, a_request, is_settled
 from tests.support.waiting import until
@@ -28,7 +28,7 @@ async def settings(nats_url: str, prefix: str, request: pytest.FixtureRequest) -
 async def test_one_after_the_other_and_many_at_once(nc: Client, nats_url: str, settings: Settings) -> None:
     """Each inbox has its answer, none goes astray. Twice is the exception, more on a busy machine; four routers gave four answers each."""
     inboxes, strays = await Inboxes.under(nc, "same"), await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
-    other = await nats.connect(nats_url)
+    other = await connect_patiently(nats_url)
     for number in range(REQUESTS):
         await nc.publish(settings.decide.subject, a_request("same"), reply=inboxes.of(number))
         await until(lambda number=number: inboxes.of(number) in inboxes.heard)

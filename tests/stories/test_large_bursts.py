@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import nats
 import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
 from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
 from tests.support.broker import Broker
+from tests.support.patient_client import connect_patiently
 from tests.support.router_streams import AlertRecorder
 from tests.support.service import RouterProcess, names_for, settings_for
 from tests.support.stories import Inboxes, a_request, ask, read_metric
@@ -45,7 +45,7 @@ async def test_a_burst_of_the_largest_bodies_costs_no_client_its_connection(nc: 
     async with _router(broker, prefix) as (router, settings):
         async with _still(router), _sockets(broker) as sockets:
             await _burst(sockets, settings.decide.subject, bytes(limit("max_payload") - 100))
-        assert (await ask(nc, settings, a_request("quiet"), timeout_s=10))["ok"] is True
+        assert (await ask(nc, settings, a_request("quiet")))["ok"] is True
         assert await read_metric(router.ready["http"], "router_nats_reconnects_total") == 0
         assert broker.logged(SLOW) == 0
 
@@ -67,7 +67,7 @@ async def test_the_largest_legal_bodies_are_all_answered(nc: Client, broker: Bro
 async def test_what_is_poured_into_heartbeats_cuts_off_those_who_hear_them_alone(prefix: str) -> None:
     """More than the server holds for a client. The consumers' own connection stays."""
     broker = Broker(f"max_pending: {16 * MIB}", max_payload=limit("max_payload")).start()
-    nc = await nats.connect(broker.url)
+    nc = await connect_patiently(broker.url)
     try:
         async with _router(broker, prefix) as (router, settings), _sockets(broker) as sockets:
             lost = await AlertRecorder.heard_on(nc)
@@ -107,7 +107,7 @@ async def _still(router: RouterProcess) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _sockets(broker: Broker) -> AsyncIterator[list[Client]]:
-    sockets = [await nats.connect(broker.url) for _ in range(SOCKETS)]
+    sockets = [await connect_patiently(broker.url) for _ in range(SOCKETS)]
     try:
         yield sockets
     finally:

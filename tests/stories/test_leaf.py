@@ -1,11 +1,11 @@
 """A router behind a leaf node, with its streams and buckets in the hub's JetStream domain (docs/how-to/deploy.md#leaf-nodes)."""
 
-import nats
 import orjson
 import pytest
 from nats.js.kv import KeyValue
 
 from tests.support.leaf import HUB, a_leaf
+from tests.support.patient_client import connect_patiently
 from tests.support.router_streams import a_result, headers_of, read_assignments, read_usage
 from tests.support.service import a_router, settings_for
 from tests.support.stories import a_request, ask, read_dead_letters
@@ -19,7 +19,7 @@ async def test_what_a_request_and_its_results_store_is_in_the_hub(prefix: str, s
     """A policy is seeded, an assignment created, an ack noted, an attempt counted, a dead letter and a usage event stored."""
     with a_leaf(stores=stores) as (hub, leaf):
         settings = settings_for(leaf.url, prefix, nats__js_domain=HUB, **QUICK)
-        worker, operator = await nats.connect(leaf.url), await nats.connect(hub.url)
+        worker, operator = await connect_patiently(leaf.url), await connect_patiently(hub.url)
         async with a_router(settings):
             answer = await ask(worker, settings, a_request("push", push_assignment=True))
             assert answer["ok"] is True

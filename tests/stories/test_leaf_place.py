@@ -23,7 +23,7 @@ from tests.support.places import LEAF, PAGE, Places, client_at, settings_at, two
 from tests.support.router_streams import read_stream, read_usage
 from tests.support.service import a_router
 from tests.support.stories import Inboxes, a_request, make_topology, read_dead_letters
-from tests.support.waiting import until
+from tests.support.waiting import slack, until
 
 TEN_MINUTES_S = 600.0
 RATE = 5.0  # requests a second, in the long run
@@ -188,7 +188,7 @@ async def _is_joined(one: Client, other: Client) -> bool:
     await other.flush()
     try:
         await one.publish(subject, b"")
-        await subscription.next_msg(0.2)
+        await subscription.next_msg(0.2 * slack())
     except nats.errors.TimeoutError:
         return False
     finally:

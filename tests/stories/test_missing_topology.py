@@ -83,7 +83,7 @@ async def _is_every_request_answered(nc: Client, settings: Settings, router: Run
     with_id = await Inboxes.under(nc, "with-id")
     for n in range(REQUESTS):
         await with_id.publish(nc, settings, n, a_request(f"after-{n}"))
-    plain = asyncio.gather(*(ask(nc, settings, a_request(f"plain-{n}"), timeout_s=8) for n in range(REQUESTS)))
+    plain = asyncio.gather(*(ask(nc, settings, a_request(f"plain-{n}")) for n in range(REQUESTS)))
     await until(lambda: len(with_id.heard) >= REQUESTS, what="every request to be answered")
     assert all(answer["ok"] for answer in await plain)
     await until(lambda: is_ready(router.ready.http))

@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-import nats
 import orjson
 import pytest
 from nats.aio.client import Client
@@ -21,6 +20,7 @@ from tests.support.broker import Broker
 from tests.support.counting_agent import COUNTED
 from tests.support.delivery import connected
 from tests.support.kills import KILLED
+from tests.support.patient_client import connect_patiently
 from tests.support.result_pages import write_page
 from tests.support.waiting import until
 
@@ -68,7 +68,7 @@ async def test_one_in_a_hundred_that_always_raises_does_not_slow_the_others_down
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
         async with an_agent(broker.url, tmp_path / "w.db", ack_wait=30.0):
-            nc = await nats.connect(broker.url)
+            nc = await connect_patiently(broker.url)
             clock = Clock()
             await nc.subscribe(COUNTED, cb=clock.hear)
             for turn in range(2 * ROUNDS):

@@ -67,8 +67,8 @@ async def test_any_nats_client_may_ask_in_json_or_protobuf(nc: Nats, router: Run
     request = {"provider_id": "echo", "tenant_id": "acme", "message_id": "m-1", "body": "hello"}
     asked = provider_pb2.ProviderRequest(provider_id="echo", tenant_id="acme", message_id="m-1", body=b"hello").SerializeToString()
     async with serve_provider(nc, answers):
-        plain = json.loads((await nc.request(INVOKE, json.dumps(request).encode(), timeout=5)).data)
-        packed = (await nc.request(INVOKE, asked, timeout=5, headers={"Accept": "application/x-protobuf"})).data
+        plain = json.loads((await nc.request(INVOKE, json.dumps(request).encode(), timeout=60)).data)
+        packed = (await nc.request(INVOKE, asked, timeout=60, headers={"Accept": "application/x-protobuf"})).data
     told = provider_pb2.ProviderResponse.FromString(packed)
     assert (plain["status"], plain["request_id"], plain["body"]) == ("success", "m-1", "you said hello")
     assert (told.status, told.request_id, told.body, told.cost) == ("success", "m-1", b"you said hello", 0.25)
@@ -98,9 +98,9 @@ async def test_absent_and_not_registered_are_told_apart(client: Client) -> None:
 
 
 async def test_what_cannot_be_read_is_refused_with_its_field(nc: Nats, router: Running) -> None:
-    answer = json.loads((await nc.request(INVOKE, b'{"provider_id": "a.b", "tenant_id": "acme", "body": ""}', timeout=5)).data)
+    answer = json.loads((await nc.request(INVOKE, b'{"provider_id": "a.b", "tenant_id": "acme", "body": ""}', timeout=60)).data)
     assert (answer["status"], answer["error_code"], answer["metadata"]) == ("error", "invalid_request", {"field": "provider_id"})
-    chunk = json.loads((await nc.request(INVOKE_STREAM, b'{"provider_id": "echo"}', timeout=5)).data)
+    chunk = json.loads((await nc.request(INVOKE_STREAM, b'{"provider_id": "echo"}', timeout=60)).data)
     assert (chunk["done"], chunk["metadata"]["error_code"], chunk["metadata"]["field"]) == (True, "invalid_request", "tenant_id")
 
 
@@ -151,7 +151,7 @@ async def test_a_reader_that_leaves_stops_the_provider(nc: Nats, client: Client)
     async with serve_provider(nc, source):
         async for _ in client.invoke_stream(**ASKED):
             break
-        await asyncio.wait_for(source.gone.wait(), 5)
+        await asyncio.wait_for(source.gone.wait(), 60)
     assert source.sent < 1_000_000
 
 
@@ -166,7 +166,7 @@ async def test_a_reader_that_is_cancelled_or_killed_stops_the_provider(nc: Nats,
                 client._open()._transport.close()  # as the death of its process would
             else:
                 reading.cancel()
-            await asyncio.wait_for(source.gone.wait(), 5)
+            await asyncio.wait_for(source.gone.wait(), 60)
             reading.cancel()
             await asyncio.wait({reading})
 
@@ -212,7 +212,7 @@ async def test_a_stream_may_be_asked_for_in_protobuf(nc: Nats, router: Running) 
     asked = provider_pb2.ProviderRequest(provider_id="echo", tenant_id="acme", message_id="m-1", body=b"hello").SerializeToString()
     async with serve_provider(nc, Streaming(nc, 1)):
         await nc.publish(INVOKE_STREAM, asked, reply=inbox.subject, headers={"Accept": "application/x-protobuf"})
-        chunks = [provider_pb2.StreamChunk.FromString((await inbox.next_msg(5)).data) for _ in range(2)]
+        chunks = [provider_pb2.StreamChunk.FromString((await inbox.next_msg(60)).data) for _ in range(2)]
     assert [(chunk.request_id, chunk.data, chunk.done) for chunk in chunks] == [("m-1", b"1 ", False), ("m-1", b"", True)]
 
 

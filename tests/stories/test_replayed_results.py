@@ -55,6 +55,6 @@ async def _stored_ms(nc: Client, settings: Settings, sequence: int) -> int:
         deliver_policy=nats.js.api.DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=sequence, ack_policy=nats.js.api.AckPolicy.NONE
     )
     told = await nc.jetstream().subscribe(settings.results.subject, stream=settings.streams.results.name, config=config)
-    message = await told.next_msg(timeout=5)
+    message = await told.next_msg(timeout=60)
     await told.unsubscribe()
     return int(message.metadata.timestamp.timestamp() * 1000)

@@ -6,7 +6,6 @@
 import asyncio
 import json
 
-import nats
 from nats.aio.msg import Msg
 from nats.js.client import JetStreamContext
 from nats.js.errors import FetchTimeoutError
@@ -14,10 +13,11 @@ from nats.js.errors import FetchTimeoutError
 from router.config import Settings, load
 from router.contracts.usage import USAGE_SUBJECT
 from router.core.crashpoints import crashpoint
+from tests.support.patient_client import connect_patiently
 
 
 async def serve(settings: Settings) -> None:
-    client = await nats.connect(list(settings.nats.url))
+    client = await connect_patiently(list(settings.nats.url))
     js = client.jetstream()
     durable, stream = settings.results.durable, settings.streams.results.name
     results = await js.pull_subscribe_bind(durable, stream)

@@ -13,7 +13,7 @@ from nats.errors import Error as NatsError
 from nats.js.errors import APIError
 
 from tests.support.broker import Broker
-from tests.support.waiting import until
+from tests.support.waiting import slack, until
 
 SIZE = 3
 
@@ -44,7 +44,7 @@ class Cluster:
     async def is_ready(self) -> bool:
         """Whether it has a leader, and every server is current."""
         with suppress(NatsError, OSError, APIError):
-            client = await nats.connect([server.url for server in self.servers], connect_timeout=1)
+            client = await nats.connect([server.url for server in self.servers], connect_timeout=slack())
             try:
                 await client.jetstream().account_info()
                 return True

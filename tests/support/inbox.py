@@ -8,7 +8,6 @@ import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-import nats
 import orjson
 import uvicorn
 from msgspec.structs import replace
@@ -37,6 +36,7 @@ from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.postgres import Database, DatabaseConfig, Driver
 from router.mailbox.streams import events_stream
 from router.operations.supervision import supervise
+from tests.support.patient_client import connect_patiently
 from tests.support.postgres import rows
 
 STORED_NS = 1_700_000_000_123_456_789
@@ -202,7 +202,7 @@ class RecordedAcks:
 
 @asynccontextmanager
 async def record_acks(url: str, stream: str = EVENTS.name) -> AsyncIterator[RecordedAcks]:
-    client = await nats.connect(url)
+    client = await connect_patiently(url)
     heard = RecordedAcks()
     await client.subscribe(f"$JS.ACK.{stream}.>", cb=heard.hear)
     await client.flush()

@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import nats
 from nats.aio.client import Client
 
 from tests.support.broker import Broker
+from tests.support.patient_client import connect_patiently
 from tests.support.service import RouterProcess
 
 KILLED = 137
@@ -128,7 +128,7 @@ async def a_server() -> AsyncIterator[tuple[str, Client]]:
     """A nats-server of one row's own, and a client on it."""
     broker = Broker().start()
     try:
-        client = await nats.connect(broker.url)
+        client = await connect_patiently(broker.url)
         yield broker.url, client
         await client.close()
     finally:

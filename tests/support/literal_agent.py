@@ -11,7 +11,6 @@ import os
 import sqlite3
 import sys
 
-import nats
 from nats.aio.msg import Msg
 from nats.js.api import ConsumerConfig, RetentionPolicy, StreamConfig
 from nats.js.client import JetStreamContext
@@ -19,12 +18,13 @@ from nats.js.errors import FetchTimeoutError
 
 from router.core.crashpoints import crashpoint
 from tests.support.counting_agent import COUNTED, SUBJECT
+from tests.support.patient_client import connect_patiently
 
 ACK_WAIT_S = 0.5
 
 
 async def serve(store: str) -> None:
-    client = await nats.connect(os.environ["ROUTER_NATS__URL"])
+    client = await connect_patiently(os.environ["ROUTER_NATS__URL"])
     js = client.jetstream()
     await js.add_stream(StreamConfig("MESHFORGE_COMMANDS", subjects=["cmd.>"], retention=RetentionPolicy.WORK_QUEUE))
     await js.add_stream(StreamConfig("MESHFORGE_EVENTS", subjects=["evt.>"]))

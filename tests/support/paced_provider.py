@@ -11,10 +11,10 @@ import os
 import sys
 from collections.abc import Mapping
 
-import nats
 from nats.aio.msg import Msg
 
 from tests.support.forking import ForkedProgram, fork_server
+from tests.support.patient_client import connect_patiently
 
 READY = "provider.ready"
 
@@ -36,7 +36,7 @@ class PacedProvider:
 
 
 async def serve(url: str, pace_subject: str, name: str, assignments: str, results: str) -> None:
-    nc = await nats.connect(url)
+    nc = await connect_patiently(url)
     pace = {"latency_ms": 100, "fails": False}
 
     async def on_pace(message: Msg) -> None:

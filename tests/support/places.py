@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-import nats
 from nats.aio.client import Client
 
 from router.config import Settings, load
@@ -18,6 +17,7 @@ from tests.faults.proxy import Proxy
 from tests.support.broker import Broker
 from tests.support.cli import CommandResult, call_command_async
 from tests.support.cluster import Cluster, free_ports, started_cluster, wait_for_cluster
+from tests.support.patient_client import connect_patiently
 
 PAGE = Path("docs/how-to/two-places.md").read_text()
 CONNECTION = Path("deploy/nats/second-place.conf").read_text()
@@ -69,7 +69,7 @@ def settings_at(place: Place, **overrides: object) -> Settings:
 
 @asynccontextmanager
 async def client_at(place: Place) -> AsyncIterator[Client]:
-    client = await nats.connect(place.url.split(","), reconnect_time_wait=0.05)
+    client = await connect_patiently(place.url.split(","), reconnect_time_wait=0.05)
     try:
         yield client
     finally:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any
 
-import nats
 from nats.aio.client import Client
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -27,6 +26,7 @@ from tests.support.counting_agent import SUBJECT as COUNT
 from tests.support.counting_agent import CountingAgent
 from tests.support.inbox import EFFECTS, EVENTS, publish, record
 from tests.support.mailbox import fill_outbox
+from tests.support.patient_client import connect_patiently
 from tests.support.postgres import rows
 from tests.support.registry import an_entry
 from tests.support.requests import a_body
@@ -162,7 +162,7 @@ async def _at_work(run: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def _client(url: str) -> AsyncIterator[Client]:
-    client = await nats.connect(url)
+    client = await connect_patiently(url)
     try:
         yield client
     finally:

@@ -40,7 +40,10 @@ def names_for(url: str, prefix: str) -> dict[str, object]:
         "buckets.attempts.name": f"{upper}_ATTEMPTS",
         "buckets.assignments_known.name": f"{upper}_KNOWN",
         "buckets.breakers.name": f"{upper}_BREAKERS",
+        "buckets.canaries.name": f"{upper}_CANARIES",
         "buckets.figures.name": f"{upper}_FIGURES",
+        "buckets.budgets.name": f"{upper}_BUDGETS",
+        "buckets.budgets_spent.name": f"{upper}_BUDGETS_SPENT",
         "buckets.policies.name": f"{upper}_POLICIES",
         "buckets.extensions.name": f"{upper}_EXTENSIONS",
     }

@@ -136,12 +136,13 @@ export interface RouteAnswerDecided {
     expected_latency_ms: number;
     expected_cost: number;
     /**
-     * text by name: policy_id, policy_version, and where extensions ran executed_extensions (JSON as text)
+     * text by name: policy_id, policy_version, where extensions ran executed_extensions (JSON as text), of a canary its arm
      */
     metadata: {
       policy_id?: string;
       policy_version?: string;
       executed_extensions?: string;
+      canary?: string;
       [k: string]: string | undefined;
     };
   };
@@ -170,7 +171,7 @@ export interface RouteAnswerRefused {
   ok: false;
   error: {
     /**
-     * one of assignment_skipped, deadline_exceeded, decision_failed, expired, extension_error, extension_not_found, extension_timeout, extension_unavailable, internal, invalid_request, message_id_taken, overloaded, policy_not_found, post_processor_failed, pre_processor_failed, rate_limit_exceeded, rejected, unauthorized, unknown_field, validator_blocked; `router explain CODE` explains it
+     * one of assignment_skipped, budget_exceeded, deadline_exceeded, decision_failed, expired, extension_error, extension_not_found, extension_timeout, extension_unavailable, internal, invalid_request, message_id_taken, overloaded, policy_not_found, post_processor_failed, pre_processor_failed, rate_limit_exceeded, rejected, unauthorized, unknown_field, validator_blocked; `router explain CODE` explains it
      */
     code: string;
     message: string;
@@ -262,12 +263,13 @@ export interface ExecAssignment {
     expected_latency_ms: number;
     expected_cost: number;
     /**
-     * text by name: policy_id, policy_version, and where extensions ran executed_extensions (JSON as text)
+     * text by name: policy_id, policy_version, where extensions ran executed_extensions (JSON as text), of a canary its arm
      */
     metadata: {
       policy_id?: string;
       policy_version?: string;
       executed_extensions?: string;
+      canary?: string;
       [k: string]: string | undefined;
     };
   };
@@ -728,12 +730,13 @@ export interface ExtensionRequest {
       expected_latency_ms: number;
       expected_cost: number;
       /**
-       * text by name: policy_id, policy_version, and where extensions ran executed_extensions (JSON as text)
+       * text by name: policy_id, policy_version, where extensions ran executed_extensions (JSON as text), of a canary its arm
        */
       metadata: {
         policy_id?: string;
         policy_version?: string;
         executed_extensions?: string;
+        canary?: string;
         [k: string]: string | undefined;
       };
     };

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from router.cli.policy.canary import canary
 from router.cli.policy.lint import lint
 from router.cli.policy.list_show import diff, history, list_, show
 from router.cli.policy.sync import sync
@@ -12,6 +13,7 @@ from router.cli.policy.write import delete, put, rollback
 
 policy = typer.Typer(no_args_is_help=True, help="Policies: checked, written, shown, compared, rolled back.", rich_markup_mode="rich")
 
+policy.add_typer(canary, name="canary")
 policy.command("list")(list_)
 policy.command("try")(try_)
 for command in (put, show, history, diff, rollback, delete, sync, lint):

@@ -74,7 +74,7 @@ async def history(session: CommandSession, tenant: Tenant, name: Name) -> None:
     if session.as_json:
         print_json_lines(changes)
         return
-    print_table(("version", "author", "written", "hash"), [tuple(fields.values()) for fields in changes])
+    print_table(("version", "author", "written", "hash", "note"), [_build_change_row(fields) for fields in changes])
     print(f"{len(changes)} writes; the last {KEPT} are kept")
 
 
@@ -140,9 +140,14 @@ def _build_stored_row(one: StoredPolicy) -> tuple[object, ...]:
 
 def _list_change_fields(change: Change[StoredPolicy]) -> dict[str, object]:
     if change.document is not None:
-        return _list_record_fields(change.document.record)
+        record = change.document.record
+        return _list_record_fields(record) | ({"note": record.note} if record.note is not None else {})
     time = datetime.fromtimestamp(change.stored_ns / 1e9, UTC).isoformat(timespec="milliseconds")
     return {"version": DELETED, "author": None, "time": time, "hash": None}
+
+
+def _build_change_row(fields: dict[str, object]) -> tuple[object, ...]:
+    return (fields["version"], fields["author"], fields["time"], fields["hash"], fields.get("note"))
 
 
 def _build_difference_row(one: DocumentDifference) -> tuple[str, str, str]:

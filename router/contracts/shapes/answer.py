@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from router.contracts.answer import build_hint_warning, failure, success, success_with
+from router.contracts.canary import ARM
 from router.contracts.codes import read_codes
 from router.contracts.decision import Decision
 from router.contracts.shapes.message_shape import SENT, MessageShape, ShapeLimits
@@ -31,9 +32,9 @@ def build_answer(_: ShapeLimits) -> MessageShape:
 def build_decision_object() -> Schema:
     """A decision as it stands in answers, assignments and requests to post-processors."""
     metadata = build_object(
-        {"policy_id": _TEXT, "policy_version": {**_TEXT, "pattern": "^[0-9]+$"}, "executed_extensions": _TEXT},
+        {"policy_id": _TEXT, "policy_version": {**_TEXT, "pattern": "^[0-9]+$"}, "executed_extensions": _TEXT, ARM: _TEXT},
         additionalProperties=_TEXT,
-        description="text by name: policy_id, policy_version, and where extensions ran executed_extensions (JSON as text)",
+        description="text by name: policy_id, policy_version, where extensions ran executed_extensions (JSON as text), of a canary its arm",
     )
     reasons = [code.code for code in read_codes().values() if "decision" in code.kinds]
     fields: dict[str, Schema] = {

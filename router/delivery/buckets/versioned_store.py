@@ -16,6 +16,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
+from router.contracts.canary import CanaryPlan
 from router.contracts.version_record import VersionRecord, make_record, record_bytes
 from router.core import ids
 from router.core.errors import Conflict, RouterError
@@ -90,14 +91,23 @@ class VersionedStore(ABC, Generic[T]):
             raise self.not_found(f"there is no {self.kind} {_label(name)}, and none is remembered")
         return changes
 
-    async def write(self, name: tuple[str, ...], document: Mapping[str, object], *, author: str, replaces: int | None) -> int:
+    async def write(
+        self,
+        name: tuple[str, ...],
+        document: Mapping[str, object],
+        *,
+        author: str,
+        replaces: int | None,
+        note: str | None = None,
+        canary: CanaryPlan | None = None,
+    ) -> int:
         """Write the next version of a checked document and return it."""
         key = self.key(*name)
         newest = await self._documents.read_newest(key)
         present = self._try_read(newest)
         self._check_seen(name, present, replaces)
         version = present.record.version if present else await self._read_last_version(key) if newest else 0
-        record = make_record(document, version=version + 1, author=author)
+        record = make_record(document, version=version + 1, author=author, note=note, canary=canary)
         async with self._explain_conflict(name):
             await self._documents.put(key, record_bytes(record), revision=newest.revision if newest else 0)
         return record.version

@@ -28,7 +28,9 @@ def assignment_id(request: RouteRequest) -> str:
     return assignment_id_of(request.tenant_id, request.request_key)
 
 
-def build_new_assignment(of: str, request: RouteRequest, message: Message, decision: Decision, default_subject: str) -> NewAssignment:
+def build_new_assignment(  # noqa: PLR0917 - once a message
+    of: str, request: RouteRequest, message: Message, decision: Decision, default_subject: str, reservation: str | None = None
+) -> NewAssignment:
     """The assignment with the id `of`; the reader has checked the request's own subject against the allow list."""
     record = build_record(
         of,
@@ -37,8 +39,9 @@ def build_new_assignment(of: str, request: RouteRequest, message: Message, decis
         subject=request.assignment_subject or default_subject,
         traceparent=traceparent_in(message.headers),
         content=content_of(request, message.data),
+        reservation=reservation,
     )
-    return NewAssignment(record, record_bytes(record), build_assignment(of, request, decision))
+    return NewAssignment(record, record_bytes(record), build_assignment(of, request, decision, reservation))
 
 
 def build_effect(record: AssignmentRecord, of: str, tenant: str) -> Effect:

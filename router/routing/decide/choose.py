@@ -1,19 +1,36 @@
-"""The choice of a request's provider: its session, the states of the tenant's providers, the engine.
+"""The choice of a request's provider: its session, the states of the tenant's providers, the engine, the tenant's budgets.
 
 session ── remembered? ──┐
-states of the tenant ────┴──> evaluate ──> decision ──> the session is remembered, a half-open breaker is told of its probe
+states of the tenant ────┴──> evaluate ──> budgets ──> decision ──> the session is remembered, a half-open breaker is told of its probe
+                                              └── no room ──> refused, or chosen by another policy
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
+from router.routing.budgets import BudgetSlice, TenantBudgets
+from router.routing.decide.canary_meter import NULL_CANARY_METER, CanaryMeter
 from router.routing.decide.recorder import Evaluator
+from router.routing.decide.spent_budgets import Downgrades, find_downgrade, refuse_for_budget
 from router.routing.measurements import NO_FIGURES, LearnedFigures
-from router.routing.policy import NO_STATES, Policy, PreviousAttempt, ProviderStates, Sessions, StatesBehindBreakers, evaluate, session_of
+from router.routing.policy import (
+    NO_STATES,
+    Policy,
+    PolicyFinder,
+    PreviousAttempt,
+    ProviderStates,
+    Sessions,
+    StatesBehindBreakers,
+    evaluate,
+    evaluate_shadow,
+    session_of,
+)
+
+NO_BUDGETS: Mapping[str, TenantBudgets] = {}
 
 
 class SessionMeter(Protocol):
@@ -26,6 +43,7 @@ class SessionMeter(Protocol):
 class ProviderChooser:
     """`states`: those of a tenant's providers; NO_STATES costs nothing. `figures`: what a strategy looks at. `on_decision` gets each
     decision for a provider whose breaker is not closed, because it may be a probe. `evaluate`: the engine's own, or the same recorded.
+    `budgets`: by tenant; `policies`: those that a budget may name.
     """
 
     def __init__(
@@ -37,6 +55,9 @@ class ProviderChooser:
         on_decision: Callable[[str, Decision], None] = lambda *_: None,
         evaluate: Evaluator = evaluate,
         figures: Callable[[str], Mapping[str, LearnedFigures]] = lambda _: NO_FIGURES,
+        canaries: CanaryMeter = NULL_CANARY_METER,
+        budgets: Mapping[str, TenantBudgets] = NO_BUDGETS,
+        policies: PolicyFinder | None = None,
     ) -> None:
         self._sessions = sessions
         self._meter = meter
@@ -44,16 +65,39 @@ class ProviderChooser:
         self._on_decision = on_decision
         self._evaluate = evaluate
         self._figures = figures
+        self._canaries = canaries
+        self._budgets = budgets
+        self._policies = policies
+        self._downgrades = Downgrades()
 
-    def choose(self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None) -> Decision | Refusal:
-        """The decision of a policy whose extensions were called."""
+    def choose(
+        self,
+        policy: Policy,
+        request: RouteRequest,
+        now: float,
+        previous: PreviousAttempt | None,
+        passed_over: Sequence[BudgetSlice] = (),
+    ) -> Decision | Refusal:
+        """The decision of a policy whose extensions were called.
+
+        `passed_over`: budgets without room, which chose this policy. Raises SliceShort where a budget's bucket must be asked first.
+        """
         tenant_id, remembered = request.tenant_id, None
         session = session_of(policy, request) if policy.sticky is not None else None
         if session is not None:
             remembered = self._sessions.recall(tenant_id, policy.policy_id, session)
         states = self._states(tenant_id)
-        figures = self._figures(tenant_id) if policy.strategy is not None else NO_FIGURES
+        has_strategy = policy.strategy is not None or policy.canary is not None
+        figures = self._figures(tenant_id) if has_strategy else NO_FIGURES
         decision = self._evaluate(policy, request, states=states, figures=figures, now=now, remembered=remembered, previous=previous)
+        if self._budgets and isinstance(decision, Decision):
+            budgets = self._budgets.get(tenant_id)
+            if budgets is not None and (refused := budgets.reserve(request, policy.policy_id, decision, passed_over)):
+                return self._choose_cheaper(refused, request, now, previous, is_last=bool(passed_over))
+        if policy.canary is not None:  # after the reservation, which may ask for another try
+            shadow = evaluate_shadow(policy, request, states=states, figures=figures, now=now, remembered=remembered, previous=previous)
+            if shadow is not None:
+                self._canaries.on_shadow(policy, decision, shadow)
         if isinstance(decision, Refusal):
             return decision
         if type(states) is StatesBehindBreakers and decision.provider_id in states.breakers:
@@ -61,6 +105,17 @@ class ProviderChooser:
         if session is not None:
             self._keep_session(policy, tenant_id, session, remembered, decision.provider_id)
         return decision
+
+    def _choose_cheaper(
+        self, refused: Sequence[BudgetSlice], request: RouteRequest, now: float, previous: PreviousAttempt | None, *, is_last: bool
+    ) -> Decision | Refusal:
+        """The choice of the policy that these budgets name for when they have no room."""
+        named = find_downgrade(refused)
+        policy = self._policies.find(request.tenant_id, named) if named is not None and self._policies is not None and not is_last else None
+        if policy is None:
+            return refuse_for_budget(refused)
+        answer = self.choose(policy, request, now, previous, refused)
+        return self._downgrades.mark(answer, refused[0].budget.budget_id) if isinstance(answer, Decision) else answer
 
     def _keep_session(self, policy: Policy, tenant_id: str, session: str, remembered: str | None, provider_id: str) -> None:
         if remembered == provider_id:

@@ -2,7 +2,7 @@
 
     {at_ms, request, policy{tenant_id, policy_id, version}, states, figures?, remembered?, previous?, decision | error,
      reevaluation{decision | error, is_same, trace[{stage, subject, verdict}], uncertainty?} |
-     reevaluation{unavailable}}
+     reevaluation{unavailable}, shadow{decision | error, is_same}?}
 
 An `uncertainty` says why the record is too little to be sure: a payload or a masked value took part.
 """
@@ -15,7 +15,7 @@ from msgspec import to_builtins
 
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
-from router.routing.policy import Policy, ProviderState, RecordedDecision, Reevaluation, is_same_choice, reevaluate
+from router.routing.policy import Policy, ProviderState, RecordedDecision, Reevaluation, is_same_choice, reevaluate, select_arm
 
 Fields = dict[str, object]
 
@@ -23,19 +23,20 @@ Fields = dict[str, object]
 def explain_decision(case: RecordedDecision, policy: Policy | None) -> Fields:
     """`policy`: the very version that decided the case; None when it is not kept any more."""
     if policy is not None:
-        reevaluation = _describe_reevaluation(reevaluate(policy, case), case)
+        reevaluation = _describe_reevaluation(reevaluate(select_arm(policy, case.arm), case), case)
     else:
         reevaluation = {"unavailable": f"version {case.policy_version} of {case.policy_tenant_id}/{case.policy_id} is not kept any more"}
     known: Fields = {
         "at_ms": case.at_ms,
         "request": encode_request(case.request),
-        "policy": {"tenant_id": case.policy_tenant_id, "policy_id": case.policy_id, "version": case.policy_version},
+        "policy": _describe_policy(case),
         "states": {name: _describe_state(state, case.now) for name, state in sorted(case.states.items())},
         "figures": {name: to_builtins(known) for name, known in sorted(case.figures.items())} or None,
         "remembered": case.remembered,
         "previous": to_builtins(case.previous),
         **encode_answer(case.answer),
         "reevaluation": reevaluation,
+        "shadow": _describe_shadow(policy, case),
     }
     return {name: value for name, value in known.items() if value is not None}
 
@@ -51,6 +52,21 @@ def encode_answer(answer: Decision | Refusal) -> Fields:
     fields: Mapping[str, object] = to_builtins(answer, enc_hook=dict)
     name = "decision" if isinstance(answer, Decision) else "error"
     return {name: {key: value for key, value in fields.items() if value is not None}}
+
+
+def _describe_policy(case: RecordedDecision) -> Fields:
+    named: Fields = {"tenant_id": case.policy_tenant_id, "policy_id": case.policy_id, "version": case.policy_version}
+    return named if case.arm is None else {**named, "arm": case.arm}
+
+
+def _describe_shadow(policy: Policy | None, case: RecordedDecision) -> Fields | None:
+    """What the shadow would have answered, and whether it would again."""
+    if case.shadow is None:
+        return None
+    shown = encode_answer(case.shadow)
+    if policy is None or policy.canary is None:
+        return shown
+    return {**shown, "is_same": is_same_choice(reevaluate(policy.canary.candidate, case).answer, case.shadow)}
 
 
 def _describe_reevaluation(made: Reevaluation, case: RecordedDecision) -> Fields:

@@ -4,6 +4,7 @@
     a routing answer that says no    -> Done: it was answered
     a decision                       -> Done, and cached for the same request, sent again
     a policy with extensions         -> an awaitable of the same: they are called first, and after
+    a slice of a budget is too small -> an awaitable of the same: a larger one is waited for
     a decision to be pushed          -> an awaitable of the same (`push`): its assignment is an effect
     a push that is not served here   -> Done, with a warning in the answer
 
@@ -35,7 +36,9 @@ from router.contracts.request import RouteRequest
 from router.core.clock import Clock, steady, wall
 from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, PublishAck
-from router.routing.decide.choose import ProviderChooser
+from router.routing.budgets import SliceShort, TenantBudgets
+from router.routing.decide.canary_meter import NULL_CANARY_METER, CanaryMeter
+from router.routing.decide.choose import NO_BUDGETS, ProviderChooser
 from router.routing.decide.idempotency_cache import CacheResult, IdempotencyCache
 from router.routing.decide.previous import PREVIOUS_REQUEST, find_previous
 from router.routing.decide.push import REQUEST_ID_TAKEN, SWITCHED_OFF, AssignmentPusher, Pushed, PushedAssignment, RunPipeline
@@ -54,6 +57,7 @@ from router.routing.policy import (
     RateLimits,
     Sessions,
     evaluate,
+    find_arm,
 )
 from router.routing.reports.assignments import AssignmentLookup
 
@@ -108,6 +112,8 @@ class DecideHandler:
         on_decision: Callable[[str, Decision], None] = lambda *_: None,
         evaluate: Evaluator = evaluate,
         figures: Callable[[str], Mapping[str, LearnedFigures]] = lambda _: NO_FIGURES,
+        canaries: CanaryMeter = NULL_CANARY_METER,
+        budgets: Mapping[str, TenantBudgets] = NO_BUDGETS,
         now: Clock = steady,
     ) -> None:
         self._policies = policies
@@ -115,7 +121,18 @@ class DecideHandler:
         self._rules = rules
         self._cache = cache if cache is not None else IdempotencyCache(clock=now)
         sessions = sessions if sessions is not None else Sessions(clock=now)
-        self._choose = ProviderChooser(sessions, meter, states=states, on_decision=on_decision, evaluate=evaluate, figures=figures).choose
+        self._choose = ProviderChooser(
+            sessions,
+            meter,
+            states=states,
+            on_decision=on_decision,
+            evaluate=evaluate,
+            figures=figures,
+            budgets=budgets,
+            policies=policies,
+            canaries=canaries,
+        ).choose
+        self._canaries = canaries
         self._rates = rates if rates is not None else RateLimits()
         self._push = push
         self._extensions = (
@@ -147,7 +164,10 @@ class DecideHandler:
     ) -> Outcome | Awaitable[Outcome]:
         if request.push_assignment and self._push is not None and self._push.find_skip_reason(request.tenant_id) is None:
             return self._start_assignment(self._push, request, message, started, previous)
-        answer = self._decide(request, message, started, previous)
+        try:
+            answer = self._decide(request, message, started, previous)
+        except SliceShort as short:
+            return self._decide_after(short, request, message, started, previous)
         if isinstance(answer, Decision):
             self._cache.remember(request, message.data, answer)
         elif isinstance(answer, Policy):
@@ -180,6 +200,17 @@ class DecideHandler:
         outcome = self._start(request, message, started, previous)
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
+    async def _decide_after(
+        self, short: SliceShort, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
+    ) -> Outcome:
+        """Decide when the slices that are too small have grown, or cannot grow. Raises BrokerUnavailable."""
+        await short.wait()
+        again = self._cache.recall(request, message.data)  # its twin may have come meanwhile
+        if again is not CacheResult.NEW:
+            return self._answer(request, self._replay(again), started)
+        outcome = self._start(request, message, started, previous)
+        return await outcome if isinstance(outcome, Awaitable) else outcome
+
     async def _decide_in_pipeline(
         self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
     ) -> Outcome:
@@ -191,13 +222,21 @@ class DecideHandler:
             known = self._cache.recall(request, message.data)
             if known is not CacheResult.NEW:
                 return self._answer(request, self._replay(known), started)
-            ran = self._run_pipeline(policy, request, message, started, previous)
-            answer = ran if isinstance(ran, Refusal) else (await ran).answer
+            answer = await self._await_pipeline(lambda: self._run_pipeline(policy, request, message, started, previous))
             if isinstance(answer, Decision):
                 self._cache.remember(request, message.data, answer)
             return self._answer(request, answer, started)
         finally:
             self._in_progress.release(key)
+
+    async def _await_pipeline(self, run: RunPipeline) -> Decision | Refusal:
+        """Its answer. Where a slice of a budget is too small for its decision it is run again, with a larger one."""
+        while True:
+            try:
+                ran = run()
+                return ran if isinstance(ran, Refusal) else (await ran).answer
+            except SliceShort as short:
+                await short.wait()
 
     def _run_pipeline(
         self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
@@ -206,7 +245,7 @@ class DecideHandler:
         if policy.refusal is None and (limited := self._check_rate(policy, request, started)) is not None:
             return limited
         timeout_s = self._rules.pipeline_timeout if policy.timeout_ms is None else policy.timeout_ms / 1000
-        return self._extensions.run(
+        running = self._extensions.run(
             policy,
             request,
             lambda changed: self._choose(policy, changed, self._now(), previous),
@@ -214,6 +253,15 @@ class DecideHandler:
             traceparent=traceparent_in(message.headers),
             size=len(message.data),
         )
+        return running if policy.arm is None else self._count_pipeline(policy, request, running)
+
+    async def _count_pipeline(self, policy: Policy, request: RouteRequest, running: Awaitable[PipelineResult]) -> PipelineResult:
+        result = await running
+        self._canaries.on_decided(policy, result.answer, is_pushed=self._is_pushed(request))
+        return result
+
+    def _is_pushed(self, request: RouteRequest) -> bool:
+        return request.push_assignment and self._find_skip_reason(request) is None
 
     def _start_assignment(
         self, push: AssignmentPusher, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
@@ -260,10 +308,17 @@ class DecideHandler:
         policy = self._policies.find(request.tenant_id, request.policy_id)
         if policy is None:
             return Refusal(POLICY_NOT_FOUND, f"Policy not found: {request.policy_id}", {"policy_id": request.policy_id})
+        if policy.canary is not None:
+            policy = find_arm(policy, request)
         if not policy.pipeline.is_empty:
             return policy
         limited = self._check_rate(policy, request, now) if policy.rate_limit is not None else None
-        return self._choose(policy, request, now, previous) if limited is None else limited
+        if limited is not None:
+            return limited
+        answer = self._choose(policy, request, now, previous)
+        if policy.arm is not None:
+            self._canaries.on_decided(policy, answer, is_pushed=self._is_pushed(request))
+        return answer
 
     def _check_rate(self, policy: Policy, request: RouteRequest, now: float) -> Refusal | None:
         wait_ms = self._rates.allow(policy, request.tenant_id, now)

@@ -22,9 +22,11 @@ from router.contracts.assignment import ASSIGNMENT_SUBJECT
 from router.contracts.assignment_record import read_record
 from router.contracts.decision import INVALID_REQUEST, OVERLOADED, Decision, Refusal, SkippedAssignment
 from router.contracts.request import RouteRequest
+from router.contracts.reservation import reservation_text
 from router.core.deferred import Deferred
 from router.core.errors import Poison, StorageFull
 from router.core.message import Effect, Message
+from router.routing.budgets import Charge, SliceShort
 from router.routing.decide.assign import NewAssignment, assignment_id, build_effect, build_new_assignment, is_same_request
 from router.routing.decide.single_flight import SingleFlight
 from router.routing.extensions import PipelineResult
@@ -79,6 +81,19 @@ class UnlimitedShares:
     def add(self, tenant: str, size: int) -> None: ...
 
 
+class BudgetCharges(Protocol):
+    """What decisions have reserved in budgets, until their assignments hold it."""
+
+    def take_charge(self, request: RouteRequest) -> Charge | None: ...
+
+
+class NoCharges:
+    """No budgets."""
+
+    def take_charge(self, request: RouteRequest) -> Charge | None:
+        return None
+
+
 class PushRules(Struct, frozen=True, kw_only=True):
     """Settings `assignment.*` (docs/reference/contracts.md#assignments)."""
 
@@ -102,7 +117,14 @@ Pushed = PushedAssignment | Refusal
 class AssignmentPusher:
     """Decides, and stores the assignment. Concurrent duplicates of one request wait for the first of them."""
 
-    def __init__(self, bucket: AssignmentBucket, rules: PushRules = PushRules(), shares: AssignmentShares = UnlimitedShares()) -> None:  # noqa: B008 - hold nothing
+    def __init__(
+        self,
+        bucket: AssignmentBucket,
+        rules: PushRules = PushRules(),  # noqa: B008 - hold nothing
+        shares: AssignmentShares = UnlimitedShares(),  # noqa: B008
+        charges: BudgetCharges = NoCharges(),  # noqa: B008
+    ) -> None:
+        self._charges = charges
         self._bucket = bucket
         self._rules = rules
         self._shares = shares
@@ -129,6 +151,8 @@ class AssignmentPusher:
             decided = decide()
             if isinstance(decided, Decision):
                 return self._create(of, decided, request, request, message, conclude)
+        except SliceShort:
+            pass  # `_push_in_turn` waits for a larger one
         except BaseException:
             self._in_progress.release(of)
             raise
@@ -144,6 +168,8 @@ class AssignmentPusher:
             if isinstance(decided, Decision):
                 creating = self._create(of, decided, as_assigned, request, message, conclude)
             else:
+                if (charge := self._charges.take_charge(request)) is not None:
+                    charge.release()
                 stored = await self._bucket.find(of)
         except BaseException:
             self._in_progress.release(of)
@@ -163,11 +189,15 @@ class AssignmentPusher:
         conclude: Callable[[Pushed], T],
     ) -> Deferred[T]:
         """Store the record. The id is released when the bucket has answered, whatever has become of the message meanwhile."""
-        new = build_new_assignment(of, as_assigned, message, decision, self._rules.subject)
+        charge = self._charges.take_charge(request)
+        reservation = reservation_text(charge.reservation) if charge is not None else None
+        new = build_new_assignment(of, as_assigned, message, decision, self._rules.subject, reservation)
         concluded: Deferred[T] = Deferred()
 
         def on_created(result: bytes | BaseException) -> None:
             self._in_progress.release(of, result if isinstance(result, bytes) else None)
+            if charge is not None and (isinstance(result, StorageFull) or (isinstance(result, bytes) and result != new.data)):
+                charge.release()  # another decision counts, or none; what may be stored after all keeps its reservation
             pushed = self._read_created(new, request, message, result)
             if isinstance(pushed, BaseException):
                 concluded.resolve(pushed)
@@ -196,6 +226,14 @@ class AssignmentPusher:
 
 async def _decide(decide: Decide, request: RouteRequest) -> tuple[Decision | Refusal, RouteRequest]:
     """The decision, and the request for the worker: as the pre-processors left it."""
+    while True:
+        try:
+            return await _decide_once(decide, request)
+        except SliceShort as short:
+            await short.wait()
+
+
+async def _decide_once(decide: Decide, request: RouteRequest) -> tuple[Decision | Refusal, RouteRequest]:
     decided = decide()
     if isinstance(decided, Decision | Refusal):
         return decided, request

@@ -21,7 +21,18 @@ from router.contracts.request import RouteRequest
 from router.core.clock import Clock, wall
 from router.routing.decide.redacted import case_bytes, read_case
 from router.routing.measurements import NO_FIGURES, LearnedFigures
-from router.routing.policy import NO_STATES, SHARED, Policy, PreviousAttempt, ProviderState, ProviderStates, RecordedDecision, evaluate
+from router.routing.policy import (
+    NO_STATES,
+    SHARED,
+    Policy,
+    PreviousAttempt,
+    ProviderState,
+    ProviderStates,
+    RecordedDecision,
+    evaluate,
+    evaluate_shadow,
+    list_arms,
+)
 
 MAX_UNUSED_FIGURES = 50  # providers of a policy without a strategy, whose figures are recorded so that one can be tried
 
@@ -93,6 +104,7 @@ class DecisionRecorder:
         known = _states_of_policy(policy, states)  # before it is decided: what is recorded is what was looked at
         learned = _figures_of_policy(policy, self._figures(request.tenant_id))  # also for weights: another strategy may be tried on it
         answer = evaluate(policy, request, states=known, figures=learned, now=now, remembered=remembered, previous=previous)
+        shadow = evaluate_shadow(policy, request, states=known, figures=learned, now=now, remembered=remembered, previous=previous)
         case = RecordedDecision(
             at_ms=int(self._today() * 1000),
             request=request,
@@ -107,6 +119,9 @@ class DecisionRecorder:
             previous=previous,
             decision=answer if isinstance(answer, Decision) else None,
             refusal=answer if isinstance(answer, Refusal) else None,
+            arm=policy.arm,
+            shadow_decision=shadow if isinstance(shadow, Decision) else None,
+            shadow_refusal=shadow if isinstance(shadow, Refusal) else None,
         )
         ring.append(self._pack(case))
         return answer
@@ -147,12 +162,14 @@ def _states_of_policy(policy: Policy, states: ProviderStates) -> Mapping[str, Pr
     """What was known of those whom the policy names."""
     if states is NO_STATES:
         return NO_STATES
-    names = {name for name, _ in policy.plan.answers}
+    names = {name for arm in list_arms((policy,)) for name, _ in arm.plan.answers}
     return {name: state for name in names if (state := states.get(name)) is not None}
 
 
 def _figures_of_policy(policy: Policy, figures: Mapping[str, LearnedFigures]) -> Mapping[str, LearnedFigures]:
     """What was learned of those among which the policy draws; a copy, because they change. Of very many only where they decide."""
-    if policy.strategy is None and len(policy.providers) > MAX_UNUSED_FIGURES:
+    arms = tuple(list_arms((policy,)))
+    if all(arm.strategy is None and len(arm.providers) > MAX_UNUSED_FIGURES for arm in arms):
         return NO_FIGURES
-    return {name: known for name in policy.plan.providers if (known := figures.get(name)) is not None} if figures else NO_FIGURES
+    names = {name for arm in arms for name in arm.plan.providers}
+    return {name: known for name in names if (known := figures.get(name)) is not None} if figures else NO_FIGURES

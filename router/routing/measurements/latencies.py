@@ -14,6 +14,11 @@ def find_bucket(latency_ms: float) -> int:
     return int(log2(latency_ms + 1) * _PER_DOUBLING)
 
 
+def find_edge(bucket: int) -> float:
+    """The latency in milliseconds at which the bucket ends."""
+    return float(2.0 ** ((bucket + 1) / _PER_DOUBLING) - 1)
+
+
 def find_percentile(counts: Mapping[int, int], share: float) -> float | None:
     """The latency below which this share (0..1) of the counts lies, nearest rank; None without counts."""
     left = share * sum(counts.values())

@@ -8,6 +8,7 @@ Running extensions, measuring providers and storing documents belong to other ro
 
 from router.routing.policy.averages import Averages
 from router.routing.policy.breakers import ProviderBreakers, RemoteTransition
+from router.routing.policy.canary import find_arm, parse_record, select_arm
 from router.routing.policy.compare import CHANGED, UNCHANGED, UNCLEAR, Choice, Comparison, compare
 from router.routing.policy.engine import evaluate, session_of
 from router.routing.policy.fields import PolicyError
@@ -15,11 +16,12 @@ from router.routing.policy.lint import lint
 from router.routing.policy.model import PolicyFinding, StickySessions
 from router.routing.policy.narrowed import StatesBehindBreakers
 from router.routing.policy.parse import ParsedPolicy, load_policy, parse_policy
-from router.routing.policy.policy import SHARED, Policy, PolicyFinder, PolicyTable
+from router.routing.policy.policy import SHARED, Policy, PolicyCanary, PolicyFinder, PolicyTable, list_arms
 from router.routing.policy.providers import ProviderTracker
 from router.routing.policy.rate_limits import RateLimits
 from router.routing.policy.reevaluation import RecordedDecision, Reevaluation, is_same_choice, reevaluate
 from router.routing.policy.sessions import Sessions
+from router.routing.policy.shadow import evaluate_shadow
 from router.routing.policy.states import ATTEMPTS, NO_STATES, AverageStates, PreviousAttempt, ProviderState, ProviderStates, TraceStep
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "Comparison",
     "ParsedPolicy",
     "Policy",
+    "PolicyCanary",
     "PolicyError",
     "PolicyFinder",
     "PolicyFinding",
@@ -54,10 +57,15 @@ __all__ = [
     "TraceStep",
     "compare",
     "evaluate",
+    "evaluate_shadow",
+    "find_arm",
     "is_same_choice",
     "lint",
+    "list_arms",
     "load_policy",
     "parse_policy",
+    "parse_record",
     "reevaluate",
+    "select_arm",
     "session_of",
 ]

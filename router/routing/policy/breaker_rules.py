@@ -16,7 +16,7 @@ from enum import Enum, auto
 
 from router.routing.breakers import BreakerRules
 from router.routing.policy.model import BreakerConfig
-from router.routing.policy.policy import SHARED, Policy
+from router.routing.policy.policy import SHARED, Policy, list_arms
 
 Pair = tuple[str, str]  # tenant (or `_shared`), provider
 
@@ -30,7 +30,7 @@ class ProviderRules:
 
     def __init__(self, policies: Mapping[tuple[str, str], Policy], before: ProviderRules | None = None) -> None:
         self._policies: dict[str, list[Policy]] = {}
-        for policy in policies.values():
+        for policy in list_arms(policies.values()):
             if policy.circuit_breaker is not None:
                 self._policies.setdefault(policy.tenant_id, []).append(policy)
         self._rules: dict[str, Mapping[str, BreakerRules]] = {}

@@ -71,9 +71,12 @@ def evaluate(
 
 def session_of(policy: Policy, request: RouteRequest) -> str | None:
     """The session that the request belongs to, None without one: a text or an integer under the policy's session key."""
-    if policy.sticky is None:
-        return None
-    value = request.context.get(policy.sticky.session_key)
+    return None if policy.sticky is None else read_session(policy.sticky.session_key, request)
+
+
+def read_session(session_key: str, request: RouteRequest) -> str | None:
+    """A text or an integer under this key of the request's context; a long one by its digest."""
+    value = request.context.get(session_key)
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value) if value.bit_length() <= 128 else None
     if not isinstance(value, str) or not value:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import orjson
 from msgspec import Struct
 
+from router.contracts.canary import ARM
 from router.contracts.codec import MAX_DEPTH, is_deeper
 from router.core import ids
 from router.routing.policy.depth import check_depth
@@ -63,15 +64,15 @@ def check_size(data: bytes, most: int = MAX_POLICY_BYTES) -> None:
         raise PolicyError([("policy", f"is larger than {MAX_POLICY_BYTES} bytes")])
 
 
-def parse_policy(document: object, tenant_id: str, policy_id: str, version: int = 1) -> ParsedPolicy:
-    """Read the document stored under (tenant_id, policy_id); `_shared` is a tenant too. Raises PolicyError."""
+def parse_policy(document: object, tenant_id: str, policy_id: str, version: int = 1, *, arm: str | None = None) -> ParsedPolicy:
+    """Read the document stored under (tenant_id, policy_id); `_shared` is a tenant too. `arm`: of a canary. Raises PolicyError."""
     if not isinstance(document, Mapping):
         raise PolicyError([("policy", "is not an object")])
     _check_counts(document)
     canonical, warnings = normalise(document)
     fields = Fields(canonical, "", Problems())
     _identity(fields, tenant_id, policy_id)
-    policy = _policy(fields, tenant_id, policy_id, version)
+    policy = _policy(fields, tenant_id, policy_id, version, arm)
     return ParsedPolicy(policy, canonical, warnings)
 
 
@@ -87,7 +88,7 @@ def _check_counts(document: Mapping[str, object]) -> None:
     problems.raise_if_any()
 
 
-def _policy(fields: Fields, tenant_id: str, policy_id: str, version: int) -> Policy:
+def _policy(fields: Fields, tenant_id: str, policy_id: str, version: int, arm: str | None) -> Policy:
     providers, fallbacks = read_providers(fields), read_fallbacks(fields)
     if providers and not fallbacks and all(provider.weight == 0 for provider in providers):
         fields.refuse("providers", "every weight is 0 and there is no fallback")
@@ -101,7 +102,7 @@ def _policy(fields: Fields, tenant_id: str, policy_id: str, version: int) -> Pol
         fields.refuse("fallbacks", f"{conditions} conditions with those of the extensions, where {MOST_CONDITIONS} are allowed")
     fields.close("a policy")
     fields.problems.raise_if_any()
-    named = {"policy_id": policy_id, "policy_version": str(version)}
+    named = {"policy_id": policy_id, "policy_version": str(version)} | ({ARM: arm} if arm is not None else {})
     return Policy(
         tenant_id=tenant_id,
         policy_id=policy_id,
@@ -123,6 +124,7 @@ def _policy(fields: Fields, tenant_id: str, policy_id: str, version: int) -> Pol
             drawn=WEIGHTED if strategy is None else strategy.type,
         ),
         refusal=check_depth(pipeline),
+        arm=arm,
     )
 
 

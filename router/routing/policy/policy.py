@@ -5,12 +5,13 @@ The table is replaced as a whole, so that a request sees the old set or the new 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
 from msgspec import Struct
 
+from router.contracts.canary import CanaryPlan
 from router.contracts.decision import Refusal
 from router.routing.policy.model import BreakerConfig, Fallback, Pipeline, Provider, RateLimit, RoutingStrategy, StickySessions
 from router.routing.policy.plan import DecisionPlan
@@ -35,6 +36,24 @@ class Policy(Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, object]
     plan: DecisionPlan
     refusal: Refusal | None  # the answer to every request, when the pipeline is too deep
+    arm: str | None = None  # control | candidate, while a canary runs
+    canary: PolicyCanary | None = None  # of the version in force
+
+
+class PolicyCanary(Struct, frozen=True):
+    """What is tried beside a policy: requests whose point is below `bound` (of 2^64) are decided by `candidate`."""
+
+    candidate: Policy
+    bound: int
+    plan: CanaryPlan
+
+
+def list_arms(policies: Iterable[Policy]) -> Iterator[Policy]:
+    """Each policy, and its candidate behind it."""
+    for policy in policies:
+        yield policy
+        if policy.canary is not None:
+            yield policy.canary.candidate
 
 
 class PolicyFinder(Protocol):

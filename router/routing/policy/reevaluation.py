@@ -39,11 +39,18 @@ class RecordedDecision(Struct, frozen=True, kw_only=True):
     previous: PreviousAttempt | None
     decision: Decision | None
     refusal: Refusal | None
+    arm: str | None = None  # of a canary: control | candidate
+    shadow_decision: Decision | None = None  # what a shadow would have answered
+    shadow_refusal: Refusal | None = None
     is_cut: bool = False  # too large: its context, constraints and metadata were not kept
 
     @property
     def answer(self) -> Decision | Refusal:
         return self.decision or self.refusal or Refusal("internal", "The record holds no answer")
+
+    @property
+    def shadow(self) -> Decision | Refusal | None:
+        return self.shadow_decision or self.shadow_refusal
 
 
 class Reevaluation(Struct, frozen=True):
@@ -63,7 +70,7 @@ def reevaluate(policy: Policy, case: RecordedDecision) -> Reevaluation:
         states=case.states,
         figures=case.figures,
         now=case.now,
-        remembered=case.remembered if _has_same_sessions(policy, case) else None,
+        remembered=case.remembered if has_session_key(policy, case.session_key) else None,
         previous=case.previous,
         trace=steps,
     )
@@ -80,8 +87,9 @@ def choice_of(answer: Decision | Refusal) -> tuple[str | None, str]:
     return (answer.provider_id, answer.reason) if isinstance(answer, Decision) else (None, answer.code)
 
 
-def _has_same_sessions(policy: Policy, case: RecordedDecision) -> bool:
-    return policy.sticky is not None and policy.sticky.session_key == case.session_key
+def has_session_key(policy: Policy, session_key: str | None) -> bool:
+    """Whether a provider that is remembered for a session under this key counts for the policy."""
+    return policy.sticky is not None and policy.sticky.session_key == session_key
 
 
 def _find_uncertainties(policy: Policy, case: RecordedDecision, steps: Sequence[TraceStep]) -> Iterator[str]:

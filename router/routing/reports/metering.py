@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from router.contracts.assignment import Assignment
 from router.contracts.malformed import missing_field
+from router.contracts.reservation import RESERVATION_HEADER
 from router.contracts.result import ExecResult
 from router.contracts.usage import USAGE_SUBJECT, UsageEvent, identity, usage_bytes
-from router.core.message import Effect
+from router.core.message import NO_HEADERS, Effect
 from router.core.outcome import Fault
 
 
@@ -39,9 +40,14 @@ def make_usage_event(result: ExecResult, known: Assignment | None, *, marks_unkn
     )
 
 
-def make_usage_effect(event: UsageEvent, event_id: str | None = None, subject: str = USAGE_SUBJECT) -> Effect:
-    """Return the effect that stores the event. Its only header is its id, the event's identity (`event_id` if already computed)."""
-    return Effect(subject, usage_bytes(event), identity(event) if event_id is None else event_id, owner=event.tenant_id)
+def make_usage_effect(
+    event: UsageEvent, event_id: str | None = None, subject: str = USAGE_SUBJECT, reservation: str | None = None
+) -> Effect:
+    """Return the effect that stores the event. Its id is the event's identity (`event_id` if already computed).
+
+    `reservation`: of its decision in budgets, its only other header (docs/reference/budgets.md#reservation-header)."""
+    headers = NO_HEADERS if reservation is None else {RESERVATION_HEADER: reservation}
+    return Effect(subject, usage_bytes(event), identity(event) if event_id is None else event_id, headers, owner=event.tenant_id)
 
 
 def _find_missing(provider_id: str | None, job_type: str | None) -> Fault:

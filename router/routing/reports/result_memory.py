@@ -14,6 +14,7 @@ or forges results, changes nothing. The memory holds known assignments only, so 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
@@ -83,8 +84,9 @@ class ProviderFigures(Protocol):
 class FirstResults:
     """The assignments whose first result was used, for a day each, at most 100 000: hashes of about 200 bytes each."""
 
-    def __init__(self, figures: ProviderFigures) -> None:
+    def __init__(self, figures: ProviderFigures, on_first: Callable[[Assignment, ExecResult], None] = lambda *_: None) -> None:
         self._figures = figures
+        self._on_first = on_first
         self._taught: BoundedCache[int, bool] = BoundedCache(100_000)
 
     def learn_from(self, known: Assignment, result: ExecResult) -> None:
@@ -102,6 +104,7 @@ class FirstResults:
             error_code=result.error_code,
             assignment_id=known.assignment_id,
         )
+        self._on_first(known, result)
 
     def __len__(self) -> int:
         return len(self._taught)

@@ -74,10 +74,11 @@ class ResultsHandler:
         rules: ResultRules = ResultRules(),  # noqa: B008 - frozen
         recent: RecentOutcomes | None = None,
         on_finished: Callable[[str], None] = lambda _: None,
+        on_first: Callable[[Assignment, ExecResult], None] = lambda *_: None,
     ) -> None:
         self._assignments = assignments
         self._meter = meter
-        self._lessons = FirstResults(figures)
+        self._lessons = FirstResults(figures, on_first)
         self._rules = rules
         self._recent = recent if recent is not None else RecentOutcomes()
         self._on_finished = on_finished  # called with the id of an assignment whose result has come
@@ -132,7 +133,9 @@ class ResultsHandler:
         if known is not None:
             self._lessons.learn_from(known, result)
         subject = self._rules.usage_subject
-        return Done((make_usage_effect(event, event_id, subject),)) if subject is not None else NOTHING_TO_STORE
+        if subject is None:
+            return NOTHING_TO_STORE
+        return Done((make_usage_effect(event, event_id, subject, known.reservation if known is not None else None),))
 
     def _count(self, event: UsageEvent, known: Assignment | None) -> None:
         if known is None:

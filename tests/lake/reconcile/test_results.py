@@ -42,7 +42,7 @@ async def worked(jetstream: JetStream, request: int, *, is_acked: bool = True, s
         inbox = jetstream.connection.new_inbox()
         given = await jetstream.connection.subscribe(inbox)
         await jetstream.connection.publish("$JS.API.CONSUMER.MSG.NEXT.WORKED.meter", b'{"batch":1}', reply=inbox)
-        await jetstream.connection.request((await given.next_msg(5)).reply, b"+ACK", timeout=5)
+        await jetstream.connection.request((await given.next_msg(60)).reply, b"+ACK", timeout=60)
     return int(stored["seq"])
 
 

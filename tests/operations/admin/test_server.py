@@ -53,7 +53,7 @@ class Bench:
         return await call(nc, f"{self.name}_{name}", **fields)
 
     async def stats(self, nc: Client, name: str) -> Json:
-        told = json.loads((await nc.request("$SRV.STATS.router-admin", timeout=2)).data)
+        told = json.loads((await nc.request("$SRV.STATS.router-admin")).data)
         return next(one for one in told["endpoints"] if one["name"] == f"{self.name}_{name}")
 
 

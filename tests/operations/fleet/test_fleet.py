@@ -53,7 +53,7 @@ async def a_fleet() -> AsyncIterator[tuple[Fleet, "asyncio.Task[None]"]]:
     fleet = Fleet(two_processes, lambda nats_url, http: ready.set())
     task = asyncio.create_task(fleet.run())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await ready.wait()
         yield fleet, task
     finally:
@@ -243,5 +243,5 @@ async def test_a_second_cancellation_kills_the_processes(ways: Ways) -> None:
         await asyncio.wait({task}, timeout=0.2)
         assert (task.done(), [is_there(pid) for pid in left]) == (False, [True, True])
         task.cancel()
-        await asyncio.wait({task}, timeout=5)
+        await asyncio.wait({task}, timeout=60)
         await until(lambda: not any(map(is_there, left)))

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import nats
 import pytest
 from nats.aio.client import Client
 
@@ -21,6 +20,7 @@ from tests.support.broker import Broker
 from tests.support.cli import CommandResult, call_command_async
 from tests.support.cluster import started_cluster, wait_for_cluster
 from tests.support.delivery import connected
+from tests.support.patient_client import connect_patiently
 from tests.support.router_streams import a_result, headers_of, publish_result, read_stream, read_usage, results_are_settled
 from tests.support.service import a_router, names_for, settings_for
 from tests.support.stories import a_request, ask, read_dead_letters
@@ -186,7 +186,7 @@ async def _run(what: str, directory: Path, broker: Broker, *options: str) -> Com
 
 @asynccontextmanager
 async def _client(url: str) -> AsyncIterator[Client]:
-    client = await nats.connect(url)
+    client = await connect_patiently(url)
     try:
         yield client
     finally:

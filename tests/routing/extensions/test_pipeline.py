@@ -176,7 +176,7 @@ async def test_neighbours_run_side_by_side_when_the_policy_says_so() -> None:
         return {"payload": body["payload"], "metadata": metadata}
 
     world = FakeExtensions(a=lambda body: meets(body, a="1"), b=lambda body: meets(body, b="2")).register(a="pre", b="pre")
-    piped = await asyncio.wait_for(world.run(piped_policy(pre=["a", "b"], parallel=True)), 5)
+    piped = await asyncio.wait_for(world.run(piped_policy(pre=["a", "b"], parallel=True)), 60)
     assert piped.request.context == {"a": "1", "b": "2"}
 
 

@@ -267,7 +267,7 @@ async def test_a_stream_stops_when_its_last_listener_leaves(nats_url: str, asker
 
     async with serve_extension(nats_url, endless):
         await _stream(asker, endless.subject, until_done=False)
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(ended.wait(), 60)
 
 
 async def _stream(asker: ExtensionClient, subject: str, *, until_done: bool) -> list:  # type: ignore[type-arg]

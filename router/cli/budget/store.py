@@ -1,0 +1,77 @@
+"""The budgets of a server for the commands of `router budget`, and what is spent of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from router.cli.session import CommandSession
+    from router.contracts.spent_record import SpentRecord
+    from router.routing.budgets import BudgetWindow
+    from router.services.budget_store import BudgetStore, StoredBudget
+
+Tenant = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant.")]
+Name = Annotated[str, typer.Argument(metavar="BUDGET", help="The budget, as `router budget list` names it: day, hour/policy=chat.")]
+
+
+class SpentBudget(Struct, frozen=True):
+    """A budget, its present window, and what is spent in it."""
+
+    stored: StoredBudget
+    window: BudgetWindow
+    spent: SpentRecord
+
+
+async def open_store(session: CommandSession) -> BudgetStore:
+    """Open the store. Raises BrokerUnavailable."""
+    from router.delivery.buckets.documents import DocumentBucket
+    from router.services.budget_store import BudgetStore
+
+    return BudgetStore(DocumentBucket(await session.open_jetstream(), session.settings.buckets.budgets.name))
+
+
+async def read_spent(session: CommandSession, stored: StoredBudget) -> SpentBudget:
+    """What is spent of it in the window that is now, by the server's clock. Raises BrokerUnavailable."""
+    from router.routing.budgets import expire_leases, find_window
+    from router.services.server_clock import ServerClock
+    from router.services.spent_documents import SpentDocuments
+
+    jetstream = await session.open_jetstream()
+    clock = ServerClock(jetstream, f"KV_{session.settings.buckets.budgets.name}")
+    await clock.read()
+    window = find_window(stored.budget.window, clock())
+    document = await SpentDocuments(jetstream, session.settings.buckets.budgets_spent.name).open(stored.budget, window)
+    return SpentBudget(stored, window, expire_leases(document.record, round(clock() * 1000)))
+
+
+def list_fields(one: SpentBudget) -> dict[str, object]:
+    """Money as text: no float rounds it."""
+    from router.contracts.money import format_nanos
+    from router.services.budget_store import budget_document
+
+    budget, spent = one.stored.budget, one.spent
+    left = max(0, budget.amount - spent.settled - spent.held)
+    return {
+        "tenant": budget.tenant_id,
+        "budget": budget.budget_id,
+        **budget_document(budget),
+        "settled": format_nanos(spent.settled),
+        "reserved": format_nanos(spent.held),
+        "left": format_nanos(left),
+        "events": spent.events,
+        "is_counted": spent.is_counted,
+        "starts_at": _format_second(one.window.starts_s),
+        "renews_at": _format_second(one.window.ends_s),
+        "version": one.stored.record.version,
+        "author": one.stored.record.author,
+        "time": one.stored.record.time,
+    }
+
+
+def _format_second(at_s: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at_s, UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,90 @@
+"""What one instance has counted of a canary, as it stands in the bucket of canaries (docs/reference/canary.md#counted).
+
+    {tenant_id, policy_id, version, node, life, control{…}, candidate{…}, shadow{…}}
+
+Each process writes a key of its own for each canary, so no write conflicts with another, and what is counted is added up. A process that
+starts anew has a new key: what it had counted before stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from router.contracts.codec import UNREADABLE_ERRORS
+from router.core import ids
+from router.core.errors import Poison
+
+MAX_BUCKETS = 256  # of a distribution of latencies
+
+_Count = Annotated[int, Meta(ge=0, le=2**53)]
+_Sum = Annotated[float, Meta(ge=0, le=1e18)]
+
+
+class ArmRecord(Struct, frozen=True, omit_defaults=True):
+    """One arm: `outcomes` are requests that ended, `errors` those that ended badly, `latencies` counts successes by bucket."""
+
+    outcomes: _Count = 0
+    errors: _Count = 0
+    latencies: Annotated[dict[Annotated[int, Meta(ge=0, lt=MAX_BUCKETS)], _Count], Meta(max_length=MAX_BUCKETS)] = {}
+
+
+class ShadowRecord(Struct, frozen=True, omit_defaults=True):
+    """Decisions with a shadow beside them: how many chose another provider, or refused; sums of what both expected, where both chose."""
+
+    decisions: _Count = 0
+    differences: _Count = 0
+    both: _Count = 0
+    control_cost: _Sum = 0.0
+    candidate_cost: _Sum = 0.0
+    control_latency_ms: _Sum = 0.0
+    candidate_latency_ms: _Sum = 0.0
+
+
+class CanaryRecord(Struct, frozen=True, kw_only=True):
+    """`version`: of the policy whose record holds the canary. `life` names one process, `node` names it to people."""
+
+    tenant_id: str
+    policy_id: str
+    version: Annotated[int, Meta(ge=1)]
+    node: str
+    life: str
+    control: ArmRecord = ArmRecord()
+    candidate: ArmRecord = ArmRecord()
+    shadow: ShadowRecord = ShadowRecord()
+
+
+def canary_key(tenant_id: str, policy_id: str, life: str) -> str:
+    return ids.key(tenant_id, policy_id, life)
+
+
+def read_canary_record(key: str, data: bytes) -> CanaryRecord:
+    """What stands under this key. Raises Poison for anything that no router wrote there."""
+    try:
+        record = _decode(data)
+    except UNREADABLE_ERRORS as exc:
+        raise Poison(f"not a record of a canary: {exc}") from exc
+    if canary_key(record.tenant_id, record.policy_id, record.life) != key:
+        raise Poison("a record of a canary under another one's key")
+    return record
+
+
+def add_arms(parts: Iterable[ArmRecord]) -> ArmRecord:
+    outcomes, errors, latencies = 0, 0, dict[int, int]()
+    for part in parts:
+        outcomes, errors = outcomes + part.outcomes, errors + part.errors
+        for bucket, count in part.latencies.items():
+            latencies[bucket] = latencies.get(bucket, 0) + count
+    return ArmRecord(outcomes, errors, latencies)
+
+
+def add_shadows(parts: Iterable[ShadowRecord]) -> ShadowRecord:
+    sums = [sum(column) for column in zip(*map(msgspec.structs.astuple, parts), strict=True)]
+    return ShadowRecord(*sums)
+
+
+canary_record_bytes = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(CanaryRecord).decode

@@ -1,0 +1,78 @@
+"""What was spent of one budget in one window: a document of the bucket `ROUTER_BUDGETS_SPENT` (docs/reference/budgets.md#slices).
+
+    key      {tenant}.{budget}.{when the budget was made, ms}.{start of the window, s}
+    value    {settled, events, through, is_counted, notices, leases{"{life}.{number}": {held, expires_ms}}}
+
+Money is in nanos. A lease is what an instance may reserve or has reserved. The key `settlement` says which instance settles, and how far.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from router.contracts.codec import UNREADABLE_ERRORS
+from router.core import ids
+from router.core.errors import Poison
+
+MAX_LEASES = 2000  # of one document: it stays far below a server's largest message
+SETTLEMENT_KEY = "settlement"
+
+_Count = Annotated[int, Meta(ge=0)]
+
+
+class SpentLease(Struct, frozen=True):
+    """`expires_ms`: by the server's clock, milliseconds since the epoch."""
+
+    held: int
+    expires_ms: int
+
+
+class SpentRecord(Struct, frozen=True, kw_only=True):
+    """`through`: the sequence of the last usage event in `settled`; `is_counted`: the events before the first lease are in it."""
+
+    settled: int = 0
+    events: _Count = 0
+    through: _Count = 0
+    is_counted: bool = False
+    notices: tuple[int, ...] = ()  # percent
+    leases: dict[str, SpentLease] = {}
+
+    @property
+    def held(self) -> int:
+        return sum(lease.held for lease in self.leases.values())
+
+
+class SettlementRecord(Struct, frozen=True):
+    """Who settles, and the last sequence of the usage stream whose event is in every document."""
+
+    life: str
+    through: _Count
+
+
+def build_spent_key(tenant_id: str, budget_id: str, created_ms: int, starts_s: int) -> str:
+    """The bucket's key of a budget's window."""
+    return ids.key(tenant_id, budget_id, str(created_ms), str(starts_s))
+
+
+def read_spent_record(data: bytes) -> SpentRecord:
+    """Raises Poison."""
+    try:
+        return _decode(data)
+    except UNREADABLE_ERRORS as exc:
+        raise Poison("not a record of what was spent") from exc
+
+
+def read_settlement_record(data: bytes) -> SettlementRecord:
+    """Raises Poison."""
+    try:
+        return _decode_settlement(data)
+    except UNREADABLE_ERRORS as exc:
+        raise Poison("not the record of the settlement") from exc
+
+
+spent_record_bytes = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(SpentRecord).decode
+_decode_settlement = msgspec.json.Decoder(SettlementRecord).decode

@@ -1,0 +1,71 @@
+"""The budgets of one tenant at its decisions: all that a decision belongs to must have room, and then all are charged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from router.contracts.decision import Decision
+from router.contracts.money import NANOS
+from router.contracts.request import RouteRequest
+from router.contracts.reservation import BudgetReservation
+from router.core.clock import Clock
+from router.routing.budgets.slices import BudgetSlice, SliceShort
+
+
+class Charge(Struct, frozen=True):
+    """What a decision has reserved, until its assignment holds it. `leases`: which lease of each slice was charged."""
+
+    slices: tuple[BudgetSlice, ...]
+    leases: tuple[int, ...]
+    reservation: BudgetReservation
+
+    def release(self) -> None:
+        """Nothing is assigned: the slices have it back, where their lease is still the same."""
+        for one, number in zip(self.slices, self.leases, strict=True):
+            if one.number == number:
+                one.remaining += self.reservation.nanos
+
+
+class TenantBudgets:
+    """`on_charge` gets the charge of each decision that is to be assigned. `clock`: the server's."""
+
+    def __init__(self, life: str, slices: Sequence[BudgetSlice], clock: Clock, on_charge: Callable[[RouteRequest, Charge], None]) -> None:
+        self.slices = tuple(slices)
+        self._life = life
+        self._clock = clock
+        self._on_charge = on_charge
+
+    def reserve(
+        self, request: RouteRequest, policy_id: str, decision: Decision, passed_over: Sequence[BudgetSlice] = ()
+    ) -> Sequence[BudgetSlice]:
+        """Reserve the expected cost; return the slices of the budgets that have no room, and then nothing is reserved.
+
+        Raises SliceShort where the bucket must be asked first. `passed_over`: they do not count.
+        """
+        nanos = int(decision.expected_cost * NANOS) + 1  # never nothing: a budget that is spent lets nothing through
+        now, provider_id = self._clock(), decision.provider_id
+        covered = [one for one in self.slices if one.budget.is_for(policy_id, provider_id)]
+        if passed_over:
+            covered = [one for one in covered if one not in passed_over]
+        for one in covered:
+            if not one.has_room(nanos, now):
+                return _refuse(covered, nanos, now)
+        for one in covered:
+            one.charge(nanos)
+        if request.push_assignment and covered:
+            leases = tuple(one.number for one in covered)
+            names = {one.budget.budget_id: one.number for one in covered}
+            self._on_charge(request, Charge(tuple(covered), leases, BudgetReservation(self._life, nanos, policy_id, names)))
+        return ()
+
+
+def _refuse(covered: Sequence[BudgetSlice], nanos: int, now: float) -> Sequence[BudgetSlice]:
+    short = [one for one in covered if not one.has_room(nanos, now)]
+    refused = [one for one in short if one.is_refused(nanos, now)]
+    if refused:
+        return refused
+    for one in short:
+        one.request(nanos)
+    raise SliceShort(short)

@@ -1,0 +1,23 @@
+"""Is the candidate of a canary worse than the version in force? Pure: counts become a verdict; no broker, no clock.
+
+    outcomes of requests ── CanaryCounts ──> counts by arm ── judge ──> promote | roll back | not yet, with its reason in figures
+                                                                └─ `sequential`: a test that may be looked at after every outcome
+
+`services.canaries` shares the counts among instances and writes the verdict as a version of the policy.
+"""
+
+from router.routing.canary.counts import CanaryCounts
+from router.routing.canary.guards import GuardError, parse_guard, parse_span_ms
+from router.routing.canary.verdict import CanaryTotals, CanaryVerdict, GuardFinding, add_totals, judge
+
+__all__ = [
+    "CanaryCounts",
+    "CanaryTotals",
+    "CanaryVerdict",
+    "GuardError",
+    "GuardFinding",
+    "add_totals",
+    "judge",
+    "parse_guard",
+    "parse_span_ms",
+]

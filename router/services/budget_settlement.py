@@ -1,0 +1,230 @@
+"""Settles budgets: adds the cost of each usage event to the documents of its budgets, once (docs/reference/budgets.md#settlement).
+
+    every 250 ms   is another instance settling? its record is written again and again ──> wait
+                   windows that are not counted yet ──> read from their start
+                   new events ──> documents, each with the sequence it is counted through ──> the settlement's own record
+
+Whatever dies when: an event at or below a document's sequence is in it. Two that settle at once do no harm; one stops at its next write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from router.contracts.reservation import RESERVATION_HEADER, read_reservation
+from router.contracts.spent_record import SETTLEMENT_KEY, SettlementRecord, SpentRecord, read_settlement_record
+from router.contracts.usage_cost import UsageCost, read_usage_cost
+from router.core.clock import Clock, steady
+from router.core.errors import Conflict, Poison, RouterError
+from router.delivery.api import JetStream, StoredMessage, nanos
+from router.delivery.buckets.lease import LeaseWatch
+from router.delivery.stream_reader import StreamReader, open_reader
+from router.operations.observability import LogRateLimit, events, logs
+from router.routing.budgets import Budget, BudgetTable, BudgetWindow, find_window, settle_costs
+from router.routing.budgets.leases import SettledCost
+from router.services.alerts import Alerts
+from router.services.budget_notices import find_notices, mark_notices, raise_notices
+from router.services.event_memory import EventMemory
+from router.services.live_budgets import LiveBudgets
+from router.services.server_clock import ServerClock
+from router.services.spent_documents import SpentDocuments
+
+log = logs.logger(__name__)
+
+LOOK_S = 0.25
+LEASE_S = 3.0  # another instance settles when the record was not written for so long
+RENEW_S = 1.0
+BATCH = 500
+REMEMBERED = 100_000  # events before the last one, read when an instance begins
+
+Place = tuple[Budget, BudgetWindow]
+
+
+class BudgetSettlement:
+    """One instance of all does it. `stream`: of usage events."""
+
+    def __init__(  # noqa: PLR0917 - `Budgets` joins them
+        self,
+        jetstream: JetStream,
+        stream: str,
+        live: LiveBudgets,
+        table: BudgetTable,
+        documents: SpentDocuments,
+        server_clock: ServerClock,
+        alerts: Alerts,
+        *,
+        clock: Clock = steady,
+    ) -> None:
+        self._jetstream = jetstream
+        self._stream = stream
+        self._live = live
+        self._table = table
+        self._documents = documents
+        self._server_clock = server_clock
+        self._alerts = alerts
+        self._clock = clock
+        self._watch = LeaseWatch(LEASE_S, clock)
+        self._revision = 0  # of the settlement's record, while this instance settles
+        self._through = 0
+        self._renewed_at = 0.0
+        self._reader: StreamReader | None = None
+        self._memory = EventMemory()
+        self._counted: set[tuple[str, str, int, int]] = set()
+        self._lines = LogRateLimit(every_s=60.0)
+
+    async def run(self) -> None:
+        """A child of the tree: until cancelled."""
+        try:
+            while True:
+                await asyncio.sleep(LOOK_S)
+                if self._table.tenants or self._reader is not None:
+                    await self._try_round()
+        finally:
+            await self._stop()
+
+    async def _try_round(self) -> None:
+        try:
+            if self._reader is None and not await self._begin():
+                return
+            await self._settle_round()
+        except RouterError as exc:
+            await self._stop()
+            if not isinstance(exc, Conflict) and self._lines.allow("settlement"):
+                log.warning(events.BUDGET_UNAVAILABLE, cause=str(exc))
+
+    async def _begin(self) -> bool:
+        """Settle from now on, unless another instance does."""
+        entry = await self._documents.bucket.get(SETTLEMENT_KEY)
+        self._watch.on_revision(entry.revision if entry is not None else 0)
+        if entry is not None and not self._watch.is_over:
+            return False
+        record = _read_settlement(entry.value) if entry is not None else None
+        self._through = record.through if record is not None else await self._find_last()
+        await self._renew(entry.revision if entry is not None else None)
+        await self._live.reload()  # a budget that was put a moment ago misses no event
+        self._memory, self._counted = EventMemory(), set()
+        reader = StreamReader(self._jetstream, self._stream, max(1, self._through - REMEMBERED))
+        self._reader = reader
+        await reader.open()
+        return True
+
+    async def _find_last(self) -> int:
+        info = await self._jetstream.stream(self._stream)
+        return int(info["state"]["last_seq"]) if info is not None else 0
+
+    async def _stop(self) -> None:
+        reader, self._reader, self._revision = self._reader, None, 0
+        self._watch = LeaseWatch(LEASE_S, self._clock)
+        if reader is not None:
+            await reader.close()
+
+    async def _renew(self, revision: int | None) -> None:
+        """Raises Conflict: another instance settles."""
+        data = msgspec.json.encode(SettlementRecord(self._table.life, self._through))
+        self._revision = await self._documents.bucket.put(SETTLEMENT_KEY, data, revision=revision)
+        self._renewed_at = self._clock()
+
+    async def _settle_round(self) -> None:
+        await self._server_clock.read()
+        for budget in self._list_budgets():
+            await self._count(budget, find_window(budget.window, self._server_clock()))
+        while self._reader is not None and (batch := await self._reader.read(BATCH)):
+            before = self._through
+            await self._settle(batch)
+            if self._through != before or self._clock() - self._renewed_at > RENEW_S:
+                await self._renew(self._revision)
+        if self._clock() - self._renewed_at > RENEW_S:
+            await self._renew(self._revision)
+
+    def _list_budgets(self) -> list[Budget]:
+        return [one.budget for one in self._table.slices.values()]
+
+    async def _settle(self, batch: Sequence[StoredMessage]) -> None:
+        """Add these events to the documents."""
+        found: dict[Place, list[SettledCost]] = {}
+        for stored in batch:
+            is_new = stored.sequence > self._through
+            cost = read_usage_cost(stored.data)
+            if cost is not None and self._memory.is_first(cost.event_id, stored.sequence):
+                is_end = self._memory.is_first(f"{cost.tenant_id} {cost.reference}", stored.sequence)
+                if is_new:
+                    self._add(found, cost, stored, is_end=is_end)
+        for (budget, window), costs in found.items():
+            await self._count(budget, window)
+            await self._change(budget, window, lambda record, costs=costs: settle_costs(record, costs))  # type: ignore[misc]
+        self._through = max(self._through, batch[-1].sequence)
+
+    def _add(self, found: dict[Place, list[SettledCost]], cost: UsageCost, stored: StoredMessage, *, is_end: bool) -> None:
+        budgets = self._table.tenants.get(cost.tenant_id)
+        if budgets is None:
+            return
+        reservation = read_reservation(stored.headers.get(RESERVATION_HEADER))
+        policy_id = reservation.policy_id if reservation is not None else None
+        for one in budgets.slices:
+            if _is_counted_by(one.budget, cost, policy_id):
+                number = reservation.leases.get(one.budget.budget_id) if reservation is not None and is_end else None
+                lease_id = f"{reservation.life}.{number}" if reservation is not None and number is not None else None
+                place = one.budget, find_window(one.budget.window, nanos(stored.time) / 1e9)
+                settled = SettledCost(stored.sequence, cost.nanos, lease_id, reservation.nanos if reservation is not None else 0)
+                found.setdefault(place, []).append(settled)
+
+    async def _change(self, budget: Budget, window: BudgetWindow, change: Callable[[SpentRecord], SpentRecord]) -> None:
+        """Change the document, with the notices that are due then."""
+        notices: tuple[int, ...] = ()
+
+        def change_and_mark(record: SpentRecord) -> SpentRecord:
+            nonlocal notices
+            changed = change(record)
+            notices = find_notices(changed, budget.amount)
+            return mark_notices(changed, notices)
+
+        record = await self._documents.change(budget, window, change_and_mark)
+        raise_notices(self._alerts, budget, window, record, notices)
+
+    async def _count(self, budget: Budget, window: BudgetWindow) -> None:
+        """Make sure that the document holds every event of the window up to `through`: a budget may be younger than its window."""
+        key = (budget.tenant_id, budget.budget_id, budget.created_ms, window.starts_s)
+        if key in self._counted:
+            return
+        document = await self._documents.open(budget, window)
+        if not document.record.is_counted:
+            sum_ = await self._sum(budget, window)
+            await self._change(budget, window, lambda record: record if record.is_counted else sum_)
+        elif not document.revision:
+            await self._change(budget, window, lambda record: record)
+        self._counted = {one for one in self._counted if one[:3] != key[:3] or one[3] >= window.starts_s} | {key}
+
+    async def _sum(self, budget: Budget, window: BudgetWindow) -> SpentRecord:
+        """What the events of the window up to `through` cost."""
+        memory, record, through = EventMemory(), SpentRecord(is_counted=True), self._through
+        since = datetime.fromtimestamp(window.starts_s, UTC)
+        async with open_reader(self._jetstream, self._stream, since=since) as reader:
+            while batch := await reader.read(BATCH):
+                costs = []
+                for stored in batch:
+                    cost = read_usage_cost(stored.data) if stored.sequence <= through else None
+                    if cost is None or not memory.is_first(cost.event_id, stored.sequence) or nanos(stored.time) / 1e9 >= window.ends_s:
+                        continue
+                    reservation = read_reservation(stored.headers.get(RESERVATION_HEADER))
+                    if cost.tenant_id == budget.tenant_id and _is_counted_by(budget, cost, reservation.policy_id if reservation else None):
+                        costs.append(SettledCost(stored.sequence, cost.nanos))
+                record = settle_costs(record, costs)
+                if batch[-1].sequence >= through:
+                    break
+        return replace(record, through=max(record.through, through))
+
+
+def _is_counted_by(budget: Budget, cost: UsageCost, policy_id: str | None) -> bool:
+    return budget.provider_id in (None, cost.provider_id) and budget.policy_id in (None, policy_id)
+
+
+def _read_settlement(data: bytes) -> SettlementRecord | None:
+    try:
+        return read_settlement_record(data)
+    except Poison:
+        return None

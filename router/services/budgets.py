@@ -1,0 +1,39 @@
+"""The budgets of this process: followed, leased, settled (docs/reference/budgets.md)."""
+
+from __future__ import annotations
+
+import uuid
+
+from router.config import Settings
+from router.core.clock import Clock, steady, wall
+from router.delivery.api import JetStream
+from router.delivery.shared_info import SharedInfo
+from router.routing.budgets import BudgetTable
+from router.services.alerts import Alerts
+from router.services.budget_leases import BudgetLeases
+from router.services.budget_settlement import BudgetSettlement
+from router.services.live_budgets import LiveBudgets
+from router.services.server_clock import ServerClock
+from router.services.spent_documents import SpentDocuments
+
+
+class Budgets:
+    """Its parts, joined. The clocks are this machine's."""
+
+    def __init__(
+        self,
+        jetstream: JetStream,
+        settings: Settings,
+        alerts: Alerts,
+        infos: SharedInfo | None = None,
+        *,
+        now: Clock = steady,
+        wall_clock: Clock = wall,
+    ) -> None:
+        buckets, usage = settings.buckets, settings.streams.usage.name
+        self.clock = ServerClock(jetstream, usage, now=now, wall_clock=wall_clock)
+        self.table = BudgetTable(uuid.uuid4().hex, settings.budgets.slice_percent / 100, self.clock)
+        self.live = LiveBudgets(jetstream, buckets.budgets.name, self.table, infos)
+        self.documents = SpentDocuments(jetstream, buckets.budgets_spent.name)
+        self.leases = BudgetLeases(self.table, self.documents, self.clock, alerts, settings.budgets.reservation_ms / 1000)
+        self.settlement = BudgetSettlement(jetstream, usage, self.live, self.table, self.documents, self.clock, alerts, clock=now)

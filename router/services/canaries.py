@@ -1,0 +1,223 @@
+"""Counts what becomes of the requests of canaries, shares the counts among instances, and ends a canary when it is decided.
+
+    an outcome ── counts of this process ──> write (a child) ──> ROUTER_CANARIES ──> follow (a child) ──> the others' counts
+    all counts ── judge (a child), each second ──> a new version of the policy: the candidate, or the version in force again
+
+Every instance judges the same counts. The write names the version that it replaces, so one of them ends the canary and the others see
+a conflict. While the bucket is unavailable nothing is decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from router.contracts.alert import WARNING, Alert
+from router.contracts.assignment import Assignment
+from router.contracts.canary import ARM, ARMS
+from router.contracts.canary_record import CanaryRecord, canary_key, canary_record_bytes, read_canary_record
+from router.contracts.decision import Decision, Refusal
+from router.contracts.result import ExecResult
+from router.core.clock import Clock, wall
+from router.core.errors import BrokerUnavailable, Conflict, Poison, RouterError
+from router.delivery.api import JetStream
+from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.buckets.entries import BucketEntry
+from router.delivery.buckets.mirror import BucketMirror
+from router.delivery.shared_info import SharedInfo
+from router.operations.observability import LogRateLimit, events, logs
+from router.routing.canary import CanaryCounts, CanaryTotals, CanaryVerdict, add_totals, judge
+from router.routing.policy import Policy, PolicyTable
+from router.services.alerts import Alerts
+from router.services.policy_store import PolicyStore
+
+log = logs.logger(__name__)
+
+SHARE_S = 0.25  # between two records of one canary
+JUDGE_S = 1.0
+LAST_WRITE_S = 2.0  # when the router stops
+
+Name = tuple[str, str]  # tenant (or `_shared`), policy
+
+
+class SharedCanaries:
+    """`decide.CanaryMeter`, what results report, and the three children that share and judge."""
+
+    def __init__(
+        self,
+        jetstream: JetStream,
+        bucket: str,
+        node_id: str,
+        *,
+        policies: PolicyTable,
+        store: PolicyStore,
+        alerts: Alerts,
+        wall_clock: Clock = wall,
+        infos: SharedInfo | None = None,
+    ) -> None:
+        self._documents = DocumentBucket(jetstream, bucket)
+        self._mirror = BucketMirror(jetstream, bucket, self.on_change, infos=infos)
+        self._node_id = node_id
+        self._policies = policies
+        self._store = store
+        self._alerts = alerts
+        self._wall_clock = wall_clock
+        self._life = uuid.uuid4().hex
+        self._counts: dict[Name, CanaryCounts] = {}
+        self._revisions: dict[str, int] = {}  # of this process' own keys
+        self._others: dict[str, tuple[int, CanaryRecord | None]] = {}  # by key: its revision; None: unreadable
+        self._lines = LogRateLimit(every_s=60.0)
+
+    def on_decided(self, policy: Policy, answer: Decision | Refusal, *, is_pushed: bool) -> None:
+        if isinstance(answer, Decision) and (is_pushed or answer.metadata.get(ARM) != policy.arm):
+            return  # its result is counted, or a budget chose another policy
+        if policy.arm is not None:
+            self._find_counts(policy).on_answer(policy.arm, answer)
+
+    def on_shadow(self, policy: Policy, answer: Decision | Refusal, shadow: Decision | Refusal) -> None:
+        self._find_counts(policy).on_shadow(answer, shadow)
+
+    def on_result(self, known: Assignment, result: ExecResult) -> None:
+        """The first result of a known assignment; the assignment names the arm that decided it."""
+        metadata = known.decision.metadata
+        arm = metadata.get(ARM)
+        if arm not in ARMS:  # absent, or an extension's word where no canary runs
+            return
+        policy = self._policies.find(known.tenant_id, metadata.get("policy_id", ""))
+        if policy is not None and policy.canary is not None and metadata.get("policy_version") == str(policy.version):
+            self._find_counts(policy).on_result(arm, result.status, result.latency_ms)
+
+    def _find_counts(self, policy: Policy) -> CanaryCounts:
+        name = policy.tenant_id, policy.policy_id
+        counts = self._counts.get(name)
+        if counts is not None and counts.version > policy.version:
+            return CanaryCounts(*name, policy.version)  # of a canary that is over: a pipeline took long; counted for nothing
+        if counts is None or counts.version < policy.version:
+            counts = self._counts[name] = CanaryCounts(*name, policy.version)
+        return counts
+
+    async def load(self) -> None:
+        """Load once, before the first decision. If the bucket is unavailable the process starts anyway."""
+        with suppress(BrokerUnavailable):
+            await self._mirror.load()
+
+    async def follow(self) -> None:
+        """A child of the tree: follow the bucket until cancelled."""
+        await self._mirror.run()
+
+    async def write(self) -> None:
+        """A child of the tree: write what has changed until cancelled, and once more then: the consumers have stopped before it."""
+        try:
+            while True:
+                await asyncio.sleep(SHARE_S)
+                await self._write_changed()
+        finally:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WRITE_S):
+                    await self._write_changed()
+
+    async def _write_changed(self) -> None:
+        for counts in [one for one in self._counts.values() if one.is_changed]:
+            await self._write(counts)
+
+    async def judge(self) -> None:
+        """A child of the tree: end each canary that is decided, until cancelled."""
+        while True:
+            await asyncio.sleep(JUDGE_S)
+            running = list(self._list_running())
+            self._keep_counts({(policy.tenant_id, policy.policy_id): policy.version for policy in running})
+            if self._mirror.check.ok:
+                for policy in running:
+                    await self._judge(policy)
+
+    def on_change(self, entries: Mapping[str, BucketEntry]) -> None:
+        """Read the entries that are new."""
+        known = self._others
+        self._others = {key: self._read(known, key, entry) for key, entry in entries.items() if not key.endswith(self._life)}
+
+    def count_totals(self, policy: Policy) -> CanaryTotals:
+        """What all instances have counted of the policy's canary."""
+        name = policy.tenant_id, policy.policy_id
+        records = [record for _, record in self._others.values() if record is not None and _is_of(record, policy)]
+        own = self._counts.get(name)
+        if own is not None and own.version == policy.version:
+            records.append(own.build_record(self._node_id, self._life))
+        return add_totals(records)
+
+    def _read(self, known: Mapping[str, tuple[int, CanaryRecord | None]], key: str, entry: BucketEntry) -> tuple[int, CanaryRecord | None]:
+        before = known.get(key)
+        if before is not None and before[0] == entry.revision:
+            return before
+        try:
+            return entry.revision, read_canary_record(key, entry.value)
+        except Poison as exc:
+            if self._lines.allow(key):
+                log.error(events.CANARY_UNREADABLE, key=key, error=str(exc))
+            return entry.revision, None
+
+    def _list_running(self) -> Iterator[Policy]:
+        return (policy for policy in self._policies.get_all().values() if policy.canary is not None)
+
+    def _keep_counts(self, versions: Mapping[Name, int]) -> None:
+        """Those of the canaries that run."""
+        self._counts = {name: counts for name, counts in self._counts.items() if counts.version == versions.get(name)}
+
+    async def _judge(self, policy: Policy) -> None:
+        if policy.canary is None:
+            return
+        verdict, note = judge(policy.canary.plan, self.count_totals(policy), self._wall_clock() * 1000)
+        if verdict is CanaryVerdict.GO_ON:
+            return
+        try:
+            version = await self._store.end_canary(policy.tenant_id, policy.policy_id, policy.version, verdict, note)
+        except Conflict:
+            return  # another instance has ended it, or an operator has written the policy
+        except RouterError as exc:  # the next round tries again
+            if self._lines.allow("judge"):
+                log.warning(events.CANARY_NOT_ENDED, tenant=policy.tenant_id, policy=policy.policy_id, cause=str(exc))
+            return
+        log.info(events.CANARY_ENDED, tenant=policy.tenant_id, policy=policy.policy_id, version=version, verdict=verdict.value, why=note)
+        if verdict is CanaryVerdict.ROLL_BACK:
+            self._alerts.raise_alert(_build_alert(policy, version, note))
+        await self._forget(policy)
+
+    async def _forget(self, policy: Policy) -> None:
+        """Delete what was counted of a canary that has ended; what stays is dropped by the bucket's time."""
+        keys = [key for key, (_, record) in self._others.items() if record is not None and _is_of(record, policy)]
+        with suppress(RouterError):
+            for key in keys:
+                await self._documents.delete(key, revision=self._others[key][0])
+
+    async def _write(self, counts: CanaryCounts) -> None:
+        key = canary_key(*counts.name, self._life)
+        counts.is_changed = False  # what comes during the write is written next time
+        try:
+            await self._put(key, canary_record_bytes(counts.build_record(self._node_id, self._life)))
+        except Conflict:
+            counts.is_changed = True  # the next round replaces what is there
+        except RouterError as exc:
+            counts.is_changed = True  # the next round tries again
+            if self._lines.allow("write"):
+                log.warning(events.CANARY_NOT_SHARED, tenant=counts.name[0], policy=counts.name[1], cause=str(exc))
+
+    async def _put(self, key: str, data: bytes) -> None:
+        """Replace this process' entry. Raises BrokerUnavailable, StorageFull, Poison (too large)."""
+        try:
+            self._revisions[key] = await self._documents.put(key, data, revision=self._revisions.get(key))
+        except Conflict:  # the bucket was made again, an answer was lost, or the canary was ended: the next write knows its revision
+            seen = await self._documents.read_newest(key)
+            self._revisions[key] = seen.revision if seen is not None else 0
+            raise
+
+
+def _is_of(record: CanaryRecord, policy: Policy) -> bool:
+    return (record.tenant_id, record.policy_id, record.version) == (policy.tenant_id, policy.policy_id, policy.version)
+
+
+def _build_alert(policy: Policy, version: int, note: str) -> Alert:
+    text = f"The canary of {policy.tenant_id}/{policy.policy_id} was rolled back, version {version}: {note}"
+    return Alert(
+        severity=WARNING, component="router.policy", cause=f"canary_rolled_back:{policy.tenant_id}/{policy.policy_id}", message=text
+    )

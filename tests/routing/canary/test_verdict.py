@@ -1,0 +1,121 @@
+"""What follows from the counts of a canary."""
+
+import pytest
+
+from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
+from router.contracts.decision import Decision, Refusal
+from router.routing.canary import CanaryCounts, CanaryTotals, CanaryVerdict, GuardError, add_totals, judge, parse_guard, parse_span_ms
+from router.routing.canary.sequential import WORSE, Tally, compute_evidence
+from router.routing.canary.verdict import list_findings
+
+GUARDS = (CanaryGuard("error_rate", 1.2), CanaryGuard("p95_latency", 1.2))
+END_MS = 1000
+
+
+def a_plan(*guards: CanaryGuard, is_shadow: bool = False) -> CanaryPlan:
+    return CanaryPlan(document={}, share=5, guards=guards, until_ms=END_MS, min_results=100, is_shadow=is_shadow)
+
+
+def counts_of(*, control: tuple[int, int], candidate: tuple[int, int], latency_ms: tuple[float, float] = (100, 100)) -> CanaryTotals:
+    """Of each arm: outcomes, errors; and the latency of its successes."""
+    counts = CanaryCounts("acme", "default", 2)
+    for arm, (outcomes, errors), taken_ms in zip((CONTROL, CANDIDATE), (control, candidate), latency_ms, strict=True):
+        for number in range(outcomes):
+            counts.on_result(arm, "error" if number < errors else "success", taken_ms)
+    return add_totals([counts.build_record("node", "life")])
+
+
+@pytest.mark.parametrize(
+    ("control", "candidate", "at_ms", "verdict"),
+    [
+        pytest.param((1900, 190), (100, 40), 0, CanaryVerdict.ROLL_BACK, id="four times the errors"),
+        pytest.param((1900, 0), (20, 12), 0, CanaryVerdict.ROLL_BACK, id="errors where the version in force has none"),
+        pytest.param((1900, 190), (100, 14), 0, CanaryVerdict.GO_ON, id="a little worse may be chance"),
+        pytest.param((1900, 190), (100, 14), END_MS, CanaryVerdict.PROMOTE, id="its time is over and no guard is broken"),
+        pytest.param((1900, 190), (99, 3), END_MS, CanaryVerdict.ROLL_BACK, id="its time is over with too few outcomes"),
+        pytest.param((0, 0), (0, 0), END_MS, CanaryVerdict.ROLL_BACK, id="its time is over and nothing came"),
+        pytest.param((1900, 800), (400, 20), 0, CanaryVerdict.PROMOTE, id="better for certain"),
+        pytest.param((1900, 800), (99, 1), 0, CanaryVerdict.GO_ON, id="better, with too few outcomes"),
+    ],
+)
+def test_errors_decide(control: tuple[int, int], candidate: tuple[int, int], at_ms: int, verdict: CanaryVerdict) -> None:
+    assert judge(a_plan(GUARDS[0]), counts_of(control=control, candidate=candidate), at_ms)[0] is verdict
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "verdict"),
+    [((100, 200), CanaryVerdict.ROLL_BACK), ((100, 115), CanaryVerdict.PROMOTE), ((100, 50), CanaryVerdict.PROMOTE)],
+)
+def test_slow_results_decide(latency_ms: tuple[float, float], verdict: CanaryVerdict) -> None:
+    totals = counts_of(control=(4000, 0), candidate=(200, 0), latency_ms=latency_ms)
+    assert judge(a_plan(GUARDS[1]), totals, 0)[0] is verdict
+
+
+def test_the_note_says_which_guard_with_its_figures() -> None:
+    _, why = judge(a_plan(*GUARDS), counts_of(control=(1900, 190), candidate=(100, 40)), 0)
+    assert "error_rate<=1.2x broken (candidate 40.00% of 100, control 10.00% of 1900)" in why
+    assert "p95_latency<=1.2x not broken" in why
+
+
+def test_a_shadow_only_ends_with_its_time() -> None:
+    totals = counts_of(control=(1900, 0), candidate=(100, 100))
+    assert judge(a_plan(is_shadow=True), totals, 0)[0] is CanaryVerdict.GO_ON
+    assert judge(a_plan(is_shadow=True), totals, END_MS)[0] is CanaryVerdict.END
+
+
+def test_a_shadow_is_compared_by_provider_and_by_what_both_expected() -> None:
+    counts = CanaryCounts("acme", "default", 2)
+    one, other = (Decision(name, "weighted", 50, latency, cost) for name, latency, cost in (("a", 100, 0.2), ("b", 300, 0.1)))
+    for answer, shadow in ((one, one), (one, other), (one, Refusal("decision_failed", "none")), (one, one)):
+        counts.on_shadow(answer, shadow)
+    _, told = judge(a_plan(is_shadow=True), add_totals([counts.build_record("node", "life")]), 0)
+    assert told.startswith("50.00% of 4 decisions differ; expected cost 0.1667 instead of 0.2, expected latency 166.7 ms instead of 100 ms")
+
+
+def test_counts_of_several_instances_are_added_up_and_an_order_of_outcomes_is_nothing() -> None:
+    parts = [CanaryCounts("acme", "default", 2) for _ in range(2)]
+    whole = CanaryCounts("acme", "default", 2)
+    for number in range(200):
+        status = "error" if number % 7 == 0 else "success"
+        for counts in (parts[number % 2], whole):
+            counts.on_result(CANDIDATE if number % 3 == 0 else CONTROL, status, 10 + number)
+    together = add_totals(one.build_record("node", str(place)) for place, one in enumerate(parts))
+    assert together == add_totals([whole.build_record("node", "life")])
+
+
+def test_a_refusal_of_the_arm_is_an_error_and_a_rate_limit_or_a_cancellation_is_nothing() -> None:
+    counts = CanaryCounts("acme", "default", 2)
+    counts.on_answer(CANDIDATE, Refusal("pre_processor_failed", "no"))
+    counts.on_answer(CANDIDATE, Refusal("rate_limit_exceeded", "later"))
+    counts.on_answer(CANDIDATE, Decision("a", "weighted", 50, 1, 1))
+    counts.on_result(CANDIDATE, "cancelled", 5)
+    counts.on_result(CANDIDATE, "timeout", 5)
+    record = counts.build_record("node", "life").candidate
+    assert (record.outcomes, record.errors) == (3, 2)
+
+
+def test_more_bad_outcomes_speak_more_against_it() -> None:
+    assert compute_evidence(Tally(0, 0), Tally(5, 100), 1.0, WORSE) == 1.0
+    grown = [compute_evidence(Tally(bad, 100), Tally(100, 1000), 1.0, WORSE) for bad in (10, 20, 30)]
+    assert grown[0] < 1 < grown[1] < grown[2]
+    assert compute_evidence(Tally(10**6, 10**6), Tally(0, 10**6), 1.0, WORSE) > 1e100  # and no overflow
+
+
+def test_each_guard_alone_has_the_whole_chance_of_a_false_alarm() -> None:
+    totals = counts_of(control=(1900, 190), candidate=(100, 23))
+    one, both = (list_findings(a_plan(*guards), totals)[0] for guards in (GUARDS[:1], GUARDS))
+    assert (one.is_broken, both.is_broken) == (True, False)
+
+
+@pytest.mark.parametrize("text", ["error_rate<=0.5x", "error_rate<1.2x", "cost<=1.2x", "error_rate<=1.2", "p95_latency<=101x", ""])
+def test_a_guard_that_is_none_says_what_is_legal(text: str) -> None:
+    with pytest.raises(GuardError, match=r"error_rate<=1\.2x or p95_latency<=1\.2x"):
+        parse_guard(text)
+
+
+def test_guards_and_times_are_read() -> None:
+    assert parse_guard("p95_latency <= 1.5x") == CanaryGuard("p95_latency", 1.5)
+    assert [parse_span_ms(text) for text in ("30s", "1h", "30d")] == [30_000, 3_600_000, 30 * 86_400_000]
+    for text in ("31d", "0s", "1w", "h"):
+        with pytest.raises(GuardError):
+            parse_span_ms(text)

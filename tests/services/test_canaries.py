@@ -1,0 +1,215 @@
+"""Counts of canaries shared through a bucket on a real server, and canaries ended by one of several instances."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from router.contracts.assignment import Assignment
+from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
+from router.contracts.canary_record import CanaryRecord, canary_key, canary_record_bytes, read_canary_record
+from router.contracts.decision import Decision, Refusal
+from router.contracts.result import ExecResult
+from router.core.errors import Conflict, Poison
+from router.delivery.api import JetStream
+from router.delivery.buckets.documents import DocumentBucket
+from router.routing.canary import CanaryVerdict
+from router.routing.policy import PolicyError, PolicyTable
+from router.services.alerts import Alerts
+from router.services.canaries import SharedCanaries
+from router.services.live_policies import LivePolicies
+from router.services.policy_store import PolicyNotFound, PolicyStore
+from tests.support.buckets import Bucket, a_bucket
+from tests.support.delivery import connected
+from tests.support.policy import a_document, a_provider
+from tests.support.policy_buckets import a_policy_of
+from tests.support.waiting import until
+
+NAME = ("acme", "default")
+
+
+class Instance:
+    """One router's canaries and policies, over the buckets that it shares with others."""
+
+    def __init__(self, jetstream: JetStream, policies: str, canaries: str) -> None:
+        self.table = PolicyTable()
+        self.live = LivePolicies(jetstream, policies, self.table)
+        store = PolicyStore(DocumentBucket(jetstream, policies))
+        self.shared = SharedCanaries(jetstream, canaries, "node", policies=self.table, store=store, alerts=Alerts("node", 1.0))
+
+    @property
+    def version(self) -> int:
+        policy = self.table.find(*NAME)
+        return policy.version if policy is not None else 0
+
+    def report(self, arm: str, count: int, *, errors: int = 0, version: int = 2) -> None:
+        decision = Decision("a", "weighted", 50, 1, 1, {"policy_id": "default", "policy_version": str(version), "canary": arm})
+        for number in range(count):
+            known = Assignment(
+                assignment_id="a", request_id="r", tenant_id="acme", provider_id="a", job_type="chat", deadline_ms=1, decision=decision
+            )
+            status = "error" if number < errors else "success"
+            self.shared.on_result(known, ExecResult(assignment_id="a", request_id="r", status=status, latency_ms=10, cost=0.0, timestamp=0))
+
+    def count(self) -> tuple[int, int]:
+        """Outcomes of control and candidate, of all instances."""
+        policy = self.table.find(*NAME)
+        assert policy is not None
+        totals = self.shared.count_totals(policy)
+        return totals.control.outcomes, totals.candidate.outcomes
+
+
+class Buckets:
+    def __init__(self, url: str, policies: Bucket, canaries: Bucket) -> None:
+        self.url = url
+        self.policies = policies
+        self.canaries = canaries
+        self.store = PolicyStore(policies.documents)
+
+    @contextlib.asynccontextmanager
+    async def an_instance(self, *, judges: bool = False) -> AsyncIterator[Instance]:
+        async with connected(self.url) as connection:
+            instance = Instance(JetStream(connection), self.policies.name, self.canaries.name)
+            await instance.live.load()
+            await instance.shared.load()
+            runs = [instance.live.run, instance.shared.follow, instance.shared.write, *([instance.shared.judge] if judges else [])]
+            tasks = [asyncio.create_task(run()) for run in runs]
+            try:
+                yield instance
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
+
+    async def begin(self, *, until_ms: int = 2**52, min_results: int = 100) -> int:
+        """The version that holds the canary."""
+        plan = CanaryPlan(
+            document=a_document(a_provider("b")),
+            share=50,
+            guards=(CanaryGuard("error_rate", 1.2),),
+            until_ms=until_ms,
+            min_results=min_results,
+        )
+        return await self.store.start_canary(*NAME, plan, author="me")
+
+    async def read_notes(self) -> Sequence[str | None]:
+        return [change.document.record.note for change in await self.store.history(*NAME) if change.document is not None]
+
+
+@pytest.fixture
+async def buckets(nats_url: str, prefix: str) -> AsyncIterator[Buckets]:
+    async with a_bucket(nats_url, f"{prefix}_P") as policies, a_bucket(nats_url, f"{prefix}_C") as canaries:
+        made = Buckets(nats_url, policies, canaries)
+        await made.store.put(*NAME, a_policy_of("a"), replaces=0, author="me")
+        yield made
+
+
+async def test_all_instances_count_together_and_one_that_starts_later_knows_what_one_that_is_gone_has_counted(buckets: Buckets) -> None:
+    await buckets.begin()
+    async with buckets.an_instance() as one:
+        async with buckets.an_instance() as other:
+            one.report(CONTROL, 4)
+            other.report(CANDIDATE, 3)
+            for instance in (one, other):
+                await until(lambda instance=instance: instance.count() == (4, 3), within_s=10)  # type: ignore[misc]
+            other.report(CANDIDATE, 2)  # written when it stops
+        async with buckets.an_instance() as late:
+            await until(lambda: late.count() == (4, 5), within_s=10)
+
+
+async def test_results_of_another_version_or_without_an_arm_are_not_counted(buckets: Buckets) -> None:
+    await buckets.begin()
+    async with buckets.an_instance() as one:
+        one.report(CANDIDATE, 3, version=1)
+        one.report("", 3)
+        one.report(CANDIDATE, 1)
+        assert one.count() == (0, 1)
+
+
+async def test_an_answer_of_a_canary_that_is_over_does_not_take_the_place_of_the_counts_of_the_next(buckets: Buckets) -> None:
+    version = await buckets.begin()
+    async with buckets.an_instance() as one:
+        former = one.table.find(*NAME)
+        assert former is not None
+        assert former.canary is not None
+        await buckets.store.end_canary(*NAME, version, CanaryVerdict.ROLL_BACK, "no")
+        await buckets.begin()
+        await until(lambda: one.version == version + 2, within_s=10)
+        one.report(CANDIDATE, 3, version=version + 2)
+        one.shared.on_decided(former.canary.candidate, Refusal("decision_failed", "late"), is_pushed=False)  # its pipeline took long
+        assert one.count() == (0, 3)
+
+
+async def test_of_five_instances_one_ends_the_canary(buckets: Buckets) -> None:
+    await buckets.begin()
+    async with contextlib.AsyncExitStack() as stack:
+        every = [await stack.enter_async_context(buckets.an_instance(judges=True)) for _ in range(5)]
+        for one in every:
+            one.report(CONTROL, 100)
+            one.report(CANDIDATE, 100, errors=60)
+        for one in every:
+            await until(lambda one=one: one.version == 3, within_s=20)  # type: ignore[misc]
+        await asyncio.sleep(1.5)  # another round of each
+    notes = await buckets.read_notes()
+    assert len(notes) == 3
+    assert str(notes[2]).startswith("canary rolled back: error_rate<=1.2x broken")
+    assert (await buckets.store.get(*NAME)).record.document["providers"] == [{"name": "a", "weight": 1}]
+
+
+async def test_a_promoted_candidate_is_the_policy(buckets: Buckets) -> None:
+    await buckets.begin()
+    async with buckets.an_instance(judges=True) as one:
+        one.report(CONTROL, 300, errors=200)
+        one.report(CANDIDATE, 100)
+        await until(lambda: one.version == 3, within_s=20)
+    record = (await buckets.store.get(*NAME)).record
+    assert (record.author, record.canary, record.document["providers"]) == ("canary", None, [{"name": "b", "weight": 100}])
+
+
+async def test_nothing_is_decided_while_the_counts_of_the_others_are_unknown(buckets: Buckets) -> None:
+    await buckets.begin(until_ms=0)  # its time is over
+    await buckets.canaries.unmake()
+    async with buckets.an_instance(judges=True) as one:
+        await asyncio.sleep(2.5)
+        assert one.version == 2
+        await buckets.canaries.make()
+        await until(lambda: one.version == 3, within_s=30)
+
+
+async def test_a_policy_has_one_canary_and_a_write_ends_it(buckets: Buckets) -> None:
+    version = await buckets.begin()
+    with pytest.raises(PolicyError, match="has one already"):
+        await buckets.begin()
+    with pytest.raises(Conflict):
+        await buckets.store.put(*NAME, a_policy_of("c"), replaces=version - 1, author="unaware")
+    await buckets.store.put(*NAME, a_policy_of("c"), replaces=version, author="aware")
+    assert (await buckets.store.get(*NAME)).record.canary is None
+    with pytest.raises(Conflict):
+        await buckets.store.end_canary(*NAME, version, CanaryVerdict.PROMOTE, "late")
+    with pytest.raises(PolicyNotFound):
+        await buckets.store.end_canary(*NAME, version + 1, CanaryVerdict.PROMOTE, "none")
+
+
+async def test_a_canary_of_a_policy_that_is_not_there_is_refused(buckets: Buckets) -> None:
+    plan = CanaryPlan(document=a_document(), share=5, guards=(), until_ms=0, min_results=1)
+    with pytest.raises(PolicyNotFound):
+        await buckets.store.start_canary("acme", "missing", plan, author="me")
+    broken = CanaryPlan(document={"providers": 7}, share=5, guards=(), until_ms=0, min_results=1)
+    with pytest.raises(PolicyError):
+        await buckets.store.start_canary(*NAME, broken, author="me")
+
+
+async def test_what_no_router_wrote_is_left_out(buckets: Buckets) -> None:
+    await buckets.begin()
+    await buckets.canaries.documents.put(canary_key(*NAME, "other"), b'{"tenant_id": "acme"}', revision=None)
+    async with buckets.an_instance() as one:
+        one.report(CANDIDATE, 1)
+        assert one.count() == (0, 1)
+
+
+def test_a_record_under_the_key_of_another_policy_is_poison() -> None:
+    record = CanaryRecord(tenant_id="acme", policy_id="default", version=2, node="n", life="one")
+    assert read_canary_record(canary_key(*NAME, "one"), canary_record_bytes(record)) == record
+    with pytest.raises(Poison):
+        read_canary_record(canary_key("acme", "other", "one"), canary_record_bytes(record))

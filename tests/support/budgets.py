@@ -1,0 +1,91 @@
+"""Routers with budgets on one server, a provider in this process that does every assignment at once, and `router budget`."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from router.config import Settings
+from tests.support.cli import call_command
+from tests.support.paced_provider import make_headers
+from tests.support.policy import a_document, a_provider
+from tests.support.router_streams import read_usage
+from tests.support.service import Running
+from tests.support.stories import Json, a_request, ask
+from tests.support.waiting import until
+
+
+def write_policies(directory: Path, *, cost: float = 0.01) -> Path:
+    """The policies `default`, by provider a, and `cheap`, by provider b."""
+    (directory / "acme").mkdir()
+    for name, provider in (("default", "a"), ("cheap", "b")):
+        document = a_document({**a_provider(provider, 100), "expected_cost": cost})
+        (directory / "acme" / f"{name}.json").write_text(json.dumps(document))
+    return directory
+
+
+async def serve_assignments(nc: Client, settings: Settings, cost_of: Callable[[Json], float] = lambda _: 0.01) -> None:
+    """Report success for each assignment, and what it cost."""
+
+    async def on_assignment(message: Msg) -> None:
+        assignment = json.loads(message.data)
+        names = {key: assignment[key] for key in ("assignment_id", "request_id", "tenant_id")}
+        result = {**names, "status": "success", "latency_ms": 5, "cost": cost_of(assignment), "job": {"type": "chat"}}
+        await nc.publish(settings.results.subject, json.dumps(result).encode(), headers=make_headers(assignment))
+
+    await nc.subscribe(settings.assignment.subjects[0], cb=on_assignment)
+    await nc.flush()
+
+
+class BudgetTown:
+    """Routers that share a server and its budgets."""
+
+    def __init__(self, nc: Client, routers: list[Running], url: str) -> None:
+        self.nc = nc
+        self.routers = routers
+        self._url = url
+
+    async def command(self, *words: str) -> Json:
+        """What `router budget …` prints."""
+        buckets = self.routers[0].settings.buckets
+        names = {"ROUTER_BUCKETS_BUDGETS_NAME": buckets.budgets.name, "ROUTER_BUCKETS_BUDGETS_SPENT_NAME": buckets.budgets_spent.name}
+        arguments = ("budget", *words, "--json", "--nats-url", self._url)
+        ended = await asyncio.to_thread(call_command, *arguments, environ=names)
+        assert ended.status == 0, ended.err
+        found: Json = json.loads(ended.out)
+        return found
+
+    async def put(self, *words: str) -> None:
+        """Put a budget of acme; every router follows it when this returns."""
+        await self.command("put", "acme", *words)
+        await until(lambda: all(map(_has_budgets, self.routers)), within_s=20, what="every router follows the budget")
+
+    async def ask(self, name: object, **fields: object) -> Json:
+        """The answer to a request whose assignment is pushed."""
+        return await ask(self.nc, self.routers[0].settings, a_request(name, push_assignment=True, **fields))
+
+    async def wait_until_settled(self, budget: str, events: int) -> Json:
+        """The budget as `show` prints it, once so many events are settled."""
+        shown: Json = {}
+
+        async def is_settled() -> bool:
+            nonlocal shown
+            shown = await self.command("show", "acme", budget)
+            return bool(shown["events"] == events)
+
+        await until(is_settled, within_s=20, what=f"{events} events are settled")
+        return shown
+
+    async def wait_until_metered(self, events: int) -> None:
+        async def is_metered() -> bool:
+            return len(await read_usage(self.nc, self.routers[0].settings)) == events
+
+        await until(is_metered, within_s=20, what=f"{events} usage events")
+
+
+def _has_budgets(router: Running) -> bool:
+    context = router.service._context
+    return context is not None and "acme" in context.budgets.table.tenants

@@ -1,0 +1,37 @@
+"""nats-py's client with the patience that a busy machine needs, wherever a test leaves a deadline to the library.
+
+nats-py gives a request half a second, an acknowledged ack one, a connection two, and JetStream's API five. On a machine with two
+processors and ten tasks that wait for them each of these ends now and then, and a test fails that is about something else. A test
+that means a deadline names it.
+"""
+
+from typing import Any
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js import JetStreamContext, JetStreamManager
+
+PATIENCE_S = 60
+
+
+class PatientClient(Client):
+    """A plain nats-py client, as an author of a gateway uses it, but for its defaults."""
+
+    async def flush(self, timeout: int = 2 * PATIENCE_S) -> None:  # noqa: ASYNC109 - nats-py's own parameter
+        await super().flush(timeout)
+
+    async def request(self, subject: str, payload: bytes = b"", timeout: float = PATIENCE_S, *args: Any, **more: Any) -> Msg:  # noqa: ASYNC109
+        return await super().request(subject, payload, timeout, *args, **more)
+
+    def jetstream(self, **options: Any) -> JetStreamContext:
+        return super().jetstream(**{"timeout": PATIENCE_S, **options})
+
+    def jsm(self, **options: Any) -> JetStreamManager:
+        return super().jsm(**{"timeout": PATIENCE_S, **options})
+
+
+async def connect_patiently(servers: str | list[str], **options: Any) -> PatientClient:
+    """As `nats.connect`."""
+    client = PatientClient()
+    await client.connect(servers, **{"connect_timeout": PATIENCE_S, **options})
+    return client
