@@ -16,7 +16,7 @@ CONTROL ?= a551f3a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ neighbours: $(VENV)/.dev  ## a quiet tenant beside each bad neighbour, and besid
 canaries: $(VENV)/.dev  ## simulated canaries, a thousand of each kind: false alarms, and how soon a worse candidate is found
 	$(BIN)/python -m tests.canaries --write bench/results/canary.md
 
+strategies: $(VENV)/.dev  ## four working providers under each strategy, one slow, one failing; some minutes, then a table
+	$(BIN)/python -m tests.strategies --write bench/results/strategies.md
+
 fuzz: $(VENV)/.dev  ## a million damaged messages into every decoder, a million hostile ones through router and lake, two tables
 	$(BIN)/python -m tests.fuzz --inputs 1000000 --jobs $(JOBS)
 	$(BIN)/python -m tests.fuzz.hostile_run --inputs 1000000 --jobs $(JOBS) --write bench/results/fuzz_contracts.md
@@ -108,6 +111,9 @@ audit:  ## known vulnerabilities of the versions in constraints.txt (asks the pa
 	$(PYTHON) -m venv $(VENV)-audit
 	$(VENV)-audit/bin/python -m pip --quiet install pip-audit==2.10.1
 	$(VENV)-audit/bin/pip-audit -r constraints.txt --no-deps --disable-pip --progress-spinner off
+
+dist: $(VENV)/.dev  ## wheel and source distribution, built, looked into, and tried in empty environments of each Python that is here
+	$(BIN)/python deploy/packaging/dist.py
 
 ci: lint contract-diff test  ## what CI runs
 

@@ -56,6 +56,7 @@ QUESTIONS = (
     "policy_engine",
     "policy_states",
     "policy_strategies",
+    "policy_budgets",
     "read_request",
     "lake_source",
     "lake_report",

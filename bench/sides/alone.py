@@ -33,7 +33,7 @@ FAILURES = 5  # in a row open a breaker
 async def engine(ready: Ready, *, count: int) -> Measured:
     """A decision by a remembered session, and one by the draw."""
     policy = load_policy((POLICIES / "_shared/default.json").read_bytes(), "_shared", "default").policy
-    asked = [_request(number) for number in range(KEPT)]
+    asked = [make_request(number) for number in range(KEPT)]
 
     def sticky(one: RouteRequest) -> object:
         return evaluate(policy, one, now=0.0, remembered="anthropic")
@@ -41,7 +41,7 @@ async def engine(ready: Ready, *, count: int) -> Measured:
     def draw(one: RouteRequest) -> object:
         return evaluate(policy, one, now=0.0)
 
-    times = {"sticky_us": _each(sticky, asked, count), "draw_us": _each(draw, asked, count)}
+    times = {"sticky_us": time_each(sticky, asked, count), "draw_us": time_each(draw, asked, count)}
     return {**times, **allocated("sticky", sticky, asked), **allocated("draw", draw, asked), "peak_mib": peak_bytes() / MIB}
 
 
@@ -58,9 +58,9 @@ async def choose(ready: Ready, *, count: int, states: str) -> Measured:
     if states == "breaker":
         for _ in range(FAILURES):
             _observe(providers, "openai", "timeout")
-    chooser = ProviderChooser(Sessions(), _Uncounted(), states=providers.states_of, on_decision=providers.breakers.on_decision)
-    asked = [_request(number) for number in range(KEPT)]
-    return {"choose_us": _each(lambda one: chooser.choose(policy, one, steady(), None), asked, count), "peak_mib": peak_bytes() / MIB}
+    chooser = ProviderChooser(Sessions(), Uncounted(), states=providers.states_of, on_decision=providers.breakers.on_decision)
+    asked = [make_request(number) for number in range(KEPT)]
+    return {"choose_us": time_each(lambda one: chooser.choose(policy, one, steady(), None), asked, count), "peak_mib": peak_bytes() / MIB}
 
 
 LEARNED = 9  # results of each provider: more than a strategy needs before it looks at them
@@ -72,13 +72,13 @@ STRATEGIES: dict[str, dict[str, object]] = {
 
 async def strategies(ready: Ready, *, count: int) -> Measured:
     """What a choice costs more with each strategy than by weight, without sessions; measured in turn, the median of the differences."""
-    asked = [_request(number) for number in range(KEPT)]
+    asked = [make_request(number) for number in range(KEPT)]
     by_weight, others = _chooser_of(None), {name: _chooser_of(strategy) for name, strategy in STRATEGIES.items()}
     more: dict[str, list[float]] = {name: [] for name in others}
     for _ in range(TURNS):
-        base = _each(by_weight, asked, count // TURNS)
+        base = time_each(by_weight, asked, count // TURNS)
         for name, choose_by in others.items():
-            more[name].append(_each(choose_by, asked, count // TURNS) - base)
+            more[name].append(time_each(choose_by, asked, count // TURNS) - base)
     return {**{f"{name}_more_us": median(found) for name, found in more.items()}, "peak_mib": peak_bytes() / MIB}
 
 
@@ -92,7 +92,7 @@ def _chooser_of(strategy: dict[str, object] | None) -> Callable[[RouteRequest], 
         for _ in range(LEARNED):
             _observe(providers, provider.name, "success")
     figures = providers.measurements.figures_of
-    chooser = ProviderChooser(Sessions(), _Uncounted(), states=providers.states_of, figures=figures)
+    chooser = ProviderChooser(Sessions(), Uncounted(), states=providers.states_of, figures=figures)
     return lambda one: chooser.choose(policy, one, steady(), None)
 
 
@@ -100,23 +100,23 @@ def _observe(providers: ProviderTracker, name: str, status: str) -> None:
     providers.observe(requests.TENANT, name, latency_ms=700, cost=0.01, status=status, error_code=None, assignment_id="a")
 
 
-class _Uncounted:
+class Uncounted:
     def on_session(self, outcome: str) -> None: ...
 
 
 async def read_forms(ready: Ready, *, count: int) -> Measured:
     """`read` for each form."""
     forms = {"a": _message_form, "b": _task_form, "c": _beside_form, "d": _flat_form, "e": _protobuf_form}
-    figures = {f"{name}_us": _each(read, [_message(n, form(n)) for n in range(KEPT)], count) for name, form in forms.items()}
+    figures = {f"{name}_us": time_each(read, [_message(n, form(n)) for n in range(KEPT)], count) for name, form in forms.items()}
     return {**figures, "peak_mib": peak_bytes() / MIB}
 
 
 async def parse(ready: Ready, *, count: int) -> Measured:
     """orjson alone on the first form."""
-    return {"a_us": _each(orjson.loads, [_message_form(number) for number in range(KEPT)], count), "peak_mib": peak_bytes() / MIB}
+    return {"a_us": time_each(orjson.loads, [_message_form(number) for number in range(KEPT)], count), "peak_mib": peak_bytes() / MIB}
 
 
-def _each(call: Callable[[T], object], arguments: Sequence[T], count: int) -> float:
+def time_each(call: Callable[[T], object], arguments: Sequence[T], count: int) -> float:
     for argument in arguments:
         call(argument)
     turns = max(1, count // len(arguments))
@@ -149,7 +149,7 @@ def _height(call: Callable[[T], object], argument: T) -> int:
     return tracemalloc.get_traced_memory()[1] - before
 
 
-def _request(number: int) -> RouteRequest:
+def make_request(number: int) -> RouteRequest:
     asked = read(_message(number, requests.body(number))).asked
     assert isinstance(asked, RouteRequest)
     return asked

@@ -2,6 +2,7 @@
 
 connect, connections           settings -> connections
 declared_topology              settings -> streams, consumers, buckets
+audit_log                      who writes, and where the events of it are stored
 recovery_order                 in which order those streams are copied
 app_context                    the objects that all consumers of a process share
 subscriptions                  every subscription of the router, joined with its handler (`joined_subscription`, `decide_subscription`)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from router.config import DECIDE, SUBSCRIPTIONS, BucketConfig, ConsumerConfig, Settings, StreamConfig, SubscriptionSpec, list_standby
 from router.contracts import usage
+from router.contracts.audit_event import ALL_AUDIT_EVENTS
 from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS, dead_letter_subject
 from router.contracts.violation import ALL_VIOLATIONS
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
@@ -24,6 +25,12 @@ def declare_topology(settings: Settings, specs: Specs = SUBSCRIPTIONS) -> Topolo
     return Topology(streams=streams, consumers=tuple(_consumer(*one) for one in (*enabled, *standby)))
 
 
+def declare_audit_stream(settings: Settings) -> StreamSpec:
+    """What operators wrote. A full one drops its oldest event: a write is never refused because of what was written before."""
+    audit = settings.streams.audit
+    return replace(_stream(audit, ALL_AUDIT_EVENTS), max_messages=audit.max_messages)
+
+
 def _message_stream(spec: SubscriptionSpec[ConsumerConfig], settings: Settings) -> StreamSpec:
     """The stream of a subscription's messages: a full one drops its oldest message."""
     # In confirm mode "decision" JetStream must not answer a request with a PubAck before we do.
@@ -34,12 +41,13 @@ def _message_stream(spec: SubscriptionSpec[ConsumerConfig], settings: Settings) 
 def _effect_streams(settings: Settings, specs: Specs) -> Iterator[StreamSpec]:
     """Streams that the router publishes to before it acks: a full one refuses messages, and those that need it wait.
 
-    No message waits for the events of violations: their stream drops its oldest.
+    No message waits for the events of violations and of audits: their streams drop their oldest.
     """
     streams = settings.streams
     yield _stream(streams.assignments, *settings.assignment.subjects, discard="new")
     yield _stream(streams.usage, usage.USAGE_SUBJECT, discard="new")
     yield replace(_stream(streams.violations, ALL_VIOLATIONS), max_messages=streams.violations.max_messages)
+    yield declare_audit_stream(settings)
     yield _stream(streams.dlq, *_dead_letter_subjects(settings, specs), discard="new")
 
 

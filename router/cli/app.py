@@ -9,6 +9,7 @@ import typer
 
 from router.cli.agent import agent
 from router.cli.assignments import assignments
+from router.cli.audit import audit
 from router.cli.backup import backup, restore
 from router.cli.bench import OWN_OPTIONS, bench
 from router.cli.budget import budget
@@ -44,7 +45,8 @@ HELP = """A durable message router on NATS JetStream.
 [bold]Try it:[/bold]  router serve --embedded      and then      router decide --tenant acme --type chat --payload hello
 
 Exit statuses: 0 all is well, 1 the answer is no, 2 wrong use or settings, 3 no answer (of a router, the broker,
-the database), or the broker denied it, 130 interrupted, 141 the reader of the output stopped.
+the database), or the broker denied it, 4 done, but its audit event could not be stored (`router audit`),
+130 interrupted, 141 the reader of the output stopped.
 """
 
 app = typer.Typer(
@@ -71,6 +73,7 @@ PANELS: Mapping[str, Mapping[str, Command | typer.Typer]] = {
     "Usage": {"usage": usage},
     "Set up and check": {
         "doctor": doctor,
+        "audit": audit,
         "topology": topology,
         "backup": backup,
         "restore": restore,

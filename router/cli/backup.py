@@ -10,7 +10,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.output import print_json_lines
-from router.cli.second_place import RESTART
+from router.cli.second_place import RESTART, record_topology
 
 if TYPE_CHECKING:
     from router.operations.recovery import RestoredStream, SavedStream
@@ -60,6 +60,7 @@ async def restore(session: CommandSession, directory: Directory, replicas: Repli
     restored = await make_again(
         jetstream, directory, manifest, effects, replicas=replicas, on_restored=lambda one: _tell_restored(session, one)
     )
+    await record_topology(session, f"restore {directory}", [one.name for one in restored])
     exit_codes.complain(RESTART)
     incomplete = [one.name for one in restored if one.missing_consumers]
     if incomplete:

@@ -73,7 +73,7 @@ def _read_parameters(function: Callable[..., object]) -> list[Parameter]:
 
 async def _finish(session: CommandSession, work: Coroutine[Any, Any, Status]) -> int:
     try:
-        return await work or exit_codes.OK
+        return await work or (exit_codes.NOT_AUDITED if session.has_unstored_audit else exit_codes.OK)
     except NoRouter as exc:
         if (missing := await session.find_missing_jetstream()) is not None:
             raise exc from missing  # without JetStream no router can run

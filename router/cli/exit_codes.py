@@ -23,6 +23,7 @@ OK = 0
 NO = 1  # the router refused; a check failed
 USAGE = 2  # the command or a setting is wrong
 NO_ANSWER = 3  # no answer in time: no router, no broker, no database, no bucket
+NOT_AUDITED = 4  # it is done, and its event could not be stored in ROUTER_AUDIT
 INTERRUPTED = 130
 OUTPUT_CLOSED = 141  # 128 and SIGPIPE: the reader of the output closed it
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,6 +66,7 @@ async def source(session: CommandSession, domain: OtherDomain) -> None:
     mirror = declare_mirror(letters, domain, f"{letters.name}_{domain.upper()}")
     added = [settings.streams.usage.name] if await add_source(jetstream, settings.streams.usage.name, domain) else []
     added += [difference.name for difference in await apply(jetstream, Topology((mirror,)))]
+    await record_topology(session, f"topology source {domain}", added)
     session.emit(added, ("stream", "takes in"), lambda name: (name, f"domain {domain}"), empty="nothing to do: it was taken in")
 
 
@@ -86,6 +88,7 @@ async def promote(session: CommandSession, since: Since = None, worker: Durables
     promoted = await promote_streams(jetstream, streams, begin, list_effect_streams(settings), is_forced=force)
     durables = [await _declare_worker(settings, jetstream, durable) for durable in worker or ()]
     await start_durables(jetstream, (*_declare(settings).consumers, *durables), begin)
+    await record_topology(session, "topology promote", [one.name for one in promoted])
     session.emit(
         promoted,
         ("stream", "state", "messages", "last", "stored"),
@@ -94,6 +97,14 @@ async def promote(session: CommandSession, since: Since = None, worker: Durables
     )
     exit_codes.complain(f"what was stored since {begin.isoformat(timespec='seconds')} is handled again; {RESTART}")
     return exit_codes.OK
+
+
+async def record_topology(session: CommandSession, command: str, changed: Sequence[str]) -> None:
+    """Leave the audit event of what was made or changed; of nothing there is none."""
+    from router.operations.audit import OperatorWrite
+
+    if changed:
+        await session.record(OperatorWrite(command=command, target=f"{len(changed)} of the topology", after={"changed": list(changed)}))
 
 
 def _declare(settings: Settings) -> Topology:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property
@@ -14,6 +15,7 @@ from router.core.errors import NoJetStream, RouterError
 if TYPE_CHECKING:
     from router.config import Settings
     from router.delivery.api import JetStream
+    from router.operations.audit import OperatorWrite
 
 Record = TypeVar("Record")
 
@@ -26,6 +28,7 @@ class CommandSession:
         self._opened = AsyncExitStack()
         self._jetstream: JetStream | None = None
         self.as_json = as_json
+        self.has_unstored_audit = False  # a write is done, and its event could not be stored
 
     @cached_property
     def settings(self) -> Settings:
@@ -47,6 +50,19 @@ class CommandSession:
         except RouterError:
             return None
         return None
+
+    async def record(self, write: OperatorWrite) -> None:
+        """Store the audit event of a write that is done. One that cannot be stored is told, and changes the exit status."""
+        from router.app.audit_log import open_audit_log
+        from router.cli.exit_codes import complain
+        from router.contracts.audit_event import CLI
+
+        try:
+            await open_audit_log(self.settings, await self.open_jetstream(), describe_operator(), CLI).store(write)
+        except RouterError as exc:
+            self.has_unstored_audit = True
+            stream = self.settings.streams.audit.name
+            complain(f"{write.command} {write.target}: {write.outcome}, but its audit event could not be stored in {stream}: {exc}")
 
     async def serve(self, work: Coroutine[Any, Any, None]) -> int:
         """Log as the settings say, run `work` until a signal ends it, and return the exit status."""
@@ -86,6 +102,13 @@ class CommandSession:
             text()
         else:
             print(text)
+
+
+def describe_operator() -> str:
+    """`user@host`, as the operating system knows both."""
+    from router.cli.option_values import choose_author
+
+    return f"{choose_author(None)}@{socket.gethostname()}"
 
 
 def load_settings(nats_url: NatsUrl = None, config: ConfigFile = None) -> Settings:

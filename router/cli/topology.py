@@ -13,7 +13,7 @@ from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.options import Monitors
 from router.cli.output import print_json
-from router.cli.second_place import Domain, build_mirrors, promote, source
+from router.cli.second_place import Domain, build_mirrors, promote, record_topology, source
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -67,7 +67,7 @@ async def apply(session: CommandSession, worker: Workers = None, monitor: Monito
     wanted = _declare(session.settings, worker or ())
     if not overcommit and (shortage := await _find_shortage(session, wanted, monitor or session.settings.nats.monitor)) is not None:
         return exit_codes.refuse(shortage)
-    await _bring_about(session, wanted, "all was as declared")
+    await _bring_about(session, wanted, "all was as declared", audited_as="topology apply")
     return exit_codes.OK
 
 
@@ -81,9 +81,8 @@ async def mirror(session: CommandSession, domain: Domain = None) -> None:
 
     Example:  router topology mirror    router topology mirror --domain hub
     """
-    await _bring_about(
-        session, build_mirrors(session.settings, domain), "the mirror was as declared" if domain is None else "every mirror was as declared"
-    )
+    otherwise = "the mirror was as declared" if domain is None else "every mirror was as declared"
+    await _bring_about(session, build_mirrors(session.settings, domain), otherwise)  # no audit: where mirrors stand, nothing takes an event
 
 
 topology.command()(source)
@@ -138,13 +137,15 @@ async def _find_shortage(session: CommandSession, wanted: Topology, monitors: Se
     return None
 
 
-async def _bring_about(session: CommandSession, wanted: Topology, otherwise: str) -> None:
+async def _bring_about(session: CommandSession, wanted: Topology, otherwise: str, *, audited_as: str | None = None) -> None:
     """Apply, and print what was done."""
     from msgspec import to_builtins
 
     from router.delivery.topology import apply as bring_about
 
     done = await bring_about(await session.open_jetstream(), wanted)
+    if audited_as is not None:
+        await record_topology(session, audited_as, [f"{one.kind} {one.name}" for one in done])
     session.emit(
         done,
         ("", "name", "done", "declared / before"),

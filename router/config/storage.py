@@ -33,6 +33,9 @@ class StreamsConfig(Group):
     violations: EventStreamConfig = EventStreamConfig(
         name="ROUTER_VIOLATIONS", max_age_ms=7 * DAY_MS, max_bytes=64 * MIB, duplicate_window_ms=2 * MINUTE_MS, max_messages=100_000
     )
+    audit: EventStreamConfig = EventStreamConfig(
+        name="ROUTER_AUDIT", max_age_ms=365 * DAY_MS, max_bytes=64 * MIB, duplicate_window_ms=2 * MINUTE_MS, max_messages=100_000
+    )
     advisories: StreamConfig = declare_stream("ROUTER_ADVISORIES", days=7, mib=64, window_ms=2 * MINUTE_MS)
 
 

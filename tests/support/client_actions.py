@@ -145,6 +145,15 @@ CLIENT_ACTIONS = (
     ),
     ClientAction("ask a router for its figures", "ask", "$SRV.STATS.router-admin", ("operator",)),
     ClientAction("raise an alert", "tell", "beamline.alert.v1.warning", ("router",)),
+    ClientAction("leave an audit event of a command", "ask", "beamline.router.v1.audit.cli", ("operator",), {}),
+    ClientAction(
+        "read audit events",
+        "ask",
+        f"{_API}CONSUMER.CREATE.ROUTER_AUDIT.read-audit",
+        ("operator",),
+        _consumer("ROUTER_AUDIT", name="read-audit"),
+    ),
+    ClientAction("take out an audit event", "ask", f"{_API}STREAM.MSG.DELETE.ROUTER_AUDIT", (), {"seq": 1}),
     ClientAction("hear alerts", "listen", "beamline.alert.v1.*", ("operator", "console"), told="beamline.alert.v1.info"),
     # streams
     ClientAction("make a stream", "ask", f"{_API}STREAM.CREATE.SCRATCH", ("operator",), _SCRATCH),

@@ -1510,7 +1510,7 @@ export interface UsageEvent {
   tenant_id: string;
   provider_id: string;
   /**
-   * the type of the job
+   * the type of the job; of an invocation provider.invoke or provider.invoke.stream
    */
   event_type: string;
   latency_ms: number;

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from router.cli.session import CommandSession
+    from router.contracts.audit_event import Values
     from router.contracts.spent_record import SpentRecord
     from router.routing.budgets import BudgetWindow
     from router.services.budget_store import BudgetStore, StoredBudget
@@ -31,6 +32,17 @@ async def open_store(session: CommandSession) -> BudgetStore:
     from router.services.budget_store import BudgetStore
 
     return BudgetStore(DocumentBucket(await session.open_jetstream(), session.settings.buckets.budgets.name))
+
+
+async def record_write(
+    session: CommandSession, command: str, name: tuple[str, str], before: StoredBudget | None, after: Values | None
+) -> None:
+    """Leave the audit event of a write that is done."""
+    from router.operations.audit import OperatorWrite
+    from router.services.budget_store import budget_document
+
+    was = {"version": before.record.version, **budget_document(before.budget)} if before is not None else None
+    await session.record(OperatorWrite(command=command, target=" ".join(name), tenant_id=name[0], before=was, after=after))
 
 
 async def read_spent(session: CommandSession, stored: StoredBudget) -> SpentBudget:

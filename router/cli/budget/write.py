@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from router.cli.budget.store import Name, Tenant, open_store
+from router.cli.budget.store import Name, Tenant, open_store, record_write
 from router.cli.command import CommandSession, command
 from router.cli.option_values import choose_author
 
@@ -36,7 +36,10 @@ async def put(
     given = {"policy": policy, "provider": provider}
     document = {"amount": amount, "window": window, "then": then, **{name: value for name, value in given.items() if value is not None}}
     budget = parse_budget(document, tenant)
-    version = await (await open_store(session)).put(budget, author=choose_author(author))
+    store = await open_store(session)
+    before = await store.find(tenant, budget.budget_id)
+    version = await store.put(budget, author=choose_author(author))
+    await record_write(session, "budget put", (tenant, budget.budget_id), before, {"version": version, **document})
     fields = {"ok": True, "tenant": tenant, "budget": budget.budget_id, "version": version, **document}
     session.emit_one(fields, f"{tenant} {budget.budget_id} version {version}: in force")
 
@@ -47,5 +50,8 @@ async def delete(session: CommandSession, tenant: Tenant, name: Name) -> None:
 
     Example:  router budget delete acme day
     """
-    version = await (await open_store(session)).delete(tenant, name)
+    store = await open_store(session)
+    before = await store.find(tenant, name)
+    version = await store.delete(tenant, name)
+    await record_write(session, "budget delete", (tenant, name), before, None)
     session.emit_one({"ok": True, "tenant": tenant, "budget": name, "version": version, "deleted": True}, f"{tenant} {name}: deleted")

@@ -12,6 +12,7 @@ from router.cli import exit_codes
 from router.cli.command import CommandSession, command, skip_settings
 from router.cli.option_values import read_bytes
 from router.cli.output import print_table
+from router.cli.second_place import record_topology
 
 if TYPE_CHECKING:
     from router.delivery.topology import Difference, StreamSpec
@@ -41,6 +42,8 @@ async def topology(
 
     wanted = declare_streams(build_bus_settings(session.settings))
     found = await (delivery.apply if apply else delivery.compare)(await session.open_jetstream(), wanted)
+    if apply:
+        await record_topology(session, "bus topology --apply", [one.name for one in found])
     fields = {"streams": [one.to_json() for one in wanted.streams], "differences": [to_builtins(one) for one in found]}
     session.emit_one(fields, lambda: _print_streams(wanted.streams, found, is_mended=apply))
     return exit_codes.OK if apply or not found else exit_codes.NO

@@ -77,6 +77,7 @@ async def discard(
     Example:  router dlq discard --reason unreadable
     """
     chosen = DeadLetterSelection(sequences, make_filter(subject, reason, code, tenant, since), is_all=every)
+    from router.operations.audit import track
     from router.operations.deadletters import discard as discard_letters
 
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()
@@ -85,8 +86,11 @@ async def discard(
         if not count or not confirm(f"Discard {count} dead letters of {stream} for good?"):
             print("no such dead letters" if not count else "nothing was discarded")
             return exit_codes.OK if not count else exit_codes.NO
+    write = chosen.describe_write("dlq discard --erase" if erase else "dlq discard", stream)
     with show_progress("discard", is_quiet=session.as_json) as advance:
         letters = chosen.read(jetstream, stream, ERASED_AT_ONCE if erase else None)
-        count = await discard_letters(jetstream, stream, letters, erase=erase, on_progress=advance)
+        async with track(session, write):
+            count = await discard_letters(jetstream, stream, letters, erase=erase, on_progress=advance)
+            write.after = {"discarded": count}
     session.emit_one({"discarded": count}, f"{count} dead letters discarded")
     return exit_codes.OK

@@ -56,6 +56,7 @@ async def replay(
 
     Example:  router dlq replay --reason maxdeliver_exhausted --since 2h --rate 500
     """
+    from router.operations.audit import track
     from router.operations.deadletters import ReplayOptions, ReplayRate
     from router.operations.deadletters import replay as send_again
 
@@ -71,8 +72,11 @@ async def replay(
     if edit and (options := await _edit_payload(session, chosen.sequences[0], options)).payload is None:
         return exit_codes.NO
     letters = chosen.read(jetstream, stream, ReplayRate.handful(rate))
+    write = chosen.describe_write("dlq replay --edit" if edit else "dlq replay", stream)
     with show_progress("replay", is_quiet=session.as_json) as advance:
-        report = await send_again(jetstream, stream, letters, options, rate=rate, is_forgetful=forget, on_progress=advance)
+        async with track(session, write):
+            report = await send_again(jetstream, stream, letters, options, rate=rate, is_forgetful=forget, on_progress=advance)
+            write.after = {"sent": report.sent, "finished": report.finished, "kept": len(report.kept), "in_doubt": report.is_in_doubt}
     causes = [{"cause": cause, "count": count, "sequences": some} for cause, count, some in _count_causes(report.kept)]
     fields = {"sent": report.sent, "finished": report.finished, "kept": causes, "in_doubt": report.is_in_doubt}
     session.emit_one(fields, lambda: _print_report(report))

@@ -14,7 +14,10 @@ from router.cli.session import load_settings
 if TYPE_CHECKING:
     from router.config import Settings
     from router.delivery.api import JetStream
+    from router.operations.audit import OperatorWrite
     from router.operations.deadletters import DeadLetterBatch, DeadLetterFilter
+
+SHOWN_SEQUENCES = 20  # in an audit event
 
 Subject = Annotated[str | None, typer.Option("--subject", help="Only dead letters of this subject; wildcards * and > are allowed.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="validation_failed, maxdeliver_exhausted, processing_error or unreadable.")]
@@ -53,6 +56,17 @@ class DeadLetterSelection:
             raise typer.BadParameter(f"say which dead letters: their numbers, a filter ({filters}), or --all")
         self.sequences = tuple(sequences or ())
         self._matching = matching
+
+    def describe_write(self, command: str, stream: str) -> OperatorWrite:
+        """For the audit: which dead letters were selected."""
+        from router.operations.audit import OperatorWrite
+
+        if self.sequences:
+            numbers = " ".join(map(str, self.sequences[:SHOWN_SEQUENCES])) + (" …" if len(self.sequences) > SHOWN_SEQUENCES else "")
+            return OperatorWrite(command=command, target=f"{stream} {numbers}")
+        given = {name: value for name in self._matching.__struct_fields__ if (value := getattr(self._matching, name)) is not None}
+        which = " ".join(f"{name}={value}" for name, value in given.items()) or "all"
+        return OperatorWrite(command=command, target=f"{stream} {which}", tenant_id=self._matching.tenant)
 
     def read(self, jetstream: JetStream, stream: str, at_once: int | None = None) -> AsyncIterator[DeadLetterBatch]:
         """Read them in batches, oldest first."""

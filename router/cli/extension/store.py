@@ -8,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from router.cli.session import CommandSession
+    from router.services.audited_extensions import AuditedExtensions
     from router.services.extension_store import ExtensionStore
 
 ExtensionId = Annotated[str, typer.Argument(metavar="ID", help="The extension's id.")]
@@ -20,3 +21,10 @@ async def open_store(session: CommandSession) -> ExtensionStore:
     from router.services.extension_store import ExtensionStore
 
     return ExtensionStore(DocumentBucket(await session.open_jetstream(), session.settings.buckets.extensions.name))
+
+
+async def open_audited_store(session: CommandSession) -> AuditedExtensions:
+    """Open the registry for writes. Raises BrokerUnavailable."""
+    from router.services.audited_extensions import AuditedExtensions
+
+    return AuditedExtensions(await open_store(session), session)

@@ -12,7 +12,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.option_values import choose_author, read_bytes
-from router.cli.policy.store import Author, Name, Tenant, open_store, refuse
+from router.cli.policy.store import Author, Name, Tenant, open_audited_store, open_store, refuse
 
 if TYPE_CHECKING:
     from router.contracts.canary import CanaryGuard, CanaryPlan
@@ -65,7 +65,7 @@ async def start(
     try:
         parsed = check_policy(document, tenant, name)
         plan = _build_plan(parsed.document, 100.0 if shadow else share, guards, until_ms, min_results, shadow)
-        version = await (await open_store(session)).start_canary(tenant, name, plan, author=choose_author(author))
+        version = await (await open_audited_store(session)).start_canary(tenant, name, plan, author=choose_author(author))
     except PolicyError as exc:
         return refuse(exc, str(file), session.as_json)
     fields = {"ok": True, "tenant": tenant, "policy": name, "version": version, **_list_plan_fields(plan)}
@@ -113,13 +113,11 @@ async def abort(session: CommandSession, tenant: Tenant, name: Name, *, author: 
 
     Example:  router policy canary abort acme default
     """
-    from router.routing.canary import CanaryVerdict
-
-    store, who = await open_store(session), choose_author(author)
-    stored = await store.get(tenant, name)
+    policies, who = await open_audited_store(session), choose_author(author)
+    stored = await policies.store.get(tenant, name)
     if stored.record.canary is None:
         return exit_codes.refuse(f"{tenant}/{name} has no canary")
-    version = await store.end_canary(tenant, name, stored.record.version, CanaryVerdict.ROLL_BACK, f"aborted by {who}", author=who)
+    version = await policies.abort_canary(tenant, name, stored.record.version, author=who)
     session.emit_one({"ok": True, "tenant": tenant, "policy": name, "version": version}, f"{tenant}/{name} version {version}: aborted")
     return exit_codes.OK
 

@@ -12,6 +12,7 @@ from router.cli.output import print_json
 if TYPE_CHECKING:
     from router.cli.session import CommandSession
     from router.routing.policy import PolicyError
+    from router.services.audited_policies import AuditedPolicies
     from router.services.policy_store import PolicyStore
 
 Tenant = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant, or _shared: every tenant's.")]
@@ -25,6 +26,13 @@ async def open_store(session: CommandSession) -> PolicyStore:
     from router.services.policy_store import PolicyStore
 
     return PolicyStore(DocumentBucket(await session.open_jetstream(), session.settings.buckets.policies.name))
+
+
+async def open_audited_store(session: CommandSession) -> AuditedPolicies:
+    """Open the store for writes. Raises BrokerUnavailable."""
+    from router.services.audited_policies import AuditedPolicies
+
+    return AuditedPolicies(await open_store(session), session)
 
 
 def refuse(exc: PolicyError, file: str, as_json: bool) -> int:

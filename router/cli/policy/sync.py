@@ -12,7 +12,7 @@ from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.option_values import choose_author
 from router.cli.output import print_json
-from router.cli.policy.store import Author, open_store
+from router.cli.policy.store import Author, open_audited_store
 
 if TYPE_CHECKING:
     from router.services.policy_files import Mistake
@@ -36,20 +36,20 @@ async def sync(
     Example:  router policy sync ./policies --dry-run
     """
     from router.services.policy_files import read_policies
-    from router.services.policy_sync import apply_step, plan
+    from router.services.policy_sync import plan
 
     files = read_policies(directory)
     if files.mistakes or not files.policies:
         # An empty directory is a wrong path far more often than the wish to delete everything.
         empty = f"{directory}: there is no policy in it; to have none, delete them one by one"
         return _refuse([*map(str, files.mistakes)] or [empty], files.mistakes, session.as_json)
-    store = await open_store(session)
-    steps = plan(files.policies, await store.list())
+    policies = await open_audited_store(session)
+    steps = plan(files.policies, await policies.store.list())
     session.emit(steps, COLUMNS, _build_row, _list_fields, empty="nothing to do: all is equal")
     if dry_run:
         return exit_codes.NO if steps else exit_codes.OK
     for step in steps:
-        await apply_step(store, step, choose_author(author))
+        await policies.apply_step(step, choose_author(author))
     return exit_codes.OK
 
 

@@ -10,7 +10,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.option_values import choose_author, read_bytes
-from router.cli.policy.store import Author, Name, Tenant, open_store, refuse
+from router.cli.policy.store import Author, Name, Tenant, open_audited_store, refuse
 
 Replaces = Annotated[int | None, typer.Option("--replaces", metavar="VERSION", help="The version that you saw and replace.", min=1)]
 
@@ -37,7 +37,9 @@ async def put(
     document = read_bytes(file, "FILE")
     try:
         parsed = check_policy(document, tenant, name)
-        version = await (await open_store(session)).put(tenant, name, document, replaces=replaces or 0, author=choose_author(author))
+        version = await (await open_audited_store(session)).put(
+            tenant, name, document, replaces=replaces or 0, author=choose_author(author)
+        )
     except PolicyError as exc:
         return refuse(exc, str(file), session.as_json)
     warnings = [{"path": found.path, "message": found.message} for found in (*parsed.warnings, *lint(parsed.policy))]
@@ -62,7 +64,7 @@ async def rollback(
 
     Example:  router policy rollback acme default --to 3
     """
-    version = await (await open_store(session)).rollback(tenant, name, to, author=choose_author(author))
+    version = await (await open_audited_store(session)).rollback(tenant, name, to, author=choose_author(author))
     _emit_version(session, tenant, name, version, f"in force, as version {to} was", rolled_back_to=to)
 
 
@@ -74,7 +76,7 @@ async def delete(session: CommandSession, tenant: Tenant, name: Name, *, replace
 
     Example:  router policy delete acme trial
     """
-    version = await (await open_store(session)).delete(tenant, name, replaces=replaces)
+    version = await (await open_audited_store(session)).delete(tenant, name, replaces=replaces)
     _emit_version(session, tenant, name, version, "deleted", deleted=True)
 
 

@@ -1,0 +1,91 @@
+"""One write of an operator as an event: who did what to which object, what it was before and after; never a payload or a secret.
+
+    id           of the event; also its Nats-Msg-Id
+    by           user@host of a command, the user of a console; `nats_user`: the login on the broker, where it has a name
+    command      the words of the command that writes the same: `policy put`, `dlq replay`
+    target       what it was done to: acme/default, ROUTER_DLQ 17
+    outcome      begun: a long write was about to begin; done; failed: it ended early, and what it did until then stands
+    before, after    a few small values: versions, hashes, counts
+
+Rule: docs/reference/contracts.md#audit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed
+from router.core import ids
+from router.core.legible import shorten
+from router.core.masking import hide_logins, mask_secrets
+
+AUDIT_SUBJECT = "beamline.router.v1.audit.{via}"
+ALL_AUDIT_EVENTS = AUDIT_SUBJECT.replace("{via}", "*")
+CLI, CONSOLE = "cli", "console"
+BEGUN, DONE, FAILED = "begun", "done", "failed"
+MAX_TEXT = 256  # characters of each text
+MAX_NOTE = 1_000
+MAX_VALUES_BYTES = 2_048  # of `before` and of `after`, each
+
+Values = Mapping[str, object]
+
+
+class AuditEvent(Struct, frozen=True, kw_only=True):
+    """`timestamp`: milliseconds since the epoch, of the process that wrote; `router_node_id`: that process."""
+
+    version: str = "1"
+    id: str
+    timestamp: int
+    by: str
+    via: str  # cli | console
+    nats_user: str | None = None
+    router_node_id: str
+    command: str
+    target: str
+    outcome: str = DONE
+    tenant_id: str | None = None
+    before: Values | None = None
+    after: Values | None = None
+    note: str | None = None
+    error: str | None = None
+
+
+def audit_subject(via: str) -> str:
+    return AUDIT_SUBJECT.replace("{via}", via)
+
+
+def list_audit_fields(event: AuditEvent) -> Mapping[str, object]:
+    """The event as it is on the wire: what is not known is absent."""
+    return {name: value for name in AuditEvent.__struct_fields__ if (value := getattr(event, name)) is not None}
+
+
+def audit_bytes(event: AuditEvent) -> bytes:
+    """Every text is cut, and no value is larger than MAX_VALUES_BYTES."""
+    fields: dict[str, object] = {}
+    for name, value in list_audit_fields(event).items():
+        if isinstance(value, str):
+            fields[name] = shorten(hide_logins(value), MAX_NOTE if name == "note" else MAX_TEXT)
+        else:
+            fields[name] = _limit_values(value) if isinstance(value, Mapping) else value
+    return orjson.dumps(fields)
+
+
+def read_audit_event(data: bytes) -> AuditEvent:
+    """Raises Malformed."""
+    try:
+        return _DECODER.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        raise Malformed(SCHEMA_VALIDATION_FAILED, "This is no audit event", STAGE_SCHEMA) from exc
+
+
+def _limit_values(values: Values) -> object:
+    masked = mask_secrets(dict(values))
+    data = orjson.dumps(masked, default=str)
+    return masked if len(data) <= MAX_VALUES_BYTES else {"bytes": len(data), "sha256": ids.sha256_hex(data)}
+
+
+_DECODER = msgspec.json.Decoder(AuditEvent)

@@ -1,0 +1,15 @@
+"""What operators wrote, by a command or in the console: stored as events, and read again.
+
+    trail      what a write says of itself, and `track` for one that takes long
+    log        stores the events, with publish acks
+    reading    events since a time, filtered
+
+An event is stored after its write. If it cannot be stored, the write stands, and the caller says so.
+Rule: docs/reference/contracts.md#audit.
+"""
+
+from router.operations.audit.log import AuditLog, AuditWriter
+from router.operations.audit.reading import AuditFilter, StoredAuditEvent, read_audit
+from router.operations.audit.trail import AuditTrail, OperatorWrite, track
+
+__all__ = ["AuditFilter", "AuditLog", "AuditTrail", "AuditWriter", "OperatorWrite", "StoredAuditEvent", "read_audit", "track"]

@@ -1,0 +1,51 @@
+"""Budgets over routers that are killed, shortly; and the ledger sees what is not settled, settled twice, or still reserved."""
+
+from decimal import Decimal
+from random import Random
+
+import pytest
+
+from router.contracts.reservation import RESERVATION_HEADER
+from tests.faults.budget_ledger import balance_budgets
+from tests.faults.budget_run import BudgetRun, render, run
+
+SHOWN = {"budget": "month", "amount": "1", "settled": "0.03", "events": 2, "reserved": "0"}
+FIRST = b'{"tenant_id":"acme","provider_id":"a","status":"success","cost":0.01,"assignment_id":"a-1"}', {RESERVATION_HEADER: "life 1 gold"}
+SECOND = b'{"tenant_id":"acme","provider_id":"b","status":"success","cost":0.02,"assignment_id":"a-2"}', {}
+
+
+@pytest.mark.matrix  # four processes start, and some of them again: half a minute
+@pytest.mark.timeout(400)  # on a machine that is busy a start takes long, and nothing here depends on how long
+async def test_settled_is_the_sum_of_the_events_and_nothing_stays_reserved_when_routers_are_killed() -> None:
+    """Issue 24, budget ledger: overspend at most a slice an instance, leaked reservations 0, settled = usage events."""
+    given = BudgetRun(requests=1500, pause_s=(0.5, 1.5), seed=Random().randrange(1000))
+    report = await run(given)
+    print(render(given, report))
+    assert report.faults["kills"] > 0
+    assert report.is_clean
+
+
+def test_the_ledger_is_clean_for_sums_that_are_exact() -> None:
+    (row,) = balance_budgets([SHOWN], [FIRST, SECOND, FIRST], 4, Decimal(1))
+    assert row.is_clean
+    assert row.bound == 40_000_000
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"settled": "0.04"},
+        {"settled": "0.020000001"},
+        {"events": 3},
+        {"reserved": "0.01"},
+        {"policy": "gold"},
+        {"provider": "a"},
+    ],
+)
+def test_the_ledger_sees_what_is_wrong(changed: dict[str, object]) -> None:
+    assert not balance_budgets([{**SHOWN, **changed}], [FIRST, SECOND], 4, Decimal(1))[0].is_clean
+
+
+def test_the_ledger_sees_what_is_overspent() -> None:
+    (row,) = balance_budgets([{**SHOWN, "amount": "0.01", "settled": "0.03"}], [FIRST, SECOND], 4, Decimal(1))
+    assert (row.overspent, row.is_clean) == (20_000_000, False)

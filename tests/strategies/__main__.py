@@ -1,0 +1,46 @@
+"""`python -m tests.strategies`: the course of each strategy on a server of its own, four minutes in all; prints or writes the page.
+
+Exit status: 0 all is as promised, 1 it is not.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from bench.machine import facts
+from tests.strategies.course import Course, run_cheapest, run_least_latency
+from tests.strategies.page import write_page
+from tests.support.broker import Broker
+
+COURSES = {"least_latency": run_least_latency, "cheapest": run_cheapest}
+
+
+async def run(name: str, rate: float) -> Course:
+    broker = Broker().start()
+    try:
+        return await COURSES[name](broker.url, rate)
+    finally:
+        broker.remove()
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(prog="python -m tests.strategies", description=__doc__)
+    options.add_argument("--rate", type=float, default=100.0, help="requests a second")
+    options.add_argument("--only", choices=COURSES, help="this strategy alone")
+    options.add_argument("--write", type=Path, help="the page; else it is printed")
+    chosen = options.parse_args()
+    load = f"{os.getloadavg()[0]:.1f} before the first course"
+    courses = [asyncio.run(run(name, chosen.rate)) for name in COURSES if chosen.only in {None, name}]
+    machine = {**facts(" ".join(["python -m tests.strategies", *sys.argv[1:]])), "load": load}
+    page = write_page(machine, chosen.rate, courses)
+    if chosen.write is None:
+        print(page, end="")
+    else:
+        chosen.write.write_text(page)
+    return 0 if all(course.is_kept for course in courses) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
