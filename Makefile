@@ -53,7 +53,7 @@ races: $(VENV)/.dev  ## two thousand races of the lake's writers, on a disk and 
 	$(BIN)/python -m tests.lake.races --races 1000 --anew --write bench/results/lake_races.md
 	$(BIN)/python -m tests.lake.races --races 1000 --s3 --write bench/results/lake_races.md
 	$(BIN)/python -m tests.lake.races --races 50 --kinds same --control "without the look" --write bench/results/lake_races.md
-	$(BIN)/python -m tests.lake.races --races 50 --kinds compaction --control "without the condition" --write bench/results/lake_races.md
+	$(BIN)/python -m tests.lake.races --races 50 --kinds "other cuts" --control "without the condition" --write bench/results/lake_races.md
 
 bench: $(VENV)/.bench  ## throughput, latency and memory beside their yardsticks, in one run
 	$(BIN)/python -m bench
