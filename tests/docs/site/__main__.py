@@ -13,7 +13,7 @@ from tests.docs.site.look import look_at_pages
 from tests.docs.spelling import find_misspelt
 from tests.support.browser import CHROMIUM
 
-AXE = Path(os.environ.get("ROUTER_TEST_AXE", ".venv/docs/node_modules/axe-core/axe.min.js"))
+AXE = Path(os.environ.get("ROUTER_TEST_AXE", f"{sys.prefix}/axe/node_modules/axe-core/axe.min.js"))
 
 
 def check_blocks() -> Iterator[str]:
