@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -19,6 +20,8 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 def build_site(home: Path) -> Path:
     """The directory of its HTML. What zensical complains of ends it, in zensical's own words."""
+    for made in ("pages", "site"):
+        shutil.rmtree(home / made, ignore_errors=True)  # a page that was moved would stay
     stage_pages(home / "pages")
     (home / "zensical.toml").write_text(CONFIGURATION.read_text())
     command = (sys.executable, "-m", "zensical", "build", "--clean")

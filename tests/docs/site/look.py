@@ -12,7 +12,8 @@ from tests.support.browser import BrowserPage, a_browser
 
 PHONE = 390
 SERIOUS = ("serious", "critical")
-RUN = "axe.run({resultTypes: ['violations'], preload: false}).then(r => r.violations.map(v => [v.id, v.impact, v.nodes.length, v.nodes[0].html]))"
+RUN = """axe.run({resultTypes: ['violations'], preload: false})
+  .then(r => r.violations.map(v => [v.id, v.impact, v.nodes.length, v.nodes[0].html]))"""
 WIDTH = "[document.documentElement.scrollWidth, innerWidth]"
 
 
