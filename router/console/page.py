@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
+from enum import Enum
 
 from msgspec import Struct
 
@@ -60,7 +61,7 @@ class BarChart(Struct, frozen=True):
 class Page(Struct, frozen=True, kw_only=True):
     """`command`: what shows the same in a terminal; `repair`: what mends it, and what that does. `table`: the one that is exported.
 
-    `tabs`: addresses and names of the pages of one kind, this one among them.
+    `tabs`: addresses and names of the pages of one kind, this one among them. `tenant`: whose one thing the page shows.
     """
 
     title: str
@@ -74,6 +75,7 @@ class Page(Struct, frozen=True, kw_only=True):
     lists: Sequence[FactList | TextBlock] = ()
     table: Table | None = None
     form: bool = True  # whether the table's filters are shown
+    tenant: str | None = None
 
 
 class PageParams:
@@ -116,6 +118,15 @@ class Sources(Struct, frozen=True):
 ReadPage = Callable[[Sources, PageParams], Awaitable[Page]]
 
 
+class Scope(Enum):
+    """By what a user who is limited to one tenant sees no other's data."""
+
+    CLOSED = "closed"  # this page shows what concerns every tenant, and is not for them
+    ASKED = "asked"  # the value `tenant` of the address is theirs, whatever it says
+    PATH = "path"  # the part `tenant` of the path must be theirs
+    SHOWN = "shown"  # the page's own `tenant` must be theirs
+
+
 class PageSpec(Struct, frozen=True):
     """`path` with parts in braces; `label`: in the navigation; `key`: typed after g; `asks`: the values that reading depends on."""
 
@@ -124,6 +135,7 @@ class PageSpec(Struct, frozen=True):
     label: str | None = None
     key: str = ""
     asks: tuple[str, ...] = ()
+    scope: Scope = Scope.CLOSED
 
 
 def build_command(*words: str, **options: str | None) -> str:

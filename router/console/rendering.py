@@ -45,7 +45,8 @@ def _environment() -> Environment:
 
 
 def render(template: str, specs: tuple[PageSpec, ...], **values: object) -> str:
-    """The page as HTML."""
+    """The page as HTML. `access`: who asks; `notice`: what is said to them, and whether something went wrong."""
+    values = {"access": None, "notice": ("", False), **values}
     text: str = _environment().get_template(template).render(specs=specs, version=__version__, **values)
     return text
 

@@ -71,6 +71,7 @@ async def read_assignment(sources: Sources, params: PageParams) -> Page:
     text = orjson.dumps(shown.get("payload", shown), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
     return Page(
         title="Assignment",
+        tenant=found.known.tenant_id,
         lead=assignment_id,
         command=build_command("router", "assignments", "show", assignment_id),
         back=("/assignments", "Assignments"),

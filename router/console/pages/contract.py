@@ -75,6 +75,7 @@ async def read_violation_page(sources: Sources, params: PageParams) -> Page:
     return Page(
         title=f"Violation {sequence}",
         lead=f"{found.event.header}.{found.event.rule} on {found.event.subject}",
+        tenant=found.event.tenant_id,
         command=build_command("router", "contract", "violation", str(sequence)),
         back=("/contract", "Contract"),
         lists=[*lists, *await _read_message(jetstream, found)],
