@@ -12,7 +12,7 @@ from router.contracts.violation import list_violation_fields
 from router.core.errors import RouterError
 from router.core.masking import mask_secrets
 from router.delivery.api import JetStream
-from router.operations.violations import DIMENSIONS, StoredViolation, ViolationFilter, ViolationGroup, add_up, read_one, read_since
+from router.operations.violations import DIMENSIONS, StoredViolation, ViolationFilter, ViolationGroup, add_up, read_one, read_violations
 
 DEFAULT_SINCE = "24h"
 DEFAULT_BY = "tenant,subject,rule"
@@ -33,7 +33,7 @@ async def read_contract(sources: Sources, params: PageParams) -> Page:
     wanted = ViolationFilter(tenant=params.text("tenant"), subject=params.text("subject"), rule=params.text("rule"))
     start = params.instant("since", DEFAULT_SINCE)
     stream = sources.settings.streams.violations.name
-    groups = await add_up(read_since(sources.link.jetstream(), stream, start, wanted), names)
+    groups = await add_up(read_violations(sources.link.jetstream(), stream, start, wanted), names)
     options = {name: params.text(name) for name in ("tenant", "subject", "rule", "by")}
     table = Table(
         columns=(
@@ -64,7 +64,7 @@ async def read_violation_page(sources: Sources, params: PageParams) -> Page:
     if found is None:
         raise PageNotFound(f"There is no event {sequence} in {stream}: it is too old, or never was.")
     fields = list_violation_fields(found.event)
-    facts = [Fact(name.replace("_", " ").capitalize(), _to_cell(value)) for name, value in fields.items()]
+    facts = [Fact(name.replace("_", " ").capitalize(), _to_cell(value)) for name, value in fields.items() if name != "timestamp"]
     rule = find_rule((found.event.header, found.event.rule))
     explained = [
         Fact("Rule", rule.name),
@@ -75,6 +75,7 @@ async def read_violation_page(sources: Sources, params: PageParams) -> Page:
     return Page(
         title=f"Violation {sequence}",
         lead=f"{found.event.header}.{found.event.rule} on {found.event.subject}",
+        tenant=found.event.tenant_id,
         command=build_command("router", "contract", "violation", str(sequence)),
         back=("/contract", "Contract"),
         lists=[*lists, *await _read_message(jetstream, found)],
