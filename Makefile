@@ -16,7 +16,7 @@ CONTROL ?= a551f3a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies fuzz schemas contract-diff asyncapi asyncapi-tools client-types audit ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies fuzz schemas contract-diff asyncapi asyncapi-tools client-types audit dist ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,7 +53,7 @@ races: $(VENV)/.dev  ## two thousand races of the lake's writers, on a disk and 
 	$(BIN)/python -m tests.lake.races --races 1000 --anew --write bench/results/lake_races.md
 	$(BIN)/python -m tests.lake.races --races 1000 --s3 --write bench/results/lake_races.md
 	$(BIN)/python -m tests.lake.races --races 50 --kinds same --control "without the look" --write bench/results/lake_races.md
-	$(BIN)/python -m tests.lake.races --races 50 --kinds compaction --control "without the condition" --write bench/results/lake_races.md
+	$(BIN)/python -m tests.lake.races --races 50 --kinds "other cuts" --control "without the condition" --write bench/results/lake_races.md
 
 bench: $(VENV)/.bench  ## throughput, latency and memory beside their yardsticks, in one run
 	$(BIN)/python -m bench
@@ -106,6 +106,9 @@ audit:  ## known vulnerabilities of the versions in constraints.txt (asks the pa
 	$(PYTHON) -m venv $(VENV)-audit
 	$(VENV)-audit/bin/python -m pip --quiet install pip-audit==2.10.1
 	$(VENV)-audit/bin/pip-audit -r constraints.txt --no-deps --disable-pip --progress-spinner off
+
+dist: $(VENV)/.dev  ## wheel and source distribution, built, looked into, and tried in empty environments of each Python that is here
+	$(BIN)/python deploy/packaging/dist.py
 
 ci: lint contract-diff test  ## what CI runs
 

@@ -93,6 +93,7 @@ class DecideBranch:
             answers=self._answers,
             consumer=lambda: self._child.consumer,
             limits=build_decide_rules(settings).limits,
+            policies=context.policies,
         )
         decide = settings.decide
         ahead = ReadAhead(JetStream(context.connections.workers, settings.nats.js_domain), self._child.stream)

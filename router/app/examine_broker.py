@@ -10,7 +10,7 @@ from router.app.inbox_rules import examine_inbox
 from router.config import Settings
 from router.delivery.api import JetStream
 from router.operations.doctor import Finding, PartitionedSubject, ViolationFacts, collect, examine
-from router.operations.violations import add_up, read_since
+from router.operations.violations import add_up, read_violations
 
 WORST_FIRST = ("fail", "warn", "ok")
 
@@ -39,7 +39,7 @@ async def examine_broker(jetstream: JetStream, settings: Settings, monitors: Seq
 
 async def _read_violations(jetstream: JetStream, stream: str) -> ViolationFacts:
     """Those of the last hour."""
-    groups = await add_up(read_since(jetstream, stream, datetime.now(UTC) - timedelta(hours=1)), ("tenant", "subject", "rule"))
+    groups = await add_up(read_violations(jetstream, stream, datetime.now(UTC) - timedelta(hours=1)), ("tenant", "subject", "rule"))
     if not groups:
         return ViolationFacts()
     worst = groups[0]

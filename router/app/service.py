@@ -156,6 +156,10 @@ class RouterService:
             **{child.label: child.check for child in self._consumers.children},
         }
 
+    def list_extensions(self) -> frozenset[str]:
+        """Return the ids of the registry that this process has in force; none before it serves."""
+        return frozenset(self._context.registry.get_all()) if self._context is not None else frozenset()
+
     def _read_stuck_cause(self) -> str | None:
         return self._watchdog.cause if self._watchdog is not None else None
 

@@ -9,12 +9,13 @@ The values are not checked here: `result` and `ack` do it, and leave what is not
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from router.contracts.codec import LARGE_BODY_BYTES, UNREADABLE_ERRORS
+from router.contracts.field_readers import MAX_INT64
 from router.contracts.header_rules import violations
 from router.contracts.headers import SUPPORTED_VERSIONS
 from router.contracts.worker import WorkerMessageLimits
@@ -45,7 +46,7 @@ class PlainResult(PlainBody, forbid_unknown_fields=True, kw_only=True, gc=False)
     status: str
     latency_ms: int
     cost: float
-    timestamp: int | None = None
+    timestamp: Annotated[int, Meta(ge=0, le=MAX_INT64)] | None = None
     provider_id: str | None = None
     job: PlainJob | None = None
     job_type: str | None = None

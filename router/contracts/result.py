@@ -81,7 +81,6 @@ def _build_plain(message: Message, body: PlainResult, limits: WorkerMessageLimit
         or not 0 <= latency_ms <= MAX_LATENCY_MS
         or not 0 <= cost <= limits.max_cost
         or not message.stored_ms - limits.max_timestamp_age_ms <= timestamp <= first + limits.max_timestamp_ahead_ms
-        or timestamp < 0
         or (assignment_id is None and request_id is None)
         or not (assignment_id is None or is_opaque(assignment_id))
         or not (request_id is None or is_opaque(request_id))

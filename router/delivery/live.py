@@ -4,6 +4,7 @@ A stream is one queue for all tenants: behind one tenant's flood every other req
 the backlog is deep (`look`), one instance of a queue group takes the live copy of each request, and serves the tenants in turn:
 
     on_request ── its tenant's share of the queue has room ──> handled and answered; its stored copy then only gets an ack
+        ├── another of its tenant gives way (`is_high`) ──> the same, and that one has no room
         ├── no room, and even stored copies come too late ──> answered `overloaded` with retry_after_ms
         ├── no room ──> left to its stored copy
         └── its tenant or identity is not readable (`describe`: None) ──> left to its stored copy
@@ -34,6 +35,7 @@ from router.delivery.answers import CLOCK_SLACK_S, MSG_ID, TENANT, Answers
 from router.delivery.consumer import Consumer
 from router.delivery.frame_parser import Headers, id_alone_in, parse_head
 from router.delivery.overload import LiveRules, Overload
+from router.delivery.read_ahead import Share
 from router.delivery.stream_reader import RawMessage
 from router.delivery.subscription import Subscription
 from router.delivery.waiting_inboxes import RequestIdentity
@@ -94,6 +96,7 @@ class LiveRequests(Generic[A]):
         subject: str,
         describe: Callable[[bytes, Mapping[str, str]], A | None],
         refuse: Callable[[A, int], bytes],
+        is_high: Callable[[A], bool] = lambda _: False,
         observer: LiveObserver,
         rules: LiveRules = LiveRules(),  # noqa: B008 - frozen
     ) -> None:
@@ -103,12 +106,13 @@ class LiveRequests(Generic[A]):
         self._subject = subject
         self._describe = describe
         self._refuse = refuse
+        self._is_high = is_high
         self._observer = observer
         self._overload = Overload(answers, rules)
         self._queue: FairQueue[LiveRequest] = FairQueue(rules.places, rules.max_bytes, rules.weights)
         self._running: set[asyncio.Task[None]] = set()
         self._places = FairSlots(rules.at_once)  # for handlers that wait
-        self._full: set[str] = set()  # tenants without room; forgotten when an item is taken out of the queue, and at each look
+        self._full: set[Share] = set()  # those without room; forgotten when an item is taken out of the queue, and at each look
         self._refused: dict[str, int] = {}  # by tenant, not reported yet
         self._refused_at = 0.0  # wall seconds
         self._newest_ns = 0
@@ -153,13 +157,31 @@ class LiveRequests(Generic[A]):
         asker = self._describe(data, heads) if self._is_allowed else None
         if asker is None:
             self._leave(data, heads, inbox)
-        elif self._has_room(asker.tenant_id, len(data)):
-            self._queue.put(asker.tenant_id, LiveRequest(subject, data, heads, inbox, asker.tenant_id, wall()), len(data))
-            self._work_soon()
-        elif not self._overload.refuses:
-            self._leave(data, heads, inbox)
         else:
-            self._refuse_now(asker, inbox.encode(), data, key_of(data, heads), bool(heads.get(MSG_ID)))
+            share = asker.tenant_id, self._is_high(asker)
+            if not self._may_find_room(share, len(data)) or not self._enqueue(
+                LiveRequest(subject, data, heads, inbox, asker.tenant_id, wall()), share
+            ):
+                self._turn_away(asker, data, heads, inbox)
+
+    def _enqueue(self, request: LiveRequest, share: Share) -> bool:
+        """Queue a request, or put it in the place of another of its tenant. False: there is no room."""
+        queue, size, (tenant, goes_first) = self._queue, len(request.data), share
+        if not queue.put(tenant, request, size, goes_first=goes_first):
+            replaced = queue.put_instead(tenant, request, size, goes_first=goes_first)
+            if replaced is None:
+                return False
+            if replaced.stored is None and (asker := self._describe(replaced.data, replaced.headers)) is not None:
+                self._turn_away(asker, replaced.data, replaced.headers, replaced.inbox)
+        self._work_soon()
+        return True
+
+    def _turn_away(self, asker: A, data: bytes, headers: Mapping[str, str], inbox: str) -> None:
+        """There is no room for a live copy."""
+        if self._overload.refuses:
+            self._refuse_now(asker, inbox.encode(), data, key_of(data, headers), bool(headers.get(MSG_ID)))
+        else:
+            self._leave(data, headers, inbox)
 
     def take_at_once(self, reply: bytes, data: bytes, head: bytes | None) -> bool:
         """The cheap part of `on_request`, for a flood: requests without an inbox, or above a share. It decodes as little as possible.
@@ -175,9 +197,12 @@ class LiveRequests(Generic[A]):
         if not self._overload.refuses or not self._is_allowed:
             return False
         asker = self._describe(data, NO_HEADERS)
-        if asker is None or (asker.tenant_id not in self._full and self._has_room(asker.tenant_id, len(data))):
+        if asker is None:
             return False
-        self._full.add(asker.tenant_id)
+        share = asker.tenant_id, self._is_high(asker)
+        if share not in self._full and self._may_find_room(share, len(data)):
+            return False
+        self._full.add(share)
         if not self._answers.may_answer(reply):
             return False
         self._refuse_now(asker, reply, data, hash(data) if msg_id is None else hash((msg_id, None, data)), msg_id is not None)
@@ -194,30 +219,29 @@ class LiveRequests(Generic[A]):
     def has_waiting_inboxes(self) -> bool:
         return self._answers.has_waiting_inboxes
 
-    def read_tenant(self, data: bytes, head: bytes | None) -> str | None:
+    def read_share(self, data: bytes, head: bytes | None) -> Share | None:
         headers = NO_HEADERS if head is None or TENANT_BYTES not in head else parse_head(head) or NO_HEADERS
         asker = self._describe(data, headers) if self._is_allowed else None
-        return None if asker is None else asker.tenant_id
+        return None if asker is None else (asker.tenant_id, self._is_high(asker))
 
-    def take_stored(self, stored: RawMessage, tenant: str) -> bool:
+    def take_stored(self, stored: RawMessage, share: Share) -> bool:
         """Queue the request as it will be delivered. Its inbox is known to `answers`, or named in it."""
         consumer, (subject, token, data, head) = self._consumer(), stored
-        if consumer is None or not self._has_room(tenant, len(data)):
+        if consumer is None or not self._may_find_room(share, len(data)):
             return False
         place, names = parse_ack_subject(token.decode()), consumer.subscription
         headers = (parse_head(head) if head is not None else None) or NO_HEADERS
         name = names.subject or subject.decode("utf-8", "replace")
         message = Message(name, data, headers, names.stream, names.durable, place.sequence, place.stored_ns, 1, "")
-        self._queue.put(tenant, LiveRequest(name, data, headers, "", tenant, message.stored_at, message), len(data))
-        self._work_soon()
-        return True
+        return self._enqueue(LiveRequest(name, data, headers, "", share[0], message.stored_at, message), share)
 
     def _is_delivered(self, message: Message) -> bool:
         """Whether a message that was read ahead was delivered meanwhile, or answered by another instance."""
         return message.sequence < self.next_sequence or self._answers.live.has_request(message.data, message.stored_at - CLOCK_SLACK_S)
 
-    def _has_room(self, tenant: str, size: int) -> bool:
-        return self._queue.has_room(tenant, size) and not self._is_too_much(tenant)
+    def _may_find_room(self, share: Share, size: int) -> bool:
+        queue, (tenant, goes_first) = self._queue, share
+        return (queue.has_room(tenant, size) or queue.gives_way(tenant, goes_first=goes_first)) and not self._is_too_much(tenant)
 
     def _is_too_much(self, tenant: str) -> bool:
         """Whether another handler of this tenant would keep the router from reading requests: a waiting handler has no budget."""

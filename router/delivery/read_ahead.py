@@ -24,8 +24,11 @@ READ_AHEAD = "router-read-ahead"  # the consumer's name
 READ_BATCH = 500  # messages at once: a millisecond's work, so that live copies do not wait behind more
 MAX_READ = 100_000  # the newest ones: the requesters of the others have given up
 MAX_READ_UNHEARD = 4_000  # while no inbox waits: the requests may be a backlog of which no requester waits any more
-MAX_OF_TENANT = 256  # requests of one tenant that are taken ahead
+MAX_OF_TENANT = 256  # requests of one tenant that are taken ahead, and as many that go first
 STORING_S = 0.1  # by then the server knows that live copies are taken, and a request that it passed on before is stored
+
+
+Share = tuple[str, bool]  # the tenant of a request, and whether it goes first of those of its tenant
 
 
 class StoredTaker(Protocol):
@@ -42,10 +45,10 @@ class StoredTaker(Protocol):
     def has_waiting_inboxes(self) -> bool:
         """Whether requesters wait that were heard."""
 
-    def read_tenant(self, data: bytes, head: bytes | None) -> str | None:
-        """The tenant of a request; None: only its delivery can be handled."""
+    def read_share(self, data: bytes, head: bytes | None) -> Share | None:
+        """Whose share a request is of; None: only its delivery can be handled."""
 
-    def take_stored(self, stored: RawMessage, tenant: str) -> bool:
+    def take_stored(self, stored: RawMessage, share: Share) -> bool:
         """Queue a request. False: it is left to its delivery."""
 
 
@@ -83,10 +86,10 @@ class ReadAhead:
 
 
 async def _offer(reader: RawReader, taker: StoredTaker) -> None:
-    left, taken = reader.total, Counter[str]()
+    left, taken = reader.total, Counter[Share]()
     while taker.is_on and left > 0 and (found := await reader.read(min(READ_BATCH, left))):
         left -= len(found)
         for stored in found:
-            tenant = taker.read_tenant(stored[2], stored[3])
-            if tenant is not None and taken[tenant] < MAX_OF_TENANT:
-                taken[tenant] += taker.take_stored(stored, tenant)
+            share = taker.read_share(stored[2], stored[3])
+            if share is not None and taken[share] < MAX_OF_TENANT:
+                taken[share] += taker.take_stored(stored, share)

@@ -19,12 +19,14 @@ from typing import Generic, TypeVar
 import orjson
 
 from router.core.ack_subject import parse_ack_subject
-from router.core.errors import BrokerUnavailable
-from router.delivery.api import JetStream, Json, StoredMessage
+from router.core.errors import BrokerRefused, BrokerUnavailable
+from router.delivery.api import STREAM_NOT_FOUND, JetStream, Json, StoredMessage
 from router.delivery.frame_parser import Headers, parse_head
 from router.delivery.pull import SPREAD_BYTES
 
 READ_TIMEOUT_S = 5.0
+READ_BATCH = 1_000
+FOLLOW_WAIT_S = 1.0
 INACTIVE_THRESHOLD_NS = 300 * 1_000_000_000
 NAMED_INACTIVE_THRESHOLD_NS = 30 * 1_000_000_000  # of a fixed name, which the consumer of a killed process would block
 MAX_BATCH_BYTES = 8 * 1024 * 1024  # far below the server's `max_pending`, at which it closes the connection
@@ -173,6 +175,23 @@ async def open_reader(
         yield reader
     finally:
         await reader.close()
+
+
+async def read_since(
+    jetstream: JetStream, stream: str, since: datetime | None = None, *, follow: bool = False
+) -> AsyncIterator[StoredMessage]:
+    """The messages that were stored since then, oldest first; with `follow` also those to come, without an end. Raises BrokerUnavailable.
+
+    A stream that is missing has none, and cannot be followed: BrokerRefused.
+    """
+    try:
+        async with open_reader(jetstream, stream, since=since) as reader:
+            while (found := await reader.read(READ_BATCH, FOLLOW_WAIT_S if follow else 0.0)) or follow:
+                for message in found:
+                    yield message
+    except BrokerRefused as exc:
+        if follow or exc.err_code != STREAM_NOT_FOUND:
+            raise
 
 
 def format_stored_time(ns: int) -> str:

@@ -16,6 +16,7 @@ from router.delivery.overload import LiveRules
 from router.operations.observability import LogRateLimit, Metrics, events, logs
 from router.routing.decide.origin import RequestOrigin, build_overload_reply, read_origin
 from router.routing.decide.read import RequestLimits
+from router.routing.policy import PolicyTable
 from router.services.alerts import Alerts
 from router.services.answer_counts import count_answer
 
@@ -63,6 +64,7 @@ def build_live_requests(
     answers: Answers,
     consumer: Callable[[], Consumer | None],
     limits: RequestLimits,
+    policies: PolicyTable,
 ) -> LiveRequests[RequestOrigin] | None:
     """None where the settings switch it off, or the listener receives no live copies (`marks` is None)."""
     admission, served = settings.admission, frozenset(settings.tenants_allowed)
@@ -75,6 +77,7 @@ def build_live_requests(
         subject=settings.decide.subject,
         describe=lambda data, headers: read_origin(data, headers, limits, served),
         refuse=build_overload_reply,
+        is_high=lambda origin: policies.is_high(origin.tenant_id, origin.policy_id),
         observer=LiveMetrics(metrics, alerts),
         rules=LiveRules(
             after_s=admission.fair_after_ms / 1000,

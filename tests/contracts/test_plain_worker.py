@@ -89,8 +89,9 @@ def test_limits_hold_for_both(limits: dict[str, float]) -> None:
     agrees(a_result(), WorkerMessageLimits(**limits))
 
 
-def test_a_time_before_the_epoch_is_none_for_both() -> None:
-    assert agrees(a_result(timestamp=-1), WorkerMessageLimits(max_timestamp_age_ms=2 * STORED_MS))
+@pytest.mark.parametrize("timestamp", [-1, 0, 2**63 - 1, 2**63])
+def test_a_time_before_the_epoch_or_of_more_than_64_bits_is_none_for_both(timestamp: int) -> None:
+    agrees(a_result(timestamp=timestamp), WorkerMessageLimits(max_timestamp_age_ms=2 * STORED_MS, max_timestamp_ahead_ms=2**64))
 
 
 @settings(max_examples=200, deadline=None)

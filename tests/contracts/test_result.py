@@ -111,6 +111,7 @@ def test_the_bounds_of_cost_and_time_are_settings() -> None:
     assert refused(a_result(cost=2.5), max_cost=2).message == "Invalid field: cost must be a number from 0 to 2"
     assert taken(a_result(timestamp=1), max_timestamp_age_ms=STORED_MS).timestamp == 1
     assert taken(a_result(timestamp=2 * STORED_MS), max_timestamp_ahead_ms=STORED_MS).timestamp == 2 * STORED_MS
+    assert refused(a_result(timestamp=2**63), max_timestamp_ahead_ms=2**64).field == "timestamp"
 
 
 @pytest.mark.parametrize("fields", [{"latency_ms": 2**53 + 1}, {"cost": 9.99e28}, {"timestamp": 2**63 - 1}])

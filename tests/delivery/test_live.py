@@ -28,6 +28,7 @@ EFFECT = Effect("effects", b"e", "e-1")
 
 class Asker(Struct):
     tenant_id: str
+    rest: str
 
 
 async def _wait_for_ever() -> Outcome:
@@ -35,7 +36,7 @@ async def _wait_for_ever() -> Outcome:
 
 
 class Bench:
-    """Live requests whose data is `tenant:rest`; what begins with `-` cannot be taken live."""
+    """Live requests whose data is `tenant:rest`, or `tenant:!rest` of high priority; what begins with `-` cannot be taken live."""
 
     def __init__(
         self, handle: Callable[[Message], Outcome | Awaitable[Outcome]] = lambda _: YES, own: tuple[str, ...] = (), **rules: Any
@@ -61,8 +62,9 @@ class Bench:
             lambda: self.consumer,  # type: ignore[arg-type, return-value]
             self.marks,
             subject="work",
-            describe=lambda data, _: None if data.startswith(b"-") else Asker(data.decode().partition(":")[0]),
+            describe=lambda data, _: None if data.startswith(b"-") else Asker(*data.decode().partition(":")[::2]),
             refuse=lambda asker, after_ms: f"overloaded {asker.tenant_id} {after_ms}".encode(),
+            is_high=lambda asker: asker.rest.startswith("!"),
             observer=self,
             rules=LiveRules(**rules),
         )
@@ -88,8 +90,8 @@ class Bench:
         token = f"$JS.ACK.S.ahead.1.{sequence}.1.{STORED_NS}.0".encode()
         head = b"NATS/1.0\r\nReply-To: _INBOX.s.1\r\n\r\n"
         stored = b"work", token, data.encode(), head
-        tenant = self.live.read_tenant(data.encode(), head)
-        return tenant is not None and self.live.take_stored(stored, tenant)
+        share = self.live.read_share(data.encode(), head)
+        return share is not None and self.live.take_stored(stored, share)
 
     def sent(self, inbox: str = "_INBOX.a.1") -> list[bytes]:
         return self.connection.posted(inbox)
@@ -124,6 +126,51 @@ async def test_tenants_are_served_one_by_one_and_what_is_above_a_share_is_refuse
     await until(lambda: bench.told["answered"] == 5)
     assert bench.heard == ["flood:0", "quiet:1", "flood:1", "flood:2", "flood:3"]
     assert bench.is_stored_copy_answered("flood:5")  # it was told that it is not handled
+
+
+async def test_what_is_of_high_priority_passes_the_others_of_its_tenant_and_is_not_refused_for_them() -> None:
+    bench = Bench(places=10)
+    bench.live._overload.refuses = True
+    for number in range(6):
+        bench.hear(f"flood:{number}", f"_INBOX.f.{number}")
+    bench.hear("quiet:1", "_INBOX.q.1")
+    bench.hear("flood:!1", "_INBOX.h.1")
+    refused = [number for number in range(6) if bench.sent(f"_INBOX.f.{number}")]
+    assert refused == [4, 5]  # the second one when the one of high priority came
+    await until(lambda: bench.told["answered"] == 6)
+    assert bench.heard == ["flood:!1", "quiet:1", "flood:0", "flood:1", "flood:2", "flood:3"]
+
+
+async def test_a_flood_of_high_priority_leaves_the_others_of_its_tenant_their_part() -> None:
+    bench = Bench(places=20)
+    bench.live._overload.refuses = True
+    for number in range(12):
+        bench.hear(f"flood:!{number}", f"_INBOX.h.{number}")
+    assert not bench.live.take_at_once(b"_INBOX.f.1", b"flood:1", None)
+    bench.hear("flood:1", "_INBOX.f.1")
+    assert bench.live.take_at_once(b"_INBOX.h.12", b"flood:!12", None)
+    await until(lambda: bench.told["answered"] == 10)
+    assert bench.heard.index("flood:1") == 4
+
+
+async def test_one_that_gives_way_while_the_backlog_is_not_too_deep_is_left_to_its_stored_copy() -> None:
+    bench = Bench(places=8)
+    for number in range(4):
+        bench.hear(f"burst:{number}", f"_INBOX.b.{number}")
+    bench.hear("burst:!1", "_INBOX.h.1")
+    assert (bench.sent("_INBOX.b.3"), bench.told) == ([], {"left": 1})
+    assert not bench.is_stored_copy_answered("burst:3")
+
+
+async def test_of_stored_requests_one_of_high_priority_goes_first_and_the_one_that_gives_way_is_left_to_its_delivery() -> None:
+    bench = Bench(places=8)
+    bench.live._overload.refuses = True
+    assert [bench.take_stored(f"flood:{number}", 100 + number) for number in range(5)] == [True] * 4 + [False]
+    assert bench.take_stored("flood:!1", 105)
+    await until(lambda: bench.told["answered"] == 4)
+    assert bench.heard == ["flood:!1", "flood:0", "flood:1", "flood:2"]
+    await bench.live.close()
+    assert bench.told == {"answered": 4}  # the one that gave way is not refused: its delivery is to answer it
 
 
 async def test_while_the_backlog_is_not_too_deep_what_is_above_a_share_is_left_to_its_stored_copy() -> None:

@@ -99,7 +99,8 @@ def test_what_is_probed_is_what_is_served() -> None:
 def test_the_image_runs_without_privileges_and_installs_exact_versions() -> None:
     first, last = DOCKERFILE.read_text().split("FROM python:${PYTHON}")[1:]
     assert "PIP_CONSTRAINT=/src/constraints.txt" in first
-    assert re.search(r"^USER 10001:10001$", last, re.MULTILINE)
+    assert re.findall(r"^USER (\S+)$", last, re.MULTILINE) == ["10001:10001", "root", "10001:10001"]  # as root Java is installed
+    assert last.rstrip().endswith("\nFROM runtime")  # what is built without --target
     assert "pip install" not in last
     assert "org.opencontainers.image.version" in last
     pinned = {line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines()}
@@ -117,6 +118,18 @@ def test_the_image_is_of_this_version_and_takes_nothing_that_is_not_named() -> N
     copied = {name for line in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE.read_text(), re.MULTILINE) for name in line.split()}
     assert copied == taken
     assert all((ROOT / name).exists() for name in copied)
+
+
+def test_what_the_image_takes_is_enough_to_build_the_package(tmp_path: Path) -> None:
+    source = tmp_path / "src"
+    source.mkdir()
+    for names, place in re.findall(r"^COPY (?!--from)(.+) (\S+)$", DOCKERFILE.read_text(), re.MULTILINE):
+        for name in names.split():
+            copy = source / place / ("" if (ROOT / name).is_dir() else name)
+            (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, copy)
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "dist")]
+    subprocess.run(command, cwd=source, check=True, capture_output=True)
+    assert [file.suffix for file in (tmp_path / "dist").iterdir()] == [".whl"]
 
 
 # -- compose -------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Awaitable
+from pathlib import Path
 
 import pytest
 from nats.aio.client import Client
@@ -13,11 +14,13 @@ from router.config import Settings
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
 from router.delivery.read_ahead import MAX_OF_TENANT
+from tests.support.policy import a_document
 from tests.support.service import a_router, settings_for
 from tests.support.stories import Inboxes, a_request, ask, is_settled, make_topology, read_metric, wrap_decide_handler
 from tests.support.waiting import until
 
 BACKLOG, MORE = 700, 700
+PLACES = 128  # of the queue for live copies, of which one tenant gets half
 STORED_BEFORE = 1_000  # requests of the flood, two seconds of work
 WORK_S = 0.002  # of one request of the flood, in seconds of the processor: a busy machine slows it down as it does everything else
 
@@ -71,6 +74,31 @@ async def test_a_tenant_that_floods_is_told_so_and_the_others_are_answered_befor
         assert all(answer["error"]["details"]["retry_after_ms"] >= 100 and answer["context"]["request_id"] for answer in refused)
         await until(lambda: metric_is(router.ready.http, "router_overloaded", 0))
         assert (await ask(nc, settings, a_request("flood-later", tenant_id="flood")))["ok"]
+
+
+@pytest.fixture
+def policies(tmp_path: Path) -> Path:
+    shelf = tmp_path / "flood"
+    shelf.mkdir()
+    for name, sections in (("default", {}), ("urgent", {"priority": "high"})):
+        (shelf / f"{name}.json").write_text(json.dumps(a_document(**sections)))
+    return tmp_path
+
+
+async def test_requests_of_high_priority_are_answered_before_what_their_own_tenant_floods_with(
+    nc: Client, nats_url: str, prefix: str, policies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrap_decide_handler(monkeypatch, _busy)
+    settings = settings_for(nats_url, prefix, admission__overloaded_after_ms=200, admission__queue=PLACES)
+    inboxes = await Inboxes.under(nc, "flood")
+    async with a_router(settings, policies) as router:
+        await _publish_flood(nc, settings, inboxes, 0, BACKLOG)
+        await until(lambda: metric_is(router.ready.http, "router_overloaded", 1))
+        await _publish_flood(nc, settings, inboxes, BACKLOG, PLACES)
+        for number in range(20):
+            answer = await ask(nc, settings, a_request(f"urgent-{number}", tenant_id="flood", policy_id="urgent"))
+            assert answer["ok"], answer
+        assert len(inboxes) < BACKLOG + PLACES
 
 
 async def test_requests_of_a_quiet_tenant_that_are_stored_behind_a_flood_are_answered_before_most_of_it(

@@ -32,6 +32,8 @@ def main() -> int:
     options.add_argument("--write", type=Path, help="the page; else it is printed")
     chosen = options.parse_args()
     load = f"{os.getloadavg()[0]:.1f} before the first course"
+    if os.getloadavg()[0] > (os.cpu_count() or 1):
+        load += ", on a busy machine"
     courses = [asyncio.run(run(name, chosen.rate)) for name in COURSES if chosen.only in {None, name}]
     machine = {**facts(" ".join(["python -m tests.strategies", *sys.argv[1:]])), "load": load}
     page = write_page(machine, chosen.rate, courses)

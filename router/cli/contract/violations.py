@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 DEFAULT_BY = "tenant,subject,rule"
 NONE = "no violations"
-LINE_WAIT_S = 1.0
 
 Since = Annotated[str, typer.Option("--since", help="10m, 1h, 7d ago, or an ISO time.")]
 Tenant = Annotated[str | None, typer.Option("--tenant", help="Only violations of this tenant.")]
@@ -51,7 +50,7 @@ async def violations(
 
     Example:  router contract violations --since 1h --by tenant,rule
     """
-    from router.operations.violations import ViolationFilter, add_up, read_since
+    from router.operations.violations import ViolationFilter, add_up, read_violations
 
     start, names = parse_instant(since), _read_names(by)
     wanted = ViolationFilter(tenant=tenant, subject=subject, rule=rule)
@@ -63,7 +62,7 @@ async def violations(
     if follow:
         await _follow(session, jetstream, start, wanted)
         return exit_codes.OK
-    groups = await add_up(read_since(jetstream, stream, start, wanted), names)
+    groups = await add_up(read_violations(jetstream, stream, start, wanted), names)
     columns = (*names, "violations", "messages", "first seen", "last seen", "seq", "message id")
     session.emit(groups[:top], columns, _build_row, _list_fields, empty=f"{NONE} since {since}")
     if left := groups[top:]:
@@ -151,24 +150,13 @@ def _list_commands(found: StoredViolation) -> Mapping[str, str]:
 
 async def _follow(session: CommandSession, jetstream: JetStream, since: datetime | None, wanted: ViolationFilter) -> None:
     """Print those since then, and each one that is stored from now on."""
-    async for found in _read_for_ever(jetstream, session.settings.streams.violations.name, since):
-        if not wanted.is_match(found.event):
-            continue
+    from router.operations.violations import read_violations
+
+    async for found in read_violations(jetstream, session.settings.streams.violations.name, since, wanted, follow=True):
         if session.as_json:
             print_json_lines([_list_event(found)])
         else:
             print(_format_line(found), flush=True)
-
-
-async def _read_for_ever(jetstream: JetStream, stream: str, since: datetime | None) -> AsyncIterator[StoredViolation]:
-    from router.delivery.stream_reader import open_reader
-    from router.operations.violations.reading import READ_BATCH, parse
-
-    async with open_reader(jetstream, stream, since=since) as reader:
-        while True:
-            for message in await reader.read(READ_BATCH, LINE_WAIT_S):
-                if (found := parse(message)) is not None:
-                    yield found
 
 
 def _list_event(found: StoredViolation) -> Mapping[str, object]:

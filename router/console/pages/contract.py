@@ -12,7 +12,7 @@ from router.contracts.violation import list_violation_fields
 from router.core.errors import RouterError
 from router.core.masking import mask_secrets
 from router.delivery.api import JetStream
-from router.operations.violations import DIMENSIONS, StoredViolation, ViolationFilter, ViolationGroup, add_up, read_one, read_since
+from router.operations.violations import DIMENSIONS, StoredViolation, ViolationFilter, ViolationGroup, add_up, read_one, read_violations
 
 DEFAULT_SINCE = "24h"
 DEFAULT_BY = "tenant,subject,rule"
@@ -33,7 +33,7 @@ async def read_contract(sources: Sources, params: PageParams) -> Page:
     wanted = ViolationFilter(tenant=params.text("tenant"), subject=params.text("subject"), rule=params.text("rule"))
     start = params.instant("since", DEFAULT_SINCE)
     stream = sources.settings.streams.violations.name
-    groups = await add_up(read_since(sources.link.jetstream(), stream, start, wanted), names)
+    groups = await add_up(read_violations(sources.link.jetstream(), stream, start, wanted), names)
     options = {name: params.text(name) for name in ("tenant", "subject", "rule", "by")}
     table = Table(
         columns=(

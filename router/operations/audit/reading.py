@@ -9,12 +9,8 @@ from msgspec import Struct
 
 from router.contracts.audit_event import AuditEvent, read_audit_event
 from router.contracts.malformed import Malformed
-from router.core.errors import BrokerRefused
-from router.delivery.api import STREAM_NOT_FOUND, JetStream, StoredMessage
-from router.delivery.stream_reader import open_reader
-
-READ_BATCH = 1_000
-FOLLOW_WAIT_S = 1.0
+from router.delivery.api import JetStream, StoredMessage
+from router.delivery.stream_reader import read_since
 
 
 class StoredAuditEvent(Struct, frozen=True):
@@ -47,16 +43,10 @@ async def read_audit(
     jetstream: JetStream, stream: str, since: datetime | None = None, wanted: AuditFilter = EVERY, *, follow: bool = False
 ) -> AsyncIterator[StoredAuditEvent]:
     """The events that were stored since then; with `follow` also those to come, without an end. Raises BrokerUnavailable."""
-    try:
-        async with open_reader(jetstream, stream, since=since) as reader:
-            while (found := await reader.read(READ_BATCH, FOLLOW_WAIT_S if follow else 0.0)) or follow:
-                for message in found:
-                    one = _parse(message)
-                    if one is not None and wanted.is_match(one.event):
-                        yield one
-    except BrokerRefused as exc:
-        if exc.err_code != STREAM_NOT_FOUND:
-            raise
+    async for message in read_since(jetstream, stream, since, follow=follow):
+        one = _parse(message)
+        if one is not None and wanted.is_match(one.event):
+            yield one
 
 
 def _parse(message: StoredMessage) -> StoredAuditEvent | None:

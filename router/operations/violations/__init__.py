@@ -7,6 +7,6 @@
 """
 
 from router.operations.violations.groups import DIMENSIONS, ViolationGroup, add_up
-from router.operations.violations.reading import StoredViolation, ViolationFilter, read_one, read_since
+from router.operations.violations.reading import StoredViolation, ViolationFilter, read_one, read_violations
 
-__all__ = ["DIMENSIONS", "StoredViolation", "ViolationFilter", "ViolationGroup", "add_up", "read_one", "read_since"]
+__all__ = ["DIMENSIONS", "StoredViolation", "ViolationFilter", "ViolationGroup", "add_up", "read_one", "read_violations"]

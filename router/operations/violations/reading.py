@@ -9,12 +9,9 @@ from msgspec import Struct
 
 from router.contracts.malformed import Malformed
 from router.contracts.violation import ViolationEvent, read_violation
-from router.core.errors import BrokerRefused
 from router.core.ids import subject_matcher
-from router.delivery.api import STREAM_NOT_FOUND, JetStream, StoredMessage
-from router.delivery.stream_reader import open_reader
-
-READ_BATCH = 1_000
+from router.delivery.api import JetStream, StoredMessage
+from router.delivery.stream_reader import read_since
 
 
 class StoredViolation(Struct, frozen=True):
@@ -43,29 +40,23 @@ class ViolationFilter(Struct, frozen=True, kw_only=True):
 ANY = ViolationFilter()
 
 
-async def read_since(
-    jetstream: JetStream, stream: str, since: datetime | None = None, wanted: ViolationFilter = ANY
+async def read_violations(
+    jetstream: JetStream, stream: str, since: datetime | None = None, wanted: ViolationFilter = ANY, *, follow: bool = False
 ) -> AsyncIterator[StoredViolation]:
-    """The events that were stored since then. Raises BrokerUnavailable."""
-    try:
-        async with open_reader(jetstream, stream, since=since) as reader:
-            while found := await reader.read(READ_BATCH):
-                for message in found:
-                    violation = parse(message)
-                    if violation is not None and wanted.is_match(violation.event):
-                        yield violation
-    except BrokerRefused as exc:
-        if exc.err_code != STREAM_NOT_FOUND:
-            raise
+    """The events that were stored since then; with `follow` also those to come, without an end. Raises BrokerUnavailable."""
+    async for message in read_since(jetstream, stream, since, follow=follow):
+        violation = _parse(message)
+        if violation is not None and wanted.is_match(violation.event):
+            yield violation
 
 
 async def read_one(jetstream: JetStream, stream: str, sequence: int) -> StoredViolation | None:
     """The event at a sequence; None: it is gone, never was, or is no event."""
     message = await jetstream.message(stream, sequence)
-    return None if message is None else parse(message)
+    return None if message is None else _parse(message)
 
 
-def parse(message: StoredMessage) -> StoredViolation | None:
+def _parse(message: StoredMessage) -> StoredViolation | None:
     try:
         return StoredViolation(message.sequence, message.time, read_violation(message.data))
     except Malformed:

@@ -33,17 +33,19 @@ class _Ids(Struct, gc=False):
 
 class _Body(_Ids, gc=False):
     message: _Ids | None = None
+    policy_id: str | None = None
 
 
 _decode = msgspec.json.Decoder(_Body).decode
 
 
 class RequestOrigin(Struct, frozen=True, gc=False):
-    """The tenant of a request, and the ids that its answer bears."""
+    """The tenant and the policy of a request, and the ids that its answer bears."""
 
     tenant_id: str
     answer_id: str | None
     trace_id: str | None
+    policy_id: str = fields.DEFAULT_POLICY
 
 
 def read_origin(data: bytes, headers: Mapping[str, str], limits: RequestLimits, served: Set[str] = NONE) -> RequestOrigin | None:
@@ -61,7 +63,7 @@ def read_origin(data: bytes, headers: Mapping[str, str], limits: RequestLimits, 
         except Malformed:
             return None
     if served and asker is not None and asker.tenant_id not in served:
-        return RequestOrigin(NOT_SERVED, asker.answer_id, asker.trace_id)
+        return RequestOrigin(NOT_SERVED, asker.answer_id, asker.trace_id, asker.policy_id)
     return asker
 
 
@@ -76,7 +78,8 @@ def _read_plain(data: bytes, headers: Mapping[str, str]) -> RequestOrigin | None
     tenant_id = (tenant_in(headers) if headers else None) or body.tenant_id or inner.tenant_id
     if answer_id is None or tenant_id is None or not fields.is_scoped(tenant_id) or not is_opaque(answer_id):
         return None
-    return RequestOrigin(tenant_id, answer_id, trace_id if trace_id is not None and is_opaque(trace_id) else None)
+    trace_id = trace_id if trace_id is not None and is_opaque(trace_id) else None
+    return RequestOrigin(tenant_id, answer_id, trace_id, body.policy_id or fields.DEFAULT_POLICY)
 
 
 def _read(data: bytes, headers: Mapping[str, str], limits: RequestLimits) -> RequestOrigin | None:
@@ -94,7 +97,9 @@ def _read(data: bytes, headers: Mapping[str, str], limits: RequestLimits) -> Req
         if header_id is None and _pushes(body) and fields.read_idempotency_key(body, inner) is None:
             return None
         answer_id = _id("message_id", body, inner) or header_id
-    return RequestOrigin(tenant_id, answer_id, _id("trace_id", body, inner))
+    policy_id = body.get("policy_id")
+    named = policy_id if type(policy_id) is str and policy_id else fields.DEFAULT_POLICY
+    return RequestOrigin(tenant_id, answer_id, _id("trace_id", body, inner), named)
 
 
 def _body(data: bytes, headers: Mapping[str, str], limits: RequestLimits) -> dict[str, Any]:

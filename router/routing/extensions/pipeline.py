@@ -65,10 +65,9 @@ class PipelineRunner:
             return _finish(run, await run.answer(decide))
         tenant = request.tenant_id
         if not slots.try_acquire(tenant):
-            waiter = slots.enqueue(tenant, size)
-            if waiter is None:
+            waiter = slots.enqueue(tenant, size, goes_first=policy.is_high)
+            if waiter is None or not await slots.wait(tenant, waiter):
                 return PipelineResult(TOO_MANY_PIPELINES, (), request)
-            await slots.wait(tenant, waiter)
         try:
             return _finish(run, await run.answer(decide))
         finally:

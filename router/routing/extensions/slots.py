@@ -2,6 +2,7 @@
 
     try_acquire ── a slot is free, and the tenant holds fewer than are free ──> the pipeline runs
     enqueue ── the tenant's share of the queue has room ──> it waits; freed slots go to the waiting tenants in turn
+            ── another of its tenant gives way (`core.fair_queue`) ──> it waits instead of that one
     neither ──> `TOO_MANY_PIPELINES`: the request is answered `overloaded`
 
 A tenant may hold at most as many slots as are free, and the same holds for the queue, by requests and by bytes: a lone tenant gets
@@ -23,7 +24,7 @@ TOO_MANY_PIPELINES = Refusal(
 )
 QUEUE_BYTES = 64 * 1024 * 1024
 
-SlotWaiter = asyncio.Future[None]  # resolved when its tenant was given a slot
+SlotWaiter = asyncio.Future[bool]  # whether its tenant was given a slot; False: its place was given to another of its tenant
 
 
 class PipelineSlots:
@@ -37,17 +38,25 @@ class PipelineSlots:
         """Take a slot now, if the tenant may have one and none of its requests waits."""
         return not self._queue.has_waiting(tenant) and self._slots.acquire(tenant)
 
-    def enqueue(self, tenant: str, size: int) -> SlotWaiter | None:
+    def enqueue(self, tenant: str, size: int, *, goes_first: bool = False) -> SlotWaiter | None:
         """A place in the queue for a request of so many bytes; None: the tenant's share is taken."""
         waiter: SlotWaiter = asyncio.get_running_loop().create_future()
-        return waiter if self._queue.put(tenant, (tenant, waiter), size) else None
+        queue, item = self._queue, (tenant, waiter)
+        if queue.put(tenant, item, size, goes_first=goes_first):
+            return waiter
+        replaced = queue.put_instead(tenant, item, size, goes_first=goes_first)
+        if replaced is None:
+            return None
+        if not replaced[1].done():
+            replaced[1].set_result(False)
+        return waiter
 
-    async def wait(self, tenant: str, waiter: SlotWaiter) -> None:
-        """Wait for a slot. Raises CancelledError: then the request holds none."""
+    async def wait(self, tenant: str, waiter: SlotWaiter) -> bool:
+        """Wait for a slot; False: another request has the place. Raises CancelledError: then the request holds none."""
         try:
-            await waiter
+            return await waiter
         except asyncio.CancelledError:
-            if not waiter.cancelled():
+            if not waiter.cancelled() and waiter.result():
                 self.release(tenant)  # it was handed over in the same turn of the loop
             raise
 
@@ -58,4 +67,4 @@ class PipelineSlots:
             tenant, waiter = waiting
             if not waiter.done():  # else its request was cancelled while it waited
                 self._slots.acquire(tenant)
-                waiter.set_result(None)
+                waiter.set_result(True)

@@ -28,6 +28,7 @@ from router.routing.policy.sections import (
     MOST_CONDITIONS,
     read_breaker,
     read_fallbacks,
+    read_is_high,
     read_pipeline,
     read_providers,
     read_rate_limit,
@@ -94,7 +95,7 @@ def _policy(fields: Fields, tenant_id: str, policy_id: str, version: int, arm: s
         fields.refuse("providers", "every weight is 0 and there is no fallback")
     strategy = read_strategy(fields)
     sticky, breaker, rate_limit = read_sticky(fields), read_breaker(fields), read_rate_limit(fields)
-    timeout_ms = fields.integer("timeout_ms", 1, 300_000, None)
+    timeout_ms, is_high = fields.integer("timeout_ms", 1, 300_000, None), read_is_high(fields)
     pipeline, metadata = read_pipeline(fields), fields.free("metadata")
     uses = (*pipeline.pre, *pipeline.validators, *pipeline.post)
     conditions = sum(len(rule.when) for rule in fallbacks) + sum(len(use.when) for use in uses)
@@ -114,6 +115,7 @@ def _policy(fields: Fields, tenant_id: str, policy_id: str, version: int, arm: s
         circuit_breaker=breaker,
         rate_limit=rate_limit,
         timeout_ms=timeout_ms,
+        is_high=is_high,
         pipeline=pipeline,
         metadata=metadata,
         plan=make_plan(

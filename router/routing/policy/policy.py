@@ -32,6 +32,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     circuit_breaker: BreakerConfig | None
     rate_limit: RateLimit | None
     timeout_ms: int | None
+    is_high: bool  # of what waits of its tenant, its requests go first
     pipeline: Pipeline
     metadata: Mapping[str, object]
     plan: DecisionPlan
@@ -82,10 +83,18 @@ class PolicyTable:
         """Whether the tenant has at least one policy of its own."""
         return tenant_id in self._tenants
 
+    def is_high(self, tenant_id: str, policy_id: str) -> bool:
+        """Whether requests of this policy go first among those of their tenant."""
+        if not self._has_high:
+            return False
+        policy = self.find(tenant_id, policy_id)
+        return policy is not None and policy.is_high
+
     def replace(self, policies: Mapping[Key, Policy]) -> None:
         self._table = dict(policies)
         self._all = MappingProxyType(self._table)
         self._tenants = frozenset(tenant_id for tenant_id, _ in self._table)
+        self._has_high = any(policy.is_high for policy in self._table.values())
 
     def get_all(self) -> Mapping[Key, Policy]:
         """The whole table: the same object until the next `replace`, so that a caller can tell by identity whether it changed."""

@@ -37,6 +37,7 @@ _USES = ("pre", "validators", "post")
 MAX_COUNTS = {"providers": MOST_PROVIDERS, "weights": MOST_PROVIDERS, "fallbacks": MOST_FALLBACKS, **dict.fromkeys(_USES, MOST_USES)}
 MOST_CONDITIONS = 256  # of all rules and extensions: a request may have to look at each
 MOST_PAUSES = 10  # of a rule's backoff: it has at most ten retries
+HIGH = "high"
 LARGEST_CONFIG = 64 * 1024  # bytes: each call carries it
 
 
@@ -147,6 +148,10 @@ def _objectives(fields: Fields) -> tuple[float | None, float | None]:
     limits = fields.number("p95_latency_ms", 1, MOST_FIGURE, None), fields.number("success_rate", 0.01, 1, None)
     fields.close("within")
     return limits
+
+
+def read_is_high(fields: Fields) -> bool:
+    return fields.choice("priority", ("normal", HIGH), "normal") == HIGH
 
 
 def read_rate_limit(parent: Fields) -> RateLimit | None:

@@ -8,7 +8,7 @@ from router.routing.decide.origin import NOT_SERVED, RequestOrigin, build_overlo
 from router.routing.decide.read import RequestLimits
 
 SERVED = frozenset({"acme"})
-IDS = ("tenant_id", "request_id", "message_id", "trace_id")
+IDS = ("tenant_id", "request_id", "message_id", "trace_id", "policy_id")
 
 
 def a_request(**fields: object) -> bytes:
@@ -25,6 +25,8 @@ def a_request(**fields: object) -> bytes:
         ({"request_id": "two words"}, {}, RequestOrigin("acme", None, None)),
         ({"push_assignment": True}, {}, None),  # its identity is its place in the stream
         ({"push_assignment": True, "request_id": "r-1"}, {}, RequestOrigin("acme", "r-1", None)),
+        ({"request_id": "r-1", "policy_id": "fast"}, {}, RequestOrigin("acme", "r-1", None, "fast")),
+        ({"policy_id": "fast"}, {"Nats-Msg-Id": "m-1"}, RequestOrigin("acme", "m-1", None, "fast")),
         ({"tenant_id": None}, {}, None),
     ],
 )

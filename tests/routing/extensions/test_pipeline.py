@@ -5,6 +5,8 @@ import asyncio
 import orjson
 import pytest
 
+from router.contracts.decision import Decision, Refusal
+from router.contracts.request import RouteRequest
 from router.core.errors import BrokerUnavailable, NoResponders
 from router.routing.extensions import ExtensionRegistry, Invoker, NullCaller, PipelineRunner, PipelineSlots
 from router.routing.policy import evaluate
@@ -250,6 +252,32 @@ async def test_when_slots_and_queue_are_full_the_next_one_is_overloaded() -> Non
     go.set()
     assert decision(await first)  # type: ignore[arg-type]
     assert decision(await second)  # type: ignore[arg-type]
+
+
+async def test_a_policy_of_high_priority_takes_the_place_of_a_request_that_waits_and_goes_before_the_others() -> None:
+    go, decided = asyncio.Event(), list[str]()
+
+    async def waits(_: dict[str, object]) -> object:
+        await go.wait()
+        return {"status": "ok"}
+
+    world = FakeExtensions(guard=waits).register(guard="validator")
+    extensions = world.extensions(slots=PipelineSlots(2, 4))
+
+    def run(name: str, **sections: object) -> "asyncio.Task[object]":
+        policy = piped_policy(validators=["guard"], **sections)
+
+        def decide(request: RouteRequest) -> Decision | Refusal:
+            decided.append(name)
+            return evaluate(policy, request, now=0.0)
+
+        return asyncio.ensure_future(extensions.run(policy, a_request(), decide, deadline=9.0))
+
+    first, second, third, urgent = run("first"), run("second"), run("third"), run("urgent", priority="high")
+    assert refusal(await third)[0] == "overloaded"  # type: ignore[arg-type]
+    go.set()
+    await asyncio.gather(first, second, urgent)
+    assert decided == ["first", "urgent", "second"]
 
 
 async def test_a_dry_run_skips_every_extension_and_leaves_the_payload() -> None:

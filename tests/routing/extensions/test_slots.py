@@ -57,6 +57,32 @@ async def test_the_queue_is_shared_by_places_and_by_bytes() -> None:
     assert slots.enqueue("b", 60) is not None
 
 
+async def test_what_goes_first_waits_in_the_place_of_the_newest_other_of_its_tenant_and_gets_the_next_slot() -> None:
+    slots = PipelineSlots(2, 8)
+    assert slots.try_acquire("a")
+    others = await waiting(slots, "a", 4)
+    assert slots.enqueue("a", 0) is None
+    first = slots.enqueue("a", 0, goes_first=True)
+    assert first is not None
+    assert not await others.pop()  # answered `overloaded`
+    for served in (first, *others):
+        slots.release("a")
+        assert await served
+    slots.release("a")
+    assert slots.try_acquire("a")
+
+
+async def test_one_that_was_cancelled_when_its_place_was_given_away_gives_no_slot_back() -> None:
+    slots = PipelineSlots(2, 8)
+    assert slots.try_acquire("a")
+    *others, gone = await waiting(slots, "a", 4)
+    first = slots.enqueue("a", 0, goes_first=True)
+    assert first is not None
+    gone.cancel()
+    await asyncio.sleep(0)
+    assert not any(one.done() for one in (first, *others))
+
+
 async def test_a_slot_that_is_waited_for_in_vain_goes_to_the_next() -> None:
     slots = PipelineSlots(2, 8)
     assert slots.try_acquire("a")

@@ -105,6 +105,8 @@ def _rate(rate: object, burst: object) -> dict[str, object]:
         (_breaker(error_rate_window_seconds=3601), "circuit_breaker.error_rate_window_seconds"),
         (_breaker(minimum_calls=0), "circuit_breaker.minimum_calls"),
         (_rate(0, 1), "rate_limit.requests_per_second"),
+        (a_document(priority="urgent"), "priority"),
+        (a_document(priority=1), "priority"),
         (_rate(1, 1_000_001), "rate_limit.burst"),
         (_rate(None, 1), "rate_limit.requests_per_second"),
         (a_document(timeout_ms=0), "timeout_ms"),

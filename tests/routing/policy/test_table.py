@@ -12,6 +12,17 @@ def test_a_tenants_own_policy_comes_before_the_shared_one() -> None:
     assert policy_table.find("acme", "missing") is None
 
 
+def test_a_tenants_own_policy_says_whether_its_requests_go_first_else_the_shared_one() -> None:
+    own, shared = a_policy(), a_policy(tenant="_shared", priority="high")
+    policy_table = PolicyTable({("acme", "default"): own, ("_shared", "default"): shared})
+    assert [policy_table.is_high(tenant, policy) for tenant in ("acme", "other") for policy in ("default", "missing")] == [
+        *(False, False),
+        *(True, False),
+    ]
+    policy_table.replace({("_shared", "default"): a_policy(tenant="_shared", priority="normal")})
+    assert not policy_table.is_high("other", "default")
+
+
 def test_tenant_and_policy_are_never_run_together() -> None:
     policy_table = PolicyTable({("a.b", "c"): a_policy(tenant="a.b", policy_id="c")})
     assert policy_table.find("a", "b.c") is None

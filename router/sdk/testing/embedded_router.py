@@ -1,0 +1,186 @@
+"""A nats-server, a router on it, and what a test does with them, from plain functions.
+
+decide                                    ask
+serve_extensions, start_worker            what it calls, and what does the work
+read_dead_letters, read_usage             what is stored
+wait_for_dead_letters, wait_for_usage     the same, once there are as many: a result is metered shortly after it came
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from router.app import Ready, RouterService
+from router.config import Settings, load
+from router.contracts.usage import UsageEvent
+from router.core.errors import Unanswered
+from router.delivery.api import JetStream
+from router.delivery.stream_reader import open_reader
+from router.operations.deadletters import DeadLetter, DeadLetterFilter, list_newest_first
+from router.operations.embedded import EmbeddedServer
+from router.sdk.answer import Answer
+from router.sdk.assignments import WorkerTopology
+from router.sdk.client import Client
+from router.sdk.connect import open_connection
+from router.sdk.extension import Extension, ExtensionServer
+from router.sdk.step import Handler
+from router.sdk.testing.background_loop import BackgroundLoop
+from router.sdk.worker import Worker
+
+T = TypeVar("T")
+
+READY_WITHIN_S = 60.0  # of a busy machine
+SEEN_WITHIN_S = 30.0
+MAX_READ = 10_000  # messages that one call returns
+
+
+class EmbeddedRouter:
+    """For a `with` block, or the fixture. `store`: a directory for its streams. `settings`: by name; no variable is read."""
+
+    def __init__(self, store: Path, policies: Path, settings: Mapping[str, object]) -> None:
+        self._server = EmbeddedServer(store)
+        self._given = {"http.port": 0, "acks.enabled": True, **settings, "policies.dir": policies}
+        self._loop = BackgroundLoop()
+        self._opened = AsyncExitStack()
+        self._workers = 0
+        self.settings: Settings
+        self.nats_url = ""
+        self.http_url = ""
+
+    def __enter__(self) -> Self:
+        try:
+            self._loop.run(self._start())
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def decide(
+        self,
+        payload: object,
+        *,
+        tenant_id: str = "acme",
+        message_type: str = "chat",
+        push: bool = False,
+        timeout_s: float = 10.0,
+        **more: Any,
+    ) -> Answer:
+        """Ask as `Client.decide` does, which `more` goes to. A refusal is an Answer. Raises Unanswered."""
+        asked = {"tenant_id": tenant_id, "message_type": message_type, "push": push, "timeout": timeout_s, **more}
+        return self._loop.run(self._client.decide(payload=payload, **asked))
+
+    def serve_extensions(self, *extensions: Extension) -> None:
+        """Serve them until the test ends; return when the router has them in its registry."""
+        self._loop.run(self._serve_extensions(extensions))
+
+    def start_worker(self, handler: Handler) -> None:
+        """Do assignments by this function until the test ends; return when it takes them."""
+        self._loop.run(self._start_worker(handler))
+
+    def read_dead_letters(self) -> list[DeadLetter]:
+        """Return what is stored now, the oldest first."""
+        return self._loop.run(self._read_dead_letters())
+
+    def read_usage(self) -> list[UsageEvent]:
+        """Return the usage events that are stored now, the oldest first."""
+        return self._loop.run(self._read_usage())
+
+    def wait_for_dead_letters(self, count: int = 1, timeout_s: float = SEEN_WITHIN_S) -> list[DeadLetter]:
+        """Return them once there are `count`. Raises AssertionError after `timeout_s`, and if there are more."""
+        return self._loop.run(_wait_for("dead letters", self._read_dead_letters, count, timeout_s))
+
+    def wait_for_usage(self, count: int = 1, timeout_s: float = SEEN_WITHIN_S) -> list[UsageEvent]:
+        """Return the usage events once there are `count`. Raises AssertionError after `timeout_s`, and if there are more."""
+        return self._loop.run(_wait_for("usage events", self._read_usage, count, timeout_s))
+
+    async def _start(self) -> None:
+        self._opened.push_async_callback(self._server.stop)
+        url = await self._server.start()
+        self.settings = settings = load(None, {**self._given, "nats.url": url}, {}).settings
+        self._service = RouterService(settings)
+        ready: Ready = await self._run_in_background(self._service.run)
+        self.nats_url, self.http_url = ready.nats_url, ready.http
+        self._client = await self._opened.enter_async_context(Client(settings.nats))
+        connection = await open_connection(settings.nats, "router-testing")
+        self._opened.push_async_callback(connection.close)
+        self._jetstream = JetStream(connection)
+
+    def _stop(self) -> None:
+        try:
+            self._loop.run(self._opened.aclose())
+        finally:
+            self._loop.close()
+
+    async def _run_in_background(self, work: Callable[[Callable[[Any], None]], Coroutine[Any, Any, None]]) -> Any:
+        """Run it until the test ends; return what it announces when it is ready. What it raises ends the test."""
+        ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        return await self._opened.enter_async_context(_run_until_ready(work(ready.set_result), ready))
+
+    async def _serve_extensions(self, extensions: tuple[Extension, ...]) -> None:
+        await self._run_in_background(ExtensionServer(*extensions, nats=self.settings.nats, register=True).work)
+        wanted = {one.id for one in extensions}
+        await _poll(lambda: asyncio.sleep(0, self._service.list_extensions()), lambda found: wanted <= found, SEEN_WITHIN_S)
+
+    async def _start_worker(self, handler: Handler) -> None:
+        self._workers += 1
+        settings = self.settings
+        places = WorkerTopology(
+            stream=settings.streams.assignments.name,
+            attempts=settings.buckets.attempts.name,
+            results=settings.results.subject,
+            acks=settings.acks.subject,
+        )
+        worker = Worker(settings.nats, handler, worker_id=f"test-{self._workers}", topology=places)
+        await self._run_in_background(worker.work)
+
+    async def _read_dead_letters(self) -> list[DeadLetter]:
+        stream = self.settings.streams.dlq.name
+        return [one async for one in list_newest_first(self._jetstream, stream, DeadLetterFilter(), limit=MAX_READ)][::-1]
+
+    async def _read_usage(self) -> list[UsageEvent]:
+        async with open_reader(self._jetstream, self.settings.streams.usage.name) as reader:
+            stored = await reader.read(min(reader.total, MAX_READ)) if reader.total else []
+        return [msgspec.json.decode(one.data, type=UsageEvent) for one in stored]
+
+
+@contextlib.asynccontextmanager
+async def _run_until_ready(work: Coroutine[Any, Any, None], ready: asyncio.Future[Any]) -> AsyncIterator[Any]:
+    task = asyncio.create_task(work)
+    try:
+        both: set[asyncio.Future[Any]] = {ready, task}
+        await asyncio.wait(both, timeout=READY_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            await task
+        if not ready.done():
+            raise Unanswered(f"not ready within {READY_WITHIN_S:g} s")
+        yield ready.result()
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def _wait_for(what: str, read: Callable[[], Awaitable[list[T]]], count: int, timeout_s: float) -> list[T]:
+    found = await _poll(read, lambda stored: len(stored) >= count, timeout_s)
+    if len(found) != count:
+        raise AssertionError(f"there should be {count} {what}, there are {len(found)}: {found[:10]}")
+    return found
+
+
+async def _poll(look: Callable[[], Awaitable[T]], is_it: Callable[[T], bool], timeout_s: float) -> T:
+    """Return what was seen last: what was wanted, or what there was after `timeout_s`."""
+    until = time.monotonic() + timeout_s
+    while not is_it(found := await look()) and time.monotonic() < until:  # noqa: ASYNC110 - a stream is read, it announces nothing
+        await asyncio.sleep(0.02)
+    return found
