@@ -251,7 +251,7 @@ class DecideHandler:
         running = self._extensions.run(
             policy,
             request,
-            lambda changed: self._choose_within_rate(policy, changed, self._now(), previous),
+            lambda changed: self._choose_or_wait(policy, changed, self._now(), previous),
             deadline=started + timeout_s,
             traceparent=traceparent_in(message.headers),
             size=len(message.data),
@@ -318,12 +318,12 @@ class DecideHandler:
         limited = self._check_rate(policy, request, now) if policy.rate_limit is not None else None
         if limited is not None:
             return limited
-        answer = self._choose_within_rate(policy, request, now, previous)
+        answer = self._choose_or_wait(policy, request, now, previous)
         if policy.arm is not None:
             self._canaries.on_decided(policy, answer, is_pushed=self._is_pushed(request))
         return answer
 
-    def _choose_within_rate(self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None) -> Decision | Refusal:
+    def _choose_or_wait(self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None) -> Decision | Refusal:
         try:
             return self._choose(policy, request, now, previous)
         except LeaseShort:  # it is tried again, from the rate limit on
