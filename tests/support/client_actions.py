@@ -88,7 +88,7 @@ CLIENT_ACTIONS = (
     ClientAction("give an assignment up", "ask", "caf.exec.dlq.v1", ("worker",), {}),
     ClientAction("tell of an assignment that cannot be read", "ask", "caf.deadletter.v1", ("worker",), {}),
     ClientAction("say that a worker is alive", "tell", "caf.worker.heartbeat.v1", ("worker",)),
-    ClientAction("hear which workers are alive", "listen", "caf.worker.heartbeat.v1", ("router", "operator")),
+    ClientAction("hear which workers are alive", "listen", "caf.worker.heartbeat.v1", ("router", "operator", "console")),
     # usage
     ClientAction("meter usage", "ask", "beamline.usage.v1.metered", ("router",), {}),
     ClientAction("listen to usage", "listen", "beamline.usage.v1.metered", ()),
