@@ -272,7 +272,7 @@ async def test_extensions_are_switched_and_each_switch_leaves_an_event(console: 
     browser = await open_console(console)
     extensions = ExtensionStore(DocumentBucket(jetstream, settings.buckets.extensions.name))
     for name in ("pii_guard", "tag"):
-        await extensions.put({"id": name, "type": "validator", "subject": f"ext.{name}"}, author="me")
+        await extensions.put({"id": name, "type": "validator", "subject": f"beamline.ext.validate.{name}.v1"}, author="me")
     assert (await browser.submit("/extensions", "/extensions/disable", {"note": "too slow"})).status_code == 400
     for fields in ({"id": ["pii_guard", "tag"], "note": "too slow"}, {"id": "tag"}):
         await browser.submit("/extensions", "/extensions/disable", fields)
