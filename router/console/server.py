@@ -8,6 +8,7 @@ from router.config import Settings
 from router.console.access import AccessControl, LoginPages
 from router.console.application import ConsolePages, build_application, render_now
 from router.console.broker_link import BrokerLink
+from router.console.early_start import BEGIN_AFTER_S
 from router.console.live_feed import LiveFeed
 from router.console.page import Sources
 from router.console.sampler import NowState, Sampler
@@ -26,16 +27,20 @@ class LiveProtocol(GuardedProtocol):
 
 
 class ConsoleServer:
-    """`run` serves until it is cancelled. `origins`: where each setting that is no default was given. Raises Misconfigured."""
+    """`run` serves until it is cancelled. Raises Misconfigured.
 
-    def __init__(self, settings: Settings, origins: Mapping[str, str] | None = None) -> None:
+    `origins`: where each setting that is no default was given. `begin_after_s`: a page that is not read by then begins without its data.
+    """
+
+    def __init__(self, settings: Settings, origins: Mapping[str, str] | None = None, begin_after_s: float = BEGIN_AFTER_S) -> None:
         self._settings = settings
         self.origins = dict(origins or {})
         self.feed = LiveFeed(settings.console.clients)
         self.link = BrokerLink(settings)
         self.sampler = Sampler(settings, self.link, self._on_sample)
         self.access = AccessControl(settings)
-        pages = ConsolePages(Sources(settings, self.link, self.origins), self.access, self.sampler.read_state, self.feed)
+        sources = Sources(settings, self.link, self.origins)
+        pages = ConsolePages(sources, self.access, self.sampler.read_state, self.feed, begin_after_s)
         self._application = build_application(settings, pages, LoginPages(self.access))
 
     async def run(self, on_started: Callable[[int], None] | None = None) -> None:
