@@ -16,7 +16,7 @@ CONTROL ?= a551f3a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies fuzz schemas contract-diff asyncapi asyncapi-tools client-types audit dist ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ client-types: $(VENV)/.dev  ## generate the types of clients/typescript from the
 	$(BIN)/router contract schemas $(VENV)/schemas >/dev/null
 	node clients/typescript/scripts/generate.mjs $(VENV)/schemas clients/typescript
 
+docs: $(VENV)/.docs $(VENV)/.axe  ## the site of docs/ into .venv/docs/site, and all of it checked: blocks, links, spelling, axe, phone width (npm brings axe-core)
+	$(BIN)/python -m tests.docs.site
+
 audit:  ## known vulnerabilities of the versions in constraints.txt (asks the package index; a set-up of its own)
 	$(PYTHON) -m venv $(VENV)-audit
 	$(VENV)-audit/bin/python -m pip --quiet install pip-audit==2.10.1
@@ -140,6 +143,11 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install -c constraints.txt -e '.[docs]'
+	@mkdir -p $(VENV)/docs
 	@touch $@
 
 # axe-core reads the console's pages for the tests. Without npm or its registry that one test is skipped, and says so.

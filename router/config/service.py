@@ -193,6 +193,14 @@ class BudgetsConfig(Group):
     )
 
 
+class RateLimitsConfig(Group):
+    """Whether instances share the rate limits of policies (docs/reference/policies.md#shared-rate-limit)."""
+
+    shared: bool = Field(
+        default=True, description="a policy's rate limit holds over all instances; false: for each by itself, and no bucket is asked"
+    )
+
+
 class RecorderConfig(Group):
     """Whose decisions are kept to be explained and tried again. Memory of one instance: at most tenants x entries x entry_max_bytes."""
 

@@ -97,6 +97,7 @@ CANARY_ENDED: Final = "canary.ended"
 INVOCATION_NOT_METERED: Final = "invocation.not_metered"
 BUDGET_BROKEN: Final = "budget.broken"
 BUDGET_UNAVAILABLE: Final = "budget.unavailable"  # its bucket, or the usage stream: reservations wait
+RATE_LIMITS_ALONE: Final = "rate_limits.alone"  # their bucket is unavailable: this instance counts by itself
 RESULT_FORGED: Final = "result.forged"
 RESULT_CONFLICT: Final = "result.conflict"
 WORKER_STARTS: Final = "worker.starts"  # its durable is new: how many of the assignments that waited are finished
