@@ -34,6 +34,7 @@ QUESTIONS = (
     "circle",
     "worker",
     "decide_live",
+    "decide_beside_console",
     "decide_load",
     "workers",
     "decide_one_by_one",

@@ -44,7 +44,12 @@ class ConsolePages:
     """Answers requests. `read_now`: the state of the page Now."""
 
     def __init__(
-        self, sources: Sources, access: AccessControl, read_now: Callable[[], NowState], feed: LiveFeed, begin_after_s: float = BEGIN_AFTER_S
+        self,
+        sources: Sources,
+        access: AccessControl,
+        read_now: Callable[[], NowState],
+        feed: LiveFeed,
+        begin_after_s: float = BEGIN_AFTER_S,
     ) -> None:
         self._sources = sources
         self._begin_after_s = begin_after_s
