@@ -28,6 +28,7 @@ from router.cli.inbox import inbox
 from router.cli.mailbox import mailbox
 from router.cli.outbox import outbox
 from router.cli.policy import policy
+from router.cli.project import dev, init
 from router.cli.provider import provider
 from router.cli.request import request
 from router.cli.serve import serve
@@ -58,6 +59,7 @@ app = typer.Typer(
 )
 
 PANELS: Mapping[str, Mapping[str, Command | typer.Typer]] = {
+    "Begin": {"init": init, "dev": dev},
     "Run": {"serve": serve, "worker": worker, "agent": agent, "inbox": inbox, "outbox": outbox, "bus": bus, "console": console},
     "Ask and look": {
         "decide": decide,
