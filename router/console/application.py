@@ -6,12 +6,11 @@ A page answers 200 with what is known, also while the broker is unavailable; 404
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
-from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
@@ -22,6 +21,7 @@ from starlette.types import ASGIApp
 from router.config import Settings
 from router.console.access import Access, AccessControl, FormRefused, LoginPages
 from router.console.access.scope import check_page, describe_absence, limit_address
+from router.console.events import answer_with_events
 from router.console.guard import ConsoleGuard
 from router.console.knowledge import Knowledge
 from router.console.live_feed import LiveFeed
@@ -32,8 +32,6 @@ from router.console.sampler import NowState
 from router.console.table import FORMAT, MAX_ROWS, choose_rows, view_table, write_csv, write_json
 from router.core.legible import shorten
 
-SEND_WITHIN_S = 10.0  # a browser that does not take an event within this is cut off
-PING_EVERY_S = 15
 STATIC_FOR_S = 300
 
 Specs = tuple[PageSpec, ...]
@@ -48,6 +46,7 @@ class ConsolePages:
         self._read_now = read_now
         self._feed = feed
         self._knowledge: Knowledge[Page] = Knowledge()
+        self.expire = self._knowledge.expire
 
     async def show_now(self, request: Request) -> Response:
         access = self._access.find(request)
@@ -64,8 +63,7 @@ class ConsolePages:
             return PlainTextResponse("Log in first.\n", 403)
         if self._feed.is_full:
             return PlainTextResponse("As many pages as allowed are live: console.clients.\n", 503, {"retry-after": "30"})
-        events: Response = EventSourceResponse(self._feed.follow(), ping=PING_EVERY_S, send_timeout=SEND_WITHIN_S)
-        return events
+        return answer_with_events(self._feed.follow())
 
     async def show(self, spec: PageSpec, request: Request) -> Response:
         """A page as HTML, or its table as a file."""
@@ -91,10 +89,11 @@ class ConsolePages:
         path = next((one.path for one in PAGES if one.label and spec.path.startswith(one.path)), spec.path)
         label = page.title if page is not None else spec.label or "Console"
         values = {"path": path, "page": page, "view": view, "known": known, "title": label, "here": request.url.path}
+        values["back"] = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return HTMLResponse(await asyncio.to_thread(partial(render, "page.html", PAGES, **values, **_list_access(access))))
 
 
-def build_application(settings: Settings, pages: ConsolePages, login: LoginPages) -> ASGIApp:
+def build_application(settings: Settings, pages: ConsolePages, login: LoginPages, mends: Sequence[Route] = ()) -> ASGIApp:
     """The application, guarded from outside: also a page that fails has the headers of the others."""
     static = StaticFiles(packages=[("router.console", "static")])
     routes = [
@@ -103,6 +102,7 @@ def build_application(settings: Settings, pages: ConsolePages, login: LoginPages
         Route("/login", login.show),
         Route("/login", login.log_in, methods=["POST"]),
         Route("/logout", login.log_out, methods=["POST"]),
+        *mends,
         *(Route(spec.path, _bind(pages, spec)) for spec in PAGES),
         Mount("/static", static),
     ]
