@@ -21,6 +21,7 @@ from starlette.types import ASGIApp
 from router.config import Settings
 from router.console.access import Access, AccessControl, FormRefused, LoginPages
 from router.console.access.scope import check_page, describe_absence, limit_address
+from router.console.early_start import BEGIN_AFTER_S, answer_early
 from router.console.events import answer_with_events
 from router.console.guard import ConsoleGuard
 from router.console.knowledge import Knowledge
@@ -40,8 +41,16 @@ Specs = tuple[PageSpec, ...]
 class ConsolePages:
     """Answers requests. `read_now`: the state of the page Now."""
 
-    def __init__(self, sources: Sources, access: AccessControl, read_now: Callable[[], NowState], feed: LiveFeed) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        access: AccessControl,
+        read_now: Callable[[], NowState],
+        feed: LiveFeed,
+        begin_after_s: float = BEGIN_AFTER_S,
+    ) -> None:
         self._sources = sources
+        self._begin_after_s = begin_after_s
         self._access = access
         self._read_now = read_now
         self._feed = feed
@@ -70,6 +79,12 @@ class ConsolePages:
         access = self._access.find(request)
         if not self._access.may_see(access):
             return _ask_login(request)
+        answer = self._answer(spec, request, access)
+        if FORMAT in request.query_params or "{" in spec.path:  # one thing is read soon, and the status says whether it is there
+            return await answer
+        return await answer_early(answer, lambda: _begin(spec, access), self._begin_after_s)
+
+    async def _answer(self, spec: PageSpec, request: Request, access: Access) -> Response:
         try:
             params = limit_address(spec, PageParams(dict(request.query_params), request.path_params), access.tenant)
             question = (spec.path, *sorted(params.path.items()), *((name, params.values.get(name)) for name in spec.asks))
@@ -86,9 +101,8 @@ class ConsolePages:
             view = await asyncio.to_thread(view_table, page.table, params.values)
         else:
             view = None
-        path = next((one.path for one in PAGES if one.label and spec.path.startswith(one.path)), spec.path)
         label = page.title if page is not None else spec.label or "Console"
-        values = {"path": path, "page": page, "view": view, "known": known, "title": label, "here": request.url.path}
+        values = {"path": _find_labelled(spec).path, "page": page, "view": view, "known": known, "title": label, "here": request.url.path}
         values["back"] = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return HTMLResponse(await asyncio.to_thread(partial(render, "page.html", PAGES, **values, **_list_access(access))))
 
@@ -120,6 +134,17 @@ def build_application(settings: Settings, pages: ConsolePages, login: LoginPages
 def render_now(state: NowState) -> str:
     """The part of the page Now that changes."""
     return render("_now.html", PAGES, now=state)
+
+
+def _find_labelled(spec: PageSpec) -> PageSpec:
+    """The page in the navigation that it belongs to."""
+    return next((one for one in PAGES if one.label and spec.path.startswith(one.path)), spec)
+
+
+def _begin(spec: PageSpec, access: Access) -> Response:
+    """The layout around a page that is still read."""
+    labelled = _find_labelled(spec)
+    return HTMLResponse(render("layout.html", PAGES, path=labelled.path, title=labelled.label, access=access))
 
 
 def _bind(pages: ConsolePages, spec: PageSpec) -> Callable[[Request], Awaitable[Response]]:

@@ -8,6 +8,7 @@ from router.config import Settings
 from router.console.access import AccessControl, LoginPages
 from router.console.application import ConsolePages, build_application, render_now
 from router.console.broker_link import BrokerLink
+from router.console.early_start import BEGIN_AFTER_S
 from router.console.live_feed import LiveFeed
 from router.console.mend import MendRuns, list_routes
 from router.console.mend.frame import MendFrame
@@ -28,9 +29,12 @@ class LiveProtocol(GuardedProtocol):
 
 
 class ConsoleServer:
-    """`run` serves until it is cancelled. `origins`: where each setting that is no default was given. Raises Misconfigured."""
+    """`run` serves until it is cancelled. Raises Misconfigured.
 
-    def __init__(self, settings: Settings, origins: Mapping[str, str] | None = None) -> None:
+    `origins`: where each setting that is no default was given. `begin_after_s`: a page that is not read by then begins without its data.
+    """
+
+    def __init__(self, settings: Settings, origins: Mapping[str, str] | None = None, begin_after_s: float = BEGIN_AFTER_S) -> None:
         self._settings = settings
         self.origins = dict(origins or {})
         self.feed = LiveFeed(settings.console.clients)
@@ -38,7 +42,7 @@ class ConsoleServer:
         self.sampler = Sampler(settings, self.link, self._on_sample)
         self.access = AccessControl(settings)
         sources = Sources(settings, self.link, self.origins)
-        pages = ConsolePages(sources, self.access, self.sampler.read_state, self.feed)
+        pages = ConsolePages(sources, self.access, self.sampler.read_state, self.feed, begin_after_s)
         self.runs = MendRuns()
         frame = MendFrame(sources, self.access, self.runs, pages.expire)
         mends = list_routes(frame) if settings.console.writes else ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from urllib.parse import urlencode
 
 import orjson
@@ -39,6 +40,7 @@ from router.operations.deadletters import (
 
 MAX_COUNTED = 100_000  # of the newest sequences
 MAX_LISTED = 1_000
+LOOKED = (2 * MAX_LISTED, MAX_COUNTED)  # newest sequences that a list of single ones reads
 MAX_PAYLOAD_TEXT = 65_536  # characters
 EACH = "each"
 FILTERS = (
@@ -76,6 +78,7 @@ DISCARD_FIELDS = (
 )
 Options = dict[str, str | None]  # of the command that shows the same
 Heads = AsyncIterator[Sequence[DeadLetterHead]]
+ReadNewest = Callable[[int], Heads]  # those that match among so many of the newest sequences
 NO_MATCH = "No dead letter matches. Take a filter away to see more."
 
 
@@ -87,18 +90,16 @@ async def read_dead_letters(sources: Sources, params: PageParams) -> Page:
     jetstream, stream = sources.link.jetstream(), sources.settings.streams.dlq.name
     info = await jetstream.stream(stream)
     total = info["state"]["messages"] if info is not None else 0
-    heads = read_heads(jetstream, stream, wanted, MAX_COUNTED)
     note = f"Counted among the newest {MAX_COUNTED:,} sequences of {total:,} dead letters." if total > MAX_COUNTED else ""
     if params.text("show") == EACH:
-        return await _read_each(heads, options, note)
+        return await _read_each(partial(read_heads, jetstream, stream, wanted), options, note)
+    heads = read_heads(jetstream, stream, wanted, MAX_COUNTED)
     lead = f"{total:,} in {stream}, by cause"
     return await _read_groups(heads, params, options, lead=lead, empty=NO_MATCH if total or any(options.values()) else EMPTY, note=note)
 
 
-async def _read_each(heads: Heads, options: Options, note: str) -> Page:
-    newest: deque[DeadLetterHead] = deque(maxlen=MAX_LISTED)
-    async for batch in heads:
-        newest.extend(batch)
+async def _read_each(read: ReadNewest, options: Options, note: str) -> Page:
+    newest = await _find_newest(read)
     return Page(
         title="Dead letters, one by one",
         command=build_command("router", "dlq", "list", **options),
@@ -134,6 +135,18 @@ async def _read_groups(heads: Heads, params: PageParams, options: Options, *, le
             note=note,
         ),
     )
+
+
+async def _find_newest(read: ReadNewest) -> Sequence[DeadLetterHead]:
+    """The newest that match, oldest first. Few sequences are read first: most often they are enough."""
+    newest: deque[DeadLetterHead] = deque(maxlen=MAX_LISTED)
+    for looked in LOOKED:
+        newest.clear()
+        async for batch in read(looked):
+            newest.extend(batch)
+        if len(newest) == MAX_LISTED:
+            break
+    return newest
 
 
 def _build_form(options: Options, *, has_boxes: bool) -> WriteForm:
