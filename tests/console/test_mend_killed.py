@@ -44,13 +44,13 @@ async def test_ten_thousand_are_replayed_once_though_the_console_is_killed(setti
     await store_many(jetstream, settings, 10_000)
     with a_console_process(settings) as console:
         await begin_replay(console)
-        await until(lambda: has_at_most(jetstream, settings, round(10_000 * (1 - share))))
+        await until(lambda: has_at_most(jetstream, settings, round(10_000 * (1 - share))), within_s=60)
         os.kill(console.process.pid, signal.SIGKILL)
         await asyncio.to_thread(console.wait)
     assert await count_left(jetstream, settings) > 0
     with a_console_process(settings) as console:
         browser = await begin_replay(console)
-        await until(lambda: is_over(browser), 120)
+        await until(lambda: is_over(browser), within_s=120)
     await prove_each_once(jetstream, settings, 10_000)
 
 
