@@ -40,7 +40,7 @@ class UnreadableMessage(Struct, frozen=True):
     cause: str
 
 
-class StreamReport(Struct, frozen=True):
+class StoreReport(Struct, frozen=True):
     """`messages`: stored; None: the server has no such stream. `unreadable`: how many of `examined`; `named`: the first of them."""
 
     stream: str
@@ -75,24 +75,24 @@ def _read_known_assignment(key: str, data: bytes) -> object:
     return assignment_record.read_assignment_ack(data) if is_ack else assignment_record.read_record(data)
 
 
-async def examine_store(jetstream: JetStream, settings: Settings) -> list[StreamReport]:
+async def examine_store(jetstream: JetStream, settings: Settings) -> list[StoreReport]:
     """Read the newest messages of each stream. Raises BrokerUnavailable."""
     return [await _examine(jetstream, stream, read) for stream, read in list_readers(settings).items()]
 
 
-async def _examine(jetstream: JetStream, stream: str, read: Read) -> StreamReport:
+async def _examine(jetstream: JetStream, stream: str, read: Read) -> StoreReport:
     info = await jetstream.stream(stream)
     if info is None:
-        return StreamReport(stream)
+        return StoreReport(stream)
     state = info["state"]
     if not state["messages"]:
-        return StreamReport(stream, 0)
+        return StoreReport(stream, 0)
     async with open_reader(jetstream, stream, max(1, state["last_seq"] - EXAMINED + 1)) as reader:
         stored = await reader.read(min(reader.total, EXAMINED)) if reader.total else []
     unreadable = [
         UnreadableMessage(one.sequence, cause) for one in stored if (cause := _find_cause(read, one.subject, one.data)) is not None
     ]
-    return StreamReport(stream, state["messages"], len(stored), len(unreadable), tuple(unreadable[:MAX_NAMED]))
+    return StoreReport(stream, state["messages"], len(stored), len(unreadable), tuple(unreadable[:MAX_NAMED]))
 
 
 def _find_cause(read: Read, subject: str, data: bytes) -> str | None:
@@ -114,11 +114,11 @@ def find_version_before(version: str) -> str | None:
     return versions[place - 1] if place else None
 
 
-def is_readable(reports: Iterable[StreamReport]) -> bool:
+def is_readable(reports: Iterable[StoreReport]) -> bool:
     return not any(one.unreadable for one in reports)
 
 
-def is_readable_before(version: str, reports: Sequence[StreamReport]) -> bool | None:
+def is_readable_before(version: str, reports: Sequence[StoreReport]) -> bool | None:
     """Whether the version before reads what is stored; None: there is no version before."""
     before = find_version_before(version)
     return None if before is None else FORMATS[before] == FORMATS[version] and is_readable(reports)

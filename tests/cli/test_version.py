@@ -16,7 +16,7 @@ from router.core.errors import Poison
 from router.delivery.api import JetStream
 from router.delivery.topology import apply
 from router.services import store_check
-from router.services.store_check import FORMATS, StreamReport, find_version_before, is_readable_before, list_readers
+from router.services.store_check import FORMATS, StoreReport, find_version_before, is_readable_before, list_readers
 from tests.support.cli import call_command, call_command_async
 
 POLICIES = "KV_ROUTER_POLICIES"
@@ -61,14 +61,14 @@ async def test_what_this_version_wrote_it_reads_and_what_it_cannot_read_is_named
 
 def test_a_bucket_of_two_kinds_of_records_is_read_by_key() -> None:
     read = list_readers(Settings())["KV_ROUTER_ASSIGNMENTS_KNOWN"]
-    ack = ExecAssignmentAck(assignment_id="a-1", status="accepted", worker_id="w", timestamp=1)
+    ack = ExecAssignmentAck(assignment_id="a-1", status="accepted", acknowledged_at=1)
     assert read(assignment_ack_key("a-1"), assignment_ack_bytes(ack))
     with pytest.raises(Poison):
         read("a-1", assignment_ack_bytes(ack))
 
 
 def test_the_version_before_reads_it_if_its_format_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    fine, broken = StreamReport("one", 1, 1), StreamReport("one", 1, 1, 1)
+    fine, broken = StoreReport("one", 1, 1), StoreReport("one", 1, 1, 1)
     monkeypatch.setattr(store_check, "FORMATS", {"1.0.0": 1, "1.1.0": 1, "2.0.0": 2})
     assert [find_version_before(one) for one in ("1.0.0", "1.1.0", "2.0.0")] == [None, "1.0.0", "1.1.0"]
     assert [is_readable_before(one, [fine]) for one in ("1.0.0", "1.1.0", "2.0.0")] == [None, True, False]
