@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tests.support.cluster import free_ports
 
-TERMINALS = ("router serve ", "router extension serve", "router worker", "router outbox relay", "router inbox consume", "python stand_in.py")
+TERMINALS = ("router serve ", "router extension serve", "router worker", "router outbox relay", "router inbox consume", "python stand_in")
 PORTS = ("8090",)
 WITHIN_S = 900  # it hangs
 SERVE = "router serve --embedded"
