@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from router.config import Settings
     from router.lake.reconcile import ReconcileCheck, Reconciliation
     from router.lake.reconcile.results import ResultStreams
-    from router.lake.reconcile.settled import BudgetSum
     from router.lake.reconcile.stream import OpenStream
     from router.lake.warehouse import Warehouse
+    from router.services.budget_sums import BudgetSum
 
 Offline = Annotated[bool, typer.Option("--offline", help="Only the tables: no broker is asked.")]
 NoResults = Annotated[bool, typer.Option("--no-results", help="Do not compare the workers' results.")]

@@ -22,11 +22,11 @@ from router.contracts.money import format_nanos
 from router.contracts.reservation import RESERVATION_HEADER, read_reservation
 from router.lake.reconcile.checks import ReconcileCheck, name_first
 from router.lake.reconcile.exact import sum_exactly
-from router.lake.reconcile.settled import BudgetSum
 from router.lake.reconcile.shuffle import Sent, run_comparison, split_rows
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.warehouse import DataFile
 from router.lake.warehouse.storage import Storage
+from router.services.budget_sums import BudgetSum
 
 BUDGETS_CHECK = "budgets settled = silver"
 MICROS = 1_000_000

@@ -19,8 +19,8 @@ from router.lake.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from router.lake.reconcile.results import ResultStreams
-    from router.lake.reconcile.settled import BudgetSum
     from router.lake.reconcile.stream import OpenStream
+    from router.services.budget_sums import BudgetSum
 
 
 def reconcile(
