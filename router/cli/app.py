@@ -21,6 +21,7 @@ from router.cli.decide import decide
 from router.cli.decisions import decisions
 from router.cli.demo import demo
 from router.cli.dlq import dlq
+from router.cli.docs import docs
 from router.cli.doctor import doctor
 from router.cli.explain import explain
 from router.cli.extension import extension
@@ -70,6 +71,7 @@ PANELS: Mapping[str, Mapping[str, Command | typer.Typer]] = {
         "workers": workers,
         "dlq": dlq,
         "explain": explain,
+        "docs": docs,
     },
     "Policies, extensions, providers": {"policy": policy, "budget": budget, "extension": extension, "provider": provider},
     "Usage": {"usage": usage},
