@@ -1,4 +1,4 @@
-"""Each tutorial works as it stands: first-decision.md, first-extension.md, first-worker.md, usage-report.md."""
+"""Each tutorial works as it stands: first-decision.md, first-extension.md, first-worker.md, usage-report.md, shop.md."""
 
 import ast
 import json
@@ -12,7 +12,7 @@ from tests.docs.pages import TOP
 from tests.docs.tutorial import Tutorial, is_shown
 
 HOME = TOP / "docs" / "tutorials"
-FOLLOWED = ("first-decision", "first-extension", "first-worker", "usage-report")
+FOLLOWED = ("first-decision", "first-extension", "first-worker", "usage-report", "shop")
 
 
 @pytest.mark.matrix

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tests.support.cluster import free_ports
 
-TERMINALS = ("router serve ", "router extension serve", "router worker", "python ")
+TERMINALS = ("router serve ", "router extension serve", "router worker", "router outbox relay", "router inbox consume", "python stand_in")
 PORTS = ("8090",)
 WITHIN_S = 900  # it hangs
 SERVE = "router serve --embedded"
@@ -101,6 +101,7 @@ def _run(script: str, home: Path) -> tuple[int, str]:
         return 124, f"not done within {WITHIN_S} s"
     finally:
         _end_group(process.pid)
+        _end_database(home / "postgres" / "postmaster.pid")
         process.wait()
         assert process.stderr is not None
         process.stderr.close()
@@ -113,6 +114,12 @@ def _end_group(group: int) -> None:
         except ProcessLookupError:
             return
         time.sleep(1)
+
+
+def _end_database(lock: Path) -> None:
+    """A server that a page started and, because it failed before its end, did not stop: it is in no group of ours."""
+    if lock.is_file():
+        os.kill(int(lock.read_text().splitlines()[0]), signal.SIGINT)
 
 
 def _read_last(home: Path) -> str:
