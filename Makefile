@@ -16,7 +16,7 @@ CONTROL ?= a551f3a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies strategy-costs fuzz schemas contract-diff asyncapi asyncapi-tools client-types audit dist ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies strategy-costs fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +27,7 @@ demo: $(VENV)/.demo  ## a router on an embedded NATS server, requests, decisions
 run: $(VENV)/.demo  ## serve on an embedded NATS server until Ctrl-C, with the console at http://127.0.0.1:9002/
 	$(BIN)/router serve --embedded --console --open
 
-test: $(VENV)/.dev  ## every test, on real servers that the tests start themselves
+test: $(VENV)/.dev $(VENV)/.axe  ## every test, on real servers that the tests start themselves
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 lint: $(VENV)/.dev proto-check  ## ruff, mypy --strict, import-linter, generated code is fresh
@@ -105,6 +105,9 @@ client-types: $(VENV)/.dev  ## generate the types of clients/typescript from the
 	$(BIN)/router contract schemas $(VENV)/schemas >/dev/null
 	node clients/typescript/scripts/generate.mjs $(VENV)/schemas clients/typescript
 
+docs: $(VENV)/.docs $(VENV)/.axe  ## the site of docs/ into .venv/docs/site, and all of it checked: blocks, links, spelling, axe, phone width (npm brings axe-core)
+	$(BIN)/python -m tests.docs.site
+
 audit:  ## known vulnerabilities of the versions in constraints.txt (asks the package index; a set-up of its own)
 	$(PYTHON) -m venv $(VENV)-audit
 	$(VENV)-audit/bin/python -m pip --quiet install pip-audit==2.10.1
@@ -144,6 +147,17 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install -c constraints.txt -e '.[docs]'
+	@mkdir -p $(VENV)/docs
+	@touch $@
+
+# axe-core reads the console's pages for the tests. Without npm or its registry that one test is skipped, and says so.
+AXE := axe-core@4.14.1
+$(VENV)/.axe: | $(VENV)/bin/python
+	@if command -v npm >/dev/null && timeout 120 npm --prefix $(VENV)/axe install --silent --no-save --ignore-scripts $(AXE); then touch $@; \
+	else echo "NPM OR ITS REGISTRY IS NOT HERE: axe-core reads no page of the console" >&2; fi
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt -e '.[bench]'

@@ -21,7 +21,7 @@ from router.operations.observability import Metrics, ReadinessCheck
 from router.routing.decide import IdempotencyCache
 from router.routing.extensions import ExtensionRegistry, HealthTracker
 from router.routing.measurements import Measurements
-from router.routing.policy import Averages, PolicyTable, ProviderTracker
+from router.routing.policy import Averages, PolicyTable, ProviderTracker, SharedRates
 from router.routing.reports import AssignmentCache
 from router.services.alerts import Alerts
 from router.services.breakers import Breakers, breaker_rules
@@ -85,6 +85,7 @@ class AppContext:
             infos=infos,
         )
         self.budgets = Budgets(jetstream, settings, alerts, infos)
+        self.rates = SharedRates() if settings.rate_limits.shared else None
         self.recorder = build_recorder(settings, self.measurements.figures_of)
         self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # readiness checks of other parts than consumers; each part adds its own
         self.live_marks = _build_live_marks(settings)

@@ -49,7 +49,7 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         rules=build_decide_rules(settings),
         cache=context.replays,
         sessions=Sessions(settings.policies.sessions_entries),
-        rates=RateLimits(),
+        rates=context.rates or RateLimits(),
         push=AssignmentPusher(context.assignment_store, build_push_rules(settings), context.assignment_shares, context.budgets.table),
         extensions=context.extensions,
         assignments=context.assignments,

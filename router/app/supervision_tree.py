@@ -17,8 +17,10 @@ from router.delivery.topology import ConsumerSpec
 from router.operations.deadletters.depth import DepthGauge
 from router.operations.observability import Metrics
 from router.operations.supervision import Child, Helper, Intensity, Strategy, Supervisor, helper_states
+from router.routing.policy import SharedRates
 from router.services.alerts import Alerts
 from router.services.partition_monitor import PartitionMonitor
+from router.services.rate_leases import RateLeases
 from router.services.topology_monitor import TopologyMonitor
 from router.services.workers import Workers
 
@@ -88,6 +90,8 @@ class SupervisionTree:
         children.append(self._measurement_branch())
         children.append(self._canary_branch())
         children.append(self._budget_branch())
+        if self._context.rates is not None:
+            children.append(Child("rate_limits", self._build_rate_leases(self._context.rates).run))
         children += map(self._consumer_branch, self._consumers.children)
         children += map(self._standby_branch, self._consumers.standby)
         children.append(self._worker_listeners())
@@ -152,6 +156,10 @@ class SupervisionTree:
             Child("leases", budgets.leases.run),
             Child("settlement", budgets.settlement.run),
         )
+
+    def _build_rate_leases(self, rates: SharedRates) -> RateLeases:
+        context = self._context
+        return RateLeases(rates, context.jetstream, context.settings.buckets.rate_limits.name, context.budgets.clock)
 
     def _consumer(self, child: ConsumerChild) -> Child:
         stop_s = self._context.settings.drain.hard_deadline_ms / 1000 + 2

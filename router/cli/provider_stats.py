@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -35,6 +35,7 @@ async def stats(
     """
     from router.core import ids
     from router.operations.admin.broadcast import request_from_all
+    from router.operations.admin.provider_figures import merge_stats
     from router.operations.admin.service import ADMIN
 
     if tenant is not None and not ids.is_scoped(tenant):
@@ -44,22 +45,11 @@ async def stats(
     answers = await request_from_all(connection, key, ADMIN + STATS_SERVICE, asked, timeout_s)
     if not answers.successful:
         return report_failure(answers)
-    rows = merge_rows(answers.successful)
+    rows = merge_stats(answers.successful)
     session.emit(rows, COLUMNS, _build_row, dict, empty="nothing is known of a provider yet: results of assignments tell")
     if left_out := max(answer["left_out"] for answer in answers.successful):
         exit_codes.complain(f"{left_out} more providers are left out: --tenant shows one tenant's")
     return exit_codes.OK if rows else exit_codes.NO
-
-
-def merge_rows(answers: Iterable[Row]) -> list[Row]:
-    """Each instance knows the figures of all; of two the one counts that knows more results."""
-    found: dict[tuple[str, str], Row] = {}
-    for answer in answers:
-        for row in answer["providers"]:
-            key = row["tenant_id"], row["provider_id"]
-            if key not in found or row["samples"] > found[key]["samples"]:
-                found[key] = row
-    return [found[key] for key in sorted(found)]
 
 
 def _build_row(row: Row) -> tuple[object, ...]:

@@ -17,7 +17,7 @@ from router.cli.exit_codes import complain
 from router.core.errors import Misconfigured
 from router.operations.embedded import die_with
 
-PACKAGES = ("jinja2", "sse_starlette")  # of the extra `console`
+PACKAGES = ("jinja2", "sse_starlette", "argon2", "itsdangerous")  # of the extra `console`
 STOP_S = 5.0
 
 

@@ -135,6 +135,16 @@ class ConsoleConfig(Group):
     )
     clients: Count = Field(default=32, description="pages that are updated live at the same time; one more is told so, and reads on")
     warehouse: str = Field(default=".router/warehouse", min_length=1, description="usage tables of the page Usage: a directory or a URI")
+    writes: bool = Field(
+        default=False,
+        description="who logs in may replay and discard dead letters, write policies, switch extensions; needs admin.api_key or"
+        " console.users",
+    )
+    users: File = Field(
+        default=None,
+        description="file of users, a line each: name:argon2 hash or name:argon2 hash:tenant; with it every page needs a login; empty ="
+        " none",
+    )
 
 
 class DrainConfig(Group):
@@ -180,6 +190,14 @@ class BudgetsConfig(Group):
     reservation_ms: Annotated[int, Field(ge=1_000, le=86_400_000)] = Field(
         default=600_000,
         description="a reservation without a result ends one to two times so long after its decision, milliseconds",
+    )
+
+
+class RateLimitsConfig(Group):
+    """Whether instances share the rate limits of policies (docs/reference/policies.md#shared-rate-limit)."""
+
+    shared: bool = Field(
+        default=True, description="a policy's rate limit holds over all instances; false: for each by itself, and no bucket is asked"
     )
 
 

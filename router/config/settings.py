@@ -36,6 +36,7 @@ from router.config.service import (
     LogConfig,
     MetricsConfig,
     PoliciesConfig,
+    RateLimitsConfig,
     RecorderConfig,
     ReplyConfig,
     UsageConfig,
@@ -81,6 +82,7 @@ class Settings(Group):
     extensions: ExtensionsConfig = ExtensionsConfig()
     admission: AdmissionConfig = AdmissionConfig()
     budgets: BudgetsConfig = BudgetsConfig()
+    rate_limits: RateLimitsConfig = RateLimitsConfig()
     recorder: RecorderConfig = RecorderConfig()
     contract: ContractConfig = ContractConfig()
     reply: ReplyConfig = ReplyConfig()

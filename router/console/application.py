@@ -6,18 +6,22 @@ A page answers 200 with what is known, also while the broker is unavailable; 404
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import Any
+from urllib.parse import urlencode
 
 from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from router.config import Settings
+from router.console.access import Access, AccessControl, FormRefused, LoginPages
+from router.console.access.scope import check_page, describe_absence, limit_address
 from router.console.guard import ConsoleGuard
 from router.console.knowledge import Knowledge
 from router.console.live_feed import LiveFeed
@@ -38,17 +42,26 @@ Specs = tuple[PageSpec, ...]
 class ConsolePages:
     """Answers requests. `read_now`: the state of the page Now."""
 
-    def __init__(self, sources: Sources, read_now: Callable[[], NowState], feed: LiveFeed) -> None:
+    def __init__(self, sources: Sources, access: AccessControl, read_now: Callable[[], NowState], feed: LiveFeed) -> None:
         self._sources = sources
+        self._access = access
         self._read_now = read_now
         self._feed = feed
         self._knowledge: Knowledge[Page] = Knowledge()
 
-    async def show_now(self, _: Request) -> Response:
-        html = render("now.html", PAGES, path="/", now=self._read_now(), is_live=not self._feed.is_full)
+    async def show_now(self, request: Request) -> Response:
+        access = self._access.find(request)
+        if not self._access.may_see(access):
+            return _ask_login(request)
+        if access.tenant is not None:  # it shows what concerns every tenant
+            return RedirectResponse("/dead-letters", 303)
+        html = render("now.html", PAGES, path="/", now=self._read_now(), is_live=not self._feed.is_full, **_list_access(access))
         return HTMLResponse(html)
 
-    async def follow_now(self, _: Request) -> Response:
+    async def follow_now(self, request: Request) -> Response:
+        access = self._access.find(request)
+        if not self._access.may_see(access) or access.tenant is not None:
+            return PlainTextResponse("Log in first.\n", 403)
         if self._feed.is_full:
             return PlainTextResponse("As many pages as allowed are live: console.clients.\n", 503, {"retry-after": "30"})
         events: Response = EventSourceResponse(self._feed.follow(), ping=PING_EVERY_S, send_timeout=SEND_WITHIN_S)
@@ -56,12 +69,16 @@ class ConsolePages:
 
     async def show(self, spec: PageSpec, request: Request) -> Response:
         """A page as HTML, or its table as a file."""
+        access = self._access.find(request)
+        if not self._access.may_see(access):
+            return _ask_login(request)
         try:
-            params = PageParams(dict(request.query_params), request.path_params)
+            params = limit_address(spec, PageParams(dict(request.query_params), request.path_params), access.tenant)
             question = (spec.path, *sorted(params.path.items()), *((name, params.values.get(name)) for name in spec.asks))
             known = await self._knowledge.read(question, lambda: spec.read(self._sources, params))
+            check_page(spec, known.value, access.tenant)
         except PageNotFound as exc:
-            return _show_error(404, "There is no such thing", str(exc))
+            return _show_error(404, "There is no such thing", describe_absence(exc, access.tenant))
         except InvalidAddress as exc:
             return _show_error(400, "The address cannot be meant", str(exc))
         page = known.value
@@ -74,20 +91,30 @@ class ConsolePages:
         path = next((one.path for one in PAGES if one.label and spec.path.startswith(one.path)), spec.path)
         label = page.title if page is not None else spec.label or "Console"
         values = {"path": path, "page": page, "view": view, "known": known, "title": label, "here": request.url.path}
-        return HTMLResponse(await asyncio.to_thread(partial(render, "page.html", PAGES, **values)))
+        return HTMLResponse(await asyncio.to_thread(partial(render, "page.html", PAGES, **values, **_list_access(access))))
 
 
-def build_application(settings: Settings, pages: ConsolePages) -> ASGIApp:
+def build_application(settings: Settings, pages: ConsolePages, login: LoginPages) -> ASGIApp:
     """The application, guarded from outside: also a page that fails has the headers of the others."""
     static = StaticFiles(packages=[("router.console", "static")])
     routes = [
         Route("/", pages.show_now),
         Route("/live", pages.follow_now),
+        Route("/login", login.show),
+        Route("/login", login.log_in, methods=["POST"]),
+        Route("/logout", login.log_out, methods=["POST"]),
         *(Route(spec.path, _bind(pages, spec)) for spec in PAGES),
         Mount("/static", static),
     ]
-    application = Starlette(routes=routes, exception_handlers={404: _show_missing, 500: _show_failure})
-    return ConsoleGuard(application, (settings.console.host, *settings.console.hosts))
+    handlers: Mapping[Any, Any] = {
+        404: _show_missing,
+        405: _show_wrong_method,
+        500: _show_failure,
+        FormRefused: _show_refusal,
+        PageNotFound: _show_absence,
+    }
+    application = Starlette(routes=routes, exception_handlers=handlers)
+    return ConsoleGuard(application, (settings.console.host, *settings.console.hosts), takes_forms=login.is_open)
 
 
 def render_now(state: NowState) -> str:
@@ -116,6 +143,30 @@ async def _export(spec: PageSpec, page: Page, params: PageParams) -> Response:
 
 def _show_error(status: int, title: str, text: str) -> Response:
     return HTMLResponse(render("error.html", PAGES, path="", title=title, text=shorten(text, 2_000)), status)
+
+
+def _list_access(access: Access) -> Mapping[str, object]:
+    """For the layout: who is logged in, and what is to be said to them once."""
+    return {"access": access, "notice": access.session.take_notice() if access.session is not None else ("", False)}
+
+
+def _ask_login(request: Request) -> Response:
+    if request.method == "GET" and FORMAT not in request.query_params:
+        here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse("/login?" + urlencode({"next": here[:1_000]}), 303)
+    return _show_error(401, "Log in first", "This console shows its pages to its users: /login.")
+
+
+async def _show_refusal(_: Request, refused: FormRefused) -> Response:
+    return _show_error(refused.status, "Nothing was done", str(refused))
+
+
+async def _show_absence(_: Request, absent: PageNotFound) -> Response:
+    return _show_error(404, "There is no such thing", str(absent))
+
+
+async def _show_wrong_method(request: Request, _: Exception) -> Response:
+    return _show_error(405, "Nothing was done", f"{shorten(request.url.path)} takes no {request.method}.")
 
 
 async def _show_missing(_: Request, __: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""The console's connection: opened in the background, so that the pages are there while the broker is not; and the last alerts.
+"""The console's connection: opened in the background, so that the pages are there while it is not; the last alerts, and the workers.
 
 A page that needs the broker gets an error at once while there is no connection, and never waits for one.
 """
@@ -15,11 +15,13 @@ from msgspec import Struct
 from router.app.connect import connect_by
 from router.config import Settings
 from router.contracts.alert import ALERT_SUBJECT
-from router.core.clock import wall
+from router.contracts.heartbeat import HEARTBEAT_SUBJECTS, Heartbeat, read_heartbeat
+from router.core.clock import now_ms, steady, wall
 from router.core.errors import BrokerUnavailable, RouterError
 from router.core.masking import shorten
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
+from router.routing.reports import Liveness
 
 RETRY_S = 1.0
 KEPT_ALERTS = 50
@@ -46,6 +48,8 @@ class BrokerLink:
         self._cause = "no connection yet"
         self.alerts: deque[HeardAlert] = deque(maxlen=KEPT_ALERTS)
         self.hears_since: float | None = None  # seconds since the epoch; None: alerts are not heard
+        self.workers = Liveness()
+        self.workers_cause = "Not heard yet."  # why heartbeats are not; empty: they are
 
     async def run(self) -> None:
         """Connect, however long that takes, and stay connected until cancelled."""
@@ -84,6 +88,18 @@ class BrokerLink:
             self.hears_since = wall()
         except RouterError as exc:  # this role may not: the page says so
             self._cause = str(exc)
+        try:
+            for heartbeats in HEARTBEAT_SUBJECTS:
+                await connection.subscribe_direct(heartbeats, self._on_heartbeat)
+            await connection.require_permission(*HEARTBEAT_SUBJECTS)
+            self.workers_cause = ""
+        except RouterError as exc:
+            self.workers_cause = f"Not heard: {exc}"
+
+    def _on_heartbeat(self, _subject: str, _reply: str, data: bytes, headers: Mapping[str, str] | None) -> None:
+        beat = read_heartbeat(data, now_ms(), headers or {}) if len(data) <= MAX_ALERT_BYTES else None
+        if isinstance(beat, Heartbeat):
+            self.workers.on_heartbeat(beat, steady())
 
     def _on_alert(self, _subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
         """Any client may publish there, so nothing is believed of what is read."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
+from enum import Enum
 
 from msgspec import Struct
 
@@ -49,8 +50,19 @@ class TextBlock(Struct, frozen=True):
     note: str = ""
 
 
+class BarChart(Struct, frozen=True):
+    """One bar for each label, in order, each with its value; `bars` is not longer than a page is wide. `kind`: number | percent."""
+
+    title: str
+    bars: Sequence[tuple[str, float]]
+    kind: str = "number"
+
+
 class Page(Struct, frozen=True, kw_only=True):
-    """`command`: what shows the same in a terminal; `repair`: what mends it, and what that does. `table`: the one that is exported."""
+    """`command`: what shows the same in a terminal; `repair`: what mends it, and what that does. `table`: the one that is exported.
+
+    `tabs`: addresses and names of the pages of one kind, this one among them. `tenant`: whose one thing the page shows.
+    """
 
     title: str
     lead: str = ""
@@ -58,9 +70,12 @@ class Page(Struct, frozen=True, kw_only=True):
     repair: str = ""
     repair_note: str = ""
     back: tuple[str, str] | None = None  # address and name of the page above
+    tabs: Sequence[tuple[str, str]] = ()
+    charts: Sequence[BarChart] = ()
     lists: Sequence[FactList | TextBlock] = ()
     table: Table | None = None
     form: bool = True  # whether the table's filters are shown
+    tenant: str | None = None
 
 
 class PageParams:
@@ -97,9 +112,19 @@ class Sources(Struct, frozen=True):
 
     settings: Settings
     link: BrokerLink
+    origins: Mapping[str, str] = {}  # of the settings that are no defaults: where they were given
 
 
 ReadPage = Callable[[Sources, PageParams], Awaitable[Page]]
+
+
+class Scope(Enum):
+    """By what a user who is limited to one tenant sees no other's data."""
+
+    CLOSED = "closed"  # this page shows what concerns every tenant, and is not for them
+    ASKED = "asked"  # the value `tenant` of the address is theirs, whatever it says
+    PATH = "path"  # the part `tenant` of the path must be theirs
+    SHOWN = "shown"  # the page's own `tenant` must be theirs
 
 
 class PageSpec(Struct, frozen=True):
@@ -110,6 +135,7 @@ class PageSpec(Struct, frozen=True):
     label: str | None = None
     key: str = ""
     asks: tuple[str, ...] = ()
+    scope: Scope = Scope.CLOSED
 
 
 def build_command(*words: str, **options: str | None) -> str:

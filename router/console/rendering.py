@@ -45,7 +45,8 @@ def _environment() -> Environment:
 
 
 def render(template: str, specs: tuple[PageSpec, ...], **values: object) -> str:
-    """The page as HTML."""
+    """The page as HTML. `access`: who asks; `notice`: what is said to them, and whether something went wrong."""
+    values = {"access": None, "notice": ("", False), **values}
     text: str = _environment().get_template(template).render(specs=specs, version=__version__, **values)
     return text
 
@@ -95,9 +96,9 @@ def mark_code(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - the text is escaped
 
 
-GOOD = frozenset({"ok", "on", "closed", "healthy", "accepted", "the same", "info"})
-BAD = frozenset({"fail", "open", "unhealthy", "rejected", "error", "not the same", "critical"})
-UNSURE = frozenset({"warn", "half_open", "degraded", "unacknowledged", "warning", "off"})
+GOOD = frozenset({"ok", "on", "closed", "healthy", "accepted", "the same", "info", "idle", "busy", "as declared"})
+BAD = frozenset({"fail", "open", "unhealthy", "rejected", "error", "not the same", "critical", "silent", "missing"})
+UNSURE = frozenset({"warn", "half_open", "degraded", "unacknowledged", "warning", "off", "draining", "stopped", "drifted", "widened"})
 
 
 def choose_class(value: object) -> str:

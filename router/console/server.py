@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from router.config import Settings
+from router.console.access import AccessControl, LoginPages
 from router.console.application import ConsolePages, build_application, render_now
 from router.console.broker_link import BrokerLink
 from router.console.live_feed import LiveFeed
@@ -25,15 +26,17 @@ class LiveProtocol(GuardedProtocol):
 
 
 class ConsoleServer:
-    """`run` serves until it is cancelled."""
+    """`run` serves until it is cancelled. `origins`: where each setting that is no default was given. Raises Misconfigured."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, origins: Mapping[str, str] | None = None) -> None:
         self._settings = settings
+        self.origins = dict(origins or {})
         self.feed = LiveFeed(settings.console.clients)
         self.link = BrokerLink(settings)
         self.sampler = Sampler(settings, self.link, self._on_sample)
-        pages = ConsolePages(Sources(settings, self.link), self.sampler.read_state, self.feed)
-        self._application = build_application(settings, pages)
+        self.access = AccessControl(settings)
+        pages = ConsolePages(Sources(settings, self.link, self.origins), self.access, self.sampler.read_state, self.feed)
+        self._application = build_application(settings, pages, LoginPages(self.access))
 
     async def run(self, on_started: Callable[[int], None] | None = None) -> None:
         """Serve. `on_started` is called with the bound port. Raises Misconfigured if the address cannot be bound."""

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from router.cli.decision_record import print_decision_record
-from router.cli.provider_stats import _build_row, merge_rows
+from router.cli.provider_stats import _build_row
+from router.operations.admin.provider_figures import merge_stats
 from tests.support.cli import table_words
 
 ROW = {"tenant_id": "acme", "provider_id": "a", "samples": 9, "in_flight": 2, "chosen": 3, "success_rate": 1.0}
@@ -22,7 +23,7 @@ KNOWN = {
 
 def test_of_two_answers_the_one_that_knows_more_results_counts() -> None:
     one, other = ROW | {"samples": 8}, ROW | {"provider_id": "b"}
-    assert merge_rows([{"providers": [one, other]}, {"providers": [ROW]}]) == [ROW, other]
+    assert merge_stats([{"providers": [one, other]}, {"providers": [ROW]}]) == [ROW, other]
 
 
 def test_a_row_leaves_out_what_is_not_known_yet() -> None:

@@ -1,20 +1,39 @@
 """The console in a real browser: within the policy of its pages, painted, updated by itself, on a phone, without scripts, read by axe."""
 
 import asyncio
+import itertools
 import os
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from router.config import Settings
 from router.delivery.api import JetStream
 from tests.support.browser import CHROMIUM, NO_CHROMIUM, BrowserPage, a_browser
-from tests.support.console import HOSTILE, PAGES, Console, a_console, store_dead_letter
+from tests.support.console import BELOW, HOSTILE, PAGES, Console, a_console, store_dead_letter
+from tests.support.console_data import ConsoleData, fill_console
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
-AXE = Path(os.environ.get("ROUTER_TEST_AXE", "axe.min.js"))  # axe-core of npm, where it is at hand
+AXE = Path(os.environ.get("ROUTER_TEST_AXE", f"{sys.prefix}/axe/node_modules/axe-core/axe.min.js"))  # `make test` gets it where npm is
+NO_AXE = "THERE IS NO AXE-CORE HERE: it read no page of the console (`make .venv/.axe` needs npm; ROUTER_TEST_AXE names axe.min.js)"
+ONE_OF_EACH = (
+    *BELOW,
+    "/dead-letters?show=each",
+    "/dead-letters/1",
+    "/contract/1",
+    "/policies/acme/default?version=3&against=1",
+    "/nowhere",
+)
+RUN_AXE = (
+    "axe.run({resultTypes: ['violations'], preload: false})"
+    ".then(found => found.violations.map(one => [one.id, one.impact, one.nodes[0].html]))"
+)
+SOME_OF_ALL = ConsoleData(letters=6, groups=6, violations=6, policies=6, assignments=6, extensions=4)
+LOOKS: tuple[dict[str, Any], ...] = ({}, {"is_dark": True}, {"width": 390}, {"width": 390, "is_dark": True})
 
 
 @pytest.fixture
@@ -59,13 +78,24 @@ async def test_without_scripts_a_table_is_sorted_filtered_and_exported_by_links(
         assert len(links["nodeIds"]) == 10
 
 
-@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not here: ROUTER_TEST_AXE names its axe.min.js")
-async def test_axe_finds_nothing_serious(console: Console) -> None:
+@pytest.mark.skipif(not AXE.exists(), reason=NO_AXE)
+async def test_axe_finds_nothing_serious_on_one_page_of_each_kind(console: Console, jetstream: JetStream, settings: Settings) -> None:
+    await read_by_axe(console, jetstream, settings, list(zip(("/", "/dead-letters", "/dead-letters/1"), LOOKS, strict=False)))
+
+
+@pytest.mark.matrix
+@pytest.mark.skipif(not AXE.exists(), reason=NO_AXE)
+async def test_axe_finds_nothing_serious_on_any_page_in_any_look(console: Console, jetstream: JetStream, settings: Settings) -> None:
+    await read_by_axe(console, jetstream, settings, list(itertools.product((*PAGES, *ONE_OF_EACH), LOOKS)))
+
+
+async def read_by_axe(console: Console, jetstream: JetStream, settings: Settings, views: list[tuple[str, dict[str, Any]]]) -> None:
+    """Each page in each look, with data on it."""
+    await fill_console(jetstream, settings, SOME_OF_ALL)
     axe = await asyncio.to_thread(AXE.read_text)
     async with a_browser() as browser:
-        for path in (*PAGES, "/dead-letters/1"):
-            for is_dark in (False, True):
-                await browser.show(console.url + path, is_dark=is_dark)
-                await browser.evaluate(axe + ";0")
-                found = await browser.evaluate("axe.run().then(r => r.violations.map(v => [v.id, v.impact, v.nodes[0].html]))")
-                assert [one for one in found if one[1] in ("serious", "critical")] == [], (path, is_dark)
+        for path, look in views:
+            await browser.show(console.url + path, **look)
+            await browser.evaluate(axe + ";0")
+            found = await browser.evaluate(RUN_AXE)
+            assert [one for one in found if one[1] in ("serious", "critical")] == [], (path, look)

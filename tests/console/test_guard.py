@@ -64,7 +64,7 @@ async def test_no_response_may_be_framed_or_run_what_is_not_ours(console: Consol
     assert headers["content-security-policy"].startswith("default-src 'self';")
     assert "unsafe" not in headers["content-security-policy"]
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
-    assert (headers["x-frame-options"], headers["x-content-type-options"], headers["referrer-policy"]) == ("DENY", "nosniff", "no-referrer")
+    assert (headers["x-frame-options"], headers["x-content-type-options"], headers["referrer-policy"]) == ("DENY", "nosniff", "same-origin")
     assert "access-control-allow-origin" not in headers
 
 
@@ -127,7 +127,7 @@ class FailingPages:
 
 
 async def test_a_page_that_fails_says_so_with_the_headers_of_the_others() -> None:
-    application = build_application(console_settings("nats://127.0.0.1:1"), FailingPages())  # type: ignore[arg-type]
+    application = build_application(console_settings("nats://127.0.0.1:1"), FailingPages(), FailingPages())  # type: ignore[arg-type]
     transport = httpx2.ASGITransport(application, raise_app_exceptions=False)
     async with httpx2.AsyncClient(transport=transport) as client:
         failed = await client.get("http://localhost/")

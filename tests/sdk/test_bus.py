@@ -46,7 +46,7 @@ async def test_the_page_shows_what_runs(nats_url: str, tmp_path: Path) -> None:
     assert re.search(r"^python loops\.py ", PAGE.read_text(), re.MULTILINE), "the command that runs it"
     file = tmp_path / "loops.py"
     file.write_text(text.replace("nats://127.0.0.1:4222", nats_url))
-    environ = clean_environment({"PYTHONPATH": str(PAGE.parents[1])})
+    environ = clean_environment({"PYTHONPATH": str(PAGE.parents[2])})
     process = await asyncio.create_subprocess_exec(sys.executable, str(file), cwd=tmp_path, env=environ, stdout=PIPE)
     try:
         await until(lambda: _loops(tmp_path / "loops.db") == ["loop_1"])

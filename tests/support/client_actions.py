@@ -88,7 +88,7 @@ CLIENT_ACTIONS = (
     ClientAction("give an assignment up", "ask", "caf.exec.dlq.v1", ("worker",), {}),
     ClientAction("tell of an assignment that cannot be read", "ask", "caf.deadletter.v1", ("worker",), {}),
     ClientAction("say that a worker is alive", "tell", "caf.worker.heartbeat.v1", ("worker",)),
-    ClientAction("hear which workers are alive", "listen", "caf.worker.heartbeat.v1", ("router", "operator")),
+    ClientAction("hear which workers are alive", "listen", "caf.worker.heartbeat.v1", ("router", "operator", "console")),
     # usage
     ClientAction("meter usage", "ask", "beamline.usage.v1.metered", ("router",), {}),
     ClientAction("listen to usage", "listen", "beamline.usage.v1.metered", ()),
@@ -136,6 +136,7 @@ CLIENT_ACTIONS = (
     ClientAction("write the bucket of canaries", "tell", "$KV.ROUTER_CANARIES.scratch", ("router",)),
     ClientAction("write the bucket of budgets", "tell", "$KV.ROUTER_BUDGETS.scratch", ("operator",)),
     ClientAction("write what is spent of budgets", "tell", "$KV.ROUTER_BUDGETS_SPENT.scratch", ("router",)),
+    ClientAction("write the tokens of rate limits", "tell", "$KV.ROUTER_RATE_LIMITS.scratch", ("router",)),
     ClientAction(
         "listen to the bucket of policies",
         "ask",

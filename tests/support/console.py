@@ -15,7 +15,8 @@ from tests.support.dead_letters import a_dead_letter, a_failed_message
 from tests.support.service import settings_for
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e'\"&"
-PAGES = ("/", "/dead-letters", "/contract", "/doctor", "/decisions", "/policies", "/extensions", "/assignments", "/usage")
+PAGES = ("/", "/dead-letters", "/contract", "/doctor", "/decisions", "/policies", "/extensions", "/assignments", "/workers", "/usage")
+BELOW = ("/doctor/topology", "/doctor/settings", "/extensions/providers")
 
 
 class Console:

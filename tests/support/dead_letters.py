@@ -26,7 +26,12 @@ def a_dead_letter(
 ) -> StoredMessage:
     """A dead letter as our own router writes it."""
     fault = Fault("SCHEMA_VALIDATION_FAILED", "Missing required field: tenant_id", "message.tenant_id", "schema")
-    effect = build_dead_letter(message or a_failed_message(), reason, fault, node_id="n", now_ms=1, max_bytes=max_bytes, seen=seen)
+    return build_letter(message or a_failed_message(), reason, fault, max_bytes=max_bytes, seen=seen)
+
+
+def build_letter(message: Message, reason: str, fault: Fault, *, max_bytes: int = 1 << 20, seen: Any = None) -> StoredMessage:
+    """The same for another fault."""
+    effect = build_dead_letter(message, reason, fault, node_id="n", now_ms=1, max_bytes=max_bytes, seen=seen)
     return StoredMessage(effect.subject, 1, effect.data, dict(effect.headers), STORED)
 
 

@@ -1,28 +1,40 @@
 """The pages, in the order of the navigation. Each is a function that reads, by the functions of the commands, and returns a `Page`."""
 
-from router.console.page import PageSpec
+from router.console.page import PageSpec, Scope
 from router.console.pages.assignments import read_assignment, read_assignments
 from router.console.pages.contract import read_contract, read_violation_page
 from router.console.pages.dead_letters import read_dead_letter, read_dead_letters
 from router.console.pages.decisions import read_decisions
-from router.console.pages.doctor import read_doctor
-from router.console.pages.extensions import read_extensions
+from router.console.pages.doctor import read_doctor, read_settings, read_topology
+from router.console.pages.extensions import read_extensions, read_providers
 from router.console.pages.policies import read_policies, read_policy
 from router.console.pages.usage import read_usage
+from router.console.pages.workers import read_workers
 
 PAGES = (
-    PageSpec("/dead-letters", read_dead_letters, "Dead letters", "l", ("show", "subject", "reason", "code", "tenant", "since")),
-    PageSpec("/dead-letters/{sequence}", read_dead_letter),
-    PageSpec("/contract", read_contract, "Contract", "c", ("tenant", "subject", "rule", "since", "by")),
-    PageSpec("/contract/{sequence}", read_violation_page),
+    PageSpec(
+        "/dead-letters",
+        read_dead_letters,
+        "Dead letters",
+        "l",
+        ("show", "subject", "reason", "code", "tenant", "since"),
+        scope=Scope.ASKED,
+    ),
+    PageSpec("/dead-letters/{sequence}", read_dead_letter, scope=Scope.SHOWN),
+    PageSpec("/contract", read_contract, "Contract", "c", ("tenant", "subject", "rule", "since", "by"), scope=Scope.ASKED),
+    PageSpec("/contract/{sequence}", read_violation_page, scope=Scope.SHOWN),
     PageSpec("/doctor", read_doctor, "Doctor", "d"),
-    PageSpec("/decisions", read_decisions, "Decisions", "e", ("tenant", "request_id", "message_id")),
-    PageSpec("/policies", read_policies, "Policies", "p", ("tenant",)),
-    PageSpec("/policies/{tenant}/{policy}", read_policy, asks=("version", "against")),
+    PageSpec("/doctor/topology", read_topology),
+    PageSpec("/doctor/settings", read_settings),
+    PageSpec("/decisions", read_decisions, "Decisions", "e", ("tenant", "request_id", "message_id", "provider"), scope=Scope.ASKED),
+    PageSpec("/policies", read_policies, "Policies", "p", ("tenant",), scope=Scope.ASKED),
+    PageSpec("/policies/{tenant}/{policy}", read_policy, asks=("version", "against"), scope=Scope.PATH),
     PageSpec("/extensions", read_extensions, "Extensions", "x"),
-    PageSpec("/assignments", read_assignments, "Assignments", "a", ("tenant", "status")),
-    PageSpec("/assignments/{assignment}", read_assignment),
-    PageSpec("/usage", read_usage, "Usage", "u", ("by", "day", "tenant", "provider")),
+    PageSpec("/extensions/providers", read_providers, asks=("tenant",)),
+    PageSpec("/assignments", read_assignments, "Assignments", "a", ("tenant", "status"), scope=Scope.ASKED),
+    PageSpec("/assignments/{assignment}", read_assignment, scope=Scope.SHOWN),
+    PageSpec("/workers", read_workers, "Workers", "w", ("tenant",), scope=Scope.ASKED),
+    PageSpec("/usage", read_usage, "Usage", "u", ("by", "from", "to", "tenant", "provider"), scope=Scope.ASKED),
 )
 
 __all__ = ["PAGES"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 
 from router.console.page import Fact, FactList, Page, PageNotFound, PageParams, Sources, TextBlock, build_command
+from router.console.pages.workers import TABS
 from router.console.table import Column, Row, Table, TableFilter
 from router.contracts.masked_payload import describe_payload
 from router.core import ids
@@ -35,6 +36,7 @@ async def read_assignments(sources: Sources, params: PageParams) -> Page:
         title="Assignments",
         lead="pushed to workers, the newest first",
         command=build_command("router", "assignments", tenant=tenant, status=status),
+        tabs=TABS,
         table=Table(
             columns=COLUMNS,
             rows=[_build_row(one, settings.acks.enabled) for one in found],
@@ -69,6 +71,7 @@ async def read_assignment(sources: Sources, params: PageParams) -> Page:
     text = orjson.dumps(shown.get("payload", shown), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
     return Page(
         title="Assignment",
+        tenant=found.known.tenant_id,
         lead=assignment_id,
         command=build_command("router", "assignments", "show", assignment_id),
         back=("/assignments", "Assignments"),

@@ -64,7 +64,7 @@ async def read_violation_page(sources: Sources, params: PageParams) -> Page:
     if found is None:
         raise PageNotFound(f"There is no event {sequence} in {stream}: it is too old, or never was.")
     fields = list_violation_fields(found.event)
-    facts = [Fact(name.replace("_", " ").capitalize(), _to_cell(value)) for name, value in fields.items()]
+    facts = [Fact(name.replace("_", " ").capitalize(), _to_cell(value)) for name, value in fields.items() if name != "timestamp"]
     rule = find_rule((found.event.header, found.event.rule))
     explained = [
         Fact("Rule", rule.name),
@@ -75,6 +75,7 @@ async def read_violation_page(sources: Sources, params: PageParams) -> Page:
     return Page(
         title=f"Violation {sequence}",
         lead=f"{found.event.header}.{found.event.rule} on {found.event.subject}",
+        tenant=found.event.tenant_id,
         command=build_command("router", "contract", "violation", str(sequence)),
         back=("/contract", "Contract"),
         lists=[*lists, *await _read_message(jetstream, found)],

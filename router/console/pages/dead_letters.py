@@ -134,6 +134,7 @@ async def read_dead_letter(sources: Sources, params: PageParams) -> Page:
     return Page(
         title=f"Dead letter {sequence}",
         lead=letter.original_subject,
+        tenant=letter.tenant_id,
         command=build_command("router", "dlq", "show", str(sequence)),
         repair=build_command("router", "dlq", "replay", str(sequence)),
         repair_note="publishes the message again where it failed, once, and removes the dead letter; --edit opens its payload first",

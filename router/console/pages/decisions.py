@@ -1,10 +1,11 @@
-"""Why a request was decided as it was: the recorded decision, computed again, and every stored step of the request."""
+"""Decisions with an assignment, the newest first; and why one was made: the recorded decision, computed again, every stored step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 
 import orjson
 
@@ -12,6 +13,7 @@ from router.console.page import Fact, FactList, InvalidAddress, Page, PageParams
 from router.console.table import Column, Row, Table, TableFilter
 from router.core import ids
 from router.core.masking import mask_secrets, shorten
+from router.delivery.buckets.assignments import StoredAssignment, list_assignments
 from router.operations.admin.broadcast import InstanceAnswers, request_from_all
 from router.operations.admin.service import ADMIN
 from router.services.request_steps import RequestStep, find_request_steps
@@ -25,8 +27,24 @@ FILTERS = (
     TableFilter("request_id", "Request", "context.request_id of the answer"),
     TableFilter("message_id", "or message id"),
 )
+SEARCH_FILTERS = (*FILTERS, TableFilter("provider", "Provider", "of decisions with an assignment"))
+SEARCH_COLUMNS = (
+    Column("request_id", "Request", "id", "address"),
+    Column("at", "At", "time"),
+    Column("tenant", "Tenant"),
+    Column("provider", "Provider"),
+    Column("reason", "Reason"),
+    Column("policy", "Policy"),
+    Column("expected_ms", "Expected ms", "number"),
+    Column("cost", "Cost", "number"),
+)
+MAX_LISTED = 500
+MAX_SEARCHED = 5_000  # newest assignments
 COLUMNS = (Column("at", "At", "time"), Column("what", "Step"), Column("where", "Where"), Column("facts", "Facts"))
-HOW = "Name a tenant and a request: the `request_id` in the context of the answer, or the message id."
+HOW = (
+    "No decision with an assignment is stored. One without is found by its tenant and its request: the `request_id` in the context of the"
+    " answer, or the message id."
+)
 NOTHING = (
     "No step of this request is stored any more, or it never was asked. A decision without an assignment is recorded only for the tenants"
     " in recorder.tenants."
@@ -34,12 +52,10 @@ NOTHING = (
 
 
 async def read_decisions(sources: Sources, params: PageParams) -> Page:
-    """One request of one tenant; without both, how to name them."""
+    """One request of one tenant; without both, the decisions with an assignment that match."""
     tenant, request_id, message_id = (params.text(name) for name in ("tenant", "request_id", "message_id"))
     if tenant is None or (request_id is None and message_id is None):
-        command = build_command("router", "decisions", "explain", "REQUEST_ID", tenant="TENANT")
-        table = Table(columns=COLUMNS, rows=(), empty=HOW, filters=FILTERS)
-        return Page(title="Decisions", lead="why this provider", command=command, table=table)
+        return await _search(sources, params, tenant, request_id or message_id)
     named = request_id or message_id or ""
     _check_ids(tenant, named)
     jetstream, settings = sources.link.jetstream(), sources.settings
@@ -59,6 +75,42 @@ async def read_decisions(sources: Sources, params: PageParams) -> Page:
             columns=COLUMNS, rows=[_build_row(step) for step in found.steps], empty=NOTHING, filters=FILTERS, note="  ".join(found.gaps)
         ),
     )
+
+
+async def _search(sources: Sources, params: PageParams, tenant: str | None, named: str | None) -> Page:
+    """Decisions with an assignment: those without are recorded by the routers, and none of them lists its records."""
+    provider, bucket = params.text("provider"), sources.settings.buckets.assignments_known.name
+    rows: list[Row] = []
+    looked = 0
+    async for one in list_assignments(sources.link.jetstream(), bucket, tenant=tenant, limit=MAX_SEARCHED):
+        looked += 1
+        if provider in (None, one.known.provider_id) and named in (None, one.known.request_id):
+            rows.append(_build_found_row(one))
+        if len(rows) == MAX_LISTED:
+            break
+    note = f"The newest {MAX_LISTED:,}." if len(rows) == MAX_LISTED else f"Of the newest {looked:,}." if looked == MAX_SEARCHED else ""
+    return Page(
+        title="Decisions",
+        lead="with an assignment, the newest first; each leads to why",
+        command=build_command("router", "decisions", "explain", named or "REQUEST_ID", tenant=tenant or "TENANT"),
+        table=Table(columns=SEARCH_COLUMNS, rows=rows, empty=HOW, filters=SEARCH_FILTERS, note=note),
+    )
+
+
+def _build_found_row(one: StoredAssignment) -> Row:
+    known, decision = one.known, one.known.decision
+    policy = f"{decision.metadata.get('policy_id', '')}, version {decision.metadata.get('policy_version', '')}"
+    return {
+        "request_id": known.request_id,
+        "at": one.stored_at,
+        "tenant": known.tenant_id,
+        "provider": decision.provider_id,
+        "reason": decision.reason,
+        "policy": shorten(policy, MAX_SHOWN_TEXT),
+        "expected_ms": decision.expected_latency_ms,
+        "cost": decision.expected_cost,
+        "address": "/decisions?" + urlencode({"tenant": known.tenant_id or "", "request_id": known.request_id or ""}),
+    }
 
 
 def _check_ids(tenant: str, named: str) -> None:

@@ -1,4 +1,4 @@
-"""The registered extensions and providers, and how they fared in the last minutes on all instances."""
+"""The registered extensions and providers, how they fared in the last minutes on all instances; what was learned of providers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any
 
 import orjson
 
-from router.console.page import Page, PageParams, Sources, build_command
-from router.console.table import MAX_ROWS, Column, Row, Table
+from router.console.page import InvalidAddress, Page, PageParams, Sources, build_command
+from router.console.table import MAX_ROWS, Column, Row, Table, TableFilter
+from router.core import ids
 from router.core.errors import RouterError
 from router.delivery.buckets.documents import DocumentBucket
-from router.operations.admin.broadcast import list_key_headers, request_one
+from router.operations.admin.broadcast import InstanceAnswers, list_key_headers, request_from_all, request_one
+from router.operations.admin.provider_figures import merge_stats
 from router.operations.admin.service import ADMIN
 from router.services.extension_store import ExtensionStore, RegisteredExtension
 
@@ -26,11 +28,28 @@ COLUMNS = (
     Column("p50", "p50 ms", "number"),
     Column("p99", "p99 ms", "number"),
     Column("state", "State", "verdict"),
-    Column("subjects", "Subjects"),
     Column("timeout", "Timeout ms", "number"),
     Column("version", "Version", "number"),
     Column("author", "By"),
+    Column("subjects", "Subjects"),
 )
+STATS_SERVICE = "get_provider_stats"
+WITHIN_S = 1.0
+STATS_COLUMNS = (
+    Column("tenant_id", "Tenant"),
+    Column("provider_id", "Provider"),
+    Column("share", "Share", "percent"),
+    Column("in_flight", "In flight", "number"),
+    Column("p50_latency_ms", "p50 ms", "number"),
+    Column("p95_latency_ms", "p95 ms", "number"),
+    Column("success", "Success", "percent"),
+    Column("cost", "Cost", "number"),
+    Column("score", "Score", "number"),
+    Column("samples", "Results", "number"),
+    Column("silent_s", "Last, s ago", "number"),
+)
+STATS_EMPTY = "Nothing is known of a provider yet: results of assignments tell. A tenant whose requests push no assignment has no figures."
+TABS = (("/extensions", "Extensions"), ("/extensions/providers", "Providers"))
 EMPTY = "No extension is registered. `router extension register FILE` registers one; policies then call it by its id."
 
 
@@ -50,6 +69,7 @@ async def read_extensions(sources: Sources, _: PageParams) -> Page:
         title="Extensions",
         lead=f"{len(registered):,} registered; figures of the last five minutes",
         command=build_command("router", "extension", "health"),
+        tabs=TABS,
         table=Table(
             columns=COLUMNS,
             rows=[_build_row(one, health.get(one.entry.id, {})) for one in registered[:MAX_ROWS]],
@@ -57,6 +77,43 @@ async def read_extensions(sources: Sources, _: PageParams) -> Page:
             note=f"No figures: {cause}" if cause else "",
         ),
     )
+
+
+async def read_providers(sources: Sources, params: PageParams) -> Page:
+    """What strategies choose by, of all instances together: the figures of `router provider stats`."""
+    tenant = params.text("tenant")
+    if tenant is not None and not ids.is_scoped(tenant):
+        raise InvalidAddress("tenant: an id is A-Z a-z 0-9 _ . : - without . or _ in front")
+    asked = {"tenant_id": tenant} if tenant is not None else {}
+    connection, key = sources.link.connection(), sources.settings.admin.api_key
+    answers = await request_from_all(connection, key, ADMIN + STATS_SERVICE, asked, WITHIN_S)
+    rows = merge_stats(answers.successful) if answers.successful else []
+    left_out = max((answer.get("left_out", 0) for answer in answers.successful), default=0)
+    return Page(
+        title="Providers",
+        lead="what strategies choose by; share, latency and success of the last one to two minutes",
+        command=build_command("router", "provider", "stats", tenant=tenant),
+        tabs=TABS,
+        table=Table(
+            columns=STATS_COLUMNS,
+            rows=[_build_stats_row(row) for row in rows[:MAX_ROWS]],
+            empty=STATS_EMPTY if answers.successful else _explain_silence(answers),
+            filters=(TableFilter("tenant", "Tenant"),),
+            note=f"{left_out:,} more are left out: one tenant's are fewer." if left_out else "",
+        ),
+    )
+
+
+def _explain_silence(answers: InstanceAnswers) -> str:
+    texts = dict.fromkeys(f"{error.get('code')}: {error.get('message')}" for error in answers.errors)
+    return ". ".join(texts) or "No router answered: is one running here, with admin.enabled?"
+
+
+def _build_stats_row(row: Mapping[str, Any]) -> Row:
+    success = row.get("recent_success_rate", row["success_rate"] if row["samples"] else None)
+    cells = {column.name: row.get(column.name) for column in STATS_COLUMNS}
+    rounded = {name: round(value, 3) for name, value in cells.items() if isinstance(value, float)}
+    return {**cells, **rounded, "success": success}
 
 
 def _read_health(data: bytes) -> tuple[Mapping[str, Mapping[str, Any]], str]:

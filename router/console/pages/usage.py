@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
-from router.console.page import Fact, FactList, InvalidAddress, Page, PageParams, Sources, build_command
+from router.console.page import BarChart, Fact, FactList, InvalidAddress, Page, PageParams, Sources, build_command
 from router.console.table import MAX_ROWS, Column, Row, Table, TableFilter
 from router.core.errors import Misconfigured
 
 if TYPE_CHECKING:
     from router.lake.report import ReportLine, UsageReport
 
+MAX_DAYS = 92
+MAX_NAMED_DAYS = 7  # in the command
 DEFAULT_BY = "day,tenant,provider"
 FILTERS = (
     TableFilter("by", "By", DEFAULT_BY),
-    TableFilter("day", "Day", "2026-11-20"),
+    TableFilter("from", "From", "2026-11-01"),
+    TableFilter("to", "To", "2026-11-30"),
     TableFilter("tenant", "Tenant"),
     TableFilter("provider", "Provider"),
 )
@@ -34,10 +39,12 @@ NO_TABLES = "`router usage ingest --warehouse DIR` fills them from the stream of
 async def read_usage(sources: Sources, params: PageParams) -> Page:
     """The report of `router usage report`, read in a thread."""
     warehouse, by = sources.settings.console.warehouse, params.text("by") or DEFAULT_BY
-    options = {name: params.text(name) for name in ("by", "day", "tenant", "provider")}
-    command = build_command("router", "usage", "report", warehouse=warehouse, **options)
+    options = {name: params.text(name) for name in ("by", "tenant", "provider")}
+    days = _list_days(params)
+    words = [word for day in days for word in ("--day", day)] if len(days) <= MAX_NAMED_DAYS else []
+    command = build_command("router", "usage", "report", *words, warehouse=warehouse, **options)
     try:
-        made = await asyncio.to_thread(_read_report, warehouse, by, params)
+        made = await asyncio.to_thread(_read_report, warehouse, by, days, params)
     except ImportError:
         return _build_empty_page(command, "The page needs pyarrow: pip install 'beamline-router[spark]'. ")
     except Misconfigured as exc:
@@ -51,19 +58,50 @@ async def read_usage(sources: Sources, params: PageParams) -> Page:
         title="Usage",
         lead=f"from the tables in {warehouse}",
         command=command,
+        charts=_draw(made.lines),
         lists=[_list_totals(made.totals)] if made.totals is not None else (),
         table=Table(columns=columns, rows=rows, empty="No usage matches.", filters=FILTERS, note=note),
     )
 
 
-def _read_report(location: str, by: str, params: PageParams) -> UsageReport | None:
+def _list_days(params: PageParams) -> Sequence[str]:
+    """The days of the period, both ends among them; none: every day. Raises InvalidAddress."""
+    names = [params.text(name) for name in ("from", "to")]
+    if names == [None, None]:
+        return ()
+    try:
+        first, last = (date.fromisoformat(name or other or "") for name, other in (names, names[::-1]))
+    except ValueError:
+        raise InvalidAddress("from, to: a day as YYYY-MM-DD; one of them alone is that day") from None
+    if not 0 <= (last - first).days < MAX_DAYS:
+        raise InvalidAddress(f"from, to: at most {MAX_DAYS} days, the first of them first")
+    return [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
+
+
+def _draw(lines: Sequence[ReportLine]) -> Sequence[BarChart]:
+    """Events and cost of each day, if the lines are by day; a day without events is a gap."""
+    sums: dict[str, tuple[int, float]] = {}
+    for line in lines:
+        if (day := line.group.get("day")) is not None:
+            count, cost = sums.get(day, (0, 0.0))
+            sums[day] = count + line.count, cost + float(line.cost)
+    if not sums:
+        return ()
+    first, last = (date.fromisoformat(choose(sums)) for choose in (min, max))
+    first = max(first, last - timedelta(days=MAX_DAYS - 1))
+    days = [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
+    titles = ("Events a day", "Cost a day")
+    return [BarChart(title, [(day, sums.get(day, (0, 0.0))[place]) for day in days]) for place, title in enumerate(titles)]
+
+
+def _read_report(location: str, by: str, days: Sequence[str], params: PageParams) -> UsageReport | None:
     """None: there are no tables."""
-    from router.lake.report import UsageQuery, parse_days, parse_dimensions, read_report
+    from router.lake.report import UsageQuery, parse_dimensions, read_report
     from router.lake.warehouse import Warehouse
 
     query = UsageQuery(
         by=parse_dimensions(by.split(",")),
-        days=parse_days([params.values["day"]] if "day" in params.values else ()),
+        days=tuple(days),
         tenants=tuple(value for name in ("tenant",) if (value := params.text(name))),
         providers=tuple(value for name in ("provider",) if (value := params.text(name))),
     )

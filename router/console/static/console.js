@@ -2,6 +2,7 @@
 "use strict";
 
 const charts = new Map();
+document.querySelector("nav a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 function readColour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();

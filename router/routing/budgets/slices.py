@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
+from router.core.lease_short import LeaseShort
 from router.routing.budgets.budget import Budget
 
 WAIT_S = 2.0  # of a request, for a larger slice
 REFUSED_S = 0.5  # for so long the bucket's no holds
 
 
-class SliceShort(Exception):
+class SliceShort(LeaseShort):
     """Raised by a decision that does not fit into slices of this instance: the bucket may have more."""
 
     def __init__(self, slices: Sequence[BudgetSlice]) -> None:

@@ -5,6 +5,7 @@
     a decision                       -> Done, and cached for the same request, sent again
     a policy with extensions         -> an awaitable of the same: they are called first, and after
     a slice of a budget is too small -> an awaitable of the same: a larger one is waited for
+    no token of a shared rate limit  -> likewise
     a decision to be pushed          -> an awaitable of the same (`push`): its assignment is an effect
     a push that is not served here   -> Done, with a warning in the answer
 
@@ -34,9 +35,10 @@ from router.contracts.headers import traceparent_in
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
 from router.contracts.request import RouteRequest
 from router.core.clock import Clock, steady, wall
+from router.core.lease_short import LeaseShort
 from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, PublishAck
-from router.routing.budgets import SliceShort, TenantBudgets
+from router.routing.budgets import TenantBudgets
 from router.routing.decide.canary_meter import NULL_CANARY_METER, CanaryMeter
 from router.routing.decide.choose import NO_BUDGETS, ProviderChooser
 from router.routing.decide.idempotency_cache import CacheResult, IdempotencyCache
@@ -54,6 +56,7 @@ from router.routing.policy import (
     PolicyFinder,
     PreviousAttempt,
     ProviderStates,
+    RateLimiter,
     RateLimits,
     Sessions,
     evaluate,
@@ -104,7 +107,7 @@ class DecideHandler:
         rules: DecideRules = DecideRules(),  # noqa: B008 - frozen
         cache: IdempotencyCache | None = None,
         sessions: Sessions | None = None,
-        rates: RateLimits | None = None,
+        rates: RateLimiter | None = None,
         push: AssignmentPusher | None = None,
         extensions: PipelineRunner | None = None,
         assignments: AssignmentLookup | None = None,
@@ -133,7 +136,7 @@ class DecideHandler:
             canaries=canaries,
         ).choose
         self._canaries = canaries
-        self._rates = rates if rates is not None else RateLimits()
+        self._rates: RateLimiter = rates if rates is not None else RateLimits()
         self._push = push
         self._extensions = (
             extensions if extensions is not None else PipelineRunner(ExtensionRegistry(), Invoker(NullCaller()))
@@ -166,7 +169,7 @@ class DecideHandler:
             return self._start_assignment(self._push, request, message, started, previous)
         try:
             answer = self._decide(request, message, started, previous)
-        except SliceShort as short:
+        except LeaseShort as short:
             return self._decide_after(short, request, message, started, previous)
         if isinstance(answer, Decision):
             self._cache.remember(request, message.data, answer)
@@ -201,9 +204,9 @@ class DecideHandler:
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
     async def _decide_after(
-        self, short: SliceShort, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
+        self, short: LeaseShort, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
     ) -> Outcome:
-        """Decide when the slices that are too small have grown, or cannot grow. Raises BrokerUnavailable."""
+        """Decide when what is leased has grown, or cannot grow. Raises BrokerUnavailable."""
         await short.wait()
         again = self._cache.recall(request, message.data)  # its twin may have come meanwhile
         if again is not CacheResult.NEW:
@@ -230,12 +233,12 @@ class DecideHandler:
             self._in_progress.release(key)
 
     async def _await_pipeline(self, run: RunPipeline) -> Decision | Refusal:
-        """Its answer. Where a slice of a budget is too small for its decision it is run again, with a larger one."""
+        """Its answer. Where what is leased is too little for its decision it is run again, with more."""
         while True:
             try:
                 ran = run()
                 return ran if isinstance(ran, Refusal) else (await ran).answer
-            except SliceShort as short:
+            except LeaseShort as short:
                 await short.wait()
 
     def _run_pipeline(
@@ -248,7 +251,7 @@ class DecideHandler:
         running = self._extensions.run(
             policy,
             request,
-            lambda changed: self._choose(policy, changed, self._now(), previous),
+            lambda changed: self._choose_or_wait(policy, changed, self._now(), previous),
             deadline=started + timeout_s,
             traceparent=traceparent_in(message.headers),
             size=len(message.data),
@@ -315,10 +318,17 @@ class DecideHandler:
         limited = self._check_rate(policy, request, now) if policy.rate_limit is not None else None
         if limited is not None:
             return limited
-        answer = self._choose(policy, request, now, previous)
+        answer = self._choose_or_wait(policy, request, now, previous)
         if policy.arm is not None:
             self._canaries.on_decided(policy, answer, is_pushed=self._is_pushed(request))
         return answer
+
+    def _choose_or_wait(self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None) -> Decision | Refusal:
+        try:
+            return self._choose(policy, request, now, previous)
+        except LeaseShort:  # it is tried again, from the rate limit on
+            self._rates.give_back(policy, request.tenant_id, now)
+            raise
 
     def _check_rate(self, policy: Policy, request: RouteRequest, now: float) -> Refusal | None:
         wait_ms = self._rates.allow(policy, request.tenant_id, now)

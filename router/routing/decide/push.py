@@ -25,8 +25,9 @@ from router.contracts.request import RouteRequest
 from router.contracts.reservation import reservation_text
 from router.core.deferred import Deferred
 from router.core.errors import Poison, StorageFull
+from router.core.lease_short import LeaseShort
 from router.core.message import Effect, Message
-from router.routing.budgets import Charge, SliceShort
+from router.routing.budgets import Charge
 from router.routing.decide.assign import NewAssignment, assignment_id, build_effect, build_new_assignment, is_same_request
 from router.routing.decide.single_flight import SingleFlight
 from router.routing.extensions import PipelineResult
@@ -151,7 +152,7 @@ class AssignmentPusher:
             decided = decide()
             if isinstance(decided, Decision):
                 return self._create(of, decided, request, request, message, conclude)
-        except SliceShort:
+        except LeaseShort:
             pass  # `_push_in_turn` waits for a larger one
         except BaseException:
             self._in_progress.release(of)
@@ -229,7 +230,7 @@ async def _decide(decide: Decide, request: RouteRequest) -> tuple[Decision | Ref
     while True:
         try:
             return await _decide_once(decide, request)
-        except SliceShort as short:
+        except LeaseShort as short:
             await short.wait()
 
 

@@ -1,7 +1,7 @@
 """Policies: documents become values, and a value with a request becomes a decision. Pure: no clock, file or log in here.
 
     bytes ── load_policy ──> Policy ── PolicyTable ──> evaluate(policy, request, states, now) ──> Decision | Refusal
-                                                     ^ Sessions: remembered choices; RateLimits: checked before
+                                                     ^ Sessions: remembered choices; RateLimits, SharedRates: checked before
 
 Running extensions, measuring providers and storing documents belong to other rooms.
 """
@@ -18,10 +18,11 @@ from router.routing.policy.narrowed import StatesBehindBreakers
 from router.routing.policy.parse import ParsedPolicy, load_policy, parse_policy
 from router.routing.policy.policy import SHARED, Policy, PolicyCanary, PolicyFinder, PolicyTable, list_arms
 from router.routing.policy.providers import ProviderTracker
-from router.routing.policy.rate_limits import RateLimits
+from router.routing.policy.rate_limits import RateLimiter, RateLimits, TokensTaken, take_tokens
 from router.routing.policy.reevaluation import RecordedDecision, Reevaluation, is_same_choice, reevaluate
 from router.routing.policy.sessions import Sessions
 from router.routing.policy.shadow import evaluate_shadow
+from router.routing.policy.shared_rates import RateShort, RateSlice, SharedRates
 from router.routing.policy.states import ATTEMPTS, NO_STATES, AverageStates, PreviousAttempt, ProviderState, ProviderStates, TraceStep
 
 __all__ = [
@@ -47,13 +48,18 @@ __all__ = [
     "ProviderState",
     "ProviderStates",
     "ProviderTracker",
+    "RateLimiter",
     "RateLimits",
+    "RateShort",
+    "RateSlice",
     "RecordedDecision",
     "Reevaluation",
     "RemoteTransition",
     "Sessions",
+    "SharedRates",
     "StatesBehindBreakers",
     "StickySessions",
+    "TokensTaken",
     "TraceStep",
     "compare",
     "evaluate",
@@ -68,4 +74,5 @@ __all__ = [
     "read_session",
     "reevaluate",
     "select_arm",
+    "take_tokens",
 ]

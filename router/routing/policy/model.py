@@ -73,7 +73,7 @@ class RoutingStrategy(Struct, frozen=True):
 
 
 class RateLimit(Struct, frozen=True):
-    """A token bucket per (tenant, policy), kept by each instance for itself."""
+    """A token bucket per (tenant, policy), over all instances."""
 
     requests_per_second: float
     burst: int

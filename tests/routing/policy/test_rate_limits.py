@@ -54,3 +54,17 @@ def test_tenant_and_policy_are_never_run_together() -> None:
 def test_the_bucket_longest_unused_makes_room() -> None:
     limits, policy = RateLimits(limit=2), _limited(burst=1)
     assert [limits.allow(policy, tenant, 0) for tenant in ("a", "b", "c", "a", "c")] == [None, None, None, None, 100]
+
+
+def test_a_limit_that_became_faster_does_not_wait_for_the_slow_one() -> None:
+    limits, slow = RateLimits(), _limited(rate=1, burst=1000)
+    for _ in range(1000):
+        limits.allow(slow, "acme", 0)
+    assert limits.allow(_limited(rate=100, burst=10), "acme", 0) == 10
+
+
+def test_a_token_given_back_is_there_again() -> None:
+    limits, policy = RateLimits(), _limited(burst=1)
+    assert limits.allow(policy, "acme", 0) is None
+    limits.give_back(policy, "acme", 0)
+    assert [limits.allow(policy, "acme", 0) for _ in range(2)] == [None, 100]

@@ -1,0 +1,79 @@
+"""Pictures of every page beside a router at work: `python -m tests.console.pictures DIR`. Light, dark and on a phone, to be looked at.
+
+Those that docs/how-to/console.md shows are among them, made small: `pngquant`, or any other program for that.
+"""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from router.app.connect import connect_by
+from router.config import Settings, load
+from router.delivery.api import JetStream
+from router.sdk import Client
+from tests.support.broker import Broker
+from tests.support.browser import BrowserPage, a_browser
+from tests.support.cli import serve_router
+from tests.support.console import BELOW, PAGES, Console, a_console
+from tests.support.console_data import TENANTS, ConsoleData, fill_console
+
+LOOKS = {"light": {}, "dark": {"is_dark": True}, "phone": {"width": 390, "height": 844}}
+MORE = (*BELOW, "/dead-letters?show=each", "/dead-letters/1", "/contract/1", "/policies/acme/default?version=3&against=1", "/nowhere")
+WORK_S = 25  # before the first picture: the charts have something to draw
+
+
+async def main(directory: Path) -> None:
+    broker = Broker().start()
+    try:
+        with serve_router("--nats-url", broker.url, "--http-port", "0") as served:
+            settings = load(None, {"nats.url": broker.url, "console.port": 0, "console.metrics": served.ready["http"]}, {}).settings
+            await _fill(settings)
+            async with a_console(settings) as console, a_browser() as browser:
+                with _at_work(broker.url):
+                    await asyncio.sleep(WORK_S)
+                    await _take_all(console, browser, directory)
+    finally:
+        broker.stop()
+
+
+async def _fill(settings: Settings) -> None:
+    connection = await connect_by(settings.nats)
+    await fill_console(JetStream(connection), settings, ConsoleData(letters=4_000, violations=900, policies=24, assignments=200))
+    await connection.close()
+
+
+@contextmanager
+def _at_work(url: str) -> Iterator[None]:
+    """Requests, some of which are refused, as long as the block lasts."""
+    task = asyncio.create_task(_work(url))
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def _work(url: str) -> None:
+    async with Client(url) as client:
+        for number in range(1_000_000):
+            policy = "nowhere" if number % 31 == 0 else "default"
+            with suppress(Exception):
+                await client.decide(tenant_id=TENANTS[number % 3], message_type="chat", payload={"text": "hello"}, policy_id=policy)
+            await asyncio.sleep(0.02)
+
+
+async def _take_all(console: Console, browser: BrowserPage, directory: Path) -> None:
+    for path in (*PAGES, *MORE):
+        name = path.partition("?")[0].strip("/").replace("/", "-") or "now"
+        name += "-each" if "show=each" in path else ""
+        for look, options in LOOKS.items():
+            await browser.show(console.url + path, **options)  # type: ignore[arg-type]
+            await asyncio.sleep(0.3)
+            await browser.take_picture(directory / f"{name}.{look}.png")
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1])
+    target.mkdir(parents=True, exist_ok=True)
+    asyncio.run(main(target))

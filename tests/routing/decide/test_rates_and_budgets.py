@@ -1,0 +1,56 @@
+"""A request that waits for a slice of a budget is decided again, and takes one token of its policy's rate limit for all that."""
+
+import asyncio
+
+import orjson
+import pytest
+
+from router.core.clock import steady
+from router.routing.budgets import Budget, BudgetSlice, BudgetTable
+from router.routing.decide import DecideHandler
+from router.routing.policy import PolicyTable, RateLimits
+from tests.support.pipelines import FakeExtensions, ok, piped_policy
+from tests.support.policy import a_policy
+from tests.support.requests import a_body, a_message
+
+LIMIT = {"requests_per_second": 1, "burst": 1}
+
+
+class Meter:
+    def on_decision(self, *_: object) -> None: ...
+
+    def on_violations(self, *_: object) -> None: ...
+
+    def on_session(self, _: str) -> None: ...
+
+    def on_replay(self) -> None: ...
+
+
+def a_table() -> BudgetTable:
+    """A budget whose bucket answers in the next turn of the loop."""
+    table = BudgetTable("life", 0.01, steady)
+    table.replace([Budget(tenant_id="acme", amount=10**12, window="month")])
+
+    def grant(one: BudgetSlice) -> None:
+        one.ends_s = int(steady()) + 1000
+        asyncio.get_running_loop().call_soon(one.on_granted, 10**10)
+
+    table.on_asked = grant
+    return table
+
+
+@pytest.mark.parametrize("is_piped", [False, True])
+async def test_a_request_that_waits_for_a_budget_takes_one_token(*, is_piped: bool) -> None:
+    world = FakeExtensions(pii=ok).register(pii="validator")
+    policy = piped_policy(validators=["pii"], rate_limit=LIMIT) if is_piped else a_policy(rate_limit=LIMIT)
+    handler = DecideHandler(
+        PolicyTable({("acme", "default"): policy}),
+        Meter(),  # type: ignore[arg-type]
+        rates=RateLimits(),
+        budgets=a_table().tenants,
+        extensions=world.extensions(),
+        now=world.clock,
+    )
+    waiting = handler(a_message(a_body()))
+    done = await waiting  # type: ignore[misc]
+    assert orjson.loads(done.reply.data)["ok"] is True
