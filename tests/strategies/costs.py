@@ -1,6 +1,6 @@
 """What strategies cost a decision: by weight beside the code before there were any, the others beside a choice by weight.
 
-    python -m tests.strategies.costs --control COMMIT --write bench/results/strategy_costs.md
+    python -m tests.strategies.costs --control COMMIT --write FILE
 
 Each round runs `bench.sides.alone` of both trees, each as a process of its own and first by turns, so that whatever disturbs the machine
 disturbs them alike. Times are processor time. Exit status: 0 all is as promised, 1 it is not.
