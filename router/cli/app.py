@@ -21,6 +21,7 @@ from router.cli.decide import decide
 from router.cli.decisions import decisions
 from router.cli.demo import demo
 from router.cli.dlq import dlq
+from router.cli.docs import docs
 from router.cli.doctor import doctor
 from router.cli.explain import explain
 from router.cli.extension import extension
@@ -28,6 +29,7 @@ from router.cli.inbox import inbox
 from router.cli.mailbox import mailbox
 from router.cli.outbox import outbox
 from router.cli.policy import policy
+from router.cli.project import dev, init
 from router.cli.provider import provider
 from router.cli.request import request
 from router.cli.serve import serve
@@ -58,6 +60,7 @@ app = typer.Typer(
 )
 
 PANELS: Mapping[str, Mapping[str, Command | typer.Typer]] = {
+    "Begin": {"init": init, "dev": dev},
     "Run": {"serve": serve, "worker": worker, "agent": agent, "inbox": inbox, "outbox": outbox, "bus": bus, "console": console},
     "Ask and look": {
         "decide": decide,
@@ -68,6 +71,7 @@ PANELS: Mapping[str, Mapping[str, Command | typer.Typer]] = {
         "workers": workers,
         "dlq": dlq,
         "explain": explain,
+        "docs": docs,
     },
     "Policies, extensions, providers": {"policy": policy, "budget": budget, "extension": extension, "provider": provider},
     "Usage": {"usage": usage},

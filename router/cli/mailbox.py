@@ -50,11 +50,12 @@ async def migrate(session: CommandSession) -> None:
 
     Example:  ROUTER_MAILBOX__DSN=postgresql://localhost/sea router mailbox migrate
     """
+    settings = session.settings  # first: it says which extra is not installed
     from router.app.mailbox import database_of
     from router.mailbox import schema
 
-    async with database_of(session.settings) as database:
-        applied = [one.name for one in await schema.migrate(database, session.settings.mailbox.db_schema)]
+    async with database_of(settings) as database:
+        applied = [one.name for one in await schema.migrate(database, settings.mailbox.db_schema)]
     session.emit_one({"applied": applied}, _format_names("applied", applied) or "nothing to apply")
 
 
@@ -65,10 +66,11 @@ async def check(session: CommandSession) -> int:
 
     Example:  router mailbox check
     """
+    settings = session.settings  # first: it says which extra is not installed
     from router.app.mailbox import database_of
     from router.mailbox import schema
 
-    async with database_of(session.settings) as database:
+    async with database_of(settings) as database:
         missing = [one.name for one in await schema.check(database)]
     session.emit_one({"missing": missing}, _format_names("missing", missing) or "all migrations are applied")
     return exit_codes.NO if missing else exit_codes.OK

@@ -1,4 +1,4 @@
-"""Pages that show what a router does, who is hurt, and which command mends it. They read, and write nothing.
+"""Pages that show what a router does, who is hurt, and which command mends it. They read; `mend` writes, where that is set.
 
     browser ── guard ──> application ──> a page ──> knowledge ──> the functions that the commands read by
                               └── /live ──> live_feed ◄── sampler ◄── /metrics of the routers, alerts, infos of consumers
@@ -6,6 +6,8 @@
 `router console` runs it as a process of its own, with a role of its own (deploy/nats). A page reads by the functions of the commands:
 `knowledge` keeps the last answer of each, so that a page says what it knew, and when, while the broker is unavailable.
 
+    access        who may see and write: users, sessions, forms
+    mend          what is written: dead letters, extensions
     guard         which requests are answered at all, and the headers of each response
     application   addresses, exports, errors
     pages         one file for each page: what it reads, and its tables
@@ -15,7 +17,7 @@
     rendering     templates; every text from outside is shown as text
     static        style, script and the two libraries, as files of this package
 
-Not here: any write, any decision about what is wrong (that is `operations.doctor`), any code on the way of a message.
+Not here: any decision about what is wrong (that is `operations.doctor`), any code on the way of a message.
 """
 
 from router.console.server import ConsoleServer

@@ -6,12 +6,11 @@ A page answers 200 with what is known, also while the broker is unavailable; 404
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
-from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
@@ -22,6 +21,8 @@ from starlette.types import ASGIApp
 from router.config import Settings
 from router.console.access import Access, AccessControl, FormRefused, LoginPages
 from router.console.access.scope import check_page, describe_absence, limit_address
+from router.console.early_start import BEGIN_AFTER_S, answer_early
+from router.console.events import answer_with_events
 from router.console.guard import ConsoleGuard
 from router.console.knowledge import Knowledge
 from router.console.live_feed import LiveFeed
@@ -32,8 +33,6 @@ from router.console.sampler import NowState
 from router.console.table import FORMAT, MAX_ROWS, choose_rows, view_table, write_csv, write_json
 from router.core.legible import shorten
 
-SEND_WITHIN_S = 10.0  # a browser that does not take an event within this is cut off
-PING_EVERY_S = 15
 STATIC_FOR_S = 300
 
 Specs = tuple[PageSpec, ...]
@@ -42,12 +41,21 @@ Specs = tuple[PageSpec, ...]
 class ConsolePages:
     """Answers requests. `read_now`: the state of the page Now."""
 
-    def __init__(self, sources: Sources, access: AccessControl, read_now: Callable[[], NowState], feed: LiveFeed) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        access: AccessControl,
+        read_now: Callable[[], NowState],
+        feed: LiveFeed,
+        begin_after_s: float = BEGIN_AFTER_S,
+    ) -> None:
         self._sources = sources
+        self._begin_after_s = begin_after_s
         self._access = access
         self._read_now = read_now
         self._feed = feed
         self._knowledge: Knowledge[Page] = Knowledge()
+        self.expire = self._knowledge.expire
 
     async def show_now(self, request: Request) -> Response:
         access = self._access.find(request)
@@ -64,14 +72,19 @@ class ConsolePages:
             return PlainTextResponse("Log in first.\n", 403)
         if self._feed.is_full:
             return PlainTextResponse("As many pages as allowed are live: console.clients.\n", 503, {"retry-after": "30"})
-        events: Response = EventSourceResponse(self._feed.follow(), ping=PING_EVERY_S, send_timeout=SEND_WITHIN_S)
-        return events
+        return answer_with_events(self._feed.follow())
 
     async def show(self, spec: PageSpec, request: Request) -> Response:
         """A page as HTML, or its table as a file."""
         access = self._access.find(request)
         if not self._access.may_see(access):
             return _ask_login(request)
+        answer = self._answer(spec, request, access)
+        if FORMAT in request.query_params or "{" in spec.path:  # one thing is read soon, and the status says whether it is there
+            return await answer
+        return await answer_early(answer, lambda: _begin(spec, access), self._begin_after_s)
+
+    async def _answer(self, spec: PageSpec, request: Request, access: Access) -> Response:
         try:
             params = limit_address(spec, PageParams(dict(request.query_params), request.path_params), access.tenant)
             question = (spec.path, *sorted(params.path.items()), *((name, params.values.get(name)) for name in spec.asks))
@@ -88,13 +101,13 @@ class ConsolePages:
             view = await asyncio.to_thread(view_table, page.table, params.values)
         else:
             view = None
-        path = next((one.path for one in PAGES if one.label and spec.path.startswith(one.path)), spec.path)
         label = page.title if page is not None else spec.label or "Console"
-        values = {"path": path, "page": page, "view": view, "known": known, "title": label, "here": request.url.path}
+        values = {"path": _find_labelled(spec).path, "page": page, "view": view, "known": known, "title": label, "here": request.url.path}
+        values["back"] = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return HTMLResponse(await asyncio.to_thread(partial(render, "page.html", PAGES, **values, **_list_access(access))))
 
 
-def build_application(settings: Settings, pages: ConsolePages, login: LoginPages) -> ASGIApp:
+def build_application(settings: Settings, pages: ConsolePages, login: LoginPages, mends: Sequence[Route] = ()) -> ASGIApp:
     """The application, guarded from outside: also a page that fails has the headers of the others."""
     static = StaticFiles(packages=[("router.console", "static")])
     routes = [
@@ -103,6 +116,7 @@ def build_application(settings: Settings, pages: ConsolePages, login: LoginPages
         Route("/login", login.show),
         Route("/login", login.log_in, methods=["POST"]),
         Route("/logout", login.log_out, methods=["POST"]),
+        *mends,
         *(Route(spec.path, _bind(pages, spec)) for spec in PAGES),
         Mount("/static", static),
     ]
@@ -120,6 +134,17 @@ def build_application(settings: Settings, pages: ConsolePages, login: LoginPages
 def render_now(state: NowState) -> str:
     """The part of the page Now that changes."""
     return render("_now.html", PAGES, now=state)
+
+
+def _find_labelled(spec: PageSpec) -> PageSpec:
+    """The page in the navigation that it belongs to."""
+    return next((one for one in PAGES if one.label and spec.path.startswith(one.path)), spec)
+
+
+def _begin(spec: PageSpec, access: Access) -> Response:
+    """The layout around a page that is still read."""
+    labelled = _find_labelled(spec)
+    return HTMLResponse(render("layout.html", PAGES, path=labelled.path, title=labelled.label, access=access))
 
 
 def _bind(pages: ConsolePages, spec: PageSpec) -> Callable[[Request], Awaitable[Response]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -40,17 +41,23 @@ class Knowledge(Generic[T]):
         self._kept: OrderedDict[Hashable, Known[T]] = OrderedDict()
         self._reading: dict[Hashable, asyncio.Task[Known[T]]] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._expired_at = 0.0
 
     async def read(self, question: Hashable, read: Callable[[], Awaitable[T]]) -> Known[T]:
         """The answer, as new as it can be had. It raises only what is no RouterError."""
         kept = self._kept.get(question)
-        if kept is not None and kept.at is not None and 0 <= self._clock() - kept.at < FRESH_S:
+        if kept is not None and kept.at is not None and kept.at > self._expired_at and 0 <= self._clock() - kept.at < FRESH_S:
             return kept
         task = self._reading.get(question)
         if task is None:
             task = self._reading[question] = asyncio.create_task(self._read(question, read))
-            task.add_done_callback(lambda _: self._reading.pop(question, None))
+            task.add_done_callback(partial(self._forget, question))
         return await asyncio.shield(task)
+
+    def expire(self) -> None:
+        """What was written since is read: no kept answer is fresh any more, and none of those under way."""
+        self._expired_at = self._clock()
+        self._reading.clear()
 
     async def _read(self, question: Hashable, read: Callable[[], Awaitable[T]]) -> Known[T]:
         try:
@@ -62,6 +69,10 @@ class Knowledge(Generic[T]):
             return self._explain(question, f"the answer took longer than {READ_WITHIN_S:g} s")
         self._keep(question, answer)
         return answer
+
+    def _forget(self, question: Hashable, task: asyncio.Task[Known[T]]) -> None:
+        if self._reading.get(question) is task:
+            del self._reading[question]
 
     def _explain(self, question: Hashable, cause: str) -> Known[T]:
         kept = self._kept.get(question)

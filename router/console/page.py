@@ -58,6 +58,34 @@ class BarChart(Struct, frozen=True):
     kind: str = "number"
 
 
+class FormField(Struct, frozen=True):
+    """`kind`: hidden | text | note | check | document."""
+
+    name: str
+    label: str = ""
+    value: str = ""
+    kind: str = "hidden"
+
+
+class FormButton(Struct, frozen=True):
+    """`kind`: main | danger, or plain."""
+
+    label: str
+    address: str
+    kind: str = ""
+
+
+class WriteForm(Struct, frozen=True):
+    """A form that is shown to who may write. `name`: boxes of the table with this form's name belong to it."""
+
+    title: str
+    buttons: Sequence[FormButton]
+    fields: Sequence[FormField] = ()
+    text: str = ""
+    name: str = ""
+    link: tuple[str, str] | None = None  # another way to do it: address and name
+
+
 class Page(Struct, frozen=True, kw_only=True):
     """`command`: what shows the same in a terminal; `repair`: what mends it, and what that does. `table`: the one that is exported.
 
@@ -76,6 +104,7 @@ class Page(Struct, frozen=True, kw_only=True):
     table: Table | None = None
     form: bool = True  # whether the table's filters are shown
     tenant: str | None = None
+    forms: Sequence[WriteForm] = ()
 
 
 class PageParams:

@@ -96,8 +96,8 @@ def mark_code(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - the text is escaped
 
 
-GOOD = frozenset({"ok", "on", "closed", "healthy", "accepted", "the same", "info", "idle", "busy", "as declared"})
-BAD = frozenset({"fail", "open", "unhealthy", "rejected", "error", "not the same", "critical", "silent", "missing"})
+GOOD = frozenset({"ok", "on", "closed", "healthy", "accepted", "the same", "info", "done", "idle", "busy", "as declared"})
+BAD = frozenset({"fail", "open", "unhealthy", "rejected", "error", "not the same", "critical", "silent", "missing", "failed"})
 UNSURE = frozenset({"warn", "half_open", "degraded", "unacknowledged", "warning", "off", "draining", "stopped", "drifted", "widened"})
 
 

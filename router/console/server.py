@@ -8,7 +8,10 @@ from router.config import Settings
 from router.console.access import AccessControl, LoginPages
 from router.console.application import ConsolePages, build_application, render_now
 from router.console.broker_link import BrokerLink
+from router.console.early_start import BEGIN_AFTER_S
 from router.console.live_feed import LiveFeed
+from router.console.mend import MendRuns, list_routes
+from router.console.mend.frame import MendFrame
 from router.console.page import Sources
 from router.console.sampler import NowState, Sampler
 from router.operations.observability.http import serve_application
@@ -21,22 +24,29 @@ class LiveProtocol(GuardedProtocol):
 
     def _set_deadline(self, seconds: float) -> None:
         super()._set_deadline(seconds)
-        if seconds == RESPONSE_TIMEOUT_S and self.scope is not None and self.scope["path"] == "/live":
+        if seconds == RESPONSE_TIMEOUT_S and self.scope is not None and self.scope["path"].endswith("/live"):
             self._clear_deadline()  # `LiveFeed` and its response drop a browser that does not read
 
 
 class ConsoleServer:
-    """`run` serves until it is cancelled. `origins`: where each setting that is no default was given. Raises Misconfigured."""
+    """`run` serves until it is cancelled. Raises Misconfigured.
 
-    def __init__(self, settings: Settings, origins: Mapping[str, str] | None = None) -> None:
+    `origins`: where each setting that is no default was given. `begin_after_s`: a page that is not read by then begins without its data.
+    """
+
+    def __init__(self, settings: Settings, origins: Mapping[str, str] | None = None, begin_after_s: float = BEGIN_AFTER_S) -> None:
         self._settings = settings
         self.origins = dict(origins or {})
         self.feed = LiveFeed(settings.console.clients)
         self.link = BrokerLink(settings)
         self.sampler = Sampler(settings, self.link, self._on_sample)
         self.access = AccessControl(settings)
-        pages = ConsolePages(Sources(settings, self.link, self.origins), self.access, self.sampler.read_state, self.feed)
-        self._application = build_application(settings, pages, LoginPages(self.access))
+        sources = Sources(settings, self.link, self.origins)
+        pages = ConsolePages(sources, self.access, self.sampler.read_state, self.feed, begin_after_s)
+        self.runs = MendRuns()
+        frame = MendFrame(sources, self.access, self.runs, pages.expire)
+        mends = list_routes(frame) if settings.console.writes else ()
+        self._application = build_application(settings, pages, LoginPages(self.access), mends)
 
     async def run(self, on_started: Callable[[int], None] | None = None) -> None:
         """Serve. `on_started` is called with the bound port. Raises Misconfigured if the address cannot be bound."""
@@ -48,7 +58,8 @@ class ConsoleServer:
             finally:
                 self.feed.close()
 
-        children = (Child("broker", self.link.run), Child("sampler", self.sampler.run), Child("http", serve))
+        workers = (Child("broker", self.link.run), Child("sampler", self.sampler.run), Child("runs", self.runs.run))
+        children = (*workers, Child("http", serve))
         await supervise(Supervisor("console", children, intensity=Intensity(5, 30)))
 
     def _on_sample(self, state: NowState) -> None:

@@ -44,13 +44,17 @@ class TableFilter(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True, kw_only=True):
-    """`rows` come in an order that means something; `empty` says what to do if there is none; `note` what was left out."""
+    """`rows` come in an order that means something; `empty` says what to do if there is none; `note` what was left out.
+
+    `choose`: the name of the row's entry by which who may write chooses rows, in boxes of the form `chosen`.
+    """
 
     columns: tuple[Column, ...]
     rows: Sequence[Row]
     empty: str
     filters: tuple[TableFilter, ...] = ()
     note: str = ""
+    choose: str = ""
 
 
 class TableView(Struct, frozen=True, kw_only=True):

@@ -34,3 +34,16 @@ def test_the_console_without_its_extra_says_what_to_install(monkeypatch: pytest.
     ended = call_command("console")
     assert (ended.status, ended.out) == (2, "")
     assert ended.err == "router: jinja2: is not installed: pip install 'beamline-router[console]'\n"
+
+
+@pytest.mark.parametrize(("command", "module"), [(("usage", "report"), "pyarrow"), (("usage", "ingest"), "pyspark")])
+def test_the_usage_tables_without_their_extra_say_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], module: str
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("router.lake.warehouse", "pyarrow", "pyspark", "deltalake"))]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in ("pyarrow", "pyspark", "deltalake"):
+        monkeypatch.setitem(sys.modules, name, None)
+    ended = call_command(*command)
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err == f"router: {module}: is not installed: pip install 'beamline-router[spark]'\n"

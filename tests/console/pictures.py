@@ -1,6 +1,6 @@
-"""Pictures of every page beside a router at work: `python -m tests.console.pictures DIR`. Light, dark and on a phone, to be looked at.
+"""Pictures of every page beside a router at work: `python -m tests.console.pictures docs/pictures/console`. Light, dark, on a phone.
 
-Those that docs/how-to/console.md shows are among them, made small: `pngquant`, or any other program for that.
+They are to be looked at; docs/how-to/console-pictures.md shows them. Each is a WebP file of at most 60 KB, or this fails.
 """
 
 import asyncio
@@ -9,8 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import orjson
+
 from router.app.connect import connect_by
 from router.config import Settings, load
+from router.contracts.alert import ALERT_SUBJECT
+from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
+from router.core.clock import now_ms
 from router.delivery.api import JetStream
 from router.sdk import Client
 from tests.support.broker import Broker
@@ -21,6 +26,8 @@ from tests.support.console_data import TENANTS, ConsoleData, fill_console
 
 LOOKS = {"light": {}, "dark": {"is_dark": True}, "phone": {"width": 390, "height": 844}}
 MORE = (*BELOW, "/dead-letters?show=each", "/dead-letters/1", "/contract/1", "/policies/acme/default?version=3&against=1", "/nowhere")
+MOST_BYTES = 60_000
+SCALE = 0.65  # of what is not on a phone
 WORK_S = 25  # before the first picture: the charts have something to draw
 
 
@@ -57,10 +64,23 @@ def _at_work(url: str) -> Iterator[None]:
 async def _work(url: str) -> None:
     async with Client(url) as client:
         for number in range(1_000_000):
+            if number % 200 == 0:
+                await _send_signs_of_life(url)
             policy = "nowhere" if number % 31 == 0 else "default"
             with suppress(Exception):
                 await client.decide(tenant_id=TENANTS[number % 3], message_type="chat", payload={"text": "hello"}, policy_id=policy)
             await asyncio.sleep(0.02)
+
+
+async def _send_signs_of_life(url: str) -> None:
+    """Heartbeats of workers, and an alert."""
+    connection = await connect_by(load(None, {"nats.url": url}, {}).settings.nats)
+    for number, status in enumerate(("idle", "busy", "busy", "draining")):
+        beat = {"worker_id": f"worker-{number}", "tenant_id": TENANTS[number], "status": status, "load": number / 4, "timestamp": now_ms()}
+        await connection.publish(HEARTBEAT_SUBJECTS[0], orjson.dumps(beat))
+    alert = {"severity": "warning", "component": "router", "message": "4,000 dead letters in ROUTER_DLQ"}
+    await connection.publish(ALERT_SUBJECT.replace("{severity}", "warning"), orjson.dumps(alert))
+    await connection.close()
 
 
 async def _take_all(console: Console, browser: BrowserPage, directory: Path) -> None:
@@ -70,7 +90,9 @@ async def _take_all(console: Console, browser: BrowserPage, directory: Path) -> 
         for look, options in LOOKS.items():
             await browser.show(console.url + path, **options)  # type: ignore[arg-type]
             await asyncio.sleep(0.3)
-            await browser.take_picture(directory / f"{name}.{look}.png")
+            file = directory / f"{name}.{look}.webp"
+            await browser.take_picture(file, scale=1.0 if look == "phone" else SCALE)
+            assert file.stat().st_size <= MOST_BYTES, file
 
 
 if __name__ == "__main__":

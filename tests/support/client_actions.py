@@ -147,6 +147,7 @@ CLIENT_ACTIONS = (
     ClientAction("ask a router for its figures", "ask", "$SRV.STATS.router-admin", ("operator",)),
     ClientAction("raise an alert", "tell", "beamline.alert.v1.warning", ("router",)),
     ClientAction("leave an audit event of a command", "ask", "beamline.router.v1.audit.cli", ("operator",), {}),
+    ClientAction("leave an audit event of a console", "ask", "beamline.router.v1.audit.console", ("operator",), {}),
     ClientAction(
         "read audit events",
         "ask",

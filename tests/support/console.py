@@ -50,8 +50,9 @@ def console_settings(url: str, prefix: str = "t", **overrides: object) -> Settin
 
 
 @asynccontextmanager
-async def a_console(settings: Settings) -> AsyncIterator[Console]:
-    server = ConsoleServer(settings)
+async def a_console(settings: Settings, *, begin_after_s: float = 60.0) -> AsyncIterator[Console]:
+    """A page begins when its data are there, so that its status is theirs, unless `begin_after_s` is less."""
+    server = ConsoleServer(settings, begin_after_s=begin_after_s)
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(server.run(port.set_result))
     try:

@@ -61,7 +61,7 @@ async def replay(
     from router.operations.deadletters import replay as send_again
 
     chosen = DeadLetterSelection(sequences, make_filter(subject, reason, code, tenant, since), is_all=every)
-    if edit and len(chosen.sequences) != 1:
+    if edit and len(chosen.chosen.sequences) != 1:
         raise typer.BadParameter("--edit takes the number of one dead letter")
     settings = session.settings
     bucket, stream = settings.buckets.assignments_known.name, settings.streams.dlq.name
@@ -69,7 +69,7 @@ async def replay(
     if dry_run:
         return await _rehearse(session, chosen, options)
     jetstream = await session.open_jetstream()
-    if edit and (options := await _edit_payload(session, chosen.sequences[0], options)).payload is None:
+    if edit and (options := await _edit_payload(session, chosen.chosen.sequences[0], options)).payload is None:
         return exit_codes.NO
     letters = chosen.read(jetstream, stream, ReplayRate.handful(rate))
     write = chosen.describe_write("dlq replay --edit" if edit else "dlq replay", stream)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from router.operations.audit import OperatorWrite
     from router.operations.deadletters import DeadLetterBatch, DeadLetterFilter
 
-SHOWN_SEQUENCES = 20  # in an audit event
-
 Subject = Annotated[str | None, typer.Option("--subject", help="Only dead letters of this subject; wildcards * and > are allowed.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="validation_failed, maxdeliver_exhausted, processing_error or unreadable.")]
 Code = Annotated[str | None, typer.Option("--code", help="Only dead letters with this code of an error, as `router dlq list` shows it.")]
@@ -48,34 +46,25 @@ class DeadLetterSelection:
     """What one command selected: sequences, or a filter, or all. Raises BadParameter if the options name none of these, or several."""
 
     def __init__(self, sequences: Sequence[int] | None, matching: DeadLetterFilter, *, is_all: bool) -> None:
-        from router.operations.deadletters import DeadLetterFilter
+        from router.operations.deadletters import DeadLetterChoice, DeadLetterFilter
 
         has_filter = matching != DeadLetterFilter()
         if bool(sequences) + has_filter + is_all != 1:
             filters = "--subject, --reason, --code, --tenant, --since"
             raise typer.BadParameter(f"say which dead letters: their numbers, a filter ({filters}), or --all")
-        self.sequences = tuple(sequences or ())
-        self._matching = matching
+        self.chosen = DeadLetterChoice(tuple(sequences or ()), matching)
 
     def describe_write(self, command: str, stream: str) -> OperatorWrite:
         """For the audit: which dead letters were selected."""
         from router.operations.audit import OperatorWrite
 
-        if self.sequences:
-            numbers = " ".join(map(str, self.sequences[:SHOWN_SEQUENCES])) + (" …" if len(self.sequences) > SHOWN_SEQUENCES else "")
-            return OperatorWrite(command=command, target=f"{stream} {numbers}")
-        given = {name: value for name in self._matching.__struct_fields__ if (value := getattr(self._matching, name)) is not None}
-        which = " ".join(f"{name}={value}" for name, value in given.items()) or "all"
-        return OperatorWrite(command=command, target=f"{stream} {which}", tenant_id=self._matching.tenant)
+        return OperatorWrite(command=command, target=self.chosen.describe(stream), tenant_id=self.chosen.tenant)
 
     def read(self, jetstream: JetStream, stream: str, at_once: int | None = None) -> AsyncIterator[DeadLetterBatch]:
         """Read them in batches, oldest first."""
-        from router.operations.deadletters import read_by_filter, read_by_sequence
         from router.operations.deadletters.selection import SELECTION_PAGE
 
-        if self.sequences:
-            return read_by_sequence(jetstream, stream, self.sequences, at_once or SELECTION_PAGE)
-        return read_by_filter(jetstream, stream, self._matching, at_once or SELECTION_PAGE)
+        return self.chosen.read(jetstream, stream, at_once or SELECTION_PAGE)
 
 
 def parse_instant(text: str | None) -> datetime | None:

@@ -74,11 +74,11 @@ def _explain(exc: Exception, warehouse: str) -> RouterError | None:
 
 
 def _may_be_of_the_place(exc: Exception) -> bool:
+    if isinstance(exc, RouterError):  # one that says that the extra is not installed, too
+        return exc.code in ("ingest_failed", "conflict")
     from deltalake.exceptions import DeltaError
     from pyarrow import ArrowException
 
-    if isinstance(exc, RouterError):
-        return exc.code in ("ingest_failed", "conflict")
     return isinstance(exc, (OSError, DeltaError, ArrowException))
 
 

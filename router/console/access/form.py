@@ -28,6 +28,9 @@ class SentForm:
     def __init__(self, fields: Mapping[str, Sequence[str]]) -> None:
         self._fields = fields
 
+    def has(self, name: str) -> bool:
+        return name in self._fields
+
     def text(self, name: str, most: int = MAX_SHORT) -> str:
         """The field, or an empty text. Raises FormRefused if it is too long."""
         value = self._fields.get(name, ("",))[0]
@@ -43,6 +46,13 @@ class SentForm:
         """None: the field is not there, or empty."""
         numbers = self.numbers(name)
         return numbers[0] if numbers else None
+
+    def texts(self, name: str) -> Sequence[str]:
+        """Every value of the field. Raises FormRefused if one is too long."""
+        values = [value for value in self._fields.get(name, ()) if value]
+        if any(len(value) > MAX_SHORT for value in values):
+            raise FormRefused(413, f"{name}: at most {MAX_SHORT:,} characters")
+        return values
 
     def numbers(self, name: str) -> Sequence[int]:
         """Every value of the field. Raises FormRefused."""

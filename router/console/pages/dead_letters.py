@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from urllib.parse import urlencode
 
 import orjson
 
-from router.console.page import Fact, FactList, Page, PageNotFound, PageParams, Sources, TextBlock, build_command
+from router.console.page import (
+    Fact,
+    FactList,
+    FormButton,
+    FormField,
+    Page,
+    PageNotFound,
+    PageParams,
+    Sources,
+    TextBlock,
+    WriteForm,
+    build_command,
+)
 from router.console.table import Column, Row, Table, TableFilter
 from router.contracts import codes
 from router.contracts.masked_payload import describe_payload
@@ -27,6 +40,7 @@ from router.operations.deadletters import (
 
 MAX_COUNTED = 100_000  # of the newest sequences
 MAX_LISTED = 1_000
+LOOKED = (2 * MAX_LISTED, MAX_COUNTED)  # newest sequences that a list of single ones reads
 MAX_PAYLOAD_TEXT = 65_536  # characters
 EACH = "each"
 FILTERS = (
@@ -57,8 +71,14 @@ LETTER_COLUMNS = (
 )
 EMPTY = "No dead letters. What fails for good is stored here with its cause; nothing has, or what did was replayed or discarded."
 REPAIR_NOTE = "says what a replay would send; without --dry-run it is sent, each message once"
+REPLAYED = "A replay publishes each message again where it failed, once, and removes its dead letter. It may be stopped."
+DISCARD_FIELDS = (
+    FormField("note", "Note, for the audit; a discard needs one", kind="note"),
+    FormField("confirm", "Discard for good", kind="check"),
+)
 Options = dict[str, str | None]  # of the command that shows the same
 Heads = AsyncIterator[Sequence[DeadLetterHead]]
+ReadNewest = Callable[[int], Heads]  # those that match among so many of the newest sequences
 NO_MATCH = "No dead letter matches. Take a filter away to see more."
 
 
@@ -70,21 +90,20 @@ async def read_dead_letters(sources: Sources, params: PageParams) -> Page:
     jetstream, stream = sources.link.jetstream(), sources.settings.streams.dlq.name
     info = await jetstream.stream(stream)
     total = info["state"]["messages"] if info is not None else 0
-    heads = read_heads(jetstream, stream, wanted, MAX_COUNTED)
     note = f"Counted among the newest {MAX_COUNTED:,} sequences of {total:,} dead letters." if total > MAX_COUNTED else ""
     if params.text("show") == EACH:
-        return await _read_each(heads, options, note)
+        return await _read_each(partial(read_heads, jetstream, stream, wanted), options, note)
+    heads = read_heads(jetstream, stream, wanted, MAX_COUNTED)
     lead = f"{total:,} in {stream}, by cause"
     return await _read_groups(heads, params, options, lead=lead, empty=NO_MATCH if total or any(options.values()) else EMPTY, note=note)
 
 
-async def _read_each(heads: Heads, options: Options, note: str) -> Page:
-    newest: deque[DeadLetterHead] = deque(maxlen=MAX_LISTED)
-    async for batch in heads:
-        newest.extend(batch)
+async def _read_each(read: ReadNewest, options: Options, note: str) -> Page:
+    newest = await _find_newest(read)
     return Page(
         title="Dead letters, one by one",
         command=build_command("router", "dlq", "list", **options),
+        forms=(_build_form(options, has_boxes=True),),
         repair=_build_replay(options),
         repair_note=REPAIR_NOTE,
         back=("/dead-letters", "Dead letters"),
@@ -93,6 +112,7 @@ async def _read_each(heads: Heads, options: Options, note: str) -> Page:
             rows=[_build_letter_row(head) for head in reversed(newest)],
             empty=NO_MATCH,
             filters=(*FILTERS, TableFilter("show", "Show", is_hidden=True)),
+            choose="sequence",
             note=f"The newest {MAX_LISTED:,} of them. {note}" if len(newest) == MAX_LISTED else note,
         ),
     )
@@ -104,6 +124,7 @@ async def _read_groups(heads: Heads, params: PageParams, options: Options, *, le
         title="Dead letters",
         lead=lead,
         command=build_command("router", "dlq", "list", "--group", **options),
+        forms=(_build_form(options, has_boxes=False),) if groups else (),
         repair=_build_replay(options) if groups else "",
         repair_note=REPAIR_NOTE,
         table=Table(
@@ -113,6 +134,46 @@ async def _read_groups(heads: Heads, params: PageParams, options: Options, *, le
             filters=FILTERS,
             note=note,
         ),
+    )
+
+
+async def _find_newest(read: ReadNewest) -> Sequence[DeadLetterHead]:
+    """The newest that match, oldest first. Few sequences are read first: most often they are enough."""
+    newest: deque[DeadLetterHead] = deque(maxlen=MAX_LISTED)
+    for looked in LOOKED:
+        newest.clear()
+        async for batch in read(looked):
+            newest.extend(batch)
+        if len(newest) == MAX_LISTED:
+            break
+    return newest
+
+
+def _build_form(options: Options, *, has_boxes: bool) -> WriteForm:
+    """For those that are chosen, or all that match the filter of the address."""
+    those = " ".join(f"{name}={value}" for name, value in options.items() if value)
+    hidden = [FormField(name, value=value) for name, value in options.items() if value]
+    every = f"all that match {those}" if those else "all dead letters"
+    return WriteForm(
+        title="Mend",
+        name="chosen",
+        text=REPLAYED,
+        fields=(*hidden, FormField("all", f"{every}, when none is chosen" if has_boxes else every, kind="check"), *DISCARD_FIELDS),
+        buttons=(FormButton("Replay", "/dead-letters/replay", "main"), FormButton("Discard", "/dead-letters/discard", "danger")),
+    )
+
+
+def _build_letter_forms(sequence: int) -> Sequence[WriteForm]:
+    here = f"/dead-letters/{sequence}"
+    return (
+        WriteForm(
+            title="Replay",
+            text=REPLAYED,
+            fields=(FormField("note", "Note, for the audit", kind="note"),),
+            buttons=(FormButton("Replay", f"{here}/replay", "main"),),
+            link=(f"{here}/edit", "Edit a copy, and replay that"),
+        ),
+        WriteForm(title="Discard", fields=DISCARD_FIELDS, buttons=(FormButton("Discard", f"{here}/discard", "danger"),)),
     )
 
 
@@ -140,6 +201,7 @@ async def read_dead_letter(sources: Sources, params: PageParams) -> Page:
         repair_note="publishes the message again where it failed, once, and removes the dead letter; --edit opens its payload first",
         back=("/dead-letters", "Dead letters"),
         lists=lists,
+        forms=_build_letter_forms(sequence),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from router.console.page import InvalidAddress, Page, PageParams, Sources, build_command
+from router.console.page import FormButton, FormField, InvalidAddress, Page, PageParams, Sources, WriteForm, build_command
 from router.console.table import MAX_ROWS, Column, Row, Table, TableFilter
 from router.core import ids
 from router.core.errors import RouterError
@@ -50,6 +50,13 @@ STATS_COLUMNS = (
 )
 STATS_EMPTY = "Nothing is known of a provider yet: results of assignments tell. A tenant whose requests push no assignment has no figures."
 TABS = (("/extensions", "Extensions"), ("/extensions/providers", "Providers"))
+SWITCH = WriteForm(
+    title="Switch those that are chosen",
+    name="chosen",
+    text="As `router extension disable` and `enable` do: every router follows within a second.",
+    fields=(FormField("note", "Note, for the audit", kind="note"),),
+    buttons=(FormButton("Disable", "/extensions/disable", "danger"), FormButton("Enable", "/extensions/enable")),
+)
 EMPTY = "No extension is registered. `router extension register FILE` registers one; policies then call it by its id."
 
 
@@ -75,7 +82,9 @@ async def read_extensions(sources: Sources, _: PageParams) -> Page:
             rows=[_build_row(one, health.get(one.entry.id, {})) for one in registered[:MAX_ROWS]],
             empty=EMPTY,
             note=f"No figures: {cause}" if cause else "",
+            choose="id",
         ),
+        forms=(SWITCH,) if registered else (),
     )
 
 

@@ -3,6 +3,7 @@
     parse      one stored message -> one DeadLetter, also if it is unreadable
     listing    dead letters newest first, filtered
     selection  dead letters oldest first, in batches, for the steps below
+    choice     which ones an operator chose
     heads      what tells the kind of each, read at a tenth of the cost
     stats      dead letters counted by kind
     export     dead letters as JSON lines
@@ -15,6 +16,7 @@
 `contracts.dead_letter` writes dead letters, `delivery` stores them.
 """
 
+from router.operations.deadletters.choice import DeadLetterChoice
 from router.operations.deadletters.depth import DepthGauge
 from router.operations.deadletters.discard import discard
 from router.operations.deadletters.export import as_fields, as_full_fields, export
@@ -30,6 +32,7 @@ from router.operations.deadletters.stats import DeadLetterGroup, group_by, reaso
 __all__ = [
     "DeadLetter",
     "DeadLetterBatch",
+    "DeadLetterChoice",
     "DeadLetterFilter",
     "DeadLetterGroup",
     "DeadLetterHead",

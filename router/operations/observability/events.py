@@ -133,5 +133,6 @@ GAUGE_FAILED: Final = "gauge.failed"
 SERVICE_FAILED: Final = "service.failed"
 CONSOLE_LOGIN_REFUSED: Final = "console.login_refused"  # a wrong password, or no such user; at most one line a second
 CONSOLE_USERS_UNREADABLE: Final = "console.users_unreadable"  # no user of the file can log in, and those who were are logged out
+CONSOLE_RUN_FAILED: Final = "console.run_failed"  # a replay or a discard ended by an error of ours: what it did until then stands
 CONSOLE_AUDIT_LOST: Final = "console.audit_lost"  # a write is done, and its audit event could not be stored
 ADMIN_KEY_REFUSED: Final = "admin.key_refused"  # a wrong api_key, or none; at most one line a second

@@ -1,0 +1,177 @@
+"""What `router dev` runs for a project, and what a saved file makes of it.
+
+    router.toml                       the router is started again, and all that uses it
+    policies/                         the router's policies are made equal to the directory, if all of them are legal
+    *.py                              the extensions and the worker are started again
+    any of them, and request.json     the request of request.json is asked
+
+What does not start says why, and the rest goes on: the next file that is saved starts it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from router.cli.project.command_process import ENDED, CommandProcess, Event, run_command
+from router.cli.project.example import ExampleRequest, format_answer, format_request, read_example
+from router.cli.project.file_watch import FileWatch
+from router.core.errors import Misconfigured, RouterError
+from router.sdk.answer import Answer
+from router.sdk.client import Client
+
+EXTENSIONS, WORKER, POLICIES, SETTINGS = "extensions.py", "worker.py", "policies", "router.toml"
+STORE = ".router/dev"
+SHOWN = 5  # of the files that changed
+NOT_STARTED = "not started: see above; it is started again when a file is saved"
+HANDLED = ("tenant_id", "job", "status", "latency_ms", "error_code")  # of what a worker says of an assignment
+FOLLOWED_WITHIN_S = 3.0  # by the router, after a policy was written
+WITH_ACKS = {"ROUTER_ACKS__ENABLED": "true"}  # so that `router assignments` tells what became of one
+QUIET = {"ROUTER_LOG__LEVEL": "warning"}  # what is worth a line is printed here
+
+Print = Callable[[str, str], None]  # a word on what it is, and the line
+
+
+class RouterEnded(RouterError):
+    """The router of the project ended by itself, and said why."""
+
+
+class DevServer:
+    """`serve_options` are those of `router serve` besides. `run` until it is cancelled; what it started has ended then."""
+
+    def __init__(self, directory: Path, serve_options: Collection[str], print_line: Print) -> None:
+        self._directory = directory
+        self._serve_options = serve_options
+        self._print = print_line
+        self._router = CommandProcess(directory, "router.ready", partial(self._on_event, "router"), {**QUIET, **WITH_ACKS})
+        self._extensions = CommandProcess(directory, "extensions.ready", partial(self._on_event, "extensions"), QUIET)
+        self._worker = CommandProcess(directory, "worker.ready", partial(self._on_event, "worker"), QUIET)
+        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()  # the router, by itself
+        self._written: dict[str, int] = {}  # by policy: the version that was just written
+        self._url = ""
+
+    async def run(self) -> None:
+        """Raises RouterEnded."""
+        following = asyncio.create_task(self._follow())
+        try:
+            both: set[asyncio.Future[Any]] = {following, self._ended}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                await following
+            raise RouterEnded(f"the router ended with status {self._ended.result()}")
+        finally:
+            following.cancel()
+            await asyncio.wait({following})
+            for process in (self._worker, self._extensions, self._router):
+                await process.stop()
+
+    async def _follow(self) -> None:
+        watch = FileWatch(self._directory)  # what is saved while the router starts is seen, too
+        await self._start_all()
+        await self._ask()
+        while True:
+            names = await watch.wait_for_change()
+            self._print("changed", ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""))
+            await self._apply(names)
+            await self._ask()
+
+    async def _apply(self, names: Collection[str]) -> None:
+        if SETTINGS in names:
+            await self._start_all()
+            return
+        if any(name.startswith(f"{POLICIES}/") for name in names):
+            await self._sync_policies()
+        if any(name.endswith(".py") for name in names):
+            await self._start_programs()
+
+    async def _start_all(self) -> None:
+        await self._worker.stop()
+        await self._extensions.stop()
+        options = ("--embedded", "--store", STORE, *self._serve_options, *self._find_settings())
+        policies = ("--policies", POLICIES) if self._has(POLICIES) else ()
+        ready = await self._router.start("serve", *options, *policies)
+        if ready is None:
+            raise RouterEnded("the router does not start")
+        self._url = ready["nats_url"]
+        self._print("router", f"{self._url}  {ready['http']}/readyz")
+        await self._sync_policies()
+        await self._start_programs()
+
+    async def _start_programs(self) -> None:
+        common = ("--nats-url", self._url, "--drain", "1", *self._find_settings())
+        await asyncio.gather(self._start_extensions(common), self._start_worker(common))
+
+    async def _start_extensions(self, common: Sequence[str]) -> None:
+        if self._has(EXTENSIONS):
+            ready = await self._extensions.start("extension", "serve", EXTENSIONS, "--register", *common)
+            self._print("extensions", " ".join(ready["subjects"]) if ready is not None else NOT_STARTED)
+
+    async def _start_worker(self, common: Sequence[str]) -> None:
+        if self._has(WORKER):
+            ready = await self._worker.start("worker", f"{Path(WORKER).stem}:answer", *common)
+            self._print("worker", f"{WORKER}:answer" if ready is not None else NOT_STARTED)
+
+    async def _sync_policies(self) -> None:
+        """Keep which version each policy that was written has now."""
+        self._written = {}
+        if not self._has(POLICIES):
+            return
+        _, output = await run_command(
+            self._directory, "policy", "sync", POLICIES, "--json", "--nats-url", self._url, *self._find_settings()
+        )
+        for line in output.splitlines():
+            step = json.loads(line)
+            if "action" in step:  # else it lists what is wrong, and standard error has said so
+                self._print("policy", f"{step['action']} {step['tenant']}/{step['policy']}  {' '.join(step['changes'])}".rstrip())
+                self._written[step["policy"]] = step.get("replaces", 0) + 1
+
+    async def _ask(self) -> None:
+        try:
+            request = read_example(self._directory)
+            self._print("ask", format_request(request))
+            began = time.perf_counter()
+            answer = await self._decide(request)
+            self._print("answer", format_answer(answer, (time.perf_counter() - began) * 1000))
+        except Misconfigured as exc:
+            self._print("request", str(exc))
+        except RouterError as exc:
+            self._print("answer", f"none: {exc}")
+
+    async def _decide(self, request: ExampleRequest) -> Answer:
+        """Ask; again while the router has not yet followed the policies that were just written."""
+        fields = {name: getattr(request, name) for name in ("tenant_id", "message_type", "payload", "policy_id", "context")}
+        until = time.monotonic() + FOLLOWED_WITHIN_S
+        async with Client(self._url) as client:
+            answer = await client.decide(**fields)
+            while not self._has_followed(answer) and time.monotonic() < until:
+                await asyncio.sleep(0.05)
+                answer = await client.decide(**fields)
+            self._written = {}
+            return await client.decide(**fields, push=True) if request.push_assignment else answer
+
+    def _has_followed(self, answer: Answer) -> bool:
+        metadata = answer.decision.metadata if answer.decision is not None else {}
+        wanted = self._written.get(metadata.get("policy_id", ""))
+        return wanted is None or metadata.get("policy_version") == str(wanted)
+
+    def _has(self, name: str) -> bool:
+        return (self._directory / name).exists()
+
+    def _find_settings(self) -> tuple[str, ...]:
+        return ("--config", SETTINGS) if self._has(SETTINGS) else ()
+
+    def _on_event(self, process: str, event: Event) -> None:
+        if event["event"] == ENDED:
+            self._print(process, f"ended with status {event['status']}")
+            if process == "router" and not self._ended.done():
+                self._ended.set_result(event["status"])
+        elif event["event"] == "console.ready":
+            self._print("console", event["http"])
+        else:
+            facts = " ".join(f"{name}={value}" for name, value in event.items() if name in HANDLED)
+            self._print(process, facts)

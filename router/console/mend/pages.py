@@ -1,0 +1,129 @@
+"""The pages of writes: a run and its progress, all runs, and the editor of a dead letter's payload. For who may write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+
+from router.console.access import Access
+from router.console.access.scope import describe_limit
+from router.console.events import answer_with_events
+from router.console.mend.dead_letters import build_options
+from router.console.mend.frame import MendFrame
+from router.console.mend.runs import MendRun
+from router.console.page import PageNotFound
+from router.console.pages import PAGES
+from router.console.rendering import render
+from router.contracts.codec import read_value
+from router.contracts.malformed import Malformed
+from router.core.errors import RouterError, describe_causes
+from router.operations.deadletters import NotReplayed, original_of, show
+
+MAX_EDITED_BYTES = 262_144
+MAX_FOLLOWERS = 16
+LOOK_EVERY_S = 0.25
+ELSEWHERE = "`router dlq replay --edit` opens it in an editor."
+
+
+class MendPages:
+    def __init__(self, frame: MendFrame) -> None:
+        self._frame = frame
+        self._followers = 0
+
+    async def show_runs(self, request: Request) -> Response:
+        access = self._require_writer(request)
+        if access is None:
+            return _ask_login(request)
+        runs = [one for one in self._frame.runs.list_newest_first() if access.tenant in (None, one.tenant)]
+        return HTMLResponse(render("runs.html", PAGES, path="/dead-letters", title="Replays and discards", runs=runs, access=access))
+
+    async def show_run(self, request: Request) -> Response:
+        """Raises PageNotFound."""
+        access = self._require_writer(request)
+        if access is None:
+            return _ask_login(request)
+        run = self._find_run(request, access)
+        notice = access.session.take_notice() if access.session is not None else ("", False)
+        return HTMLResponse(render("run.html", PAGES, path="/dead-letters", title=run.what, run=run, access=access, notice=notice))
+
+    async def follow_run(self, request: Request) -> Response:
+        """Its events until it is over. Raises PageNotFound."""
+        access = self._require_writer(request)
+        if access is None:
+            return PlainTextResponse("Log in first.\n", 403)
+        run = self._find_run(request, access)
+        if self._followers >= MAX_FOLLOWERS:
+            return PlainTextResponse("As many pages as allowed are live.\n", 503, {"retry-after": "30"})
+        return answer_with_events(self._follow(run))
+
+    async def edit(self, request: Request) -> Response:
+        """The payload as it is, not masked: what is hidden could not be sent again. Raises PageNotFound."""
+        access = self._require_writer(request)
+        if access is None:
+            return _ask_login(request)
+        if access.tenant is not None:  # an edited message may name any tenant
+            raise PageNotFound(describe_limit(access.tenant))
+        sequence = request.path_params["sequence"]
+        if not (sequence.isascii() and sequence.isdigit() and 0 < len(sequence) < 19 and int(sequence)):
+            raise PageNotFound("A dead letter has a number.")
+        text, is_json, cause = await self._read_text(int(sequence))
+        values = {"sequence": sequence, "text": text, "is_json": is_json, "cause": cause}
+        return HTMLResponse(render("edit.html", PAGES, path="/dead-letters", title=f"Edit dead letter {sequence}", access=access, **values))
+
+    async def _read_text(self, sequence: int) -> tuple[str, bool, str]:
+        """The text, whether it is JSON, and why there is none."""
+        sources = self._frame.sources
+        try:
+            jetstream = sources.link.jetstream()
+            letter = await show(jetstream, sources.settings.streams.dlq.name, sequence)
+            missing = NotReplayed(sequence, "there is no such dead letter")
+            found = await original_of(jetstream, letter, build_options(sources)) if letter is not None else missing
+        except RouterError as exc:
+            return "", False, describe_causes(exc)
+        if isinstance(found, NotReplayed):
+            return "", False, found.cause
+        if len(found.data) > MAX_EDITED_BYTES:
+            return "", False, f"It is larger than {MAX_EDITED_BYTES:,} bytes. {ELSEWHERE}"
+        try:
+            return orjson.dumps(read_value(found.data, len(found.data)), option=orjson.OPT_INDENT_2).decode(), True, ""
+        except Malformed:
+            pass
+        try:
+            return found.data.decode(), False, ""
+        except UnicodeDecodeError:
+            return "", False, f"It is no text. {ELSEWHERE}"
+
+    async def _follow(self, run: MendRun) -> AsyncIterator[dict[str, str]]:
+        self._followers += 1
+        try:
+            seen = -1
+            while True:
+                if run.version != seen:
+                    seen = run.version
+                    yield {"event": "run", "data": render("_run.html", PAGES, run=run)}
+                if run.is_over:
+                    yield {"event": "over", "data": ""}
+                    return
+                await asyncio.sleep(LOOK_EVERY_S)
+        finally:
+            self._followers -= 1
+
+    def _require_writer(self, request: Request) -> Access | None:
+        access = self._frame.access.find(request)
+        return access if access.can_write else None
+
+    def _find_run(self, request: Request, access: Access) -> MendRun:
+        run = self._frame.runs.find(request.path_params["run"])
+        if run is None or access.tenant not in (None, run.tenant):
+            raise PageNotFound(
+                "There is no such run: the console was started again since, or it is too old. `router audit` has what was done."
+            )
+        return run
+
+
+def _ask_login(request: Request) -> Response:
+    return RedirectResponse(f"/login?next={request.url.path}", 303)

@@ -1,0 +1,46 @@
+"""What is measured of the console: a page with much data is whole and bounded in a browser; the pages of the figures say what is late."""
+
+import pytest
+
+from router.config import Settings
+from router.delivery.api import JetStream
+from tests.console.measure.memory import MIB, MemoryCourse
+from tests.console.measure.page import write_memory, write_pages
+from tests.console.measure.pages import PageTimes, measure_pages
+from tests.console.measure.stage import Stage
+from tests.support.browser import CHROMIUM, NO_CHROMIUM
+from tests.support.console import a_console
+from tests.support.console_data import ConsoleData, fill_console
+from tests.support.waiting import until
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
+async def test_pages_with_much_data_are_bounded_and_begin_early(settings: Settings, jetstream: JetStream) -> None:
+    await fill_console(jetstream, settings, ConsoleData(letters=3_000, violations=300, policies=4, assignments=4, extensions=4))
+    async with a_console(settings, begin_after_s=0) as console:
+        await until(lambda: console.server.link.hears_since is not None)
+        stage = Stage(settings.nats.url[0], console.url, 0, {})
+        groups, each = await measure_pages(stage, 1, ("/dead-letters", "/dead-letters?show=each"))
+        assert (groups.rows, each.rows) == (40, 100)
+        assert max(groups.bytes, each.bytes) < 200_000
+        assert groups.painted_ms > [0]
+        assert len(await console.export("/dead-letters?show=each")) == 1_000
+        found = await console.export("/dead-letters?show=each&subject=beamline.router.v1.usage")
+        assert len(found) == 375  # fewer than a list shows: every sequence is read
+
+
+def test_what_is_later_than_promised_is_bold() -> None:
+    late, soon = PageTimes("/late", [310.0], [900.0], 2048, 3), PageTimes("/soon", [90.0, 500.0, 80.0], [90.0, 90.0, 90.0], 1024, 3)
+    page = write_pages({"CPU": "two"}, {"ROUTER_DLQ": 100_000}, 3, [late, soon])
+    assert "| `/late` | 3 | 2 | **310** (310) | 900 (900) |" in page
+    assert "| `/soon` | 3 | 1 | 90 (500) | 90 (90) |" in page
+    assert "* ROUTER_DLQ: 100,000 messages" in page
+    assert (late.is_soon, soon.is_soon) == (False, True)
+
+
+@pytest.mark.parametrize(("last", "verdict"), [(102, "It is flat."), (110, "**It is not flat.**")])
+def test_memory_is_flat_if_the_last_quarter_is_as_the_second(last: int, verdict: str) -> None:
+    held = [(float(second), size * MIB) for second, size in enumerate([10] * 4 + [100] * 4 + [101] * 4 + [last] * 4)]
+    page = write_memory({}, {}, MemoryCourse(held, events=5, reads=16))
+    assert verdict in page
+    assert f"| 4 | {last}.0 |" in page
