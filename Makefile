@@ -105,8 +105,9 @@ client-types: $(VENV)/.dev  ## generate the types of clients/typescript from the
 	$(BIN)/router contract schemas $(VENV)/schemas >/dev/null
 	node clients/typescript/scripts/generate.mjs $(VENV)/schemas clients/typescript
 
-docs: $(VENV)/.docs $(VENV)/.axe  ## the site of docs/ into .venv/docs/site, and all of it checked: blocks, links, spelling, axe, phone width (npm brings axe-core)
+docs: $(VENV)/.docs $(VENV)/.axe  ## the site of docs/ into .venv/docs/site, and all of it checked: blocks, tutorials, links, spelling, axe, phone width (npm brings axe-core)
 	$(BIN)/python -m tests.docs.site
+	$(BIN)/python -m pytest -m matrix -n 2 tests/docs/test_tutorials.py
 
 audit:  ## known vulnerabilities of the versions in constraints.txt (asks the package index; a set-up of its own)
 	$(PYTHON) -m venv $(VENV)-audit

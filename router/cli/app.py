@@ -100,7 +100,7 @@ app.command(context_settings=OWN_OPTIONS, rich_help_panel="Set up and check")(be
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        version()
+        version(nats_url=None, config=None, check_store=False)
         raise typer.Exit
 
 

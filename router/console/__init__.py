@@ -7,7 +7,7 @@
 `knowledge` keeps the last answer of each, so that a page says what it knew, and when, while the broker is unavailable.
 
     access        who may see and write: users, sessions, forms
-    mend          what is written: dead letters, extensions
+    mend          what is written: dead letters, policies, extensions
     guard         which requests are answered at all, and the headers of each response
     application   addresses, exports, errors
     pages         one file for each page: what it reads, and its tables

@@ -79,7 +79,7 @@ class WriteForm(Struct, frozen=True):
     """A form that is shown to who may write. `name`: boxes of the table with this form's name belong to it."""
 
     title: str
-    buttons: Sequence[FormButton]
+    buttons: Sequence[FormButton] = ()
     fields: Sequence[FormField] = ()
     text: str = ""
     name: str = ""

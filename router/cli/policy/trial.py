@@ -1,85 +1,16 @@
-"""Combine what all instances answer about a candidate policy, for people and for programs."""
+"""Show what a candidate policy would change (`services.policy_trial`), for people and for programs."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
-
-from msgspec import Struct, structs
+from msgspec import structs
 
 from router.cli.output import print_table
-
-Compared = Mapping[str, Any]  # one recorded request, as `try_policy` returns it
-Pair = tuple[str, str]
+from router.services.policy_trial import SIDES, Compared, PolicyTrial, describe_choice, list_sentences
 
 CHANGES = ("decided", "tenant", "request", "before", "after")
 PAIRS = ("before", "after", "requests")
 SHARES = ("provider", "share", "with the candidate")
-SIDES = ("before", "after")
 UNCERTAINTIES = ("request", "why it cannot be compared")
-
-
-class ProviderShare(Struct, frozen=True):
-    """A provider's part of the recorded requests, 0..1, as decided and with the candidate."""
-
-    provider: str
-    before: float
-    after: float
-
-
-class PolicyTrial(Struct, frozen=True):
-    """The newest recorded requests of all instances, newest first, by what the candidate changes."""
-
-    changed: tuple[Compared, ...]
-    unclear: tuple[Compared, ...]
-    unchanged: int
-    instances: int
-    missing: int  # instances that did not answer in time
-    shares: tuple[ProviderShare, ...] = ()  # of all, also those that are unclear; the greatest today first
-    expected: Mapping[str, Mapping[str, float]] = {}  # before and after: the mean latency_ms and cost of those decided
-
-    @property
-    def total(self) -> int:
-        return len(self.changed) + len(self.unclear) + self.unchanged
-
-    @property
-    def pairs(self) -> Mapping[Pair, int]:
-        """How often each change occurs, the most frequent first."""
-        return dict(Counter((describe_choice(one["before"]), describe_choice(one["after"])) for one in self.changed).most_common())
-
-
-def combine_answers(answers: Iterable[Mapping[str, Any]], against: int, missing: int) -> PolicyTrial:
-    """Combine the answers: each instance sent its newest; of all of them together the newest `against` count."""
-    answers = list(answers)
-    newest = sorted((one for answer in answers for one in answer["compared"]), key=lambda one: -one["at_ms"])[:against]
-    return PolicyTrial(
-        changed=tuple(one for one in newest if one["verdict"] == "changed"),
-        unclear=tuple(one for one in newest if one["verdict"] == "unclear"),
-        unchanged=sum(one["verdict"] == "unchanged" for one in newest),
-        instances=len(answers) + missing,
-        missing=missing,
-        shares=_compute_shares(newest),
-        expected={side: _compute_means(newest, f"expected_{side}") for side in SIDES},
-    )
-
-
-def _compute_shares(compared: Sequence[Compared]) -> tuple[ProviderShare, ...]:
-    before, after = (Counter(one[side]["provider"] for one in compared if one[side].get("provider") is not None) for side in SIDES)
-    names = sorted({*before, *after}, key=lambda name: (-before[name], name))
-    return tuple(ProviderShare(name, before[name] / len(compared), after[name] / len(compared)) for name in names)
-
-
-def _compute_means(compared: Sequence[Compared], key: str) -> Mapping[str, float]:
-    """Empty: every request was refused."""
-    known = [one[key] for one in compared if one.get(key) is not None]
-    return {name: sum(one[name] for one in known) / len(known) for name in ("latency_ms", "cost")} if known else {}
-
-
-def describe_choice(choice: Compared) -> str:
-    """Return `openai (weighted)`; for a refusal its code."""
-    provider = choice.get("provider")
-    return f"{provider} ({choice['reason']})" if provider is not None else str(choice["reason"])
 
 
 def print_trial(found: PolicyTrial) -> None:
@@ -91,7 +22,7 @@ def print_trial(found: PolicyTrial) -> None:
         print(f"expected latency {_describe_means(found, 'latency_ms', ' ms')}, expected cost {_describe_means(found, 'cost', '')}")
     if found.unclear:
         print_table(UNCERTAINTIES, ((one["request_id"], one["uncertainty"]) for one in found.unclear))
-    print(f"{'. '.join(_list_sentences(found))}.")
+    print(f"{'. '.join(list_sentences(found))}.")
 
 
 def _describe_means(found: PolicyTrial, name: str, unit: str) -> str:
@@ -109,12 +40,3 @@ def _row(one: Compared) -> tuple[object, ...]:
 
     at = datetime.fromtimestamp(one["at_ms"] / 1000, UTC).isoformat(timespec="seconds")
     return at, one["tenant_id"], one["request_id"], describe_choice(one["before"]), describe_choice(one["after"])
-
-
-def _list_sentences(found: PolicyTrial) -> Iterator[str]:
-    yield f"{len(found.changed)} of {found.total} recorded decisions would change"
-    yield f"{found.unchanged} would not"
-    if found.unclear:
-        yield f"{len(found.unclear)} could not be compared"
-    if found.missing:
-        yield f"{found.missing} of {found.instances} instances did not answer"

@@ -13,7 +13,8 @@ from router.cli.broadcast import report_failure
 from router.cli.command import CommandSession, command
 from router.cli.output import print_table, printable
 from router.cli.policy.store import refuse
-from router.cli.policy.trial import combine_answers, list_trial_fields, print_trial
+from router.cli.policy.trial import list_trial_fields, print_trial
+from router.services.policy_trial import combine_answers
 
 if TYPE_CHECKING:
     from router.contracts.request import RouteRequest

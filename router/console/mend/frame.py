@@ -78,6 +78,14 @@ class MendFrame:
         back, trail = read_next(form.text("back")), ConsoleTrail(self.sources, session)
         return Mend(self.sources, access, session, form, request.path_params, trail, self.runs, back)
 
+    def finish(self, mend: Mend, text: str = "") -> None:
+        """What the next page says of a write that is done, and reads again."""
+        if text:
+            mend.session.tell(text)
+        if mend.trail.lost:
+            mend.session.tell(mend.trail.lost, is_bad=True)
+        self._expire()
+
     def bind(self, do: DoMend) -> Callable[[Request], Awaitable[Response]]:
         """The endpoint of a form."""
 
@@ -90,9 +98,7 @@ class MendFrame:
                 done = mend.session.take_notice()[0]
                 mend.session.tell(f"{done}. The rest was not done: {cause}" if done else f"Nothing was done: {cause}", is_bad=True)
                 then = mend.back
-            if mend.trail.lost:
-                mend.session.tell(mend.trail.lost, is_bad=True)
-            self._expire()
+            self.finish(mend)
             return RedirectResponse(then, 303)
 
         return act

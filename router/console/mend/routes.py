@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from starlette.routing import Route
 
-from router.console.mend import dead_letters, extensions
+from router.console.mend import dead_letters, extensions, policies
 from router.console.mend.frame import MendFrame
 from router.console.mend.pages import MendPages
 
@@ -16,6 +16,7 @@ FORMS = {
     "/dead-letters/{sequence}/replay": dead_letters.replay_one,
     "/dead-letters/{sequence}/discard": dead_letters.discard_one,
     "/dead-letters/runs/{run}/stop": dead_letters.stop_run,
+    "/policies/{tenant}/{policy}/rollback": policies.roll_back,
     "/extensions/enable": extensions.enable,
     "/extensions/disable": extensions.disable,
     "/extensions/{extension}/enable": extensions.enable,
@@ -25,11 +26,15 @@ FORMS = {
 
 def list_routes(frame: MendFrame) -> Sequence[Route]:
     """Before those of the pages that read: `/dead-letters/runs` is no number."""
-    pages = MendPages(frame)
+    pages, editor = MendPages(frame), policies.PolicyEditor(frame)
     return (
         Route("/dead-letters/runs", pages.show_runs),
         Route("/dead-letters/runs/{run}", pages.show_run),
         Route("/dead-letters/runs/{run}/live", pages.follow_run),
         Route("/dead-letters/{sequence}/edit", pages.edit),
+        Route("/policies/{tenant}/{policy}/edit", editor.edit),
+        Route("/policies/{tenant}/{policy}/put", editor.put, methods=["POST"]),
+        Route("/policies/{tenant}/{policy}/lint", editor.check, methods=["POST"]),
+        Route("/policies/{tenant}/{policy}/try", editor.try_out, methods=["POST"]),
         *(Route(path, frame.bind(do), methods=["POST"]) for path, do in FORMS.items()),
     )

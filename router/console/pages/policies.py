@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import orjson
 
-from router.console.page import Fact, FactList, InvalidAddress, Page, PageNotFound, PageParams, Sources, TextBlock, build_command
+from router.console.page import (
+    Fact,
+    FactList,
+    FormButton,
+    FormField,
+    InvalidAddress,
+    Page,
+    PageNotFound,
+    PageParams,
+    Sources,
+    TextBlock,
+    WriteForm,
+    build_command,
+)
 from router.console.table import MAX_ROWS, Column, Row, Table, TableFilter
 from router.core import ids
 from router.core.masking import shorten
@@ -78,6 +92,7 @@ async def read_policy(sources: Sources, params: PageParams) -> Page:
         command=build_command("router", "policy", *words, version=str(version) if version is not None and before is None else None),
         back=("/policies", "Policies"),
         lists=lists,
+        forms=_build_forms(address, record.version, history),
         table=Table(
             columns=HISTORY_COLUMNS,
             rows=[_build_change_row(change, address) for change in reversed(history)],
@@ -85,6 +100,23 @@ async def read_policy(sources: Sources, params: PageParams) -> Page:
         ),
         form=False,
     )
+
+
+def _build_forms(address: str, shown: int, history: Sequence[Change[StoredPolicy]]) -> Sequence[WriteForm]:
+    """An editor of what is shown; and a way back to it, if another version is in force."""
+    newest = history[-1].document
+    replaces = newest.record.version if newest is not None else 0
+    edit = WriteForm(title="Change", link=(f"{address}/edit?version={shown}", f"Edit version {shown}"))
+    if shown == replaces:
+        return (edit,)
+    fields = (
+        FormField("to", value=str(shown)),
+        FormField("replaces", value=str(replaces)),
+        FormField("note", "Note, for the audit", kind="note"),
+    )
+    over = f"over version {replaces}" if replaces else "the policy is deleted now"
+    text = f"Version {shown} is written again, {over}."
+    return (edit, WriteForm(title="Roll back", text=text, fields=fields, buttons=(FormButton("Roll back", f"{address}/rollback", "main"),)))
 
 
 def _open_store(sources: Sources) -> PolicyStore:

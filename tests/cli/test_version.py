@@ -1,0 +1,90 @@
+"""`router version --check-store`: what is stored is read by the readers of this version, and what it cannot read is named."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from router import __version__
+from router.app import declare_topology
+from router.app.connect import connect_by
+from router.config import Settings
+from router.config.connection import NatsConfig
+from router.contracts.ack import ExecAssignmentAck
+from router.contracts.assignment_record import assignment_ack_bytes, assignment_ack_key
+from router.core.errors import Poison
+from router.delivery.api import JetStream
+from router.delivery.topology import apply
+from router.services import store_check
+from router.services.store_check import FORMATS, StoreReport, find_version_before, is_readable_before, list_readers
+from tests.support.cli import call_command, call_command_async
+
+POLICIES = "KV_ROUTER_POLICIES"
+
+
+@pytest.fixture
+async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
+    settings = Settings(nats=NatsConfig(url=(nats_url,)))
+    connection = await connect_by(settings.nats)
+    jetstream, wanted = JetStream(connection), declare_topology(settings)
+    await apply(jetstream, wanted)
+    yield jetstream
+    for stream in wanted.streams:
+        if await jetstream.stream(stream.name) is not None:
+            await jetstream.ask(f"STREAM.DELETE.{stream.name}")
+    await connection.close()
+
+
+async def test_what_this_version_wrote_it_reads_and_what_it_cannot_read_is_named(
+    nats_url: str, jetstream: JetStream, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("policies") / "one.json"
+    file.write_text(json.dumps({"version": "1.0", "providers": [{"name": "first", "weight": 1}]}))
+    for command in (("put", "acme", "one", str(file)), ("delete", "acme", "one"), ("put", "acme", "two", str(file))):
+        ended = await call_command_async("policy", *command, "--nats-url", nats_url)
+        assert ended.status == 0, ended.err
+    check = ("version", "--check-store", "--nats-url", nats_url)
+    ended = await call_command_async(*check, "--json")
+    assert (ended.status, ended.json["readable"], ended.json["before"], ended.json["readable_before"]) == (0, True, None, None)
+    reports = {one["stream"]: one for one in ended.json["streams"]}
+    assert reports[POLICIES]["examined"] >= 2
+    assert reports["ROUTER_AUDIT"]["examined"] == 3
+
+    await jetstream.publish("$KV.ROUTER_POLICIES.acme.three", b'{"format": "of another"}', {})
+    await jetstream.ask("STREAM.DELETE.ROUTER_VIOLATIONS")
+    ended = await call_command_async(*check)
+    assert ended.status == 1
+    assert "missing" in ended.out
+    assert f"{__version__} reads not all of it; there is no version before" in ended.out
+    assert f"router: {POLICIES}, sequence " in ended.err
+
+
+def test_a_bucket_of_two_kinds_of_records_is_read_by_key() -> None:
+    read = list_readers(Settings())["KV_ROUTER_ASSIGNMENTS_KNOWN"]
+    ack = ExecAssignmentAck(assignment_id="a-1", status="accepted", acknowledged_at=1)
+    assert read(assignment_ack_key("a-1"), assignment_ack_bytes(ack))
+    with pytest.raises(Poison):
+        read("a-1", assignment_ack_bytes(ack))
+
+
+def test_the_version_before_reads_it_if_its_format_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    fine, broken = StoreReport("one", 1, 1), StoreReport("one", 1, 1, 1)
+    monkeypatch.setattr(store_check, "FORMATS", {"1.0.0": 1, "1.1.0": 1, "2.0.0": 2})
+    assert [find_version_before(one) for one in ("1.0.0", "1.1.0", "2.0.0")] == [None, "1.0.0", "1.1.0"]
+    assert [is_readable_before(one, [fine]) for one in ("1.0.0", "1.1.0", "2.0.0")] == [None, True, False]
+    assert is_readable_before("1.1.0", [broken]) is False
+
+
+def test_a_release_says_which_format_it_writes() -> None:
+    assert [*FORMATS][-1] == __version__
+    assert [*FORMATS.values()] == sorted(FORMATS.values())
+
+
+def test_each_stream_that_is_read_is_declared() -> None:
+    assert set(list_readers(Settings())) <= {one.name for one in declare_topology(Settings()).streams}
+
+
+def test_the_versions_are_printed_without_a_server() -> None:
+    for arguments in (("version",), ("--version",)):
+        ended = call_command(*arguments)
+        assert (ended.status, ended.out.split()[:2]) == (0, ["router", __version__])

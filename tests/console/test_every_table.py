@@ -1,0 +1,50 @@
+"""Every table of the console: its addresses, its files, its command."""
+
+import csv
+import html
+import io
+import re
+
+from router.config import Settings
+from router.console.pages import PAGES as SPECS
+from router.delivery.api import JetStream
+from tests.support.console import BELOW, PAGES, Console, a_console
+from tests.support.console_data import ConsoleData, fill_console
+from tests.support.waiting import until
+
+SOME_OF_ALL = ConsoleData(letters=6, groups=6, violations=6, policies=6, assignments=6, extensions=4)
+TABLES = (*PAGES[1:], *BELOW, "/dead-letters?show=each", "/policies/acme/default")
+EMPTY_HERE = {"/workers", "/usage", "/extensions/providers"}  # no worker, no tables, no router
+NAMED = {"/decisions", "/dead-letters", "/dead-letters/{sequence}", "/contract", "/policies", "/policies/{tenant}/{policy}"} | {
+    "/extensions",
+    "/assignments",
+    "/usage",
+    "/doctor",
+}
+
+
+def test_the_pages_have_the_addresses_that_they_were_promised_to_have() -> None:
+    assert {re.sub(r"[:]\w+}", "}", spec.path) for spec in SPECS} >= NAMED
+
+
+async def test_every_table_is_sorted_filtered_and_exported_by_its_address_and_shows_its_command(
+    settings: Settings, jetstream: JetStream
+) -> None:
+    await fill_console(jetstream, settings, SOME_OF_ALL)
+    async with a_console(settings) as console:
+        await until(lambda: console.server.link.workers_cause == "")
+        for path in TABLES:
+            page = await console.read(f"{path}{'&' if '?' in path else '?'}limit=2")
+            assert 'data-copy="router ' in page, path
+            if path not in EMPTY_HERE:
+                await check_table(console, path, page)
+
+
+async def check_table(console: Console, path: str, page: str) -> None:
+    more = path + ("&" if "?" in path else "?")
+    *_, last = (html.unescape(href) for href in re.findall(r'<th [^>]*><a href="([^"]*)"', page))
+    assert "aria-sort=" in await console.read(f"{path.partition('?')[0]}{last}&limit=2"), (path, last)
+    rows = await console.export(path)
+    file = (await console.get(f"{more}format=csv")).text
+    assert 0 < len(rows) == len(list(csv.DictReader(io.StringIO(file)))), path
+    assert "No row matches" in await console.read(f"{more}q=no-cell-has-this"), path

@@ -1,0 +1,138 @@
+"""Policies written in the console: over the version that was seen, checked, tried, rolled back; and what is refused."""
+
+import asyncio
+import html
+from collections.abc import AsyncIterator
+
+import orjson
+import pytest
+
+from router.config import Settings
+from router.delivery.api import JetStream
+from router.delivery.buckets.documents import DocumentBucket
+from router.operations.audit import read_audit
+from router.services.policy_store import PolicyStore
+from tests.support.console import HOSTILE, Console, a_console, console_settings
+from tests.support.console_login import ADMIN_KEY, CHEAP, PASSWORD, Browser, write_users
+from tests.support.waiting import until
+
+POLICY = {"version": "1.0", "providers": [{"name": "first", "weight": 1}]}
+SECOND = orjson.dumps({**POLICY, "providers": [{"name": "second", "weight": 1}]}).decode()
+EDITOR = "/policies/acme/fast/edit"
+
+
+@pytest.fixture
+async def console(settings: Settings, jetstream: JetStream) -> AsyncIterator[Console]:
+    given = {"console__writes": True, "admin__api_key": ADMIN_KEY}
+    async with a_console(console_settings(settings.nats.url[0], **given)) as running:
+        await until(lambda: asyncio.sleep(0, running.server.link.hears_since is not None))
+        yield running
+
+
+@pytest.fixture
+async def store(settings: Settings, jetstream: JetStream) -> PolicyStore:
+    store = PolicyStore(DocumentBucket(jetstream, settings.buckets.policies.name))
+    await store.put("acme", "fast", orjson.dumps(POLICY), replaces=None, author="me")
+    return store
+
+
+async def log_in(console: Console, user: str = "", password: str = ADMIN_KEY) -> Browser:
+    browser = Browser(console)
+    assert (await browser.log_in(user, password)).status_code == 303
+    return browser
+
+
+async def test_a_policy_is_put_over_the_version_that_was_seen(
+    console: Console, store: PolicyStore, settings: Settings, jetstream: JetStream
+) -> None:
+    browser = await log_in(console)
+    assert 'name="replaces" value="1"' in await browser.read(EDITOR)
+    form = {"document": SECOND, "replaces": "1", "note": "the first is slow"}
+    assert (await browser.submit(EDITOR, "/policies/acme/fast/put", form)).headers["location"] == "/policies/acme/fast"
+    assert "version 2 is in force" in (page := await browser.read("/policies/acme/fast"))
+    assert "second" in page
+    late = await browser.submit(EDITOR, "/policies/acme/fast/put", {**form, "document": SECOND.replace("second", "third")})
+    assert (late.status_code, "third" in late.text, "Nothing was written" in late.text) == (409, True, True)
+    assert 'name="replaces" value="1"' in late.text  # the version that was seen: sending it again is refused again
+    again = await browser.submit("/policies/acme/fast?version=1", "/policies/acme/fast/rollback", {"to": "1", "replaces": "2"})
+    assert again.status_code == 303
+    assert "as version 1 was" in await browser.read("/policies/acme/fast")
+    assert (await store.get("acme", "fast")).record.document["providers"][0]["name"] == "first"
+    stale = await browser.submit(EDITOR, "/policies/acme/fast/rollback", {"to": "2", "replaces": "2", "back": "/policies/acme/fast"})
+    assert stale.headers["location"] == "/policies/acme/fast"
+    assert "Nothing was done" in await browser.read("/policies/acme/fast")
+    events = [one.event async for one in read_audit(jetstream, settings.streams.audit.name)]
+    versions = [(one.command, (one.before or {})["version"], (one.after or {})["version"], one.note, one.via) for one in events]
+    assert versions == [
+        ("policy put", 1, 2, "the first is slow", "console"),
+        ("policy rollback", 2, 3, "to version 1", "console"),
+    ]
+
+
+async def test_a_new_policy_is_put_where_there_is_none(console: Console, store: PolicyStore) -> None:
+    browser = await log_in(console)
+    assert "a new one" in await browser.read("/policies/_shared/slow/edit")
+    put = await browser.submit("/policies/_shared/slow/edit", "/policies/_shared/slow/put", {"document": SECOND, "replaces": "0"})
+    assert put.status_code == 303
+    assert (await browser.submit(EDITOR, "/policies/acme/fast/put", {"document": SECOND, "replaces": "0"})).status_code == 409
+
+
+async def test_mistakes_are_named_while_it_is_typed_and_nothing_is_lost(console: Console, store: PolicyStore) -> None:
+    browser = await log_in(console)
+    for document, told in (
+        ('{"version": "1.0"}', "It cannot be put"),
+        ("{", "It cannot be put"),
+        ("[" * 100_000, "It cannot be put"),
+        (orjson.dumps({**POLICY, HOSTILE: 1, "providers": [{"name": HOSTILE, "weight": -1}]}).decode(), "It cannot be put"),
+        (SECOND, "It can be put"),
+    ):
+        for path in ("lint", "try", "put"):
+            if document == SECOND and path != "lint":
+                continue
+            answer = await browser.submit(EDITOR, f"/policies/acme/fast/{path}", {"document": document, "replaces": "1"})
+            assert answer.status_code == (400 if path == "put" else 200), (path, document[:50], answer.text[:300])
+            assert document in html.unescape(answer.text), (path, document[:50])
+            assert "<script>alert" not in answer.text
+            if path == "lint":
+                assert told in answer.text, document[:50]
+    tried = await browser.submit(EDITOR, "/policies/acme/fast/try", {"document": SECOND, "replaces": "1"})
+    assert "no router answered" in tried.text
+    too_long = await browser.submit(EDITOR, "/policies/acme/fast/put", {"document": "x" * 1_048_576, "replaces": "1"})
+    assert too_long.status_code == 413
+    assert (await store.get("acme", "fast")).record.version == 1
+
+
+@pytest.mark.parametrize("path", ["/policies/a%20b/x", "/policies/acme/..%2fx", "/policies/%3Cscript%3E/x", "/policies/_other/x"])
+async def test_a_name_that_is_no_id_is_nothing(console: Console, path: str) -> None:
+    browser = await log_in(console)
+    csrf = await browser.find_csrf("/policies")
+    assert (await browser.open(path + "/edit")).status_code == 404
+    for what in ("put", "lint", "try", "rollback"):
+        answer = await browser.send(f"{path}/{what}", {"csrf": csrf, "document": SECOND, "replaces": "0", "to": "1"})
+        assert (answer.status_code, "<script>/" in answer.text) == (404, False), what
+
+
+async def test_a_limited_user_writes_policies_of_one_tenant(
+    settings: Settings, store: PolicyStore, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("router.console.access.users._HASHER", CHEAP)
+    users = write_users(tmp_path_factory.mktemp("console") / "users", limited="acme")
+    given = {"console__writes": True, "console__users": users}
+    async with a_console(console_settings(settings.nats.url[0], **given)) as console:
+        await until(lambda: asyncio.sleep(0, console.server.link.hears_since is not None))
+        limited = await log_in(console, "limited", PASSWORD)
+        for tenant in ("beta", "_shared"):
+            assert (await limited.open(f"/policies/{tenant}/fast/edit")).status_code == 404
+            for what in ("put", "lint", "try", "rollback"):
+                answer = await limited.submit(EDITOR, f"/policies/{tenant}/fast/{what}", {"document": SECOND, "replaces": "0", "to": "1"})
+                assert answer.status_code == 404, (tenant, what)
+        assert (await limited.submit(EDITOR, "/policies/acme/fast/put", {"document": SECOND, "replaces": "1"})).status_code == 303
+    assert [one.tenant_id for one in await store.list()] == ["acme"]
+
+
+async def test_without_a_login_there_is_no_editor_and_no_form(console: Console, store: PolicyStore) -> None:
+    assert (await Browser(console).open(EDITOR)).headers["location"].startswith("/login")
+    assert "Roll back" not in await console.read("/policies/acme/fast")
+    browser = await log_in(console)
+    for what in ("put", "lint", "try", "rollback"):
+        assert (await browser.send(f"/policies/acme/fast/{what}", {"document": SECOND, "replaces": "1", "to": "1"})).status_code == 403
