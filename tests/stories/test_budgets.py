@@ -1,5 +1,6 @@
 """Budgets on a real server: what fits is decided, what does not is denied or decided by another policy, and each event is settled once."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from decimal import Decimal
@@ -9,6 +10,9 @@ import orjson
 import pytest
 from nats.aio.client import Client
 
+from router.contracts.money import format_nanos
+from router.lake.reconcile.settled import read_sums
+from router.lake.source.options import read_options
 from tests.support.budgets import BudgetTown, serve_assignments, write_policies
 from tests.support.router_streams import AlertRecorder, publish_result, read_usage
 from tests.support.service import a_router, settings_for
@@ -42,8 +46,17 @@ async def test_what_a_budget_has_no_room_for_is_denied_and_settled_is_the_sum_of
     usage = await read_usage(town.nc, town.routers[0].settings)
     assert Decimal(shown["settled"]) == sum(Decimal(str(event["cost"])) for event in usage)
     assert Decimal("0.15") <= Decimal(shown["settled"]) <= Decimal("0.2")
+    assert await read_settled(town) == [(shown["settled"], decided, "month")]
     await until(lambda: len(alerts.causes("warning")) == 2, what="both notices")
     assert sorted(cause.partition(":")[0] for cause in alerts.causes("warning")) == ["budget_100", "budget_80"]
+
+
+async def read_settled(town: BudgetTown) -> list[tuple[str, int, str]]:
+    """As `router usage reconcile` reads it."""
+    settings = town.routers[0].settings
+    options = read_options({"url": settings.nats.url[0], "stream": settings.streams.usage.name})
+    found = await asyncio.to_thread(read_sums, options, settings.buckets.budgets.name, settings.buckets.budgets_spent.name)
+    return [(format_nanos(one.settled), one.events, one.budget_id) for one in found if one.through <= one.complete]
 
 
 async def test_a_budget_without_room_lets_the_policy_that_it_names_decide(town: BudgetTown) -> None:

@@ -35,7 +35,7 @@ _GOLD = [
     ("histogram", HISTOGRAM_TYPE),
 ]
 SCHEMAS = {
-    "bronze": pa.schema([*_PLACE, ("data", pa.binary())]),
+    "bronze": pa.schema([*_PLACE, ("data", pa.binary()), ("time", _INSTANT), ("headers", pa.map_(pa.string(), pa.string()))]),
     "silver": pa.schema(
         [*_PLACE, *_GROUP, *_IDS, *_NUMBERS, ("latency_ms", pa.int64()), ("cost", MONEY), ("time", _INSTANT), ("timestamp", _INSTANT)]
     ),
@@ -67,7 +67,7 @@ def tables_of(bodies: Iterable[bytes], costs: Iterable[str]) -> dict[str, Rows]:
             name: event.get(name)
             for name in ("tenant_id", "provider_id", "event_type", "status", "latency_ms", "assignment_id", "request_id")
         }
-        bronze.append({"seq": seq, "data": data})
+        bronze.append({"seq": seq, "data": data, "time": DAY})
         silver.append({"seq": seq, **kept, **numbers_of(seq), "cost": Decimal(cost), "time": DAY, "timestamp": DAY, "content": seq})
     gold = [
         {**row, "count": 1, "latency_sum": row["latency_ms"], "histogram": [(bucket_of(row), 1)], "window_start": DAY} for row in silver

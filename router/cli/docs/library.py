@@ -8,7 +8,7 @@ from pathlib import Path
 from router.contracts.codes.pages import locate
 
 INDEX = "README.md"
-PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
+PICTURES = {".png": "image/png", ".svg": "image/svg+xml", ".webp": "image/webp"}
 
 
 class PageLibrary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from router.lake.reconcile.results import ResultStreams
     from router.lake.reconcile.stream import OpenStream
     from router.lake.warehouse import Warehouse
+    from router.services.budget_sums import BudgetSum
 
 Offline = Annotated[bool, typer.Option("--offline", help="Only the tables: no broker is asked.")]
 NoResults = Annotated[bool, typer.Option("--no-results", help="Do not compare the workers' results.")]
@@ -35,7 +37,7 @@ def reconcile(
     no_results: NoResults = False,
     master: Master = None,
 ) -> int:
-    """Compare the stream with bronze, bronze with the tables made of it, silver with gold, and results with usage, exactly, by Spark.
+    """Compare the stream, bronze, the tables made of it, gold, results, and what is settled of budgets, exactly, by Spark.
 
     Each difference is named: sequences, event ids, groups. Exit status: 0 all agree, 1 something differs, 3 no broker answers.
 
@@ -43,7 +45,8 @@ def reconcile(
     """
     found = open_warehouse(warehouse)
     stream, streams = (None, None) if offline else _open_streams(session.settings, has_results=not no_results)
-    account = _compare(found, stream, streams, master)
+    settled = None if offline else _read_settled(session.settings)
+    account = _compare(found, stream, streams, settled, master)
     session.emit_one(account.to_json(), lambda: _print_checks(account))
     return exit_codes.OK if account.is_right else exit_codes.NO
 
@@ -56,13 +59,15 @@ def _open_streams(settings: Settings, *, has_results: bool) -> tuple[OpenStream,
     return open_stream(read_source_options(settings.nats, settings.streams.usage.name)), streams
 
 
-def _compare(found: Warehouse, stream: OpenStream | None, streams: ResultStreams | None, master: str | None) -> Reconciliation:
+def _compare(
+    found: Warehouse, stream: OpenStream | None, streams: ResultStreams | None, settled: Sequence[BudgetSum] | None, master: str | None
+) -> Reconciliation:
     from rich.console import Console
 
     with open_spark(master) as spark, Console(stderr=True).status("") as status:
         from router.lake.reconcile import reconcile as compare
 
-        return compare(spark, found, stream, streams, lambda what: status.update(f"comparing {what}"))
+        return compare(spark, found, stream, streams, settled=settled, on_check=lambda what: status.update(f"comparing {what}"))
 
 
 def _open_result_streams(settings: Settings) -> ResultStreams | None:
@@ -78,6 +83,18 @@ def _open_result_streams(settings: Settings) -> ResultStreams | None:
     try:
         return open_result_streams(results, usage, letters, settings.results.durable)
     except Misconfigured:
+        return None
+
+
+def _read_settled(settings: Settings) -> Sequence[BudgetSum] | None:
+    """None: this account has no budgets, or may not read them."""
+    from router.core.errors import BrokerUnavailable
+    from router.lake.reconcile.settled import read_sums
+
+    buckets, options = settings.buckets, read_source_options(settings.nats, settings.streams.usage.name)
+    try:
+        return read_sums(options, buckets.budgets.name, buckets.budgets_spent.name)
+    except BrokerUnavailable:
         return None
 
 

@@ -7,6 +7,7 @@
     identities in silver        each once on its day
     silver = gold               count, cost and latency, for each day, tenant, provider, type and status; minutes, hours and days
     results acked = usage       by assignment or request, and status         (if results can be reached)
+    budgets settled = silver    cost and events of each budget and window    (if their buckets can be reached)
 
 Each check is a Spark job (`shuffle`) and names what differs: sequences, ids, groups. The driver gets counts and the first names.
 `audit` looks at all of silver for identities that count more than once.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
+from router.lake.reconcile.budgets import BUDGETS_CHECK, check_budgets
 from router.lake.reconcile.checks import ReconcileCheck, Reconciliation
 from router.lake.reconcile.identities import check_identities
 from router.lake.reconcile.messages import check_messages
@@ -19,6 +20,7 @@ from router.lake.warehouse import Warehouse
 if TYPE_CHECKING:
     from router.lake.reconcile.results import ResultStreams
     from router.lake.reconcile.stream import OpenStream
+    from router.services.budget_sums import BudgetSum
 
 
 def reconcile(
@@ -26,13 +28,17 @@ def reconcile(
     warehouse: Warehouse,
     stream: OpenStream | None = None,
     streams: ResultStreams | None = None,
+    *,
+    settled: Sequence[BudgetSum] | None = None,
     on_check: Callable[[str], None] = lambda _: None,
 ) -> Reconciliation:
-    """`stream`: usage in the broker, None if it cannot be reached. `on_check` gets the name of the next check."""
+    """`stream`: usage in the broker, None if it cannot be reached; `settled`: what is settled of budgets, likewise. `on_check` gets the
+    name of the next check.
+    """
     tables = WarehouseSnapshot(warehouse, warehouse.head())
     if stream is not None:
         refuse_other_stream(tables, stream)
-    return Reconciliation(list(_run_checks(spark, tables, stream, streams, on_check)))
+    return Reconciliation(list(_run_checks(spark, tables, stream, streams, settled=settled, on_check=on_check)))
 
 
 def _run_checks(
@@ -40,6 +46,8 @@ def _run_checks(
     tables: WarehouseSnapshot,
     stream: OpenStream | None,
     streams: ResultStreams | None,
+    *,
+    settled: Sequence[BudgetSum] | None,
     on_check: Callable[[str], None],
 ) -> Iterator[ReconcileCheck]:
     on_check("messages")
@@ -53,3 +61,8 @@ def _run_checks(
         yield ReconcileCheck(RESULTS_CHECK, None, "there are no results to be asked")
     else:
         yield check_results(spark, tables, streams)
+    on_check("budgets")
+    if settled is None:
+        yield ReconcileCheck(BUDGETS_CHECK, None, "the budgets cannot be read")
+    else:
+        yield check_budgets(spark, tables, settled)

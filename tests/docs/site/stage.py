@@ -28,7 +28,7 @@ def stage_pages(into: Path) -> list[Path]:
 
 
 def _list_pictures() -> Iterable[Path]:
-    yield from (TOP / "docs" / "pictures").iterdir()
+    yield from (picture for picture in (TOP / "docs" / "pictures").rglob("*") if picture.is_file())
     yield from (picture for kind in ("*.png", "*.svg") for picture in RESULTS.rglob(kind))
 
 
