@@ -16,10 +16,10 @@ CONTROL ?= a551f3a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies strategy-costs fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
 
 help:  ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo  ## a router on an embedded NATS server, requests, decisions, a dead letter
 	$(BIN)/router demo
@@ -75,6 +75,9 @@ canaries: $(VENV)/.dev  ## simulated canaries, a thousand of each kind: false al
 
 strategies: $(VENV)/.dev  ## four working providers under each strategy, one slow, one failing; some minutes, then a table
 	$(BIN)/python -m tests.strategies --write bench/results/strategies.md
+
+strategy-costs: $(VENV)/.dev  ## processor time of a decision by weight beside the last commit without strategies, and of the others; then a table
+	$(BIN)/python -m tests.strategies.costs --write bench/results/strategy_costs.md
 
 fuzz: $(VENV)/.dev  ## a million damaged messages into every decoder, a million hostile ones through router and lake, two tables
 	$(BIN)/python -m tests.fuzz --inputs 1000000 --jobs $(JOBS)

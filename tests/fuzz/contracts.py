@@ -40,7 +40,7 @@ from router.operations.observability import Metrics, render
 from router.routing.decide import NewAssignment
 from router.routing.decide.replies import reply_to
 from router.routing.extensions import ExtensionRegistry, Invoker, PipelineRunner, parse_entry
-from router.routing.policy import Policy, PolicyError, PolicyTable, evaluate, load_policy, session_of
+from router.routing.policy import Policy, PolicyError, PolicyTable, evaluate, load_policy, read_session
 from router.routing.reports import AssignmentCache
 from router.services.alerts import Alerts
 from router.services.ingress_handler import IngressHandler
@@ -256,7 +256,8 @@ def _policies() -> tuple[Serve, Callable[[], None]]:
         if policy is None:
             return True
         for request in requests:
-            session_of(policy, request)
+            if policy.sticky is not None:
+                read_session(policy.sticky.session_key, request)
             answer = evaluate(policy, request, now=0.0)
             for wants in (False, True) if isinstance(answer, Decision) else (False,):
                 reply_to(replace(request, wants_protobuf=wants), answer)

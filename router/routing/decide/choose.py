@@ -27,7 +27,7 @@ from router.routing.policy import (
     StatesBehindBreakers,
     evaluate,
     evaluate_shadow,
-    session_of,
+    read_session,
 )
 
 NO_BUDGETS: Mapping[str, TenantBudgets] = {}
@@ -83,18 +83,18 @@ class ProviderChooser:
         `passed_over`: budgets without room, which chose this policy. Raises SliceShort where a budget's bucket must be asked first.
         """
         tenant_id, remembered = request.tenant_id, None
-        session = session_of(policy, request) if policy.sticky is not None else None
+        sticky, canary = policy.sticky, policy.canary
+        session = read_session(sticky.session_key, request) if sticky is not None else None
         if session is not None:
             remembered = self._sessions.recall(tenant_id, policy.policy_id, session)
         states = self._states(tenant_id)
-        has_strategy = policy.strategy is not None or policy.canary is not None
-        figures = self._figures(tenant_id) if has_strategy else NO_FIGURES
+        figures = self._figures(tenant_id) if policy.strategy is not None or canary is not None else NO_FIGURES
         decision = self._evaluate(policy, request, states=states, figures=figures, now=now, remembered=remembered, previous=previous)
         if self._budgets and isinstance(decision, Decision):
             budgets = self._budgets.get(tenant_id)
             if budgets is not None and (refused := budgets.reserve(request, policy.policy_id, decision, passed_over)):
                 return self._choose_cheaper(refused, request, now, previous, is_last=bool(passed_over))
-        if policy.canary is not None:  # after the reservation, which may ask for another try
+        if canary is not None:  # after the reservation, which may ask for another try
             shadow = evaluate_shadow(policy, request, states=states, figures=figures, now=now, remembered=remembered, previous=previous)
             if shadow is not None:
                 self._canaries.on_shadow(policy, decision, shadow)

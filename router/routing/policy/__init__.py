@@ -10,7 +10,7 @@ from router.routing.policy.averages import Averages
 from router.routing.policy.breakers import ProviderBreakers, RemoteTransition
 from router.routing.policy.canary import find_arm, parse_record, select_arm
 from router.routing.policy.compare import CHANGED, UNCHANGED, UNCLEAR, Choice, Comparison, compare
-from router.routing.policy.engine import evaluate, session_of
+from router.routing.policy.engine import evaluate, read_session
 from router.routing.policy.fields import PolicyError
 from router.routing.policy.lint import lint
 from router.routing.policy.model import PolicyFinding, StickySessions
@@ -71,8 +71,8 @@ __all__ = [
     "load_policy",
     "parse_policy",
     "parse_record",
+    "read_session",
     "reevaluate",
     "select_arm",
-    "session_of",
     "take_tokens",
 ]

@@ -69,13 +69,8 @@ def evaluate(
     return set_averages(decision, averages) if learned is None else learned[1]
 
 
-def session_of(policy: Policy, request: RouteRequest) -> str | None:
-    """The session that the request belongs to, None without one: a text or an integer under the policy's session key."""
-    return None if policy.sticky is None else read_session(policy.sticky.session_key, request)
-
-
 def read_session(session_key: str, request: RouteRequest) -> str | None:
-    """A text or an integer under this key of the request's context; a long one by its digest."""
+    """The session that the request belongs to: a text or an integer under this key of its context, a long one by its digest. Else None."""
     value = request.context.get(session_key)
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value) if value.bit_length() <= 128 else None
@@ -86,7 +81,8 @@ def read_session(session_key: str, request: RouteRequest) -> str | None:
 
 def _draw_key(policy: Policy, request: RouteRequest) -> str:
     # Instances that share no memory still agree on a session's provider: the session is drawn, not the request.
-    return session_of(policy, request) or request.request_key
+    sticky = policy.sticky
+    return request.request_key if sticky is None else read_session(sticky.session_key, request) or request.request_key
 
 
 def _trace_refusal(refusal: Refusal, trace: list[TraceStep] | None) -> Refusal:

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from router.contracts.decision import Decision, Refusal
-from router.routing.policy import NO_STATES, PreviousAttempt, ProviderState, TraceStep, evaluate, session_of
+from router.routing.policy import NO_STATES, PreviousAttempt, ProviderState, TraceStep, evaluate, read_session
 from tests.support.policy import SHUT, a_policy, a_provider, a_request, a_rule, decide
 
 A, B = a_provider("a", 50), a_provider("b", 50)
@@ -108,16 +108,15 @@ def test_without_a_sticky_policy_nothing_is_remembered() -> None:
     [("u", "u"), (42, "42"), (True, None), (1.5, None), ("", None), (None, None), (["u"], None), ({}, None), (10**200, None)],
 )
 def test_a_session_is_a_text_or_an_integer(value: object, session: str | None) -> None:
-    assert session_of(a_policy(sticky=STICKY), a_request(user=value)) == session
+    assert read_session("user", a_request(user=value)) == session
 
 
-def test_there_is_no_session_without_a_sticky_policy_or_its_key() -> None:
-    assert session_of(a_policy(), a_request(user="u")) is None
-    assert session_of(a_policy(sticky=STICKY), a_request(other="u")) is None
+def test_there_is_no_session_without_its_key() -> None:
+    assert read_session("user", a_request(other="u")) is None
 
 
 def test_a_long_session_is_remembered_by_its_digest() -> None:
-    first, second = (session_of(a_policy(sticky=STICKY), a_request(user="u" * 10_000 + end)) for end in "ab")
+    first, second = (read_session("user", a_request(user="u" * 10_000 + end)) for end in "ab")
     assert first != second
     assert len(first or "") == 64
 
