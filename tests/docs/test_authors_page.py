@@ -72,7 +72,7 @@ def test_no_message_to_the_router_breaks_a_rule_of_its_headers(block: ShownMessa
 
 
 def test_the_page_shows_every_message_of_a_worker_an_extension_and_a_provider() -> None:
-    elsewhere = {"usage", "alert", "violation", "dead-letter", "ingress", "ingress-ack", "envelope"}
+    elsewhere = {"usage", "alert", "violation", "audit", "dead-letter", "ingress", "ingress-ack", "envelope"}
     assert {block.name for block in MESSAGES} == set(SHAPES) - elsewhere
 
 

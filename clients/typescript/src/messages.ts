@@ -298,6 +298,67 @@ export interface ExecAssignment {
 }
 
 /**
+ * One write of an operator: who did what to which object, with a few values before and after; never a payload. Fields that are not known are ignored. docs/reference/contracts.md#audit
+ */
+export interface AuditEvent {
+  version: "1";
+  /**
+   * the event's own id, its Nats-Msg-Id too
+   */
+  id: string;
+  /**
+   * milliseconds since the epoch
+   */
+  timestamp: number;
+  /**
+   * user@host of a command, or the console's user
+   */
+  by: string;
+  via: "cli" | "console";
+  /**
+   * the process that wrote
+   */
+  router_node_id: string;
+  /**
+   * the words of the command that writes the same
+   */
+  command: string;
+  /**
+   * what it was done to
+   */
+  target: string;
+  outcome: "begun" | "done" | "failed";
+  /**
+   * the login on the broker, where it has a name
+   */
+  nats_user?: string;
+  /**
+   * whose data it was, if one tenant's
+   */
+  tenant_id?: string;
+  /**
+   * a few values, masked; where they are too large their bytes and sha256
+   */
+  before?: {
+    [k: string]: unknown;
+  };
+  /**
+   * a few values, masked; where they are too large their bytes and sha256
+   */
+  after?: {
+    [k: string]: unknown;
+  };
+  /**
+   * what the operator said
+   */
+  note?: string;
+  /**
+   * the code of the error that ended it early
+   */
+  error?: string;
+}
+
+/**
  * One piece of a stream, from a provider to the router and from the router to its client. The last one is `done`; its metadata says how the stream ended: status, error_code, error_message, chunks. Fields that are not known are ignored. docs/reference/extensions.md#stream
  */
 export interface StreamChunk {
@@ -1606,6 +1667,7 @@ export interface Messages {
   "alert": Alert;
   "answer": RouteAnswer;
   "assignment": ExecAssignment;
+  "audit": AuditEvent;
   "chunk": StreamChunk;
   "dead-letter": DeadLetter;
   "decide": RouteRequest;

@@ -157,6 +157,26 @@ export const examples: { [name in keyof Messages]: Messages[name][] } = {
       }
     }
   ],
+  "audit": [
+    {
+      "version": "1",
+      "id": "5f0c1d2e3a4b5c6d7e8f9a0b",
+      "timestamp": 1700000000123,
+      "by": "ops@host",
+      "via": "cli",
+      "router_node_id": "host:7",
+      "command": "policy put",
+      "target": "acme/default",
+      "outcome": "done",
+      "tenant_id": "acme",
+      "before": {
+        "version": 3
+      },
+      "after": {
+        "version": 4
+      }
+    }
+  ],
   "chunk": [
     {
       "request_id": "m-1",

@@ -13,6 +13,7 @@ MARKS: tuple[tuple[str, frozenset[str]], ...] = (
     ("assignment", frozenset({"executor", "job"})),
     ("usage", frozenset({"event_type"})),
     ("alert", frozenset({"alert_id"})),
+    ("audit", frozenset({"via", "command", "target"})),
     ("violation", frozenset({"subscription", "rule"})),
     ("dead-letter", frozenset({"original_payload_hash"})),
     ("envelope", frozenset({"schema_version", "actor_kind"})),

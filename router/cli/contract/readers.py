@@ -16,6 +16,7 @@ from router.app.subscriptions import worker_limits
 from router.config import Settings
 from router.contracts import extension, provider_request
 from router.contracts.ack import read_ack
+from router.contracts.audit_event import read_audit_event
 from router.contracts.codec import read_object
 from router.contracts.envelope import read_envelope
 from router.contracts.exec_assignment import read_exec_assignment
@@ -94,6 +95,7 @@ def _build_raising_readers(settings: Settings) -> Mapping[str, Reader]:
         "ingress": lambda data, headers: _read_ingress(data, headers, limits),
         "envelope": lambda data, _: read_envelope(data),
         "violation": lambda data, _: read_violation(data),
+        "audit": lambda data, _: read_audit_event(data),
     }
     return {name: _build_raising_reader(read) for name, read in readers.items()}
 

@@ -8,6 +8,7 @@
     worker            acknowledgements, results, reports of unread bytes, heartbeats; `enveloped`: bare or in an envelope
     usage             what an outcome cost
     operators         alerts, violations, dead letters
+    audit             what an operator wrote
     extension         requests to extensions and their answers
     provider          providers, invoked through the router and called by it
     ingress           messages that become requests
@@ -23,6 +24,7 @@ from collections.abc import Callable, Mapping
 
 from router.contracts.shapes.answer import build_answer
 from router.contracts.shapes.assignment import build_assignment
+from router.contracts.shapes.audit import build_audit_shape
 from router.contracts.shapes.decide import build_decide
 from router.contracts.shapes.envelope import build_envelope_shape
 from router.contracts.shapes.extension import build_extension_message, build_extension_request, build_extension_verdict
@@ -44,7 +46,7 @@ __all__ = ["RECEIVED", "SENT", "MessageShape", "ShapeLimits", "build_shapes"]
 BUILDERS: tuple[Callable[[ShapeLimits], MessageShape], ...] = (
     *(build_decide, build_answer),
     *(build_assignment, build_ack, build_result, build_unread_report, build_heartbeat),
-    *(build_usage, build_alert, build_dead_letter_shape, build_violation_shape),
+    *(build_usage, build_alert, build_dead_letter_shape, build_violation_shape, build_audit_shape),
     *(build_extension_request, build_extension_message, build_extension_verdict),
     *(build_provider_request, build_provider_response, build_chunk, build_provider_call, build_provider_answer),
     *(build_ingress, build_ingress_ack),

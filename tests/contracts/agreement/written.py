@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from router.contracts.alert import CRITICAL, INFO, WARNING, Alert, alert_bytes
 from router.contracts.answer import build_hint_warning, build_skipped_warning, failure, success, success_with
 from router.contracts.assignment import assignment_bytes, assignment_id_of
+from router.contracts.audit_event import BEGUN, CLI, CONSOLE, DONE, FAILED, AuditEvent, audit_bytes, read_audit_event
 from router.contracts.codec import oversized_payload
 from router.contracts.codes import read_codes
 from router.contracts.dead_letter import build_dead_letter
@@ -103,6 +104,16 @@ def write_violation(chance: random.Random) -> bytes:
     return violation_bytes(event)
 
 
+def write_audit(chance: random.Random) -> bytes:
+    values = chance.choice((None, {}, {"version": 3, "api_key": "x"}, {"rows": ["y" * 100] * 100}))
+    optional = chance.choice(({}, {"nats_user": "ops", "tenant_id": "acme"}, {"note": "é" * 2_000, "error": "e" * 2_000}))
+    outcome, via = chance.choice((BEGUN, DONE, FAILED)), chance.choice((CLI, CONSOLE))
+    texts = {name: chance.choice(("", "policy put", "é" * 300)) for name in ("by", "command", "target", "router_node_id")}
+    data = audit_bytes(AuditEvent(id="i", timestamp=1, via=via, outcome=outcome, before=values, after=values, **texts, **optional))
+    read_audit_event(data)
+    return data
+
+
 def write_dead_letter(chance: random.Random) -> bytes:
     reason = chance.choice((VALIDATION_FAILED, MAXDELIVER_EXHAUSTED, PROCESSING_ERROR))
     headers = chance.choice(({}, {"Nats-Msg-Id": "m\udcff"}, {"api_key": "x", "tenant_id": "acme"}))
@@ -191,6 +202,7 @@ WRITERS: Mapping[str, Callable[[random.Random], Any]] = {
     "alert": write_alert,
     "dead-letter": write_dead_letter,
     "violation": write_violation,
+    "audit": write_audit,
     "extension-request": write_extension_request,
     "provider-call": write_provider_call,
     "provider-response": write_provider_response,
