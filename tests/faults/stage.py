@@ -169,7 +169,7 @@ async def on_stage(cast: Cast, kind: Callable[[Cast, Path], AnyStage]) -> AsyncI
 def _given(url: str, cast: Cast) -> dict[str, object]:
     """The settings: the defaults, but for what makes faults bite sooner. Streams reserve nothing of the store, and the ledger
     reads every assignment and letter, so none leaves its stream, and the few tenants of the load have no shares."""
-    streams = ("decide", "results", "acks", "assignments", "usage", "dlq", "advisories")
+    streams = ("decide", "results", "acks", "assignments", "usage", "dlq", "audit", "advisories")
     return {
         "nats.url": url,
         "replicas": cast.replicas,
@@ -183,6 +183,7 @@ def _given(url: str, cast: Cast) -> dict[str, object]:
         "assignment.tenant_share": 1.0,
         "dlq.tenant_share": 1.0,
         "log.level": "warning",
+        "buckets.rate_limits.max_bytes": -1,
         **{f"streams.{name}.max_bytes": -1 for name in streams},
     }
 

@@ -39,8 +39,10 @@ async def test_a_day_of_a_hundred_pushes_a_second_fills_no_stream(nc: Client, na
     assert a_push[streams.dlq.name] == 0
     assert settings.buckets.assignments_known.max_bytes == -1, "a record is kept a day, and the disk is its limit"
     assert a_push[known] * A_DAY < 16 * 1024**3, "what the disk must have"
+    rates = f"KV_{settings.buckets.rate_limits.name}"
+    assert a_push[rates] == 0, "a key for each limit that is in use, whatever is pushed"
     fills = {stream.name for stream in declare_topology(settings).streams if stream.discard == "new" and stream.max_bytes > 0}
-    assert fills == {streams.assignments.name, streams.usage.name, streams.dlq.name}, "each of those that can fill is looked at here"
+    assert fills == {streams.assignments.name, streams.usage.name, streams.dlq.name, rates}, "each of those that can fill is looked at here"
     for reads in (streams.decide, streams.results):
         assert a_push[reads.name] * A_SECOND * 3600 < reads.max_bytes, "an hour of what is not read yet"
 
