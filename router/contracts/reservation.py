@@ -15,7 +15,7 @@ RESERVATION_HEADER = "Router-Reservation"
 _LONGEST = 16_384  # characters
 
 
-class BudgetReservation(Struct, frozen=True):
+class BudgetReservation(Struct, frozen=True, gc=False):
     """`life`: of the instance that decided; `leases`: the number of the lease that was charged, by budget."""
 
     life: str

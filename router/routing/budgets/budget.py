@@ -47,7 +47,7 @@ class Budget(Struct, frozen=True, kw_only=True):
 
     def is_for(self, policy_id: str | None, provider_id: str) -> bool:
         """Whether a decision by this policy for this provider belongs to it."""
-        return self.policy_id in (None, policy_id) and self.provider_id in (None, provider_id)
+        return (self.policy_id is None or self.policy_id == policy_id) and (self.provider_id is None or self.provider_id == provider_id)
 
 
 def budget_id_of(window: str, policy_id: str | None, provider_id: str | None) -> str:

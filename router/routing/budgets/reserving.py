@@ -14,16 +14,15 @@ from router.core.clock import Clock
 from router.routing.budgets.slices import BudgetSlice, SliceShort
 
 
-class Charge(Struct, frozen=True):
-    """What a decision has reserved, until its assignment holds it. `leases`: which lease of each slice was charged."""
+class Charge(Struct, frozen=True, gc=False):
+    """What a decision has reserved, until its assignment holds it: of each slice, by the lease of that place in the reservation."""
 
-    slices: tuple[BudgetSlice, ...]
-    leases: tuple[int, ...]
+    slices: Sequence[BudgetSlice]
     reservation: BudgetReservation
 
     def release(self) -> None:
         """Nothing is assigned: the slices have it back, where their lease is still the same."""
-        for one, number in zip(self.slices, self.leases, strict=True):
+        for one, number in zip(self.slices, self.reservation.leases.values(), strict=True):
             if one.number == number:
                 one.remaining += self.reservation.nanos
 
@@ -32,7 +31,8 @@ class TenantBudgets:
     """`on_charge` gets the charge of each decision that is to be assigned. `clock`: the server's."""
 
     def __init__(self, life: str, slices: Sequence[BudgetSlice], clock: Clock, on_charge: Callable[[RouteRequest, Charge], None]) -> None:
-        self.slices = tuple(slices)
+        self.slices: Sequence[BudgetSlice] = tuple(slices)
+        self._is_of_all = all(one.budget.policy_id is None and one.budget.provider_id is None for one in slices)
         self._life = life
         self._clock = clock
         self._on_charge = on_charge
@@ -46,18 +46,19 @@ class TenantBudgets:
         """
         nanos = int(decision.expected_cost * NANOS) + 1  # never nothing: a budget that is spent lets nothing through
         now, provider_id = self._clock(), decision.provider_id
-        covered = [one for one in self.slices if one.budget.is_for(policy_id, provider_id)]
+        covered = self.slices
+        if not self._is_of_all:
+            covered = [one for one in covered if one.budget.is_for(policy_id, provider_id)]
         if passed_over:
             covered = [one for one in covered if one not in passed_over]
         for one in covered:
-            if not one.has_room(nanos, now):
+            if nanos > one.remaining or now >= one.ends_s:  # `has_room`, in place: once a decision
                 return _refuse(covered, nanos, now)
         for one in covered:
             one.charge(nanos)
         if request.push_assignment and covered:
-            leases = tuple(one.number for one in covered)
-            names = {one.budget.budget_id: one.number for one in covered}
-            self._on_charge(request, Charge(tuple(covered), leases, BudgetReservation(self._life, nanos, policy_id, names)))
+            leases = {one.budget.budget_id: one.number for one in covered}
+            self._on_charge(request, Charge(covered, BudgetReservation(self._life, nanos, policy_id, leases)))
         return ()
 
 

@@ -28,7 +28,7 @@ class BudgetTable:
         self._share = share
         self._clock = clock
         self._slices: dict[Key, BudgetSlice] = {}
-        self._charges: dict[str, Charge] = {}
+        self._charges: dict[tuple[str, str], Charge] = {}  # by tenant and request
         self.on_asked: Callable[[BudgetSlice], None] = lambda _: None
 
     @property
@@ -49,7 +49,7 @@ class BudgetTable:
 
     def take_charge(self, request: RouteRequest) -> Charge | None:
         """What the decision of this request has reserved, for its assignment; once."""
-        return self._charges.pop(_name(request), None) if self._charges else None
+        return self._charges.pop((request.tenant_id, request.request_key), None) if self._charges else None
 
     def _keep(self, before: Mapping[Key, BudgetSlice], budget: Budget) -> BudgetSlice:
         key = budget.tenant_id, budget.budget_id, budget.created_ms
@@ -65,8 +65,4 @@ class BudgetTable:
     def _on_charge(self, request: RouteRequest, charge: Charge) -> None:
         if len(self._charges) >= MAX_CHARGES:  # the oldest ends with its lease
             del self._charges[next(iter(self._charges))]
-        self._charges[_name(request)] = charge
-
-
-def _name(request: RouteRequest) -> str:
-    return f"{request.tenant_id}\0{request.request_key}"
+        self._charges[request.tenant_id, request.request_key] = charge
