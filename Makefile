@@ -8,8 +8,8 @@ PYTHONS := python3.13 python3.12 python3.11 python3 python3.14 python $(wildcard
 PYTHON  ?= $(shell for one in $(PYTHONS); do "$$one" -c '$(FITS)' >/dev/null 2>&1 && { command -v "$$one"; break; }; done)
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# More than the machine has processors: half of its time a test waits for a server.
-JOBS   ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 2 )))
+# More than the machine has processors: most of its time a test waits for a server.
+JOBS   ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 4 )))
 # The commit that `make neighbours` compares with: the last one without admission and fair shares.
 CONTROL ?= a551f3a
 # The tests start a few hundred processes: what the first of them compiled, the others load.
