@@ -36,7 +36,7 @@ async def _stream(task: asyncio.Task[Response], begun: Response) -> AsyncIterato
         yield head + main + READING
         try:
             answer = await task
-        except Exception:
+        except Exception:  # whatever it is: the page has begun, so its reader is told in it; the server logs what goes on
             yield b'<p class="notice bad">This page failed. The log of the console has the cause.</p>' + rest
             raise
         yield bytes(answer.body).partition(MAIN)[2]

@@ -199,7 +199,7 @@ async def test_a_console_with_users_shows_nothing_without_a_login(users: Path) -
         assert (await console.get("/static/console.css")).status_code == 200
         browser = Browser(console)
         assert (await browser.log_in("ann", "wrong")).status_code == 401
-        assert (await browser.log_in("nobody", PASSWORD)).status_code == 401
+        assert (await browser.log_in("eve", PASSWORD)).status_code == 401
         assert (await browser.log_in("", ADMIN_KEY)).status_code == 401  # writes are off: the admin key is no login
         assert (await browser.log_in("ann", PASSWORD)).status_code == 303
         assert "Read only" in await browser.read("/doctor")

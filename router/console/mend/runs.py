@@ -112,7 +112,7 @@ class MendRuns:
         except asyncio.CancelledError:
             self._end(run, FAILED, "the console ended")
             raise
-        except Exception as exc:
+        except Exception as exc:  # a mistake of ours ends this run, not those that wait behind it
             log.exception(events.CONSOLE_RUN_FAILED, what=run.what, target=run.target)
             self._end(run, FAILED, f"an error of the console, which its log has: {type(exc).__name__}")
         else:
