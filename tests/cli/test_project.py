@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from router import __version__
-from router.cli.project.example import DEFAULT, read_example
 from router.cli.project import file_watch
+from router.cli.project.example import DEFAULT, read_example
 from router.cli.project.file_watch import MAX_FILES, FileWatch, read_stamps
 from router.config.names import NAMES
 from router.core.errors import Misconfigured
