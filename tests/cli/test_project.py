@@ -1,11 +1,13 @@
 """`router init` and `router dev`: what is made works as it stands, and what is saved is in use a moment later."""
 
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 from subprocess import PIPE
@@ -16,11 +18,14 @@ import pytest
 import yaml
 
 from router import __version__
-from router.cli.project import file_watch
+from router.cli.project import dev_server, file_watch
+from router.cli.project.dev_server import DevServer
 from router.cli.project.example import DEFAULT, read_example
 from router.cli.project.file_watch import MAX_FILES, FileWatch, read_stamps
 from router.config.names import NAMES
+from router.contracts.decision import Refusal
 from router.core.errors import Misconfigured
+from router.sdk.answer import Answer
 from tests.support.cli import COMMAND, call_command, clean_environment
 from tests.support.deployed import DEPLOY
 
@@ -84,7 +89,9 @@ class DevProcess:
     def __init__(self, directory: Path) -> None:
         command = [*COMMAND, "dev", "--nats-port", "0", "--http-port", "0", "--no-console"]
         environ = clean_environment({"PYTHONPATH": str(DEPLOY.parent)})
-        self.process = subprocess.Popen(command, cwd=directory, env=environ, stdout=PIPE, stderr=PIPE, text=True)
+        self._screen, terminal = pty.openpty()
+        self.process = subprocess.Popen(command, cwd=directory, env=environ, stdout=PIPE, stderr=terminal, text=True)
+        os.close(terminal)
         self._lines: Queue[str] = Queue()
         self._reader = Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -93,6 +100,14 @@ class DevProcess:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self._lines.put(line)
+
+    def read_screen(self) -> str:
+        """What it wrote for a person at its terminal, after its end."""
+        text = b""
+        with suppress(OSError):  # how Linux says that the other side is closed
+            while piece := os.read(self._screen, 4096):
+                text += piece
+        return text.decode()
 
     def wait_for(self, is_it: Callable[[str], bool]) -> list[str]:
         """The lines up to the first for which it is true."""
@@ -128,6 +143,47 @@ def test_what_is_saved_is_in_use_and_a_request_shows_it(project: Path, served: D
     assert "request.json: " in served.wait_for(lambda line: line.startswith("request "))[-1]
     served.process.send_signal(signal.SIGINT)
     assert served.process.wait(60) == 0
+    screen = served.read_screen()
+    assert "router: " in screen  # why the worker was not started
+    assert "router doctor" not in screen  # what `router serve` alone tells a person
+
+
+async def test_it_asks_again_until_the_router_knows_the_extensions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unknown = Answer(ok=False, error=Refusal("pre_processor_failed", "tidy: ", {"cause": "extension_not_found"}))
+    answers = [unknown, unknown, Answer(ok=False, error=Refusal("policy_not_found", "")), unknown, Answer(ok=True)]
+    monkeypatch.setattr(dev_server, "Client", lambda _url: StubClient(answers))
+    monkeypatch.setattr(dev_server, "ASKED_AGAIN_EVERY_S", 0)
+    (tmp_path / "extensions.py").touch()
+    server = DevServer(tmp_path, (), lambda _what, _line: None)
+    server._extensions = StubProcess()  # type: ignore[assignment]
+    await server._start_extensions(())
+    assert (await server._decide(DEFAULT)).error == Refusal("policy_not_found", "")
+    assert await server._decide(DEFAULT) is unknown  # nothing was served anew: the policy names one that is not there
+
+
+class StubClient:
+    def __init__(self, answers: list[Answer]) -> None:
+        self._answers = answers
+
+    async def __aenter__(self) -> "StubClient":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def decide(self, **_: object) -> Answer:
+        return self._answers.pop(0)
+
+
+class StubProcess:
+    async def start(self, *_: str) -> dict[str, list[str]]:
+        return {"subjects": ["beamline.ext.pre.tidy.v1"]}
+
+
+def test_what_to_do_next_brings_what_it_needs_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = call_command("init", "shop").out
+    assert re.search(r"cd shop\n.*pip install -r requirements.txt.*\n.*router dev.*\n.*make test", told)
 
 
 def test_dev_without_a_project_says_what_makes_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
