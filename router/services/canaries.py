@@ -38,6 +38,7 @@ log = logs.logger(__name__)
 SHARE_S = 0.25  # between two records of one canary
 JUDGE_S = 1.0
 LAST_WRITE_S = 2.0  # when the router stops
+LAST_PAUSE_S = 0.05  # between two tries then
 
 Name = tuple[str, str]  # tenant (or `_shared`), policy
 
@@ -108,7 +109,7 @@ class SharedCanaries:
         await self._mirror.run()
 
     async def write(self) -> None:
-        """A child of the tree: write what has changed until cancelled, and once more then: the consumers have stopped before it."""
+        """A child of the tree: write what has changed until cancelled, and then the rest: the consumers have stopped before it."""
         try:
             while True:
                 await asyncio.sleep(SHARE_S)
@@ -116,11 +117,22 @@ class SharedCanaries:
         finally:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WRITE_S):
-                    await self._write_changed()
+                    await self._write_rest()
 
     async def _write_changed(self) -> None:
-        for counts in [one for one in self._counts.values() if one.is_changed]:
+        for counts in self._list_changed():
             await self._write(counts)
+
+    async def _write_rest(self) -> None:
+        """Write until nothing is left: a write that was cut off may be stored, and the next one meets a conflict then."""
+        while True:
+            await self._write_changed()
+            if not self._list_changed():
+                return
+            await asyncio.sleep(LAST_PAUSE_S)
+
+    def _list_changed(self) -> list[CanaryCounts]:
+        return [one for one in self._counts.values() if one.is_changed]
 
     async def judge(self) -> None:
         """A child of the tree: end each canary that is decided, until cancelled."""
@@ -197,6 +209,9 @@ class SharedCanaries:
             await self._put(key, canary_record_bytes(counts.build_record(self._node_id, self._life)))
         except Conflict:
             counts.is_changed = True  # the next round replaces what is there
+        except asyncio.CancelledError:
+            counts.is_changed = True  # whether it is stored is not known
+            raise
         except RouterError as exc:
             counts.is_changed = True  # the next round tries again
             if self._lines.allow("write"):

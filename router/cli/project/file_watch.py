@@ -12,12 +12,13 @@ SUFFIXES = (".py", ".json", ".yaml", ".yml", ".toml")
 SKIPPED = frozenset({"__pycache__", "node_modules", "venv", "tests"})  # and whatever begins with a point
 MAX_FILES = 2_000
 INTERVAL_S = 0.25
+MAX_READINGS = 8  # until files that go on changing are told as they are
 
 Stamps = Mapping[str, tuple[int, int]]  # by name below the project: time in ns, size
 
 
 class FileWatch:
-    """Sees what is saved from the moment that it is made."""
+    """Sees what is saved from the moment that it is made. A save that empties a file before it fills it is one change."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -26,11 +27,21 @@ class FileWatch:
     async def wait_for_change(self) -> list[str]:
         """Return the names that were saved, made or removed since the last call, sorted."""
         while True:
-            now = read_stamps(self._root)
+            now = await self._read_settled()
             before, self._before = self._before, now
             if changed := sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name)):
                 return changed
             await asyncio.sleep(INTERVAL_S)
+
+    async def _read_settled(self) -> Stamps:
+        """Return stamps that are those of before, or stayed the same for one interval."""
+        last, now = self._before, read_stamps(self._root)
+        for _ in range(MAX_READINGS):
+            if now == last:
+                break
+            await asyncio.sleep(INTERVAL_S)
+            last, now = now, read_stamps(self._root)
+        return now
 
 
 def read_stamps(root: Path) -> Stamps:
