@@ -24,12 +24,12 @@ async def wait_until_known(nats_url: str, extension_ids: Collection[str]) -> Non
         connection = await open_connection(nats_url, "router-dev")
         try:
             async with asyncio.timeout(FOLLOWED_WITHIN_S):
-                while not await _knows(connection, extension_ids):  # noqa: ASYNC110 - the router only answers
+                while not await _has_all(connection, extension_ids):  # noqa: ASYNC110 - the router only answers
                     await asyncio.sleep(PAUSE_S)
         finally:
             await connection.close()
 
 
-async def _knows(connection: Connection, extension_ids: Collection[str]) -> bool:
+async def _has_all(connection: Connection, extension_ids: Collection[str]) -> bool:
     answer = orjson.loads((await request_one(connection, HEALTH_SUBJECT, b"{}", {}, is_router=True)).data)
     return "error" in answer or set(extension_ids) <= set(answer.get("health", ()))
