@@ -34,16 +34,9 @@ MAX_VALUES_BYTES = 2_048  # of `before` and of `after`, each
 Values = Mapping[str, object]
 
 
-class AuditEvent(Struct, frozen=True, kw_only=True):
-    """`timestamp`: milliseconds since the epoch, of the process that wrote; `router_node_id`: that process."""
+class OperatorWrite(Struct, kw_only=True):
+    """What one write says of itself."""
 
-    version: str = "1"
-    id: str
-    timestamp: int
-    by: str
-    via: str  # cli | console
-    nats_user: str | None = None
-    router_node_id: str
     command: str
     target: str
     outcome: str = DONE
@@ -54,13 +47,29 @@ class AuditEvent(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
+class AuditEvent(OperatorWrite, kw_only=True):
+    """A write, and who wrote. `timestamp`: milliseconds since the epoch, of the process that wrote; `router_node_id`: that process."""
+
+    version: str = "1"
+    id: str
+    timestamp: int
+    by: str
+    via: str  # cli | console
+    nats_user: str | None = None
+    router_node_id: str
+
+
+# As they stand on the wire: who wrote, then what.
+_FIELDS = tuple(sorted(AuditEvent.__struct_fields__, key=OperatorWrite.__struct_fields__.__contains__))
+
+
 def audit_subject(via: str) -> str:
     return AUDIT_SUBJECT.replace("{via}", via)
 
 
 def list_audit_fields(event: AuditEvent) -> Mapping[str, object]:
     """The event as it is on the wire: what is not known is absent."""
-    return {name: value for name in AuditEvent.__struct_fields__ if (value := getattr(event, name)) is not None}
+    return {name: value for name in _FIELDS if (value := getattr(event, name)) is not None}
 
 
 def audit_bytes(event: AuditEvent) -> bytes:

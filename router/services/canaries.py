@@ -10,8 +10,7 @@ a conflict. While the bucket is unavailable nothing is decided.
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from router.contracts.alert import WARNING, Alert
@@ -21,29 +20,25 @@ from router.contracts.canary_record import CanaryRecord, canary_key, canary_reco
 from router.contracts.decision import Decision, Refusal
 from router.contracts.result import ExecResult
 from router.core.clock import Clock, wall
-from router.core.errors import BrokerUnavailable, Conflict, Poison, RouterError
+from router.core.errors import Conflict, Poison, RouterError
 from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
 from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.mirror import BucketMirror
 from router.delivery.shared_info import SharedInfo
-from router.operations.observability import LogRateLimit, events, logs
+from router.operations.observability import events, logs
 from router.routing.canary import CanaryCounts, CanaryTotals, CanaryVerdict, add_totals, judge
 from router.routing.policy import Policy, PolicyTable
 from router.services.alerts import Alerts
 from router.services.policy_store import PolicyStore
+from router.services.shared_bucket import SharedRecords
 
 log = logs.logger(__name__)
 
-SHARE_S = 0.25  # between two records of one canary
 JUDGE_S = 1.0
-LAST_WRITE_S = 2.0  # when the router stops
-LAST_PAUSE_S = 0.05  # between two tries then
 
 Name = tuple[str, str]  # tenant (or `_shared`), policy
 
 
-class SharedCanaries:
+class SharedCanaries(SharedRecords[CanaryCounts]):
     """`decide.CanaryMeter`, what results report, and the three children that share and judge."""
 
     def __init__(
@@ -58,18 +53,13 @@ class SharedCanaries:
         wall_clock: Clock = wall,
         infos: SharedInfo | None = None,
     ) -> None:
-        self._documents = DocumentBucket(jetstream, bucket)
-        self._mirror = BucketMirror(jetstream, bucket, self.on_change, infos=infos)
-        self._node_id = node_id
+        super().__init__(jetstream, bucket, node_id, infos)
         self._policies = policies
         self._store = store
         self._alerts = alerts
         self._wall_clock = wall_clock
-        self._life = uuid.uuid4().hex
         self._counts: dict[Name, CanaryCounts] = {}
-        self._revisions: dict[str, int] = {}  # of this process' own keys
         self._others: dict[str, tuple[int, CanaryRecord | None]] = {}  # by key: its revision; None: unreadable
-        self._lines = LogRateLimit(every_s=60.0)
 
     def on_decided(self, policy: Policy, answer: Decision | Refusal, *, is_pushed: bool) -> None:
         if isinstance(answer, Decision) and (is_pushed or answer.metadata.get(ARM) != policy.arm):
@@ -99,40 +89,18 @@ class SharedCanaries:
             counts = self._counts[name] = CanaryCounts(*name, policy.version)
         return counts
 
-    async def load(self) -> None:
-        """Load once, before the first decision. If the bucket is unavailable the process starts anyway."""
-        with suppress(BrokerUnavailable):
-            await self._mirror.load()
-
-    async def follow(self) -> None:
-        """A child of the tree: follow the bucket until cancelled."""
-        await self._mirror.run()
-
-    async def write(self) -> None:
-        """A child of the tree: write what has changed until cancelled, and then the rest: the consumers have stopped before it."""
-        try:
-            while True:
-                await asyncio.sleep(SHARE_S)
-                await self._write_changed()
-        finally:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LAST_WRITE_S):
-                    await self._write_rest()
-
-    async def _write_changed(self) -> None:
-        for counts in self._list_changed():
-            await self._write(counts)
-
-    async def _write_rest(self) -> None:
-        """Write until nothing is left: a write that was cut off may be stored, and the next one meets a conflict then."""
-        while True:
-            await self._write_changed()
-            if not self._list_changed():
-                return
-            await asyncio.sleep(LAST_PAUSE_S)
-
-    def _list_changed(self) -> list[CanaryCounts]:
+    def list_changed(self, *, is_last: bool) -> Sequence[CanaryCounts]:
         return [one for one in self._counts.values() if one.is_changed]
+
+    def build_entry(self, one: CanaryCounts) -> tuple[str, bytes]:
+        one.is_changed = False
+        return canary_key(*one.name, self._life), canary_record_bytes(one.build_record(self._node_id, self._life))
+
+    def mark_changed(self, one: CanaryCounts) -> None:
+        one.is_changed = True
+
+    def log_failure(self, one: CanaryCounts, cause: RouterError) -> None:
+        log.warning(events.CANARY_NOT_SHARED, tenant=one.name[0], policy=one.name[1], cause=str(cause))
 
     async def judge(self) -> None:
         """A child of the tree: end each canary that is decided, until cancelled."""
@@ -201,30 +169,6 @@ class SharedCanaries:
         with suppress(RouterError):
             for key in keys:
                 await self._documents.delete(key, revision=self._others[key][0])
-
-    async def _write(self, counts: CanaryCounts) -> None:
-        key = canary_key(*counts.name, self._life)
-        counts.is_changed = False  # what comes during the write is written next time
-        try:
-            await self._put(key, canary_record_bytes(counts.build_record(self._node_id, self._life)))
-        except Conflict:
-            counts.is_changed = True  # the next round replaces what is there
-        except asyncio.CancelledError:
-            counts.is_changed = True  # whether it is stored is not known
-            raise
-        except RouterError as exc:
-            counts.is_changed = True  # the next round tries again
-            if self._lines.allow("write"):
-                log.warning(events.CANARY_NOT_SHARED, tenant=counts.name[0], policy=counts.name[1], cause=str(exc))
-
-    async def _put(self, key: str, data: bytes) -> None:
-        """Replace this process' entry. Raises BrokerUnavailable, StorageFull, Poison (too large)."""
-        try:
-            self._revisions[key] = await self._documents.put(key, data, revision=self._revisions.get(key))
-        except Conflict:  # the bucket was made again, an answer was lost, or the canary was ended: the next write knows its revision
-            seen = await self._documents.read_newest(key)
-            self._revisions[key] = seen.revision if seen is not None else 0
-            raise
 
 
 def _is_of(record: CanaryRecord, policy: Policy) -> bool:

@@ -10,21 +10,18 @@ overrides older entries of the bucket. While the broker is unavailable each inst
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 from router.contracts.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes, read_breaker_record
 from router.core.clock import Clock, steady, wall
-from router.core.errors import BrokerUnavailable, Conflict, Poison, RouterError
+from router.core.errors import Conflict, Poison, RouterError
 from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
 from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.mirror import BucketMirror
 from router.delivery.shared_info import SharedInfo
-from router.operations.observability import LogRateLimit, events, logs
+from router.operations.observability import events, logs
 from router.routing.breakers import CLOSED, HALF_OPEN, OPEN, BreakerTransition
 from router.routing.policy import RemoteTransition
+from router.services.shared_bucket import SharedBucket
 
 log = logs.logger(__name__)
 
@@ -33,7 +30,7 @@ WRITE_RETRY_S = 0.25
 News = Mapping[tuple[str, str], RemoteTransition]  # by (tenant, provider)
 
 
-class SharedBreakers:
+class SharedBreakers(SharedBucket):
     """`now` is the steady clock of the breakers: times in the bucket are converted to time spans when written and when read."""
 
     def __init__(
@@ -46,10 +43,7 @@ class SharedBreakers:
         wall_clock: Clock = wall,
         infos: SharedInfo | None = None,
     ) -> None:
-        self._documents = DocumentBucket(jetstream, bucket)
-        self._mirror = BucketMirror(jetstream, bucket, self.on_change, infos=infos)
-        self._node_id = node_id
-        self._life = uuid.uuid4().hex
+        super().__init__(jetstream, bucket, node_id, infos)
         self._now = now
         self._wall_clock = wall_clock
         self._on_news: Callable[[News], None] = lambda _: None
@@ -57,7 +51,6 @@ class SharedBreakers:
         self._wake = asyncio.Event()
         self._known: dict[str, int] = {}  # the newest revision of each key that was applied, or written here
         self._newest = 0  # of the bucket: a lower one means that the bucket was recreated
-        self._lines = LogRateLimit(every_s=60.0)
 
     def attach(self, on_news: Callable[[News], None]) -> None:
         """Set the callback for transitions of other instances."""
@@ -69,15 +62,6 @@ class SharedBreakers:
             record = self._record(transition)
             self._unwritten[breaker_key(record.tenant_id, record.provider_id)] = record
             self._wake.set()
-
-    async def load(self) -> None:
-        """Load once, before the first decision. If the bucket is unavailable the process starts anyway."""
-        with suppress(BrokerUnavailable):
-            await self._mirror.load()
-
-    async def follow(self) -> None:
-        """A child of the tree: follow the bucket until cancelled."""
-        await self._mirror.run()
 
     async def write(self) -> None:
         """A child of the tree: write queued transitions until cancelled; failed writes are repeated."""

@@ -9,35 +9,29 @@ theirs. While the broker is unavailable each instance uses its own measurements 
 
 from __future__ import annotations
 
-import asyncio
-import uuid
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from router.contracts.figures_record import FiguresRecord, figures_key, figures_record_bytes, read_figures_record
+from router.contracts.figures_record import figures_key, figures_record_bytes, read_figures_record
 from router.core.clock import Clock, wall
-from router.core.errors import BrokerUnavailable, Conflict, Poison, RouterError
+from router.core.errors import Poison, RouterError
 from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
 from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.mirror import BucketMirror
 from router.delivery.shared_info import SharedInfo
-from router.operations.observability import LogRateLimit, events, logs
+from router.operations.observability import events, logs
 from router.routing.measurements import Measurements
 from router.routing.policy import SHARED, Policy, list_arms
+from router.services.shared_bucket import SHARE_S, SharedRecords
 
 log = logs.logger(__name__)
 
-SHARE_S = 0.25  # between two records of one tenant
 SHARE_SELDOM_S = 2.0  # where no policy chooses by them
 TENANTS_AT_ONCE = 64  # records in one round; more tenants wait for the next
-MAX_KEYS = 20_000  # whose revision is known
 
 Policies = Mapping[tuple[str, str], Policy]
 
 
-class SharedMeasurements:
-    """`policies` returns the policies in force, the same object until they change."""
+class SharedMeasurements(SharedRecords[str]):
+    """By tenant. `policies` returns the policies in force, the same object until they change."""
 
     def __init__(
         self,
@@ -50,35 +44,27 @@ class SharedMeasurements:
         wall_clock: Clock = wall,
         infos: SharedInfo | None = None,
     ) -> None:
-        self._documents = DocumentBucket(jetstream, bucket)
-        self._mirror = BucketMirror(jetstream, bucket, self.on_change, infos=infos)
-        self._node_id = node_id
+        super().__init__(jetstream, bucket, node_id, infos)
         self._measurements = measurements
         self._policies = policies
         self._policies_seen: Policies = {}
         self._by_figures: frozenset[str] = frozenset()  # tenants with such a policy
         self._wall_clock = wall_clock
-        self._life = uuid.uuid4().hex
-        self._own: dict[str, int] = {}  # the revision of each key of this process
         self._known: dict[str, tuple[int, str]] = {}  # the revision and the tenant of each other key that was read; no tenant: unreadable
         self._is_loaded = False
-        self._lines = LogRateLimit(every_s=60.0)
 
-    async def load(self) -> None:
-        """Load once, before the first decision. If the bucket is unavailable the process starts anyway."""
-        with suppress(BrokerUnavailable):
-            await self._mirror.load()
+    def list_changed(self, *, is_last: bool) -> Sequence[str]:
+        return self._measurements.list_changed(_find_no_interval if is_last else self._find_interval, TENANTS_AT_ONCE)
 
-    async def follow(self) -> None:
-        """A child of the tree: follow the bucket until cancelled."""
-        await self._mirror.run()
+    def build_entry(self, one: str) -> tuple[str, bytes] | None:
+        record = self._measurements.build_record(one, self._node_id, self._life)
+        return None if record is None else (figures_key(one, self._life), figures_record_bytes(record))
 
-    async def write(self) -> None:
-        """A child of the tree: write what has changed until cancelled."""
-        while True:
-            await asyncio.sleep(SHARE_S)
-            for tenant_id in self._measurements.list_changed(self._find_interval, TENANTS_AT_ONCE):
-                await self._write(tenant_id)
+    def mark_changed(self, one: str) -> None:
+        self._measurements.mark_changed(one)
+
+    def log_failure(self, one: str, cause: RouterError) -> None:
+        log.warning(events.FIGURES_NOT_SHARED, tenant_id=one, cause=str(cause))
 
     def on_change(self, entries: Mapping[str, BucketEntry]) -> None:
         """Read the entries that are new. Those of the first listing may be old, later ones were written just now."""
@@ -118,22 +104,6 @@ class SharedMeasurements:
             self._by_figures = frozenset(policy.tenant_id for policy in choosing)
         return SHARE_S if tenant_id in self._by_figures or SHARED in self._by_figures else SHARE_SELDOM_S
 
-    async def _write(self, tenant_id: str) -> None:
-        record = self._measurements.build_record(tenant_id, self._node_id, self._life)
-        if record is None:
-            return
-        try:
-            await self._put(figures_key(tenant_id, self._life), record)
-        except RouterError as exc:  # the next change of this tenant is another try
-            if self._lines.allow("write"):
-                log.warning(events.FIGURES_NOT_SHARED, tenant_id=tenant_id, cause=str(exc))
 
-    async def _put(self, key: str, record: FiguresRecord) -> None:
-        """Replace this process' entry. Raises BrokerUnavailable, StorageFull, Poison (too large)."""
-        if len(self._own) >= MAX_KEYS and key not in self._own:
-            self._own.clear()
-        try:
-            self._own[key] = await self._documents.put(key, figures_record_bytes(record), revision=self._own.get(key))
-        except Conflict:  # the bucket was made again, or an answer was lost: the next write replaces what is there now
-            seen = await self._documents.read_newest(key)
-            self._own[key] = seen.revision if seen is not None else 0
+def _find_no_interval(_: str) -> float:
+    return 0.0

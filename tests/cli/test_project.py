@@ -18,14 +18,11 @@ import pytest
 import yaml
 
 from router import __version__
-from router.cli.project import dev_server, file_watch
-from router.cli.project.dev_server import DevServer
+from router.cli.project import file_watch
 from router.cli.project.example import DEFAULT, read_example
 from router.cli.project.file_watch import MAX_FILES, FileWatch, read_stamps
 from router.config.names import NAMES
-from router.contracts.decision import Refusal
 from router.core.errors import Misconfigured
-from router.sdk.answer import Answer
 from tests.support.cli import COMMAND, call_command, clean_environment
 from tests.support.deployed import DEPLOY
 
@@ -100,6 +97,7 @@ class DevProcess:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self._lines.put(line)
+        self._lines.put("ended")
 
     def read_screen(self) -> str:
         """What it wrote for a person at its terminal, after its end."""
@@ -114,6 +112,7 @@ class DevProcess:
         lines = []
         while not lines or not is_it(lines[-1]):
             lines.append(self._lines.get(timeout=100))
+            assert lines[-1] != "ended", lines
         return lines
 
     def wait_for_answer(self) -> str:
@@ -146,38 +145,6 @@ def test_what_is_saved_is_in_use_and_a_request_shows_it(project: Path, served: D
     screen = served.read_screen()
     assert "router: " in screen  # why the worker was not started
     assert "router doctor" not in screen  # what `router serve` alone tells a person
-
-
-async def test_it_asks_again_until_the_router_knows_the_extensions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    unknown = Answer(ok=False, error=Refusal("pre_processor_failed", "tidy: ", {"cause": "extension_not_found"}))
-    answers = [unknown, unknown, Answer(ok=False, error=Refusal("policy_not_found", "")), unknown, Answer(ok=True)]
-    monkeypatch.setattr(dev_server, "Client", lambda _url: StubClient(answers))
-    monkeypatch.setattr(dev_server, "ASKED_AGAIN_EVERY_S", 0)
-    (tmp_path / "extensions.py").touch()
-    server = DevServer(tmp_path, (), lambda _what, _line: None)
-    server._extensions = StubProcess()  # type: ignore[assignment]
-    await server._start_extensions(())
-    assert (await server._decide(DEFAULT)).error == Refusal("policy_not_found", "")
-    assert await server._decide(DEFAULT) is unknown  # nothing was served anew: the policy names one that is not there
-
-
-class StubClient:
-    def __init__(self, answers: list[Answer]) -> None:
-        self._answers = answers
-
-    async def __aenter__(self) -> "StubClient":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        pass
-
-    async def decide(self, **_: object) -> Answer:
-        return self._answers.pop(0)
-
-
-class StubProcess:
-    async def start(self, *_: str) -> dict[str, list[str]]:
-        return {"subjects": ["beamline.ext.pre.tidy.v1"]}
 
 
 def test_what_to_do_next_brings_what_it_needs_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,28 +118,6 @@ async def test_all_instances_count_together_and_one_that_starts_later_knows_what
             await until(lambda: late.count() == (4, 5), within_s=10)
 
 
-async def test_what_is_counted_while_a_write_has_no_answer_yet_is_written_when_the_instance_stops(
-    buckets: Buckets, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stored, real_put = asyncio.Event(), DocumentBucket.put
-
-    async def put_without_answer(documents: DocumentBucket, key: str, value: bytes, *, revision: int | None) -> int:
-        revision = await real_put(documents, key, value, revision=revision)
-        if not stored.is_set():
-            stored.set()
-            await asyncio.Event().wait()  # until it is cancelled
-        return revision
-
-    await buckets.begin()
-    monkeypatch.setattr(DocumentBucket, "put", put_without_answer)
-    async with buckets.an_instance() as one:
-        one.report(CANDIDATE, 3)
-        await stored.wait()
-        one.report(CANDIDATE, 2)
-    async with buckets.an_instance() as late:
-        await until(lambda: late.count() == (0, 5), within_s=10)
-
-
 async def test_results_of_another_version_or_without_an_arm_are_not_counted(buckets: Buckets) -> None:
     await buckets.begin()
     async with buckets.an_instance() as one:

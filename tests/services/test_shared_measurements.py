@@ -12,7 +12,8 @@ from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
 from router.delivery.connection import Connection
 from router.routing.policy import Policy
-from router.services.shared_measurements import SHARE_S, SharedMeasurements
+from router.services.shared_bucket import SHARE_S
+from router.services.shared_measurements import SharedMeasurements
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
 from tests.support.measurements import TENANT, SomeMeasurements

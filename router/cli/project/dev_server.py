@@ -21,8 +21,8 @@ from typing import Any
 from router.cli.project.command_process import ENDED, CommandProcess, Event, run_command
 from router.cli.project.example import ExampleRequest, format_answer, format_request, read_example
 from router.cli.project.file_watch import FileWatch
+from router.cli.project.followed import FOLLOWED_WITHIN_S, wait_until_known
 from router.core.errors import Misconfigured, RouterError
-from router.routing.extensions.failure import EXTENSION_NOT_FOUND
 from router.sdk.answer import Answer
 from router.sdk.client import Client
 
@@ -31,8 +31,6 @@ STORE = ".router/dev"
 SHOWN = 5  # of the files that changed
 NOT_STARTED = "not started: see above; it is started again when a file is saved"
 HANDLED = ("tenant_id", "job", "status", "latency_ms", "error_code")  # of what a worker says of an assignment
-FOLLOWED_WITHIN_S = 3.0  # by the router, after a policy was written or an extension was served
-ASKED_AGAIN_EVERY_S = 0.05
 WITH_ACKS = {"ROUTER_ACKS__ENABLED": "true"}  # so that `router assignments` tells what became of one
 QUIET = {"ROUTER_LOG__LEVEL": "warning"}  # what is worth a line is printed here
 
@@ -55,7 +53,6 @@ class DevServer:
         self._worker = CommandProcess(directory, "worker.ready", partial(self._on_event, "worker"), QUIET)
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()  # the router, by itself
         self._written: dict[str, int] = {}  # by policy: the version that was just written
-        self._is_registering = False  # extensions were just served; the router registers them, and follows the registry, a moment later
         self._url = ""
 
     async def run(self) -> None:
@@ -112,7 +109,8 @@ class DevServer:
     async def _start_extensions(self, common: Sequence[str]) -> None:
         if self._has(EXTENSIONS):
             ready = await self._extensions.start("extension", "serve", EXTENSIONS, "--register", *common)
-            self._is_registering = ready is not None
+            if ready is not None:
+                await wait_until_known(self._url, ready["ids"])
             self._print("extensions", " ".join(ready["subjects"]) if ready is not None else NOT_STARTED)
 
     async def _start_worker(self, common: Sequence[str]) -> None:
@@ -147,20 +145,18 @@ class DevServer:
             self._print("answer", f"none: {exc}")
 
     async def _decide(self, request: ExampleRequest) -> Answer:
-        """Ask; again while the router has not yet followed the policies that were just written and the extensions that are served."""
+        """Ask; again while the router has not yet followed the policies that were just written."""
         fields = {name: getattr(request, name) for name in ("tenant_id", "message_type", "payload", "policy_id", "context")}
         until = time.monotonic() + FOLLOWED_WITHIN_S
         async with Client(self._url) as client:
             answer = await client.decide(**fields)
             while not self._has_followed(answer) and time.monotonic() < until:
-                await asyncio.sleep(ASKED_AGAIN_EVERY_S)
+                await asyncio.sleep(0.05)
                 answer = await client.decide(**fields)
-            self._written, self._is_registering = {}, False
+            self._written = {}
             return await client.decide(**fields, push=True) if request.push_assignment else answer
 
     def _has_followed(self, answer: Answer) -> bool:
-        if self._is_registering and answer.error is not None and answer.error.details is not None:
-            return answer.error.details.get("cause") != EXTENSION_NOT_FOUND
         metadata = answer.decision.metadata if answer.decision is not None else {}
         wanted = self._written.get(metadata.get("policy_id", ""))
         return wanted is None or metadata.get("policy_version") == str(wanted)

@@ -1,6 +1,6 @@
 """What operators wrote, by a command or in the console: stored as events, and read again.
 
-    trail      what a write says of itself, and `track` for one that takes long
+    trail      stores what a write says of itself (`OperatorWrite`); `track` for one that takes long
     log        stores the events, with publish acks
     reading    events since a time, filtered
 
@@ -8,8 +8,9 @@ An event is stored after its write. If it cannot be stored, the write stands, an
 Rule: docs/reference/contracts.md#audit.
 """
 
+from router.contracts.audit_event import OperatorWrite
 from router.operations.audit.log import AuditLog, AuditWriter
 from router.operations.audit.reading import AuditFilter, StoredAuditEvent, read_audit
-from router.operations.audit.trail import AuditTrail, OperatorWrite, track
+from router.operations.audit.trail import AuditTrail, track
 
 __all__ = ["AuditFilter", "AuditLog", "AuditTrail", "AuditWriter", "OperatorWrite", "StoredAuditEvent", "read_audit", "track"]

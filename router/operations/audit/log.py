@@ -9,13 +9,13 @@ from __future__ import annotations
 from secrets import token_hex
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
-from router.contracts.audit_event import AuditEvent, audit_bytes, audit_subject
+from router.contracts.audit_event import AuditEvent, OperatorWrite, audit_bytes, audit_subject
 from router.core.clock import wall
 from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
 from router.delivery.topology import StreamSpec, Topology, create
-from router.operations.audit.trail import OperatorWrite
 
 
 class AuditWriter(Struct, frozen=True):
@@ -57,5 +57,5 @@ class AuditLog:
             via=writer.via,
             nats_user=writer.nats_user,
             router_node_id=writer.node_id,
-            **{name: getattr(write, name) for name in OperatorWrite.__struct_fields__},
+            **asdict(write),
         )

@@ -1,4 +1,4 @@
-"""What a write says of itself, and a frame for one that takes long: an event before it, and one when it ends, however it ends."""
+"""A frame for a write that takes long: an event before it, and one when it ends, however it ends; and who stores the events."""
 
 from __future__ import annotations
 
@@ -6,24 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from router.contracts.audit_event import BEGUN, DONE, FAILED, Values
+from router.contracts.audit_event import BEGUN, FAILED, OperatorWrite
 from router.core.errors import RouterError
-
-
-class OperatorWrite(Struct, kw_only=True):
-    """One write; the fields are those of `AuditEvent`."""
-
-    command: str
-    target: str
-    outcome: str = DONE
-    tenant_id: str | None = None
-    before: Values | None = None
-    after: Values | None = None
-    note: str | None = None
-    error: str | None = None
 
 
 class AuditTrail(Protocol):

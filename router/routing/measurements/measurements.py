@@ -67,9 +67,10 @@ class Measurements:
         due = (tenant_id for tenant_id in self._changed if now - self._tenants[tenant_id].shared_at >= every_s(tenant_id))
         return list(islice(due, most))
 
-    @property
-    def has_changes(self) -> bool:
-        return bool(self._changed)
+    def mark_changed(self, tenant_id: str) -> None:
+        """Its record was not stored."""
+        if tenant_id in self._tenants:
+            self._changed[tenant_id] = None
 
     def build_record(self, tenant_id: str, node_id: str, life: str) -> FiguresRecord | None:
         """The record of a tenant, which has not changed from now on; None: it was dropped meanwhile."""
