@@ -29,7 +29,7 @@ from router.console.live_feed import LiveFeed
 from router.console.page import InvalidAddress, Page, PageNotFound, PageParams, PageSpec, Sources
 from router.console.pages import PAGES
 from router.console.rendering import render
-from router.console.sampler import NowState
+from router.console.sampler import NowState, Sampler
 from router.console.table import FORMAT, MAX_ROWS, choose_rows, view_table, write_csv, write_json
 from router.core.legible import shorten
 
@@ -39,20 +39,20 @@ Specs = tuple[PageSpec, ...]
 
 
 class ConsolePages:
-    """Answers requests. `read_now`: the state of the page Now."""
+    """Answers requests."""
 
     def __init__(
         self,
         sources: Sources,
         access: AccessControl,
-        read_now: Callable[[], NowState],
+        sampler: Sampler,
         feed: LiveFeed,
         begin_after_s: float = BEGIN_AFTER_S,
     ) -> None:
         self._sources = sources
         self._begin_after_s = begin_after_s
         self._access = access
-        self._read_now = read_now
+        self._sampler = sampler
         self._feed = feed
         self._knowledge: Knowledge[Page] = Knowledge()
         self.expire = self._knowledge.expire
@@ -63,7 +63,8 @@ class ConsolePages:
             return _ask_login(request)
         if access.tenant is not None:  # it shows what concerns every tenant
             return RedirectResponse("/dead-letters", 303)
-        html = render("now.html", PAGES, path="/", now=self._read_now(), is_live=not self._feed.is_full, **_list_access(access))
+        now = await self._sampler.read_now()
+        html = render("now.html", PAGES, path="/", now=now, is_live=not self._feed.is_full, **_list_access(access))
         return HTMLResponse(html)
 
     async def follow_now(self, request: Request) -> Response:
@@ -72,6 +73,7 @@ class ConsolePages:
             return PlainTextResponse("Log in first.\n", 403)
         if self._feed.is_full:
             return PlainTextResponse("As many pages as allowed are live: console.clients.\n", 503, {"retry-after": "30"})
+        self._sampler.begin()
         return answer_with_events(self._feed.follow())
 
     async def show(self, spec: PageSpec, request: Request) -> Response:

@@ -93,12 +93,14 @@ class DevProcess:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self._lines.put(line)
+        self._lines.put("ended")
 
     def wait_for(self, is_it: Callable[[str], bool]) -> list[str]:
         """The lines up to the first for which it is true."""
         lines = []
         while not lines or not is_it(lines[-1]):
             lines.append(self._lines.get(timeout=100))
+            assert lines[-1] != "ended", lines
         return lines
 
     def wait_for_answer(self) -> str:

@@ -32,6 +32,10 @@ RUN_AXE = (
     "axe.run({resultTypes: ['violations'], preload: false})"
     ".then(found => found.violations.map(one => [one.id, one.impact, one.nodes[0].html]))"
 )
+HIDE = (
+    "Object.defineProperty(document, 'hidden', {value: HIDDEN, configurable: true});"
+    "document.dispatchEvent(new Event('visibilitychange')); 0"
+)
 SOME_OF_ALL = ConsoleData(letters=6, groups=6, violations=6, policies=6, assignments=6, extensions=4)
 LOOKS: tuple[dict[str, Any], ...] = ({}, {"is_dark": True}, {"width": 390}, {"width": 390, "is_dark": True})
 
@@ -59,7 +63,7 @@ async def has_painted(browser: BrowserPage) -> bool:
     return bool(await browser.evaluate("performance.getEntriesByName('first-contentful-paint').length"))
 
 
-async def test_now_updates_by_itself_and_draws_its_charts(console: Console) -> None:
+async def test_now_updates_by_itself_draws_its_charts_and_is_not_read_for_while_its_tab_is_hidden(console: Console) -> None:
     async with a_browser() as browser:
         await browser.show(console.url + "/")
         await until(lambda: browser.evaluate("document.getElementById('live').dataset.live === 'on'"))
@@ -67,6 +71,14 @@ async def test_now_updates_by_itself_and_draws_its_charts(console: Console) -> N
             await console.server.sampler.take_sample()
         await until(lambda: browser.evaluate("document.querySelectorAll('.chart canvas').length === 2"))
         assert await browser.evaluate("document.querySelector('#tiles div:nth-child(6) strong').textContent.trim()") == "1"
+        assert " s, on all routers" in await browser.evaluate("document.getElementById('window').textContent")
+        await browser.evaluate(HIDE.replace("HIDDEN", "true"))
+        await until(lambda: asyncio.sleep(0, console.server.feed.count == 0))
+        assert "paused" in await browser.evaluate("document.getElementById('live').textContent")
+        await browser.evaluate(HIDE.replace("HIDDEN", "false"))
+        await until(lambda: asyncio.sleep(0, console.server.feed.count == 1))
+        await console.server.sampler.take_sample()
+        await until(lambda: browser.evaluate("document.getElementById('live').textContent.startsWith('live, ')"))
         assert browser.problems == []
 
 

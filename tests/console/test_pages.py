@@ -221,4 +221,5 @@ async def test_a_real_router_s_decisions_are_counted_and_explained(settings: Set
 
 
 async def has_sample(console: Console) -> bool:
+    await console.read("/")  # nothing is asked while no page is opened
     return console.server.sampler.read_state().sample is not None

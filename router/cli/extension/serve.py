@@ -58,11 +58,11 @@ def serve_samples(session: CommandSession, register: Register = False, api_key: 
 def _serve(session: CommandSession, found: Sequence[Extension], api_key: str | None, **options: Any) -> Coroutine[Any, Any, int]:
     from router.sdk.extension import ExtensionServer
 
-    settings, subjects = session.settings, [one.subject for one in found]
+    settings, ready = session.settings, {"subjects": [one.subject for one in found], "ids": [one.id for one in found]}
     if api_key is None and settings.admin.api_key is not None:
         api_key = settings.admin.api_key.get_secret_value()
     server = ExtensionServer(*found, nats=settings.nats, api_key=api_key, reply_prefixes=settings.reply.prefixes, **options)
-    return session.serve(server.run(lambda nats_url: print_event("extensions.ready", nats_url=nats_url, subjects=subjects)))
+    return session.serve(server.run(lambda nats_url: print_event("extensions.ready", nats_url=nats_url, **ready)))
 
 
 def _parse_instance(text: str) -> tuple[str, int]:

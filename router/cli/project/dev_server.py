@@ -21,6 +21,7 @@ from typing import Any
 from router.cli.project.command_process import ENDED, CommandProcess, Event, run_command
 from router.cli.project.example import ExampleRequest, format_answer, format_request, read_example
 from router.cli.project.file_watch import FileWatch
+from router.cli.project.followed import FOLLOWED_WITHIN_S, wait_until_known
 from router.core.errors import Misconfigured, RouterError
 from router.sdk.answer import Answer
 from router.sdk.client import Client
@@ -30,7 +31,6 @@ STORE = ".router/dev"
 SHOWN = 5  # of the files that changed
 NOT_STARTED = "not started: see above; it is started again when a file is saved"
 HANDLED = ("tenant_id", "job", "status", "latency_ms", "error_code")  # of what a worker says of an assignment
-FOLLOWED_WITHIN_S = 3.0  # by the router, after a policy was written
 WITH_ACKS = {"ROUTER_ACKS__ENABLED": "true"}  # so that `router assignments` tells what became of one
 QUIET = {"ROUTER_LOG__LEVEL": "warning"}  # what is worth a line is printed here
 
@@ -109,6 +109,8 @@ class DevServer:
     async def _start_extensions(self, common: Sequence[str]) -> None:
         if self._has(EXTENSIONS):
             ready = await self._extensions.start("extension", "serve", EXTENSIONS, "--register", *common)
+            if ready is not None:
+                await wait_until_known(self._url, ready["ids"])
             self._print("extensions", " ".join(ready["subjects"]) if ready is not None else NOT_STARTED)
 
     async def _start_worker(self, common: Sequence[str]) -> None:

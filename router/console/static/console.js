@@ -49,6 +49,54 @@ function showLive(state, text) {
   if (live) { live.dataset.live = state; live.textContent = text; }
 }
 
+// An EventSource that is closed while its tab is hidden: nothing is asked for a page that is not looked at.
+class TabSource {
+  #source = null;
+  #listeners = [];
+  #follow = () => (document.hidden ? this.#pause() : this.#resume());
+
+  constructor(url) {
+    this.url = url;
+    document.addEventListener("visibilitychange", this.#follow);
+    this.#follow();
+  }
+
+  get readyState() { return this.#source ? this.#source.readyState : EventSource.CONNECTING; }
+
+  addEventListener(name, listener) {
+    this.#listeners.push([name, listener]);
+    this.#source?.addEventListener(name, listener);
+  }
+
+  removeEventListener(name, listener) {
+    this.#listeners = this.#listeners.filter((one) => one[0] !== name || one[1] !== listener);
+    this.#source?.removeEventListener(name, listener);
+  }
+
+  close() {
+    document.removeEventListener("visibilitychange", this.#follow);
+    this.#pause();
+  }
+
+  #resume() {
+    if (this.#source) return;
+    const source = this.#source = new EventSource(this.url);
+    source.onopen = (event) => this.onopen?.(event);
+    source.onerror = (event) => {
+      if (source.readyState === EventSource.CLOSED) document.removeEventListener("visibilitychange", this.#follow); // htmx makes another
+      this.onerror?.(event);
+    };
+    for (const [name, listener] of this.#listeners) source.addEventListener(name, listener);
+  }
+
+  #pause() {
+    this.#source?.close();
+    this.#source = null;
+    showLive("no", "paused while this tab is hidden");
+  }
+}
+if (window.htmx) htmx.createEventSource = (url) => new TabSource(url);
+
 document.addEventListener("htmx:sseOpen", () => showLive("on", "live"));
 document.addEventListener("htmx:sseError", () => showLive("off", "not live: the console does not answer; it is asked again"));
 document.addEventListener("htmx:sseMessage", () => {

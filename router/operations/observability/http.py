@@ -29,6 +29,7 @@ from router.operations.observability.exposition import CONTENT_TYPE, choose_cont
 from router.operations.observability.http_protocol import GuardedProtocol, OpenConnections
 from router.operations.observability.readiness import Readiness, is_ready
 
+TICK_S = 1.0  # between two readings of the clock for the header Date
 ACCEPT_BACKLOG = 64  # connections accepted in one turn of the loop, before `http_protocol` applies its limit
 
 
@@ -104,7 +105,7 @@ async def serve_application(
         try:
             if on_started is not None:
                 on_started(listener.getsockname()[1])
-            await server.main_loop()
+            await _tick(server)
         finally:
             await server.shutdown([listener])
 
@@ -134,6 +135,13 @@ def create_application(
 
     routes = {"/metrics": metrics, "/healthz": healthz, "/readyz": readyz, "/contract/{page:path}": contract}
     return Starlette(routes=[Route(path, page) for path, page in routes.items()])
+
+
+async def _tick(server: uvicorn.Server) -> None:
+    """Not `main_loop`, which wakes ten times a second to see whether it should end: the supervision tree cancels this one."""
+    while True:
+        await server.on_tick(0)
+        await asyncio.sleep(TICK_S)
 
 
 def _bind(host: str, port: int) -> socket.socket:
