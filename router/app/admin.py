@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+from router.app.admin_trail import AdminTrail
 from router.app.app_context import AppContext
 from router.config import Settings
 from router.delivery.buckets.documents import DocumentBucket
@@ -59,9 +61,10 @@ def _build_key_counter(context: AppContext) -> Callable[[], None]:
 def build_services(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
     """All services. `proofs`: what this instance sends to other instances in place of the API key."""
     extensions = ExtensionStore(DocumentBucket(context.jetstream, context.settings.buckets.extensions.name))
+    open_trail = partial(AdminTrail, context.settings, context.jetstream)
     return (
-        *PolicyServices(context.policy_store).list_services(),
-        *ExtensionServices(extensions).list_services(),
+        *PolicyServices(context.policy_store, open_trail).list_services(),
+        *ExtensionServices(extensions, open_trail).list_services(),
         *_build_instances(context, proofs).list_services(),
         *_build_pipelines(context).list_services(),
         *_build_decision_services(context, proofs),

@@ -1,4 +1,4 @@
-"""Who writes, and where the events of it are stored: the audit log of a command or of a console."""
+"""Who writes, and where the events of it are stored: the audit log of a command, a console, or a request to a router."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from router.operations.audit import AuditLog, AuditWriter
 
 
 def open_audit_log(settings: Settings, jetstream: JetStream, by: str, via: str) -> AuditLog:
-    """`by`: user@host, or a console's user; `via`: cli | console."""
+    """`by`: user@host, a console's user, or the author of a request to a router; `via`: cli | console | admin."""
     writer = AuditWriter(by, via, settings.node_id, describe_login(settings.nats))
     return AuditLog(jetstream, declare_audit_stream(settings), writer)
 

@@ -1,7 +1,8 @@
 """One write of an operator as an event: who did what to which object, what it was before and after; never a payload or a secret.
 
     id           of the event; also its Nats-Msg-Id
-    by           user@host of a command, the user of a console; `nats_user`: the login on the broker, where it has a name
+    by           user@host of a command, the user of a console, the `author` that a request to a router names; `nats_user`: the login
+                 on the broker of the process that wrote, where it has a name
     command      the words of the command that writes the same: `policy put`, `dlq replay`
     target       what it was done to: acme/default, ROUTER_DLQ 17
     outcome      begun: a long write was about to begin; done; failed: it ended early, and what it did until then stands
@@ -25,7 +26,7 @@ from router.core.masking import hide_logins, mask_secrets
 
 AUDIT_SUBJECT = "beamline.router.v1.audit.{via}"
 ALL_AUDIT_EVENTS = AUDIT_SUBJECT.replace("{via}", "*")
-CLI, CONSOLE = "cli", "console"
+CLI, CONSOLE, ADMIN_SERVICE = "cli", "console", "admin"  # admin: a request to a router
 BEGUN, DONE, FAILED = "begun", "done", "failed"
 MAX_TEXT = 256  # characters of each text
 MAX_NOTE = 1_000
@@ -54,7 +55,7 @@ class AuditEvent(OperatorWrite, kw_only=True):
     id: str
     timestamp: int
     by: str
-    via: str  # cli | console
+    via: str  # cli | console | admin
     nats_user: str | None = None
     router_node_id: str
 

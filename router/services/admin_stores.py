@@ -1,13 +1,15 @@
 """The operators' services for policies and extensions: list, get, put, delete over the stores.
 
-A write names the version that it replaces, or is a conflict. Errors of a store become error responses that say what to correct.
+A write names the version that it replaces, or is a conflict, and leaves an audit event; where that cannot be stored, the answer says
+so by `audit_lost`, and the write stands. Errors of a store become error responses that say what to correct.
 Rule: docs/reference/operators.md#admin-services.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import orjson
 
@@ -17,7 +19,10 @@ from router.operations.admin import ServiceError
 from router.operations.admin.request_fields import RequestFields
 from router.operations.admin.service import Answer, Service
 from router.operations.admin.service_error import CONFLICT, EXTENSION_NOT_FOUND, INVALID_REQUEST, POLICY_NOT_FOUND
+from router.operations.audit import AuditTrail
 from router.routing.policy.fields import DocumentError
+from router.services.audited_extensions import AuditedExtensions
+from router.services.audited_policies import AuditedPolicies
 from router.services.extension_store import ExtensionNotFound, ExtensionStore
 from router.services.policy_store import PolicyNotFound, PolicyStore, StoredPolicy
 
@@ -25,21 +30,31 @@ ADMIN_AUTHOR = "admin service"  # of a request that names none
 NOT_IN_ENTRY = ("replaces", "author")  # fields of a request that are not part of the registry entry
 
 
+class RequestTrail(AuditTrail, Protocol):
+    """The audit events of one request. `lost`: the code of the error by which one could not be stored."""
+
+    lost: str
+
+
+OpenTrail = Callable[[str], RequestTrail]  # by the request's author
+
+
 class PolicyServices:
     """Accepts `_shared` as a tenant; elsewhere a tenant reads its own policies only."""
 
-    def __init__(self, store: PolicyStore) -> None:
+    def __init__(self, store: PolicyStore, open_trail: OpenTrail) -> None:
         self._store = store
+        self._open_trail = open_trail
 
     def list_services(self) -> tuple[Service, ...]:
         one = "{tenant_id, policy_id, version, author, time, hash}"
-        put = "{tenant_id, policy_id, policy, replaces?, author?}"
-        done = "{ok, tenant_id, policy_id, version}"
+        put, gone = "{tenant_id, policy_id, policy, replaces?, author?}", "{tenant_id, policy_id, replaces?, author?}"
+        done = "{ok, tenant_id, policy_id, version, audit_lost?}"
         return (
             Service("list_policies", "Policies, of all tenants or of one", "{tenant_id?}", f"{{ok, policies[{one}]}}", self.list),
             Service("get_policy", "A policy as it stands", "{tenant_id, policy_id, version?}", f"{{ok, …{one}, policy}}", self.get),
             Service("put_policy", "Write a policy; `replaces` names the version it replaces, absent = there is none", put, done, self.put),
-            Service("delete_policy", "Delete a policy; its history stays", "{tenant_id, policy_id, replaces?}", done, self.delete),
+            Service("delete_policy", "Delete a policy; its history stays", gone, done, self.delete),
         )
 
     async def list(self, asked: RequestFields) -> Answer:
@@ -52,31 +67,33 @@ class PolicyServices:
 
     async def put(self, asked: RequestFields) -> Answer:
         tenant_id, policy_id, document = asked.policy_tenant(), asked.policy_id(), orjson.dumps(asked.json_object("policy"))
-        replaces, author = asked.replaced_version() or 0, asked.text("author") or ADMIN_AUTHOR
+        replaces, author = asked.replaced_version() or 0, _read_author(asked)
+        trail = self._open_trail(author)
         with translate_errors():
-            version = await self._store.put(tenant_id, policy_id, document, replaces=replaces, author=author)
-        return {"tenant_id": tenant_id, "policy_id": policy_id, "version": version}
+            version = await AuditedPolicies(self._store, trail).put(tenant_id, policy_id, document, replaces=replaces, author=author)
+        return {"tenant_id": tenant_id, "policy_id": policy_id, "version": version, **_tell_loss(trail)}
 
     async def delete(self, asked: RequestFields) -> Answer:
-        tenant_id, policy_id = asked.policy_tenant(), asked.policy_id()
+        tenant_id, policy_id, trail = asked.policy_tenant(), asked.policy_id(), self._open_trail(_read_author(asked))
         with translate_errors():
-            version = await self._store.delete(tenant_id, policy_id, replaces=asked.replaced_version())
-        return {"tenant_id": tenant_id, "policy_id": policy_id, "version": version}
+            version = await AuditedPolicies(self._store, trail).delete(tenant_id, policy_id, replaces=asked.replaced_version())
+        return {"tenant_id": tenant_id, "policy_id": policy_id, "version": version, **_tell_loss(trail)}
 
 
 class ExtensionServices:
     """What `router extension` does, for a NATS client."""
 
-    def __init__(self, store: ExtensionStore) -> None:
+    def __init__(self, store: ExtensionStore, open_trail: OpenTrail) -> None:
         self._store = store
+        self._open_trail = open_trail
 
     def list_services(self) -> tuple[Service, ...]:
         listed = "{ok, extensions[{id, version, author, time, hash, entry}]}"
         put = "a registry entry {id, type, subject, …}; beside it replaces? (0: only if there is none), author?"
         return (
             Service("list_extensions", "Every registered extension", "{}", listed, self.list),
-            Service("put_extension", "Register an extension, or register it anew", put, "{ok, id, version, is_new}", self.put),
-            Service("delete_extension", "Remove an extension", "{id, replaces?}", "{ok, id, version}", self.delete),
+            Service("put_extension", "Register an extension, or register it anew", put, "{ok, id, version, is_new, audit_lost?}", self.put),
+            Service("delete_extension", "Remove an extension", "{id, replaces?, author?}", "{ok, id, version, audit_lost?}", self.delete),
         )
 
     async def list(self, asked: RequestFields) -> Answer:
@@ -85,15 +102,17 @@ class ExtensionServices:
 
     async def put(self, asked: RequestFields) -> Answer:
         """Without `replaces` any version is replaced, so that a service can register itself again."""
-        entry, replaces, author = asked.exclude(*NOT_IN_ENTRY), asked.replaced_version(), asked.text("author") or ADMIN_AUTHOR
+        entry, replaces, author = asked.exclude(*NOT_IN_ENTRY), asked.replaced_version(), _read_author(asked)
+        trail = self._open_trail(author)
         with translate_errors():
-            written = await self._store.put(entry, author=author, replaces=replaces)
-        return {"id": written.extension_id, "version": written.version, "is_new": written.is_new}
+            written = await AuditedExtensions(self._store, trail).put(entry, author=author, replaces=replaces)
+        return {"id": written.extension_id, "version": written.version, "is_new": written.is_new, **_tell_loss(trail)}
 
     async def delete(self, asked: RequestFields) -> Answer:
-        extension_id = asked.extension_id()
+        extension_id, trail = asked.extension_id(), self._open_trail(_read_author(asked))
         with translate_errors():
-            return {"id": extension_id, "version": await self._store.delete(extension_id, replaces=asked.replaced_version())}
+            version = await AuditedExtensions(self._store, trail).delete(extension_id, replaces=asked.replaced_version())
+        return {"id": extension_id, "version": version, **_tell_loss(trail)}
 
 
 @contextmanager
@@ -112,6 +131,14 @@ def translate_errors() -> Iterator[None]:
         raise ServiceError(CONFLICT, str(exc), {"version": exc.version} if exc.version is not None else None) from exc
     except Poison as exc:
         raise ServiceError(INVALID_REQUEST, str(exc)) from exc
+
+
+def _read_author(asked: RequestFields) -> str:
+    return asked.text("author") or ADMIN_AUTHOR
+
+
+def _tell_loss(trail: RequestTrail) -> dict[str, object]:
+    return {"audit_lost": trail.lost} if trail.lost else {}
 
 
 def _policy_fields(one: StoredPolicy) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Operators' writes of the registry: by the store, and each with its audit event. Commands and the console write with this class."""
+"""Operators' writes of the registry: by the store, and each with its audit event. Commands, console and services write with it."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class AuditedExtensions:
             await self._record(f"extension {'enable' if enabled else 'disable'}", extension_id, before, written.version, note)
         return written
 
-    async def delete(self, extension_id: str) -> int:
+    async def delete(self, extension_id: str, *, replaces: int | None = None) -> int:
         """Delete it and return its last version."""
         before = await self.store.find(extension_id)
-        version = await self.store.delete(extension_id)
+        version = await self.store.delete(extension_id, replaces=replaces)
         await self._record("extension remove", extension_id, before, None)
         return version
 

@@ -1,4 +1,4 @@
-"""Operators' writes of policies: by the store, and each with its audit event. Commands and the console write with this class."""
+"""Operators' writes of policies: by the store, and each with its audit event. Commands, console and services write with it."""
 
 from __future__ import annotations
 

@@ -7,11 +7,23 @@ import pytest
 from router.core.errors import BrokerUnavailable, Conflict, Poison
 from router.operations.admin import ServiceError
 from router.operations.admin.request_fields import RequestFields
+from router.operations.audit import OperatorWrite
 from router.routing.policy import PolicyError
 from router.services.admin_stores import PolicyServices, translate_errors
 from router.services.extension_store import ExtensionNotFound
 from router.services.policy_store import PolicyNotFound
 from tests.support.policy_buckets import a_policy_bucket, a_policy_of
+
+
+class KeptTrail:
+    """`authors`: to which the author of each event is added."""
+
+    def __init__(self, by: str, authors: list[str], lost: str = "") -> None:
+        self.lost = lost
+        self._by, self._authors = by, authors
+
+    async def record(self, write: OperatorWrite) -> None:
+        self._authors.append(self._by)
 
 
 @pytest.mark.parametrize(
@@ -54,5 +66,16 @@ def test_a_broker_that_is_away_is_not_the_callers_mistake() -> None:
 async def test_a_request_that_names_no_author_writes_as_the_admin_service(nats_url: str, prefix: str) -> None:
     async with a_policy_bucket(nats_url, prefix) as policies:
         body = {"tenant_id": "_shared", "policy_id": "p", "policy": json.loads(a_policy_of("x"))}
-        assert await PolicyServices(policies).put(RequestFields(body)) == {"tenant_id": "_shared", "policy_id": "p", "version": 1}
+        authors: list[str] = []
+        services = PolicyServices(policies, lambda by: KeptTrail(by, authors))
+        assert await services.put(RequestFields(body)) == {"tenant_id": "_shared", "policy_id": "p", "version": 1}
         assert (await policies.get("_shared", "p")).record.author == "admin service"
+        assert authors == ["admin service"]
+
+
+async def test_a_write_whose_event_is_lost_stands_and_the_answer_says_so(nats_url: str, prefix: str) -> None:
+    async with a_policy_bucket(nats_url, prefix) as policies:
+        body = {"tenant_id": "_shared", "policy_id": "p", "policy": json.loads(a_policy_of("x"))}
+        services = PolicyServices(policies, lambda by: KeptTrail(by, [], "broker_unavailable"))
+        assert (await services.put(RequestFields(body)))["audit_lost"] == "broker_unavailable"
+        assert (await policies.get("_shared", "p")).record.version == 1

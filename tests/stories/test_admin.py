@@ -9,6 +9,9 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from router.app.connect import connect_by
+from router.delivery.api import JetStream
+from router.operations.audit import read_audit
 from tests.support.admin import GET_DECISION, Json, call, code
 from tests.support.broker import Broker
 from tests.support.patient_client import connect_patiently
@@ -75,6 +78,30 @@ async def test_a_policy_is_put_decides_is_replaced_and_deleted(nc: Client, nats_
         assert (await call(nc, "delete_policy", **names, replaces=2))["ok"] is True
         await until(lambda: is_decided("policy_not_found"), within_s=1)
         assert code(await call(nc, "get_policy", **names)) == "policy_not_found"
+
+
+async def test_what_was_written_by_a_request_stands_in_the_audit(nc: Client, nats_url: str, prefix: str) -> None:
+    settings = settings_for(nats_url, prefix)
+    names = {"tenant_id": "acme", "policy_id": "audited"}
+    router = await connect_by(settings.nats)
+    async with a_router(settings):
+        await call(nc, "put_policy", **names, policy=GOOD, author="olga")
+        assert code(await call(nc, "put_policy", **names, policy=SECOND)) == "conflict"  # nothing was written
+        await call(nc, "delete_policy", **names)
+        await call(nc, "put_extension", **ENTRY, author="olga")
+        await call(nc, "put_extension", **ENTRY)  # nothing is new
+        await call(nc, "delete_extension", id="norm", author="olga")
+        found = [one.event async for one in read_audit(JetStream(router), settings.streams.audit.name)]
+    await router.close()
+    assert [(one.command, one.target, one.by, one.via) for one in found] == [
+        ("policy put", "acme/audited", "olga", "admin"),
+        ("policy delete", "acme/audited", "admin service", "admin"),
+        ("extension register", "norm", "olga", "admin"),
+        ("extension remove", "norm", "olga", "admin"),
+    ]
+    assert found[0].after is not None
+    assert found[0].after["version"] == 1
+    assert {one.router_node_id for one in found} == {settings.node_id}
 
 
 async def test_a_bad_policy_is_refused_with_the_path_of_its_mistake_and_the_old_one_keeps_deciding(

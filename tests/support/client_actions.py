@@ -148,6 +148,7 @@ CLIENT_ACTIONS = (
     ClientAction("raise an alert", "tell", "beamline.alert.v1.warning", ("router",)),
     ClientAction("leave an audit event of a command", "ask", "beamline.router.v1.audit.cli", ("operator",), {}),
     ClientAction("leave an audit event of a console", "ask", "beamline.router.v1.audit.console", ("operator",), {}),
+    ClientAction("leave an audit event of a router", "ask", "beamline.router.v1.audit.admin", ("router", "operator"), {}),
     ClientAction(
         "read audit events",
         "ask",

@@ -311,10 +311,10 @@ export interface AuditEvent {
    */
   timestamp: number;
   /**
-   * user@host of a command, or the console's user
+   * user@host of a command, the console's user, or the author that a request to a router names
    */
   by: string;
-  via: "cli" | "console";
+  via: "cli" | "console" | "admin";
   /**
    * the process that wrote
    */
@@ -329,7 +329,7 @@ export interface AuditEvent {
   target: string;
   outcome: "begun" | "done" | "failed";
   /**
-   * the login on the broker, where it has a name
+   * the login on the broker of the process that wrote, where it has a name
    */
   nats_user?: string;
   /**

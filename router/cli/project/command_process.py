@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from router.operations.embedded import die_with
+from router.operations.child_process import die_with, stop_process
 
 Event = Mapping[str, Any]  # a JSON line that a serving command prints for programs
 
@@ -59,14 +59,7 @@ class CommandProcess:
         process, self._process = self._process, None
         if process is None:
             return
-        if process.returncode is None:
-            process.terminate()
-        try:
-            async with asyncio.timeout(STOP_S):
-                await process.wait()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+        await stop_process(process, STOP_S)
         if self._reading is not None:
             await self._reading
 

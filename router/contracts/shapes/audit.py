@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from router.contracts.audit_event import BEGUN, CLI, CONSOLE, DONE, FAILED, MAX_NOTE, MAX_TEXT, AuditEvent, audit_bytes
+from router.contracts.audit_event import ADMIN_SERVICE, BEGUN, CLI, CONSOLE, DONE, FAILED, MAX_NOTE, MAX_TEXT, AuditEvent, audit_bytes
 from router.contracts.shapes.message_shape import SENT, MessageShape, ShapeLimits
 from router.contracts.shapes.parts import Schema, add_description, build_object
 
@@ -19,15 +19,15 @@ def build_audit_shape(_: ShapeLimits) -> MessageShape:
         "version": {"const": "1"},
         "id": add_description(_TEXT, "the event's own id, its Nats-Msg-Id too"),
         "timestamp": {"type": "integer", "minimum": 0, "description": "milliseconds since the epoch"},
-        "by": add_description(_TEXT, "user@host of a command, or the console's user"),
-        "via": {"enum": [CLI, CONSOLE]},
+        "by": add_description(_TEXT, "user@host of a command, the console's user, or the author that a request to a router names"),
+        "via": {"enum": [CLI, CONSOLE, ADMIN_SERVICE]},
         "router_node_id": add_description(_TEXT, "the process that wrote"),
         "command": add_description(_TEXT, "the words of the command that writes the same"),
         "target": add_description(_TEXT, "what it was done to"),
         "outcome": {"enum": [BEGUN, DONE, FAILED]},
     }
     optional: dict[str, Schema] = {
-        "nats_user": add_description(_TEXT, "the login on the broker, where it has a name"),
+        "nats_user": add_description(_TEXT, "the login on the broker of the process that wrote, where it has a name"),
         "tenant_id": add_description(_TEXT, "whose data it was, if one tenant's"),
         "before": _VALUES,
         "after": _VALUES,

@@ -135,4 +135,5 @@ CONSOLE_LOGIN_REFUSED: Final = "console.login_refused"  # a wrong password, or n
 CONSOLE_USERS_UNREADABLE: Final = "console.users_unreadable"  # no user of the file can log in, and those who were are logged out
 CONSOLE_RUN_FAILED: Final = "console.run_failed"  # a replay or a discard ended by an error of ours: what it did until then stands
 CONSOLE_AUDIT_LOST: Final = "console.audit_lost"  # a write is done, and its audit event could not be stored
+ADMIN_AUDIT_LOST: Final = "admin.audit_lost"  # the same of a request to a router, whose answer says so
 ADMIN_KEY_REFUSED: Final = "admin.key_refused"  # a wrong api_key, or none; at most one line a second

@@ -15,7 +15,7 @@ from router.bus.subjects import COMMAND_NAMES, DOMAINS, OTHER
 from router.config import SUBSCRIPTIONS, Settings
 from router.contracts.ack import ACK_SUBJECT
 from router.contracts.alert import ALERT_SUBJECT, CRITICAL, INFO, WARNING
-from router.contracts.audit_event import AUDIT_SUBJECT, CLI, CONSOLE
+from router.contracts.audit_event import ADMIN_SERVICE, AUDIT_SUBJECT, CLI, CONSOLE
 from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS, dead_letter_subject
 from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
 from router.contracts.ingress import INGRESS_SUBJECT
@@ -113,8 +113,8 @@ def _list_reports(settings: Settings) -> Iterator[ChannelSpec]:
     names = {"subscription": tuple(spec.name for spec in SUBSCRIPTIONS)}
     text = "Who broke which rule of the header contract, at most so many a minute of one tenant, subject, header and rule."
     yield ChannelSpec(name="violations", address=VIOLATION_SUBJECT, action=SEND, messages=("violation",), text=text, parameters=names)
-    text = "What operators wrote, by commands or the console."
-    ways = {"via": (CLI, CONSOLE)}
+    text = "What operators wrote, by commands, the console or requests to a router."
+    ways = {"via": (CLI, CONSOLE, ADMIN_SERVICE)}
     yield ChannelSpec(name="audit", address=AUDIT_SUBJECT, action=SEND, messages=("audit",), text=text, parameters=ways)
     subjects = (settings.decide.subject, settings.results.subject, settings.acks.subject)
     letters = dict.fromkeys(dead_letter_subject(subject, settings.dlq.subject_pattern) for subject in subjects)
