@@ -15,7 +15,7 @@ from pathlib import Path
 
 from router.cli.exit_codes import complain
 from router.core.errors import Misconfigured
-from router.operations.embedded import die_with
+from router.operations.child_process import die_with, stop_process
 
 PACKAGES = ("jinja2", "sse_starlette", "argon2", "itsdangerous")  # of the extra `console`
 STOP_S = 5.0
@@ -48,22 +48,10 @@ class ConsoleProcess:
             status = await process.wait()
             complain(f"the console ended with status {status}; the router goes on without it")
         finally:
-            await _stop(process)
+            await stop_process(process, STOP_S)
 
     def _build_command(self, nats_url: str, http: str) -> Sequence[str]:
         """Its standard output is ours: the line console.ready comes after router.ready."""
         config = ("--config", str(self._config)) if self._config is not None else ()
         opened = ("--open",) if self._is_opened else ()
         return (sys.executable, "-m", "router.cli", "console", "--nats-url", nats_url, "--metrics", http, *config, *opened)
-
-
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        async with asyncio.timeout(STOP_S):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()

@@ -8,26 +8,22 @@ connection, and a burst of the largest messages stays far below what the server 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import importlib.metadata
 import json
 import os
 import shutil
-import signal
 import socket
-import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from subprocess import DEVNULL
 
 from router.core.errors import BrokerUnavailable, Misconfigured
+from router.operations.child_process import die_with, stop_process
 
 HOST = "127.0.0.1"
 MAX_PAYLOAD = 2 * 1024 * 1024
 MAX_PENDING_BYTES = 256 * 1024 * 1024
 MAX_BUFFERED = 200_000  # messages that wait to be stored, in each stream; above it the server itself answers 429, to every tenant alike
-_PR_SET_PDEATHSIG = 1
 
 
 def server_binary() -> str:
@@ -99,15 +95,8 @@ class EmbeddedServer:
     async def stop(self, timeout_s: float = 10.0) -> None:
         """Ask it to end, and insist after `timeout_s`."""
         process, self._process = self._process, None
-        if process is None or process.returncode is not None:
-            return
-        process.terminate()
-        try:
-            async with asyncio.timeout(timeout_s):
-                await process.wait()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+        if process is not None:
+            await stop_process(process, timeout_s)
 
     async def kill(self) -> None:
         """SIGKILL, as a crash would: for tests of what survives one."""
@@ -169,15 +158,3 @@ def _port_in(scratch: Path) -> int | None:
         except (ValueError, KeyError, IndexError):  # half written
             return None
     return None
-
-
-def die_with(parent: int) -> Callable[[], None]:
-    """For `preexec_fn`: on Linux the kernel ends the child when we are killed, so a crashed router leaves nothing behind."""
-
-    def ask_the_kernel() -> None:  # in the child, before its image: no signal may be sent from here
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-            if os.getppid() != parent:
-                os._exit(1)  # we were gone before the kernel was asked
-
-    return ask_the_kernel

@@ -123,7 +123,7 @@ async def test_a_stream_whose_reader_leaves_is_metered_by_what_was_received(nc: 
     assert (event["status"], event["request_id"], event["cost"]) == ("cancelled", "r-1", 0.0)
 
 
-async def test_a_stream_that_a_stopping_router_cuts_off_is_metered(
+async def test_a_stream_that_a_stopping_router_cuts_off_ends_with_its_code_and_is_metered(
     nc: Nats, router: Running, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("router.services.provider_server.DRAIN_S", 0.0)

@@ -271,18 +271,6 @@ async def test_what_is_in_hand_when_a_router_stops_is_still_answered(nc: Nats, r
         await stopping
 
 
-async def test_a_stream_that_a_stopping_router_cuts_off_is_told(
-    nc: Nats, router: Running, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("router.services.provider_server.DRAIN_S", 0.0)
-    chunks = client.invoke_stream(**{**ASKED, "provider_id": "patient"})
-    async with serve_provider(nc, Streaming(nc, 1, ends=False), PATIENT):
-        await anext(chunks)
-        await router.stop()
-        with pytest.raises(InvocationFailed, match="stopping"):
-            await anext(chunks)
-
-
 # -- the circle --------------------------------------------------------------------------------------------------
 
 

@@ -10,9 +10,8 @@ import contextlib
 import re
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, TypeVar
 from urllib.request import urlopen
 
 from router.app import Ready, RouterService
@@ -23,7 +22,6 @@ from router.cli.serve import find_samples
 from router.cli.session import open_jetstream
 from router.cli.worker import make_places
 from router.config import Settings, load
-from router.core.errors import Unanswered
 from router.delivery.api import JetStream
 from router.delivery.buckets.assignments import find_assignment
 from router.operations.deadletters import (
@@ -38,9 +36,8 @@ from router.operations.deadletters import (
 )
 from router.operations.embedded import EmbeddedServer
 from router.sdk import Answer, Client, Worker
+from router.sdk.background import poll, run_in_background
 from router.sdk.echo import Echo
-
-T = TypeVar("T")
 
 READY_WITHIN_S = 10.0
 _COUNTER = re.compile(r"(router_\w{1,100}_total(?:\{[^{}]*\})?) ([0-9.e+]+)")
@@ -68,7 +65,11 @@ class DemoEnvironment:
     async def read_stored_ack(self, assignment_id: str) -> str | None:
         """Return an assignment's status, as `router assignments` shows it; the router writes it shortly after the ack arrives."""
         bucket = self.settings.buckets.assignments_known.name
-        found = await _poll(lambda: find_assignment(self._jetstream, bucket, assignment_id), lambda one: one.ack is not None)
+        found = await poll(
+            lambda: find_assignment(self._jetstream, bucket, assignment_id),
+            lambda one: one is not None and one.ack is not None,
+            SEEN_WITHIN_S,
+        )
         return found.status if found is not None else None
 
     async def publish(self, subject: str, data: bytes) -> None:
@@ -78,7 +79,7 @@ class DemoEnvironment:
     async def wait_for_dead_letter(self, subject: str) -> DeadLetter | None:
         """Wait for the newest dead letter of a subject."""
         wanted = DeadLetterFilter(subject=subject)
-        return await _poll(lambda: self._find_newest(wanted), lambda _: True)
+        return await poll(lambda: self._find_newest(wanted), lambda one: one is not None, SEEN_WITHIN_S)
 
     async def _find_newest(self, wanted: DeadLetterFilter) -> DeadLetter | None:
         async for letter in list_newest_first(self._jetstream, self.settings.streams.dlq.name, wanted, limit=1):
@@ -110,8 +111,8 @@ async def open_environment() -> AsyncIterator[DemoEnvironment]:
         try:
             settings = load(None, {"nats.url": url, "http.port": 0, "policies.dir": find_samples(), "acks.enabled": True}, {}).settings
             async with (
-                _run_router(settings) as ready,
-                _run_worker(settings),
+                run_in_background(RouterService(settings).run, READY_WITHIN_S) as ready,
+                run_in_background(_build_worker(settings).work, READY_WITHIN_S),
                 Client(settings.nats) as client,
                 open_jetstream(settings) as jetstream,
                 record_messages(jetstream.connection, DemoSubjects(settings).all) as witness,
@@ -121,47 +122,8 @@ async def open_environment() -> AsyncIterator[DemoEnvironment]:
             await server.stop()
 
 
-@contextlib.asynccontextmanager
-async def _run_router(settings: Settings) -> AsyncIterator[Ready]:
-    ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
-    async with _run_until_ready(RouterService(settings).run(ready.set_result), ready):
-        yield ready.result()
-
-
-@contextlib.asynccontextmanager
-async def _run_worker(settings: Settings) -> AsyncIterator[None]:
-    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    worker = Worker(settings.nats, Echo(latency_ms=20, cost=0.012), worker_id="demo-worker", topology=make_places(settings))
-    async with _run_until_ready(worker.work(ready.set_result), ready):
-        yield
-
-
-@contextlib.asynccontextmanager
-async def _run_until_ready(work: Coroutine[Any, Any, None], ready: asyncio.Future[Any]) -> AsyncIterator[None]:
-    """Run work until the block ends; the block starts once the work is ready."""
-    task = asyncio.create_task(work)
-    try:
-        both: set[asyncio.Future[Any]] = {ready, task}
-        await asyncio.wait(both, timeout=READY_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            await task
-        if not ready.done():
-            raise Unanswered(f"not ready within {READY_WITHIN_S:g} s")
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
-async def _poll(look: Callable[[], Awaitable[T | None]], is_it: Callable[[T], bool]) -> T | None:
-    """Poll `look` until its value is as expected; return the last value if that takes too long."""
-    until = time.perf_counter() + SEEN_WITHIN_S
-    while (found := await look()) is None or not is_it(found):
-        if time.perf_counter() > until:
-            break
-        await asyncio.sleep(0.01)
-    return found
+def _build_worker(settings: Settings) -> Worker:
+    return Worker(settings.nats, Echo(latency_ms=20, cost=0.012), worker_id="demo-worker", topology=make_places(settings))
 
 
 def _fetch(url: str) -> str:

@@ -9,9 +9,7 @@ wait_for_dead_letters, wait_for_usage     the same, once there are as many: a re
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -21,13 +19,13 @@ import msgspec
 from router.app import Ready, RouterService
 from router.config import Settings, load
 from router.contracts.usage import UsageEvent
-from router.core.errors import Unanswered
 from router.delivery.api import JetStream
 from router.delivery.stream_reader import open_reader
 from router.operations.deadletters import DeadLetter, DeadLetterFilter, list_newest_first
 from router.operations.embedded import EmbeddedServer
 from router.sdk.answer import Answer
 from router.sdk.assignments import WorkerTopology
+from router.sdk.background import poll, run_in_background
 from router.sdk.client import Client
 from router.sdk.connect import open_connection
 from router.sdk.extension import Extension, ExtensionServer
@@ -124,13 +122,12 @@ class EmbeddedRouter:
 
     async def _run_in_background(self, work: Callable[[Callable[[Any], None]], Coroutine[Any, Any, None]]) -> Any:
         """Run it until the test ends; return what it announces when it is ready. What it raises ends the test."""
-        ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        return await self._opened.enter_async_context(_run_until_ready(work(ready.set_result), ready))
+        return await self._opened.enter_async_context(run_in_background(work, READY_WITHIN_S))
 
     async def _serve_extensions(self, extensions: tuple[Extension, ...]) -> None:
         await self._run_in_background(ExtensionServer(*extensions, nats=self.settings.nats, register=True).work)
         wanted = {one.id for one in extensions}
-        await _poll(lambda: asyncio.sleep(0, self._service.list_extensions()), lambda found: wanted <= found, SEEN_WITHIN_S)
+        await poll(lambda: asyncio.sleep(0, self._service.list_extensions()), lambda found: wanted <= found, SEEN_WITHIN_S)
 
     async def _start_worker(self, handler: Handler) -> None:
         self._workers += 1
@@ -154,33 +151,8 @@ class EmbeddedRouter:
         return [msgspec.json.decode(one.data, type=UsageEvent) for one in stored]
 
 
-@contextlib.asynccontextmanager
-async def _run_until_ready(work: Coroutine[Any, Any, None], ready: asyncio.Future[Any]) -> AsyncIterator[Any]:
-    task = asyncio.create_task(work)
-    try:
-        both: set[asyncio.Future[Any]] = {ready, task}
-        await asyncio.wait(both, timeout=READY_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            await task
-        if not ready.done():
-            raise Unanswered(f"not ready within {READY_WITHIN_S:g} s")
-        yield ready.result()
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
 async def _wait_for(what: str, read: Callable[[], Awaitable[list[T]]], count: int, timeout_s: float) -> list[T]:
-    found = await _poll(read, lambda stored: len(stored) >= count, timeout_s)
+    found = await poll(read, lambda stored: len(stored) >= count, timeout_s)
     if len(found) != count:
         raise AssertionError(f"there should be {count} {what}, there are {len(found)}: {found[:10]}")
-    return found
-
-
-async def _poll(look: Callable[[], Awaitable[T]], is_it: Callable[[T], bool], timeout_s: float) -> T:
-    """Return what was seen last: what was wanted, or what there was after `timeout_s`."""
-    until = time.monotonic() + timeout_s
-    while not is_it(found := await look()) and time.monotonic() < until:  # noqa: ASYNC110 - a stream is read, it announces nothing
-        await asyncio.sleep(0.02)
     return found
