@@ -95,7 +95,7 @@ class MendFrame:
             mend = await self.open(request)
             try:
                 then = await do(mend)
-            except RouterError as exc:  # a conflict, a wrong document, a broker that is away
+            except RouterError as exc:  # a conflict, a wrong document, an unavailable broker
                 cause = describe_causes(exc)
                 done = mend.session.take_notice()[0]
                 mend.session.tell(f"{done}. The rest was not done: {cause}" if done else f"Nothing was done: {cause}", is_bad=True)
