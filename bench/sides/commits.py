@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
+
+from msgspec.structs import replace
 
 from bench.child import Ready
 from bench.family import used_alone
 from bench.question import Measured
+from router.lake.jobs import maintenance
 from router.lake.jobs.commits import commit_batch
 from router.lake.jobs.derive import FilesByTable
 from router.lake.jobs.micro_batch_sink import MicroBatchSink
@@ -28,19 +33,22 @@ MEASURED = 10  # micro-batches
 FACTS = StreamState("ROUTER_USAGE", "2026-11-01T00:00:00Z", 1, 0, 0, 0)
 
 
-async def commit(ready: Ready, *, home: str, history: int) -> Measured:
-    """Commit so many events first, and then measure the last micro-batches."""
+async def commit(ready: Ready, *, home: str, history: int, is_compacted: bool = False) -> Measured:
+    """Commit so many events first, and then measure the last micro-batches. `is_compacted`: the tables are, after each day."""
 
     def whole() -> Measured:
         warehouse, before = Warehouse(str(Path(home) / "tables")), max(0, history // BATCH - MEASURED)
         sink = MicroBatchSink(warehouse, FACTS, TASKS, lambda _: None)
         for number in range(before):
             _commit(warehouse, sink, number)
+            if is_compacted and number % BATCHES_PER_DAY == BATCHES_PER_DAY - 1:
+                _compact(warehouse)
+        files = sum(len(table.list_files()) for table in (*warehouse.tables.values(), warehouse.cut_table))
         begun = used_alone(os.getpid())
         for number in range(before, before + MEASURED):
             _commit(warehouse, sink, number)
         ended = used_alone(os.getpid())
-        return {"cpu_ms": (ended.cpu_s - begun.cpu_s) / MEASURED * 1e3, "peak_mib": ended.peak_mib}
+        return {"cpu_ms": (ended.cpu_s - begun.cpu_s) / MEASURED * 1e3, "peak_mib": ended.peak_mib, "files": files}
 
     return await asyncio.to_thread(whole)
 
@@ -50,6 +58,27 @@ def _commit(warehouse: Warehouse, sink: MicroBatchSink, number: int) -> None:
     first, last = number * BATCH + 1, (number + 1) * BATCH
     progress = Progress(stream=FACTS.stream, created=FACTS.created, first=first, last=last)
     commit_batch(warehouse, progress, _describe(number, first, last), frozenset(), {"read": BATCH})
+
+
+def _compact(warehouse: Warehouse) -> None:
+    """Commit what `router usage compact` commits: the files described here have no rows to merge, but those of the cuts have."""
+    for table in warehouse.tables.values():
+        table.rewrite(lambda _, files: _merge(files))
+    maintenance._compact_table(warehouse.cut_table)
+
+
+def _merge(files: Sequence[DataFile]) -> tuple[list[DataFile], list[DataFile]]:
+    """Files of a day and bucket, and the one that stands for them."""
+    parts: defaultdict[tuple[str | None, int | None], list[DataFile]] = defaultdict(list)
+    for file in files:
+        parts[file.day, file.bucket].append(file)
+    many = [part for part in parts.values() if len(part) > 1]
+    return [file for part in many for file in part], [_merge_part(part) for part in many]
+
+
+def _merge_part(part: Sequence[DataFile]) -> DataFile:
+    first, last = part[0], part[-1]
+    return replace(first, path=f"{first.path.rpartition('/')[0]}/compacted-{uuid4().hex[:12]}.parquet", max_seq=last.max_seq)
 
 
 def _describe(number: int, first: int, last: int) -> FilesByTable:
@@ -65,7 +94,7 @@ def _describe(number: int, first: int, last: int) -> FilesByTable:
     return {
         "bronze": [file("bronze") for _ in range(TASKS)],
         "quarantine": [file("quarantine") for _ in range(TASKS)],
-        "duplicates": [file("duplicates") for _ in range(BUCKETS)],
+        "duplicates": [file("duplicates") for _ in range(TASKS)],
         "silver": [file("silver", bucket) for bucket in range(BUCKETS)],
         **{table: [file(table, has_sequences=False) for _ in range(TASKS)] for table in GOLD_TABLES},
     }

@@ -33,8 +33,6 @@ from router.console.sampler import NowState, Sampler
 from router.console.table import FORMAT, MAX_ROWS, choose_rows, view_table, write_csv, write_json
 from router.core.legible import shorten
 
-STATIC_FOR_S = 300
-
 Specs = tuple[PageSpec, ...]
 
 

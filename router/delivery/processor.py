@@ -190,7 +190,7 @@ class MessageProcessor:
         return len(self.in_flight.list_in(MessageState.UNAVAILABLE, *counted))
 
     def free_capacity(self) -> int:
-        """How many more may be asked for. What we sent away counts against the server's max_ack_pending, so it is bounded too."""
+        """How many more may be asked for. What we NAKed counts against the server's max_ack_pending, so it is bounded too."""
         options = self.subscription.options
         held = len(self.in_flight) - (self._task_pool.running if options.slots_beside_prefetch else 0)
         # What waits for room in a stream, or for a slot, keeps nothing from being taken.
@@ -303,7 +303,7 @@ class MessageProcessor:
         if self._without_slot and self._pause_switch.is_open:
             self._fill_slots()  # also while this one's effects are on their way, or wait for room
 
-    # -- the broker is away for a handler ------------------------------------------------------------------------
+    # -- a handler finds the broker unavailable ------------------------------------------------------------------
 
     def _stall(self, message: Message, cause: BrokerUnavailable) -> None:
         held = self.in_flight.enter(message, MessageState.UNAVAILABLE)

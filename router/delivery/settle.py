@@ -158,7 +158,7 @@ class Settler:
     async def _commit(self, pending: PendingSettlement, committing: Awaitable[None]) -> None:
         try:
             await committing
-        except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
+        except Exception as exc:  # the handler's own store is unavailable: the effects stand, the message comes again
             self._on_commit_failed(pending, exc)
         else:
             self._finish(pending)

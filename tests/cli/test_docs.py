@@ -85,3 +85,6 @@ def test_a_page_is_printed_and_a_wrong_name_gets_near_ones() -> None:
     refused = call_command("docs", "polices")
     assert (refused.status, refused.out) == (1, "")
     assert "policies" in refused.err
+    folder = call_command("docs", "tutorials")
+    assert folder.status == 1
+    assert "first-decision, first-extension" in folder.err

@@ -1,11 +1,13 @@
 """`router init` and `router dev`: what is made works as it stands, and what is saved is in use a moment later."""
 
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 from subprocess import PIPE
@@ -84,7 +86,9 @@ class DevProcess:
     def __init__(self, directory: Path) -> None:
         command = [*COMMAND, "dev", "--nats-port", "0", "--http-port", "0", "--no-console"]
         environ = clean_environment({"PYTHONPATH": str(DEPLOY.parent)})
-        self.process = subprocess.Popen(command, cwd=directory, env=environ, stdout=PIPE, stderr=PIPE, text=True)
+        self._screen, terminal = pty.openpty()
+        self.process = subprocess.Popen(command, cwd=directory, env=environ, stdout=PIPE, stderr=terminal, text=True)
+        os.close(terminal)
         self._lines: Queue[str] = Queue()
         self._reader = Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -94,6 +98,14 @@ class DevProcess:
         for line in self.process.stdout:
             self._lines.put(line)
         self._lines.put("ended")
+
+    def read_screen(self) -> str:
+        """What it wrote for a person at its terminal, after its end."""
+        text = b""
+        with suppress(OSError):  # how Linux says that the other side is closed
+            while piece := os.read(self._screen, 4096):
+                text += piece
+        return text.decode()
 
     def wait_for(self, is_it: Callable[[str], bool]) -> list[str]:
         """The lines up to the first for which it is true."""
@@ -130,6 +142,15 @@ def test_what_is_saved_is_in_use_and_a_request_shows_it(project: Path, served: D
     assert "request.json: " in served.wait_for(lambda line: line.startswith("request "))[-1]
     served.process.send_signal(signal.SIGINT)
     assert served.process.wait(60) == 0
+    screen = served.read_screen()
+    assert "router: " in screen  # why the worker was not started
+    assert "router doctor" not in screen  # what `router serve` alone tells a person
+
+
+def test_what_to_do_next_brings_what_it_needs_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = call_command("init", "shop").out
+    assert re.search(r"cd shop\n.*pip install -r requirements.txt.*\n.*router dev.*\n.*make test", told)
 
 
 def test_dev_without_a_project_says_what_makes_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,22 +91,12 @@ class Driver:
             self._process = None
 
     def kill_python(self) -> None:
-        """Its JVM lives on, and notices or not, while the next driver begins."""
+        """Its JVM lives on, and notices or not, while the next driver begins. It may be dead already, at a crash point."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._orphaned.append(self._process.pid)
             self._process = None
-
-    def kill_executor(self) -> bool:
-        """Kill a JVM that runs its tasks; False if there is none now, because one was killed a moment ago."""
-        assert self._process is not None
-        for pid in _list_session(self._process.pid):
-            if "CoarseGrainedExecutorBackend" in _read_command(pid):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-                return True
-        return False
 
     @property
     def is_over(self) -> bool:
@@ -119,30 +109,17 @@ class Driver:
             return self._process.wait(most_s)
         return None
 
-    def writes(self) -> None:
-        """Return as a micro-batch begins to write what it reads, or it is over."""
-        before = set(self._home.glob("bronze/day=*/*"))
-        asyncio.run(until(lambda: self.is_over or set(self._home.glob("bronze/day=*/*")) - before, within_s=300, what="a micro-batch"))
+    def writes(self, table: str = "bronze") -> None:
+        """Return as a micro-batch begins to write into this table, before it commits, or the driver is over."""
+        before = self._list_files(table)
+        asyncio.run(until(lambda: self.is_over or self._list_files(table) - before, within_s=300, what=f"a micro-batch in {table}"))
 
     @property
     def said(self) -> str:
         return self._log.read_text()[-3000:]
 
-
-def _list_session(leader: int) -> list[int]:
-    return [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit() and _read_session(int(one.name)) == leader]
-
-
-def _read_session(pid: int) -> int:
-    with suppress(OSError):
-        return os.getsid(pid)
-    return -1
-
-
-def _read_command(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    return ""
+    def _list_files(self, table: str) -> set[Path]:
+        return set(self._home.glob(f"{table}/day=*/**/*.parquet"))
 
 
 def run_ingest(spark: SparkSession, broker: Broker, home: Path, rows: int = 500_000) -> None:

@@ -24,6 +24,9 @@ class PageLibrary:
         return self.pages.get(name) or {file.stem: file for file in self.pages.values()}.get(name)
 
     def find_similar(self, name: str) -> list[str]:
+        """Names of pages: those of a folder, `tutorials`, or those that are nearly called so."""
+        if inside := [file.stem for path, file in self.pages.items() if path.startswith(f"{name.strip('/')}/")]:
+            return inside
         stems = [file.stem for file in self.pages.values()]
         return sorted({*difflib.get_close_matches(name, stems, 3), *(stem for stem in stems if name in stem)})
 

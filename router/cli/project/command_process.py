@@ -22,7 +22,10 @@ STOP_S = 30.0  # above the drain of each of them
 
 
 class CommandProcess:
-    """Events but the one that it is `ready` go to `on_event`; other lines are the user's own, and pass. Standard error is ours."""
+    """Events but the one that it is `ready` go to `on_event`; other lines are the user's own, and pass, as standard error does.
+
+    Standard error is a pipe: what a command tells only a person at a terminal would stand between our lines.
+    """
 
     def __init__(self, directory: Path, ready: str, on_event: Callable[[Event], None], environ: Mapping[str, str]) -> None:
         self._directory = directory
@@ -41,6 +44,7 @@ class CommandProcess:
             cwd=self._directory,
             env={**os.environ, **self._environ},
             stdout=PIPE,
+            stderr=PIPE,
             limit=MAX_LINE,
             start_new_session=True,  # Ctrl-C is for us: we stop them, in order
             preexec_fn=die_with(os.getpid()),
@@ -60,7 +64,8 @@ class CommandProcess:
             await self._reading
 
     async def _read(self, process: Process, ready: asyncio.Future[Event | None]) -> None:
-        assert process.stdout is not None  # noqa: S101 - it is a pipe
+        assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018 - they are pipes
+        copying = asyncio.create_task(_copy(process.stderr))
         while (line := await _read_line(process.stdout)) is not None:
             event = _parse_event(line)
             if event is None:
@@ -70,6 +75,7 @@ class CommandProcess:
             else:
                 self._on_event(event)
         status = await process.wait()
+        await copying
         if not ready.done():
             ready.set_result(None)
         elif process is self._process:  # it was not stopped
@@ -95,6 +101,12 @@ async def _read_line(stream: asyncio.StreamReader) -> str | None:
         return (await stream.readline()).decode("utf-8", "replace") or None
     except ValueError:
         return "\n"
+
+
+async def _copy(errors: asyncio.StreamReader) -> None:
+    while (line := await _read_line(errors)) is not None:
+        sys.stderr.write(line)
+        sys.stderr.flush()
 
 
 def _parse_event(line: str) -> Event | None:

@@ -16,6 +16,12 @@ TEMPLATE = Path(__file__).parent / "template"
 ENDING = ".in"  # they are no files of the package: neither its linters nor pytest take them for some
 LEGAL_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")  # what Compose takes for a project's name, too
 
+NEXT = """
+  next     cd {name}
+           pip install -r requirements.txt    # a NATS server, the console, pytest
+           router dev                         # serves it, and shows what a request becomes
+           make test"""
+
 
 @command(skip_settings)
 def init(
@@ -39,7 +45,7 @@ def init(
         print_json({"directory": name, "files": files})
         return
     print("\n".join(f"  {name}/{file}" for file in files))
-    print(f"\n  next     cd {name} && router dev\n  test     make test    (pip install -r requirements.txt brings pytest)")
+    print(NEXT.format(name=name))
 
 
 def write_project(directory: Path, words: dict[str, str]) -> list[str]:

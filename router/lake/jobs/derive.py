@@ -3,7 +3,8 @@
     events of a bucket, and silver's of that bucket ──> rejects: an identity that is known, or that comes twice ──> duplicates, conflicts
                                                └──────> the rest ──> silver ──> partial sums ──> gold
 
-A bucket is decided by itself, so nothing of it passes the driver, which gets the names of the files.
+A bucket is decided by itself, so nothing of it passes the driver, which gets the names of the files. What is rejected is written once
+for all buckets of a task: the driver reads the list of all files for each batch.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import date
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -52,6 +53,15 @@ class TaskResult(Struct, frozen=True, kw_only=True):
     counts: dict[str, int] = {}
 
 
+class DecidedBucket(NamedTuple):
+    """The events of a bucket that count, silver's files of them, and rows of the tables of those that do not."""
+
+    counting: pa.Table
+    silver: list[DataFile]
+    duplicates: pa.Table
+    conflicts: pa.Table
+
+
 def finish_task(plan: BatchPlan, rows: Iterable[Any]) -> Iterator[bytes]:
     """Write what the rows of one task hold, and yield TaskResult as JSON, for each range and for the events."""
     held: list[pa.Table] = []
@@ -68,13 +78,17 @@ def write_events(plan: BatchPlan, events: pa.Table) -> TaskResult:
     """Write events of any buckets into silver, gold, duplicates and conflicts."""
     storage, run = Storage(plan.warehouse), f"batch-{uuid4().hex[:12]}"  # of this attempt of this task: it writes over no other's files
     buckets = find_identity_buckets(events)
-    written = [
+    decided = [
         _write_bucket(storage, run, events.filter(pc.equal(buckets, bucket)), plan.known.get(bucket, ()), bucket)
         for bucket in sorted(pc.unique(buckets).to_pylist())
     ]
-    counting = pa.concat_tables([rows for rows, _ in written])
-    added = merge_files([*(one.added for _, one in written), write_sums(storage, counting, plan.sealed, plan.revision, run)])
-    return TaskResult(added=added, counts={**sum_counts(one.counts for _, one in written), **count_late(compute_lateness(events))})
+    rejected = {
+        "duplicates": write_days(pa.concat_tables([one.duplicates for one in decided]), storage, "duplicates", run),
+        "conflicts": write_days(pa.concat_tables([one.conflicts for one in decided]), storage, "conflicts", run),
+    }
+    sums = write_sums(storage, pa.concat_tables([one.counting for one in decided]), plan.sealed, plan.revision, run)
+    added = merge_files([*({"silver": one.silver} for one in decided), rejected, sums])
+    return TaskResult(added=added, counts={**_count(decided), **count_late(compute_lateness(events))})
 
 
 def write_sums(storage: Storage, events: pa.Table, sealed: frozenset[date], revision: int, run: str) -> FilesByTable:
@@ -114,22 +128,20 @@ def _tell_range(staged: StagedRange) -> TaskResult:
     )
 
 
-def _write_bucket(storage: Storage, run: str, events: pa.Table, files: Iterable[DataFile], bucket: int) -> tuple[pa.Table, TaskResult]:
-    """Return the events that count, and what was written of the bucket. `files`: of silver, of this bucket."""
+def _write_bucket(storage: Storage, run: str, events: pa.Table, files: Iterable[DataFile], bucket: int) -> DecidedBucket:
+    """Decide about the events of a bucket, and write those that count. `files`: of silver, of this bucket."""
     known = find_known(storage, files, events["id_high"])
     rejects = find_rejects(events, known)
     is_rejected = pc.is_in(events["seq"], rejects["seq"].combine_chunks())
     counting, rejected = events.filter(pc.invert(is_rejected)), events.filter(is_rejected)
     firsts = pa.concat_tables([events.select(["seq", *CONTENT]), known.select(["seq", *CONTENT])])
-    added = _write_rejects(storage, rejected.join(rejects, "seq").sort_by("seq"), firsts, f"{run}-{bucket}")
-    added["silver"] = write_days(counting.sort_by("id_high"), storage, "silver", run, bucket)
-    conflicts = pc.sum(rejects["is_conflict"]).as_py() or 0
-    counts = {"accepted": len(counting), "duplicates": len(rejects) - conflicts, "conflicts": conflicts}
-    return counting, TaskResult(added=added, counts=counts)
+    rows = rejected.join(rejects, "seq").sort_by("seq")
+    silver = write_days(counting.sort_by("id_high"), storage, "silver", run, bucket)
+    return DecidedBucket(counting, silver, rows.filter(pc.invert(rows["is_conflict"])), _make_conflicts(rows, firsts))
 
 
-def _write_rejects(storage: Storage, rows: pa.Table, firsts: pa.Table, run: str) -> FilesByTable:
-    """Write duplicates with the sequence that counts instead, and conflicts with the content of both events."""
+def _make_conflicts(rows: pa.Table, firsts: pa.Table) -> pa.Table:
+    """Return rows of `conflicts`, with the content of both events."""
     conflicts = rows.filter(rows["is_conflict"])
     contents = _read_contents(firsts.filter(pc.is_in(firsts["seq"], conflicts["first_seq"].combine_chunks())))
     both = {
@@ -137,10 +149,13 @@ def _write_rejects(storage: Storage, rows: pa.Table, firsts: pa.Table, run: str)
         "content": pa.array(_read_contents(conflicts).values(), pa.string()),
         "first_content": pa.array([contents[seq] for seq in conflicts["first_seq"].to_pylist()], pa.string()),
     }
-    return {
-        "duplicates": write_days(rows.filter(pc.invert(rows["is_conflict"])), storage, "duplicates", run),
-        "conflicts": write_days(pa.table(both), storage, "conflicts", run),
-    }
+    return pa.table(both)
+
+
+def _count(decided: Iterable[DecidedBucket]) -> dict[str, int]:
+    return sum_counts(
+        {"accepted": len(one.counting), "duplicates": len(one.duplicates), "conflicts": len(one.conflicts)} for one in decided
+    )
 
 
 def _read_contents(events: pa.Table) -> dict[int, str]:

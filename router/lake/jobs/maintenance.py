@@ -16,6 +16,7 @@ from msgspec import Struct
 from router.core.errors import Conflict
 from router.lake.jobs.commits import find_versions
 from router.lake.warehouse import Warehouse
+from router.lake.warehouse.delta import LakeTable
 
 TARGET_BYTES = 128 * 1024 * 1024  # of a file
 TRIES = 10
@@ -34,9 +35,9 @@ class Compaction(Struct, frozen=True):
 def compact(warehouse: Warehouse, on_table: TableCallback = lambda _: None) -> Compaction:
     """Merge the files of all tables. Raises Conflict if another compaction is at work all the time."""
     removed = added = 0
-    for name in warehouse.tables:
-        on_table(name)
-        found = _compact_table(warehouse, name)
+    for table in (*warehouse.tables.values(), warehouse.cut_table):
+        on_table(table.name)
+        found = _compact_table(table)
         removed, added = removed + found.files_before, added + found.files_after
     if added:
         _append_cut(warehouse)
@@ -51,8 +52,8 @@ def vacuum(
     newest = warehouse.cut()
     kept = [*pinned, *([] if newest is None else [newest])]
     removed: list[str] = []
-    for name, lake_table in warehouse.tables.items():
-        on_table(name)
+    for lake_table in (*warehouse.tables.values(), warehouse.cut_table):
+        on_table(name := lake_table.name)
         if (table := lake_table.load()) is not None:
             versions = sorted({cut.versions[name] for cut in kept if name in cut.versions})
             hours = int(older_than.total_seconds() // 3600)
@@ -61,16 +62,16 @@ def vacuum(
     return removed
 
 
-def _compact_table(warehouse: Warehouse, name: str) -> Compaction:
+def _compact_table(lake_table: LakeTable) -> Compaction:
     for _ in range(TRIES):
-        table = warehouse.tables[name].load()
+        table = lake_table.load()
         if table is None:
             return Compaction(0, 0)
         try:
             return _optimize(table)
         except CommitFailedError:  # another job replaced files meanwhile
             continue
-    raise Conflict(f"{name}: other jobs replaced files during each of {TRIES} tries")
+    raise Conflict(f"{lake_table.name}: other jobs replaced files during each of {TRIES} tries")
 
 
 def _optimize(table: DeltaTable) -> Compaction:

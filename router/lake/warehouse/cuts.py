@@ -41,12 +41,12 @@ SCHEMA = pa.schema(
 class Cuts:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._table = LakeTable(storage, CUTS, SCHEMA, partitions=(), ordered_by="cut")
+        self.table = LakeTable(storage, CUTS, SCHEMA, partitions=(), ordered_by="cut")
         self._read: LRUCache[int, Cut] = LRUCache(MAX_READ)  # a cut never changes; an ingest that runs for ever makes ever more
 
     def head(self) -> int:
         """The newest cut's number; 0 before the first."""
-        return self._table.progress_of(APPLICATION) or 0
+        return self.table.progress_of(APPLICATION) or 0
 
     def read(self, number: int) -> Cut | None:
         """None: there is no such cut."""
@@ -55,7 +55,7 @@ class Cuts:
         return self._read.get(number)
 
     def _find(self, number: int) -> Cut | None:
-        holding = [file for file in self._table.list_files() if (file.min_seq or 0) <= number <= (file.max_seq or 0)]
+        holding = [file for file in self.table.list_files() if (file.min_seq or 0) <= number <= (file.max_seq or 0)]
         rows = [row for file in holding for row in self._read_file(file) if row["cut"] == number]
         return _make_cut(rows[0]) if rows else None
 
@@ -73,7 +73,8 @@ class Cuts:
                 return None
             number += 1
             cut = Cut(number=number, kind=kind, at=datetime.now(UTC).isoformat(), versions=both, progress=progress, counts=counts or {})
-            if self._table.commit([self._write(cut)], lambda table, number=number: _follow(table, number)) is not None:  # type: ignore[misc]
+            if self.table.commit([self._write(cut)], lambda table, number=number: _follow(table, number)) is not None:  # type: ignore[misc]
+                self._read[number] = cut
                 return cut
 
     def _write(self, cut: Cut) -> DataFile:

@@ -42,6 +42,11 @@ class Warehouse:
                 has, wanted = (", ".join(one for one in GOLD_DIMENSIONS if one in columns) for columns in (found, table.dimensions))
                 raise Misconfigured("--warehouse", f"{self.location}: {name} has an older form, sums by {has}, not {wanted}: {_ANEW}")
 
+    @property
+    def cut_table(self) -> LakeTable:
+        """The table of the cuts itself, which grows with each micro-batch and is compacted and vacuumed like the others."""
+        return self._cuts.table
+
     def head(self) -> int:
         """Return the number of the newest cut; 0 before the first."""
         return self._cuts.head()

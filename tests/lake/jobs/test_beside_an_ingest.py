@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -54,6 +55,21 @@ def test_a_batch_that_is_committed_after_a_compaction_shows_it(lake: Lake) -> No
     lake.take(a_body("r-0"), a_body("r-9"))
     assert [row["first_seq"] for row in lake.rows("duplicates")] == [1]
     assert len(lake.rows("silver")) == 5
+
+
+def test_a_compaction_merges_the_files_of_cuts_and_every_cut_is_read_as_before(lake: Lake) -> None:
+    """Each micro-batch adds a file there, and each looks at the list of them."""
+    for number in range(4):
+        lake.take(a_body(f"r-{number}"))
+    before = [lake.warehouse.cut(number) for number in range(1, 5)]
+    compact(lake.warehouse)
+    vacuum(lake.warehouse, older_than=timedelta(0))
+    after = Warehouse(str(lake.home))
+    assert len(DeltaTable(f"{lake.home}/cuts").file_uris()) == 2  # of before, and the cut that shows the compaction
+    assert [after.cut(number) for number in range(1, 5)] == before
+    assert len(list(Path(lake.home).glob("cuts/*.parquet"))) == 2
+    lake.take(a_body("r-9"))
+    assert after.head() == 6
 
 
 def test_a_batch_that_is_planned_before_a_compaction_is_committed_after_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from tests.support.lake_jobs import NOON, Lake, a_body, messages
+from tests.support.lake_jobs import NOON, TASKS, Lake, a_body, messages
 
 
 def test_an_event_is_in_bronze_silver_and_every_grain_of_gold(lake: Lake) -> None:
@@ -60,6 +60,14 @@ def test_the_same_identity_with_other_content_is_a_conflict_and_the_first_one_co
     ]
     assert told == [(2, 1, True, True), (4, 3, False, False)]
     assert [row["cost"] for row in lake.rows("silver")] == [Decimal("0.5"), Decimal("1")]
+
+
+def test_a_task_writes_one_file_a_day_of_what_it_rejects_whatever_buckets_it_comes_from(lake: Lake) -> None:
+    """The driver reads a list of all files for each batch: what makes the list long makes every batch dear."""
+    bodies = [a_body(f"r-{number}", cost=cost) for cost in ("0.5", "0.5", "0.75") for number in range(40)]
+    lake.take(*bodies)
+    assert (len(lake.rows("duplicates")), len(lake.rows("conflicts"))) == (40, 40)
+    assert (len(lake.warehouse.files("duplicates")), len(lake.warehouse.files("conflicts"))) == (TASKS, TASKS)
 
 
 def test_a_batch_that_is_committed_is_not_written_again(lake: Lake) -> None:

@@ -20,28 +20,24 @@ from tests.support.lake_driver import Driver, count_in_tables, fill_usage_stream
 
 MOST_S = 8.0  # a driver is killed at random up to so many seconds after it began to write
 BATCH, SMALL_BATCH = 1_000, 500
-CLUSTER = "local-cluster[1,2,1024]"  # one worker of two cores and 1 GiB
 
 KillDriver = Callable[[KillPlan, Broker, Path], None]
 
 
 async def count_after_driver(plan: KillPlan) -> list[KillCount]:
-    return [await asyncio.to_thread(_count, plan, _kill_driver)]
+    return [await asyncio.to_thread(count_after, plan, _kill_driver)]
 
 
 async def count_after_python(plan: KillPlan) -> list[KillCount]:
-    return [await asyncio.to_thread(_count, plan, _kill_python)]
-
-
-async def count_after_executor(plan: KillPlan) -> list[KillCount]:
-    return [await asyncio.to_thread(_count, plan, _kill_executor)]
+    return [await asyncio.to_thread(count_after, plan, _kill_python)]
 
 
 async def count_after_broker(plan: KillPlan) -> list[KillCount]:
-    return [await asyncio.to_thread(_count, plan, _kill_broker)]
+    return [await asyncio.to_thread(count_after, plan, _kill_broker)]
 
 
-def _count(plan: KillPlan, kill: KillDriver) -> KillCount:
+def count_after(plan: KillPlan, kill: KillDriver) -> KillCount:
+    """Kill an ingest of a stream as `kill` does, then ingest what is left, and count."""
     broker = Broker().start()
     try:
         with tempfile.TemporaryDirectory() as home:
@@ -69,24 +65,14 @@ def _kill_driver(plan: KillPlan, broker: Broker, warehouse: Path) -> None:
 def _kill_python(plan: KillPlan, broker: Broker, warehouse: Path) -> None:
     """The driver's Python alone: its JVM is left to find that out."""
     draw = random.Random(5)
-    with Driver(broker, warehouse, SMALL_BATCH) as driver:
-        for _ in plan.ends:
-            driver.start().writes()
-            driver.wait(draw.uniform(0, MOST_S))
+    with Driver(broker, warehouse, BATCH if plan.points else SMALL_BATCH) as driver:
+        for point in plan.ends:
+            if point is not None:
+                assert driver.start(f"{point}:2").wait() == KILLED, driver.said
+            else:
+                driver.start().writes()
+                assert driver.wait(draw.uniform(0, MOST_S)) is None, driver.said
             driver.kill_python()
-
-
-def _kill_executor(plan: KillPlan, broker: Broker, warehouse: Path) -> None:
-    """While a batch is written, on a cluster of one worker, which starts another one."""
-    with Driver(broker, warehouse, SMALL_BATCH, CLUSTER) as driver:
-        driver.start()
-        for _ in plan.ends:
-            if driver.is_over:  # Spark gives a task up that failed four times: another driver goes on
-                driver.start()
-            driver.writes()
-            while not driver.is_over and not driver.kill_executor():
-                pass
-        driver.wait()
 
 
 def _kill_broker(plan: KillPlan, broker: Broker, warehouse: Path) -> None:

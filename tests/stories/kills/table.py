@@ -9,7 +9,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from tests.stories.kills import agents, assignments, attempts, bus, inbox, lake, lake_writers, relay, relay_to_inbox, results, worker
+from tests.stories.kills import (
+    agents,
+    assignments,
+    attempts,
+    bus,
+    inbox,
+    lake,
+    lake_cluster,
+    lake_writers,
+    relay,
+    relay_to_inbox,
+    results,
+    worker,
+)
 from tests.support.killed_worker import ACK_WAIT_S
 from tests.support.killed_worker import ATTEMPTS as WORKER_ATTEMPTS
 from tests.support.kills import KillCount, KillPlan
@@ -277,6 +290,12 @@ def _kill_writers(place: str, count: Count) -> list[KillCase]:
     return [KillCase(plan, count) for plan in (*plans, KillPlan((), 0, 20, 4, label=f"writer, at random, {place}"))]
 
 
+def _kill_in_cluster(what: str, count: Count) -> list[KillCase]:
+    """Shares so large that no stream is read before its last kill."""
+    plans = [KillPlan((table,), 10, 0, 2_000, label=f"{what}, as {table} is written") for table in lake_cluster.POINTS]
+    return [KillCase(plan, count) for plan in (*plans, KillPlan((), 0, 20, 4_000, label=f"{what}, at random"))]
+
+
 LAKE = KillStory(
     "lake",
     "Tables are the truth, whatever dies when",
@@ -284,10 +303,13 @@ LAKE = KillStory(
     "events in silver",
     short=[],  # each life costs the start of a JVM
     long=[
-        *(KillCase(KillPlan((point,), 1, 0, 3_000, label=f"driver, {point}"), lake.count_after_driver) for point in LAKE_POINTS),
+        *(KillCase(KillPlan((point,), 3, 0, 3_000, label=f"driver, {point}"), lake.count_after_driver) for point in LAKE_POINTS),
         KillCase(KillPlan((), 0, 20, 7_500, label="driver, at random"), lake.count_after_driver),  # so that each life has something to do
-        KillCase(KillPlan((), 0, 20, 1_000, label="driver's Python, at random"), lake.count_after_python),
-        KillCase(KillPlan((), 0, 20, 600, label="executor, while a batch is written"), lake.count_after_executor),
+        KillCase(KillPlan(LAKE_POINTS, 3, 0, 3_000, label="driver's Python, at each point"), lake.count_after_python),
+        KillCase(KillPlan((), 0, 20, 7_500, label="driver's Python, at random"), lake.count_after_python),
+        *_kill_in_cluster("executor", lake_cluster.count_after_executor),
+        *_kill_in_cluster("Python of an executor", lake_cluster.count_after_python),
+        *_kill_in_cluster("worker", lake_cluster.count_after_worker),
         KillCase(KillPlan((), 0, 20, 600, label="broker, while a batch is read"), lake.count_after_broker),
         *_kill_writers("disk", lake_writers.count_on_disk),
         *_kill_writers("bucket", lake_writers.count_in_bucket),
@@ -296,10 +318,12 @@ LAKE = KillStory(
     ],
     note="""`wrong` counts lines of the report that are not the generator's truth (counts, exact costs, latency sums, percentiles within
 1 %) and checks of `router usage reconcile` that differ. Lives: `router usage ingest --master 'local[2]'`, its process group killed
-by SIGKILL; the broker: nats-server, killed by SIGKILL and started again on its store while a driver reads. An executor:
-of a cluster of one worker on this machine, which starts another one. A writer: the lake's own code for a batch and its commits, in a
-process without a JVM, so that a life costs little; each of them gets four messages. S3: moto's server, which keeps its objects, killed
-as a commit of the named table is about to be stored, or is stored and not answered; the writer beside it is killed, too.""",
+by SIGKILL; the broker: nats-server, killed by SIGKILL and started again on its store while a driver reads. Executors, their
+Python processes and workers: of a standalone cluster of two workers of one core on this machine, at the first file that a
+micro-batch writes into bronze or silver, or at random. A driver's Python: its JVM is left alive. A writer: the lake's own code for
+a batch and its commits, in a process without a JVM, so that a life costs little; each of them gets four messages. S3: moto's server,
+which keeps its objects, killed as a commit of the named table is about to be stored, or is stored and not answered; the writer
+beside it is killed, too.""",
 )
 
 STORIES = (RESULTS, ASSIGNMENTS, WORKER, ATTEMPTS, BUS, AGENTS, RELAY, INBOX, RELAY_TO_INBOX, LAKE)
