@@ -1,4 +1,4 @@
-"""A worker of the SDK whose function returns at once: beside a router, or alone with a backlog; its collector is calm, as in `router worker`."""
+"""A worker of the SDK whose function returns at once: beside a router, or alone with a backlog; in a process as `router worker` has it."""
 
 from __future__ import annotations
 
