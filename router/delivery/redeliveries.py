@@ -98,9 +98,7 @@ class RedeliveryTracker:
         self._sent_back[(message.sequence, message.stored_ns)] = SentBack(record, until)
 
     def on_settled(self, message: Message, ack: bytes | None, *, is_exhausted: bool) -> None:
-        """Its last ack was sent. Where its attempts are exhausted its entry stays: another process may have a redelivery of it."""
-        if message.deliveries == 1:
-            return
+        """The last ack of a redelivery was sent. Where its attempts are exhausted its entry stays: another process may have another one."""
         if not is_exhausted:
             self._attempt_counter.forget(message)
         if ack is not None:

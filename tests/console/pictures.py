@@ -37,6 +37,7 @@ MORE = (
 )
 MOST_BYTES = 60_000
 SCALE = 0.65  # of what is not on a phone
+DRAWN = "document.fonts.ready.then(() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))).then(() => true)"
 WORK_S = 25  # before the first picture: the charts have something to draw
 
 
@@ -99,7 +100,7 @@ async def _take_all(console: Console, browser: BrowserPage, directory: Path, pat
         name += "-each" if "show=each" in path else ""
         for look, options in LOOKS.items():
             await browser.show(console.url + path, **options)  # type: ignore[arg-type]
-            await asyncio.sleep(0.3)
+            await browser.evaluate(DRAWN)
             file = directory / f"{name}.{look}.webp"
             await browser.take_picture(file, scale=1.0 if look == "phone" else SCALE)
             assert file.stat().st_size <= MOST_BYTES, file
