@@ -1,4 +1,4 @@
-"""A worker of the SDK whose function returns at once: beside a router, or alone with a backlog."""
+"""A worker of the SDK whose function returns at once: beside a router, or alone with a backlog; in a process as `router worker` has it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from bench.child import Ready
 from bench.question import Measured
 from bench.stretch import figures_of, look, reaches, stretch
+from router.app.garbage_collection import calm_collector
 from router.contracts.exec_assignment import ExecAssignment
 from router.sdk import StepResult, Worker
 
@@ -15,22 +16,24 @@ from router.sdk import StepResult, Worker
 async def work(ready: Ready, *, url: str, first: int, last: int) -> Measured:
     """From assignment `first` to assignment `last`, each with its result stored."""
     worker, done = a_worker(url)
-    working = asyncio.create_task(worker.work(lambda _: ready()))
-    figures = await stretch(done, first, last)
-    await asyncio.sleep(0)
-    working.cancel()
-    await asyncio.gather(working, return_exceptions=True)
+    with calm_collector():
+        working = asyncio.create_task(worker.work(lambda _: ready()))
+        figures = await stretch(done, first, last)
+        await asyncio.sleep(0)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
     return figures
 
 
 async def backlog(ready: Ready, *, url: str, first: int, last: int, stream: str, durable: str, subjects: Mapping[str, str]) -> Measured:
     """The same; the end is that of the drain, when the last assignment is settled. The places are the worker's own."""
     worker, done = a_worker(url)
-    working = asyncio.create_task(worker.work())
-    begin, _ = await reaches(done, first)
-    await reaches(done, last)
-    working.cancel()
-    await asyncio.gather(working, return_exceptions=True)
+    with calm_collector():
+        working = asyncio.create_task(worker.work())
+        begin, _ = await reaches(done, first)
+        await reaches(done, last)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
     return figures_of(begin, look(done))
 
 

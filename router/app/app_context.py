@@ -65,11 +65,30 @@ class AppContext:
         self.alerts = alerts
         self.policies = policies
         self.jetstream = jetstream
-        self.policy_store = PolicyStore(DocumentBucket(jetstream, settings.buckets.policies.name))
-        self.live_policies = LivePolicies(jetstream, settings.buckets.policies.name, policies, infos)
+        self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # readiness checks of other parts than consumers
         self.violations = ViolationRecorder(settings, metrics, alerts, has_policies=policies.has_tenant)
+        self.budgets = Budgets(jetstream, settings, alerts, infos)
+        self.rates = SharedRates() if settings.rate_limits.shared else None
+        self.live_marks = _build_live_marks(settings)
+        self.replays = IdempotencyCache(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
+        self.finished = build_finished_removal(settings, jetstream, metrics, infos)
+        self._add_policies()
+        self._add_providers()
+        self._add_assignments()
+        self._add_extensions()
+        self.checks["budgets"] = lambda: self.budgets.live.check
+
+    def _add_policies(self) -> None:
+        bucket = self.settings.buckets.policies.name
+        self.policy_store = PolicyStore(DocumentBucket(self.jetstream, bucket))
+        self.live_policies = LivePolicies(self.jetstream, bucket, self.policies, self.infos)
+        self.checks["policies"] = lambda: self.live_policies.check
+
+    def _add_providers(self) -> None:
+        """What is known of providers, and shared with other instances."""
+        settings, policies, jetstream, infos = self.settings, self.policies, self.jetstream, self.infos
         shared = SharedBreakers(jetstream, settings.buckets.breakers.name, settings.node_id, infos=infos)
-        self.breakers = Breakers(metrics, alerts, shared, policies.get_all, rules=breaker_rules(settings.extension_breaker))
+        self.breakers = Breakers(self.metrics, self.alerts, shared, policies.get_all, rules=breaker_rules(settings.extension_breaker))
         self.measurements = Measurements()
         self.providers = ProviderTracker(Averages(), self.breakers.providers, self.measurements)
         self.shared_measurements = SharedMeasurements(
@@ -81,15 +100,13 @@ class AppContext:
             settings.node_id,
             policies=policies,
             store=self.policy_store,
-            alerts=alerts,
+            alerts=self.alerts,
             infos=infos,
         )
-        self.budgets = Budgets(jetstream, settings, alerts, infos)
-        self.rates = SharedRates() if settings.rate_limits.shared else None
         self.recorder = build_recorder(settings, self.measurements.figures_of)
-        self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # readiness checks of other parts than consumers; each part adds its own
-        self.live_marks = _build_live_marks(settings)
-        self.replays = IdempotencyCache(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
+
+    def _add_assignments(self) -> None:
+        settings, jetstream, infos = self.settings, self.jetstream, self.infos
         bucket = settings.buckets.assignments_known.name
         self.assignments = AssignmentCache(BatchedKvReader(jetstream, bucket).find)
         self.assignment_store = AssignmentStore(jetstream, bucket, self.assignments, self.measurements.on_assigned)
@@ -99,16 +116,21 @@ class AppContext:
         self.dead_letter_shares = TenantShares(
             jetstream, ShareRules(stream=settings.streams.dlq.name, share=settings.dlq.tenant_share), infos=infos
         )
-        self.finished = build_finished_removal(settings, jetstream, metrics, infos)
+
+    def _add_extensions(self) -> None:
+        settings, jetstream, metrics = self.settings, self.jetstream, self.metrics
         self.registry, self.health = ExtensionRegistry(), HealthTracker()
         self.invoker = build_extension_invoker(jetstream.connection, self.breakers, self.health, metrics)
         self.extensions = build_pipeline_runner(settings, self.registry, self.invoker, metrics)
         self.live_extensions = LiveExtensions(
-            jetstream, settings.buckets.extensions.name, self.registry, self._forget_other_extensions, settings.extensions.dir, infos=infos
+            jetstream,
+            settings.buckets.extensions.name,
+            self.registry,
+            self._forget_other_extensions,
+            settings.extensions.dir,
+            infos=self.infos,
         )
-        self.checks["policies"] = lambda: self.live_policies.check
         self.checks["extensions"] = lambda: self.live_extensions.check
-        self.checks["budgets"] = lambda: self.budgets.live.check
 
     def select_partition(self, settings: Settings) -> AppContext:
         """The same objects for another partition: all are shared but the settings and the marks of answered live copies."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from router.delivery.api import JetStream
     from router.delivery.topology import ConsumerSpec, StreamSpec, Topology
 
-LOOK_BACK = timedelta(minutes=10)  # what was in hand at the lost place is younger than that, unless it waited for a full stream
+LOOK_BACK = timedelta(minutes=10)  # what was in flight at the lost place is younger than that, unless it waited for a full stream
 
 Domain = Annotated[
     str | None, typer.Option("--domain", metavar="NAME", help="Every stream and bucket of a router in this JetStream domain.")

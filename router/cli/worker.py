@@ -109,11 +109,14 @@ def make_places(settings: Settings) -> WorkerTopology:
 
 
 async def _work(session: CommandSession, worker: Worker, client: Client | None, facts: dict[str, object]) -> int:
+    from router.app.garbage_collection import calm_collector
+
     def announce(nats_url: str) -> None:
         print_event("worker.ready", worker_id=worker.worker_id, nats_url=nats_url, **facts)
 
-    async with client or nullcontext():
-        return await session.serve(worker.run(announce))
+    with calm_collector():
+        async with client or nullcontext():
+            return await session.serve(worker.run(announce))
 
 
 def _print_handled(assignment: ExecAssignment, step: StepResult, latency_ms: int) -> None:

@@ -27,6 +27,6 @@ class AgentsConfig(Group):
     max_deliver: Count = Field(default=5, description="deliveries allowed by the server, and attempts by us")
     ack_wait_ms: Millis = Field(default=30_000, description="the server delivers again after this silence, milliseconds")
     max_ack_pending: Count = Field(default=10_000, description="messages delivered and not acknowledged, at most")
-    prefetch: Count = Field(default=2_048, description="messages in hand at once, at most")
+    prefetch: Count = Field(default=2_048, description="messages in flight at once, at most")
     sweep_ms: Millis = Field(default=60_000, description="between two looks for messages that the server gave up, milliseconds")
     replicas: int = Field(default=1, ge=1, le=5, description="copies of the streams in a cluster")

@@ -38,7 +38,7 @@ class InboxConfig(Group):
         default=120_000, description="after this silence a message is delivered again, milliseconds; so long stands a killed inbox still"
     )
     max_deliver: Count = Field(default=20, description="deliveries of one message; after the last a dead letter")
-    max_ack_pending: Count = Field(default=50, description="messages in hand at once")
+    max_ack_pending: Count = Field(default=50, description="messages in flight at once")
     nak_after_ms: OptionalMillis = Field(
         default=None, description="ask for a failed message again after this time, milliseconds; unset: the ack wait speaks (POL-047-007)"
     )

@@ -18,7 +18,7 @@ class AdminConfig(Group):
         description="tenant of a get_decision that names none; empty = the one in tenants_allowed, if it is one",
     )
     queue_group: Name = Field(default="router-decide-group", description="instances of one group share the requests")
-    at_once: Count = Field(default=64, description="requests in hand; more are told to ask again")
+    at_once: Count = Field(default=64, description="requests in flight; more are told to ask again")
     peers_wait_ms: Millis = Field(default=250, description="other instances are waited for this long, milliseconds")
 
 
@@ -27,7 +27,7 @@ class IngressConfig(Group):
 
     enabled: bool = Field(default=False, description="take messages of the ingress subject as decide requests")
     queue_group: Name = Field(default="router-decide-group", description="instances of one group share the messages")
-    at_once: Count = Field(default=1_000, description="messages in hand; more are told to ask again")
+    at_once: Count = Field(default=1_000, description="messages in flight; more are told to ask again")
     confirm_ms: Millis = Field(default=2_000, description="a message must be found stored within this time, milliseconds")
 
 
@@ -37,6 +37,6 @@ class ProvidersConfig(Group):
     enabled: bool = Field(default=True, description="serve beamline.provider.v1.invoke and beamline.provider.v1.invoke.stream")
     queue_group: Name = Field(default="router-provider-group", description="instances of one group share the invocations")
     at_once: Count = Field(
-        default=512, description="invocations and streams in hand, a tenant at most as many as are free; more are told to ask again"
+        default=512, description="invocations and streams in flight, a tenant at most as many as are free; more are told to ask again"
     )
     longest_ms: Millis = Field(default=600_000, description="an invocation or stream ends after this, whatever its deadline, milliseconds")

@@ -150,7 +150,7 @@ class ConsoleConfig(Group):
 class DrainConfig(Group):
     """Shutdown's two deadlines, both counted from the signal."""
 
-    soft_deadline_ms: int = Field(default=10_000, ge=0, description="work in hand may finish until then, milliseconds")
+    soft_deadline_ms: int = Field(default=10_000, ge=0, description="work in flight may finish until then, milliseconds")
     hard_deadline_ms: int = Field(default=15_000, ge=0, description="everything is cancelled and closed by then, milliseconds")
 
 

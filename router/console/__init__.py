@@ -12,7 +12,7 @@
     application   addresses, exports, errors
     pages         one file for each page: what it reads, and its tables
     table         sorting, filters and bounds of a table by its address; CSV and JSON
-    sampler       figures of all routers every few seconds (`scrape` reads them, `figures` computes them)
+    sampler       figures of all routers while a page Now is looked at (`scrape` reads them, `figures` computes them)
     live_feed     the page Now for browsers that stay: bounded, and slow ones are dropped
     rendering     templates; every text from outside is shown as text
     static        style, script and the two libraries, as files of this package

@@ -33,8 +33,6 @@ from router.console.sampler import NowState, Sampler
 from router.console.table import FORMAT, MAX_ROWS, choose_rows, view_table, write_csv, write_json
 from router.core.legible import shorten
 
-STATIC_FOR_S = 300
-
 Specs = tuple[PageSpec, ...]
 
 
@@ -139,8 +137,8 @@ def render_now(state: NowState) -> str:
 
 
 def _find_labelled(spec: PageSpec) -> PageSpec:
-    """The page in the navigation that it belongs to."""
-    return next((one for one in PAGES if one.label and spec.path.startswith(one.path)), spec)
+    """The page in the navigation that it belongs to; no other's are the tables of Now."""
+    return next((one for one in PAGES if one.label and spec.path.startswith(one.path)), PageSpec("/", spec.read, "Now"))
 
 
 def _begin(spec: PageSpec, access: Access) -> Response:

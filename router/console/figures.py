@@ -16,7 +16,7 @@ from router.console.scrape import MetricTotals
 
 K = TypeVar("K")
 OK = "ok"
-MAX_LINES = 20  # tenants and providers on the page, those with the most errors first
+MAX_LINES = 1_000  # tenants and providers, those with the most errors first
 
 
 class ConsumerBacklog(Struct, frozen=True):

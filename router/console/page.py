@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from router.config import Settings
 from router.console.broker_link import BrokerLink
+from router.console.sampler import Sampler
 from router.console.table import Table
 from router.core.instants import read_instant
 from router.core.legible import make_legible
@@ -141,6 +142,7 @@ class Sources(Struct, frozen=True):
 
     settings: Settings
     link: BrokerLink
+    sampler: Sampler
     origins: Mapping[str, str] = {}  # of the settings that are no defaults: where they were given
 
 

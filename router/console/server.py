@@ -41,7 +41,7 @@ class ConsoleServer:
         self.link = BrokerLink(settings)
         self.sampler = Sampler(settings, self.link, self._on_sample, lambda: self.feed.count)
         self.access = AccessControl(settings)
-        sources = Sources(settings, self.link, self.origins)
+        sources = Sources(settings, self.link, self.sampler, self.origins)
         pages = ConsolePages(sources, self.access, self.sampler, self.feed, begin_after_s)
         self.runs = MendRuns()
         frame = MendFrame(sources, self.access, self.runs, pages.expire)

@@ -79,29 +79,29 @@ def _assignment(wire: _ExecAssignmentWire, payload: object) -> ExecAssignment:
     )
 
 
-class _Executor(Struct):
+class _Executor(Struct, gc=False):
     provider_id: str
 
 
-class _Job(Struct):
+class _Job(Struct, gc=False):
     type: str
     payload: Any = None  # as it stands on the wire
     payload_encoding: str | None = None
     payload_ref: str | None = None
 
 
-class _Retry(Struct):
+class _Retry(Struct, gc=False):
     max_attempts: Annotated[int, Meta(ge=1, le=_MAX_ATTEMPTS)] = USUAL_ATTEMPTS
     backoff_ms: Annotated[int, Meta(ge=0)] = USUAL_BACKOFF_MS
 
 
-class _Options(Struct):
+class _Options(Struct, gc=False):
     priority: int = 0
     deadline_ms: Annotated[int, Meta(ge=1)] = USUAL_DEADLINE_MS
     retry: _Retry | None = None
 
 
-class _ExecAssignmentWire(Struct):
+class _ExecAssignmentWire(Struct, gc=False):
     assignment_id: str
     request_id: str
     tenant_id: str

@@ -6,6 +6,7 @@ the loop, about 10 µs; this costs two calls. A caller that must wait may await 
     deferred = Deferred()              its maker calls `resolve` once, in time, with the value or with the exception
     deferred.add_callback(callback)    `callback` is called with the value or the exception, at once if it is there
     deferred.map(function)             another Deferred, of `function(value)`
+    deferred.convert(function)         this Deferred, from now on of `function(value)`
     deferred.cancel()                  resolve with CancelledError: what the maker resolves with afterwards is ignored
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -24,16 +25,19 @@ DeferredCallback = Callable[[T | BaseException], object]
 class Deferred(Generic[T]):
     """One value, or the exception in its place. Like a future, it belongs to one loop's thread."""
 
-    __slots__ = ("_callbacks", "_result", "is_resolved")
+    __slots__ = ("_callbacks", "_function", "_result", "is_resolved")
 
     def __init__(self) -> None:
         self.is_resolved = False
+        self._function: Callable[[Any], T] | None = None
         self._callbacks: list[DeferredCallback[T]] = []
 
     def resolve(self, result: T | BaseException) -> None:
         """Call every callback with the result. Only the first call counts."""
         if not self.is_resolved:
             self.is_resolved = True
+            if self._function is not None:
+                result = _apply(self._function, result)
             self._result = result
             for callback in self._callbacks:
                 callback(result)
@@ -57,6 +61,15 @@ class Deferred(Generic[T]):
         mapped: Deferred[R] = Deferred()
         self.add_callback(lambda result: None if mapped.is_resolved else mapped.resolve(_apply(function, result)))
         return mapped
+
+    def convert(self, function: Callable[[T], R]) -> Deferred[R]:
+        """`map` in place, at a third of its cost: for the only holder of this Deferred, before it adds a callback."""
+        converted = cast("Deferred[R]", self)
+        if self.is_resolved:
+            converted._result = _apply(function, self._result)
+        else:
+            converted._function = function
+        return converted
 
     def __await__(self) -> Generator[Any, None, T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()

@@ -16,6 +16,8 @@ MESSAGE_ID = "Nats-Msg-Id"
 class EncodedHeaders(dict[str, str]):
     """Headers that keep their block. They are not changed: a copy of them is a plain dict, and is encoded anew."""
 
+    __slots__ = ("open_head",)
+
     def __init__(self, headers: Mapping[str, str]) -> None:
         super().__init__(headers)
         self.open_head = open_head_of(headers)

@@ -19,7 +19,7 @@ from nats.protocol.parser import Parser
 Headers = dict[str, str]
 
 _H = ord("H")
-_M = ord("M")
+MESSAGES = b"HM"  # how the lines of messages begin; to search it takes a third of what a tuple takes
 
 
 class FrameParser(Parser):
@@ -62,7 +62,7 @@ class FrameParser(Parser):
         callbacks = self.nc.callbacks
         while (end := data.find(b"\r\n", at)) >= 0:
             kind = data[at]
-            if kind not in (_H, _M):
+            if kind not in MESSAGES:
                 return at
             part = data[at:end].split(b" ")
             body = end + 2
@@ -89,7 +89,7 @@ class FrameParser(Parser):
 
     async def _parse_other(self, data: bytes, at: int) -> int:
         """Parse what `dispatch` stopped at: a protocol line, or a message without a direct subscription. Returns the next offset."""
-        if data[at] in (_H, _M):
+        if data[at] in MESSAGES:
             if self._stray is None:
                 raise ProtocolError("nats: malformed message frame")
             (frame, after), self._stray = self._stray, None
@@ -110,14 +110,14 @@ _Stray = tuple[tuple[int, bytes, bytes, bytes, bytes], int]  # the arguments of 
 def parse_head(raw: bytes) -> Headers | None:
     """A header block as a dict; it never raises. The first of equal names wins, as in the server's deduplication."""
     text = raw.decode("utf-8", "replace")
-    if text.startswith("NATS/1.0\r\n") and text.endswith("\r\n\r\n") and " \r" not in text and "  " not in text and "\t" not in text:
+    if text.startswith("NATS/1.0\r\n") and text.endswith("\r\n\r\n"):
         out: Headers = {}
         lines = text[10:-4].split("\r\n")
         for line in lines:  # nearly always `name: value`
             name, _, value = line.partition(": ")
             if not value:
                 return _parse_odd_head(text)
-            out[name] = value
+            out[name] = value.strip()  # cheaper than to look beforehand whether a value has space around it
         if len(out) == len(lines) and ":" not in "".join(out):  # each name once, ended by its first colon
             return out
     return _parse_odd_head(text)

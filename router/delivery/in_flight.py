@@ -1,4 +1,4 @@
-"""The messages that a consumer has in hand: one table, the state of each, and one timer for all in-progress signals.
+"""The messages that a consumer has in flight: one table, the state of each, and one timer for all in-progress signals.
 
     delivered ──> its handler returns at once, and nothing must be stored: settled, never in the table
        ├──> QUEUED, while the consumer is paused, or it is large ┐
@@ -42,7 +42,7 @@ class MessageState(Enum):
     COUNTING = "counting"  # its attempt is being recorded
     WAITING_FOR_SLOT = "waiting_for_slot"  # its handler is called, and not awaited
     HANDLING = "handling"  # its handler runs
-    UNAVAILABLE = "unavailable"  # its handler found the broker away
+    UNAVAILABLE = "unavailable"  # its handler found the broker unavailable
     PUBLISHING = "publishing"  # its effects are published, their publish acks are not here
     UNSTORED = "unstored"  # the broker does not store its effects; the consumer is paused
     WAITING_FOR_ROOM = "waiting_for_room"  # a stream has no room for its effects
@@ -61,7 +61,7 @@ class HandlerCall(Protocol):
 
 
 class InFlightMessage(Struct):
-    """One message in hand. `token` is the newest delivery's; an older one settles the same message."""
+    """One message in flight. `token` is the newest delivery's; an older one settles the same message."""
 
     message: Message
     token: str
@@ -73,7 +73,7 @@ class InFlightMessage(Struct):
 
 
 class InFlight:
-    """The messages in hand, by stream position. A re-created stream counts from 1 again, so its time is part of the key."""
+    """The messages in flight, by stream position. A re-created stream counts from 1 again, so its time is part of the key."""
 
     def __init__(self, connection: Connection, ack_wait_s: float) -> None:
         self._connection = connection

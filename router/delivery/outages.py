@@ -3,7 +3,7 @@
     waits_alone   the messages that need it wait, kept alive, and the others go on; beyond `max_waiting` they are not held (`settlement`)
     else          the subscription pauses, because each of its messages needs it
 
-One message tries again at intervals, for all that wait. If the broker as a whole is away nothing is delivered, so nothing goes on.
+One message tries again at intervals, for all that wait. If the broker as a whole is unavailable, nothing is delivered, so nothing goes on.
 """
 
 from __future__ import annotations

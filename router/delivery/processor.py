@@ -35,6 +35,7 @@ from router.delivery.attempts import AttemptCounter, AttemptRecord
 from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
+from router.delivery.hand_back import IMMEDIATE_NAK_S, NOT_BEGUN, STUCK, HandBack
 from router.delivery.in_flight import HandlerCall, InFlight, InFlightMessage, MessageState
 from router.delivery.large_messages import LARGE_BYTES, LargeMessages
 from router.delivery.outages import Outages
@@ -47,15 +48,9 @@ from router.delivery.task_pool import PooledCall, PooledOutcome, TaskPool
 
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
 ANSWERED_LIVE = Done()  # from its live copy
-IMMEDIATE_NAK_S = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to the next puller
 AT_ONCE_FOR_ONE_AHEAD = 8  # handlers in a row: where one of a hundred waits, a dozen messages are pulled ahead
 HANDLER = "handler"
 EXAMINE = "examine"
-
-# What a drain hands back first: no handler works on it, and its attempt is not used up.
-NOT_BEGUN = (MessageState.QUEUED, MessageState.UNEXPLAINED, MessageState.WAITING_FOR_SLOT, MessageState.UNAVAILABLE)
-# What a drain hands back along with it: nothing but time would help it.
-STUCK = (MessageState.UNSTORED, MessageState.WAITING_FOR_ROOM)
 
 
 class MessageProcessor:
@@ -83,6 +78,7 @@ class MessageProcessor:
         self._by_position = self.in_flight.by_position
         self.outages = Outages(subscription, pause_switch)
         self._redeliveries = RedeliveryTracker(subscription, connection, attempt_counter, self.outages)
+        self._hand_back = HandBack(connection, self.in_flight, self._redeliveries)
         self.settler = Settler(
             subscription,
             connection=connection,
@@ -156,8 +152,7 @@ class MessageProcessor:
 
     def _take_later(self, message: Message) -> None:
         if self._is_draining:
-            self._redeliveries.give_back(message)
-            self._connection.publish_nowait(message.token, nak(IMMEDIATE_NAK_S))
+            self._hand_back.refuse(message)
         else:
             self.in_flight.enter(message, MessageState.QUEUED)
 
@@ -190,7 +185,7 @@ class MessageProcessor:
         return len(self.in_flight.list_in(MessageState.UNAVAILABLE, *counted))
 
     def free_capacity(self) -> int:
-        """How many more may be asked for. What we sent away counts against the server's max_ack_pending, so it is bounded too."""
+        """How many more may be asked for. What we NAKed counts against the server's max_ack_pending, so it is bounded too."""
         options = self.subscription.options
         held = len(self.in_flight) - (self._task_pool.running if options.slots_beside_prefetch else 0)
         # What waits for room in a stream, or for a slot, keeps nothing from being taken.
@@ -292,7 +287,7 @@ class MessageProcessor:
         if outcome is not None and not isinstance(outcome, BaseException):
             self.settler.conclude(message, outcome)
         elif outcome is None or isinstance(outcome, asyncio.CancelledError):
-            self._send_back(message)
+            self._hand_back.send(message)
         elif isinstance(outcome, BrokerUnavailable):
             self._stall(message, outcome)
         else:
@@ -303,7 +298,7 @@ class MessageProcessor:
         if self._without_slot and self._pause_switch.is_open:
             self._fill_slots()  # also while this one's effects are on their way, or wait for room
 
-    # -- the broker is away for a handler ------------------------------------------------------------------------
+    # -- a handler finds the broker unavailable ------------------------------------------------------------------
 
     def _stall(self, message: Message, cause: BrokerUnavailable) -> None:
         held = self.in_flight.enter(message, MessageState.UNAVAILABLE)
@@ -311,7 +306,7 @@ class MessageProcessor:
         if message.deliveries > 1:
             held.message = replace(message, is_recorded=True)  # its handler has read it, and will again: that is no other attempt
         if self._is_draining:
-            self._hand_back(MessageState.UNAVAILABLE)
+            self._hand_back.send_all(MessageState.UNAVAILABLE)
             return
         if not self.outages.has_room(len(self.in_flight.list_in(MessageState.UNAVAILABLE)) - 1):
             self.settler.settle_without_bucket(held.message)
@@ -351,28 +346,28 @@ class MessageProcessor:
         """Redeliveries whose attempts cannot be counted: those above the bound are NAKed, so that they take no room from the others."""
         for at, held in enumerate(self.in_flight.list_in(MessageState.UNEXPLAINED)):
             if not self.outages.has_room(at):
-                self._send_back(held.message, self.subscription.options.full_retry)
+                self._hand_back.send(held.message, self.subscription.options.full_retry)
 
     def stop_taking(self) -> None:
         """From now on deliveries are handed back, and so is what was never begun: it spends nothing."""
         self._is_draining = True
         self.settler.refused.abandon()
-        self._hand_back(*NOT_BEGUN, *STUCK)
+        self._hand_back.send_all(*NOT_BEGUN, *STUCK)
         if not self._pause_switch.is_open or self.outages.cause is not None:
             self._background_tasks.end()  # else the one whose attempt is recorded already, or about to be, would begin
-            self._hand_back(MessageState.COUNTING)
+            self._hand_back.send_all(MessageState.COUNTING)
 
     async def drain(self, soft_s: float, hard_s: float) -> bool:
         """Let work finish until the soft deadline, cancel it until the hard one; True when nothing was cut off."""
         await self._wait_until_empty(soft_s)
         is_clean = not len(self.in_flight)
         self._background_tasks.end()
-        self._hand_back(*NOT_BEGUN, *STUCK, MessageState.COUNTING)
+        self._hand_back.send_all(*NOT_BEGUN, *STUCK, MessageState.COUNTING)
         for held in self.in_flight.list_in(MessageState.HANDLING):
             if held.call is not None:
                 held.call.cancel()
         await self._wait_until_empty(hard_s - soft_s)
-        self._hand_back(*MessageState)
+        self._hand_back.send_all(*MessageState)
         self._task_pool.close()
         return is_clean
 
@@ -380,21 +375,6 @@ class MessageProcessor:
         until = self._now() + seconds
         while len(self.in_flight) and self._now() < until:  # noqa: ASYNC110 - the end is no place for one more event per message
             await asyncio.sleep(0.01)
-
-    def _hand_back(self, *states: MessageState) -> None:
-        for held in self.in_flight.list_in(*states):
-            if held.state in NOT_BEGUN:
-                self._redeliveries.give_back(held.message)
-            self._send_back(held.message)
-            if held.call is not None:
-                held.call.cancel()
-
-    def _send_back(self, message: Message, delay_s: float = IMMEDIATE_NAK_S) -> None:
-        """NAK it, unless another process may have it by now."""
-        if self.in_flight.is_overdue(message):
-            self.in_flight.pop(message)
-        elif message in self.in_flight:
-            self._connection.publish_nowait(self.in_flight.pop(message), nak(delay_s))
 
 
 async def _wait_until_over(call: HandlerCall) -> None:

@@ -1,7 +1,7 @@
 """What a process knows of messages that come again, and the counting of their attempts, in the record that all processes share.
 
     settled a moment ago      --> it crossed its last ack on the wire: that ack is sent again, nothing is begun
-    we sent it away ourselves --> its attempt is counted, from the entry as we wrote it; then it is begun, and stands in no queue
+    we NAKed it ourselves     --> its attempt is counted, from the entry as we wrote it; then it is begun, and stands in no queue
     it is unexplained         --> its entry is read, its attempt counted, and it is begun, one at a time
     a first delivery failed   --> its attempt is counted before its outcome is judged
 
@@ -83,7 +83,7 @@ class RedeliveryTracker:
 
     @property
     def delayed(self) -> int:
-        """How many we sent away, and expect again."""
+        """How many we NAKed, and expect again."""
         return len(self._sent_back)
 
     def on_sent_back(self, message: Message, outcome: Retry) -> None:
@@ -98,9 +98,7 @@ class RedeliveryTracker:
         self._sent_back[(message.sequence, message.stored_ns)] = SentBack(record, until)
 
     def on_settled(self, message: Message, ack: bytes | None, *, is_exhausted: bool) -> None:
-        """Its last ack was sent. Where its attempts are exhausted its entry stays: another process may have a redelivery of it."""
-        if message.deliveries == 1:
-            return
+        """The last ack of a redelivery was sent. Where its attempts are exhausted its entry stays: another process may have another one."""
         if not is_exhausted:
             self._attempt_counter.forget(message)
         if ack is not None:

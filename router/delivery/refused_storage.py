@@ -1,4 +1,4 @@
-"""Messages whose effects a stream refuses because it has no room: they wait in hand, and the rest of the subscription goes on.
+"""Messages whose effects a stream refuses because it has no room: they stay in flight, and the rest of the subscription goes on.
 
     refused ──> take: there is room among those that wait, and in its tenant's share ──> it waits, kept alive
                                                                  └─ every `store_retry` the first of each subject is tried again
@@ -45,7 +45,7 @@ class RefusedStorage:
         return self._most > 0 and refusal.err_code in STORAGE_FULL_CODES
 
     def take(self, pending: PendingSettlement, refusal: NotPublished) -> bool:
-        """Let it wait, until `retry` returns it; it must be in hand. False: too many wait, or too many of its tenant."""
+        """Let it wait, until `retry` returns it; it must be in flight. False: too many wait, or too many of its tenant."""
         tenant = self._subscription.tenant_of(pending.message)
         if len(self) >= self._most or self._tenants[tenant] >= self._share:
             return False

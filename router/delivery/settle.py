@@ -158,7 +158,7 @@ class Settler:
     async def _commit(self, pending: PendingSettlement, committing: Awaitable[None]) -> None:
         try:
             await committing
-        except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
+        except Exception as exc:  # the handler's own store is unavailable: the effects stand, the message comes again
             self._on_commit_failed(pending, exc)
         else:
             self._finish(pending)
@@ -177,7 +177,8 @@ class Settler:
             self._connection.publish_nowait(token, settlement.ack)
         crashpoint("after_ack")
         if settlement.is_final:
-            self._redeliveries.on_settled(message, settlement.ack, is_exhausted=isinstance(outcome, Retry))
+            if message.deliveries > 1:
+                self._redeliveries.on_settled(message, settlement.ack, is_exhausted=isinstance(outcome, Retry))
         elif isinstance(outcome, Retry) and not is_left:
             self._redeliveries.on_sent_back(message, outcome)
         self.on_capacity()

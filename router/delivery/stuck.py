@@ -2,7 +2,7 @@
 
     connected                                                         nothing to do: `reconnecting` bounds a server's silence
     not connected ── another connection, with the same settings read anew, logs in, and again and again ──> stuck
-                  └─ it cannot either ──> the servers are away: readiness says so, and no process is ended for it
+                  └─ it cannot either ──> the servers are unavailable: readiness says so, and no process is ended for it
     its own tasks stand still ──> stuck, wherever the servers are
     closed, though the process did not close it ──> stuck
 

@@ -97,7 +97,7 @@ class Assignments:
         self._on_done(assignment, attempted.step, attempted.latency_ms)
         return Done((self._report(assignment, message, headers, attempted),))
 
-    def letter(self, message: Message, _reason: str, fault: Fault) -> Effect:
+    def build_dead_letter(self, message: Message, _reason: str, fault: Fault) -> Effect:
         """Build the consumer's dead letter: it is stored when no handler answers for the assignment."""
         try:
             assignment, code = read_exec_assignment(message.data), NO_ATTEMPT_LEFT

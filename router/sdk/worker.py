@@ -10,7 +10,7 @@
     router.run(Worker("nats://localhost:4222", answer, worker_id="gpu-1"))
 
 Workers that share a durable share the work. For each assignment: acknowledged, handled (`attempts`), its result stored
-(PubAck), and only then is the assignment settled in its stream. So a worker that dies in_flight its assignments to the
+(PubAck), and only then is the assignment settled in its stream. So the assignments of a worker that dies go to the
 others, and one that was done twice still has one result: both carry the same message id.
 
     the handler answers             -> caf.exec.result.v1
@@ -103,18 +103,7 @@ class Worker:
         self._start = start
         self._attempts = Attempts(handler, slots)
         self._durable = worker_durable(topology.stream, durable, subject=subject, ack_wait_s=ack_wait_s)
-        # Nothing is pulled ahead, because an assignment that waits here could be done elsewhere; but for handlers that answer at once,
-        # which then get theirs in windows: small ones cost half of the worker's time.
-        self._pace = ConsumerOptions(
-            max_attempts=max_attempts,
-            ack_wait=ack_wait_s,
-            prefetch=slots + slots * WINDOWS_AHEAD,
-            prefetch_ahead=slots * WINDOWS_AHEAD,
-            slots=slots,
-            handler_timeout=_A_DAY_S,
-            max_waiting=slots // 4,  # full dead letters hold back what was given up, not the other assignments
-            full_retry=_FULL_RETRY_S,
-        )
+        self._options = _make_options(slots, max_attempts, ack_wait_s)
         self._logger = ConsumerLogger(durable)
         self._assignments = partial(
             Assignments,
@@ -173,9 +162,9 @@ class Worker:
         subscription = Subscription(
             stream=self._durable.stream,
             durable=self._durable.durable,
-            options=self._pace,
+            options=self._options,
             handle=trace_handler(assignments.handle),
-            dead_letter=trace_dead_letter(assignments.letter),
+            dead_letter=trace_dead_letter(assignments.build_dead_letter),
             observer=self._logger,
         )
         return Consumer(
@@ -216,6 +205,23 @@ def worker_durable(
 ) -> ConsumerSpec:
     """The durable that workers share. A worker creates it where it is missing, unless an operator has created it."""
     return ConsumerSpec(stream=stream, durable=durable, filter_subject=subject, ack_wait=ack_wait_s)
+
+
+def _make_options(slots: int, max_attempts: int, ack_wait_s: float) -> ConsumerOptions:
+    """Nothing is pulled ahead, because an assignment that waits here could be done elsewhere.
+
+    But for handlers that answer at once, which then get theirs in windows: small ones cost half of the worker's time.
+    """
+    return ConsumerOptions(
+        max_attempts=max_attempts,
+        ack_wait=ack_wait_s,
+        prefetch=slots + slots * WINDOWS_AHEAD,
+        prefetch_ahead=slots * WINDOWS_AHEAD,
+        slots=slots,
+        handler_timeout=_A_DAY_S,
+        max_waiting=slots // 4,  # full dead letters hold back what was given up, not the other assignments
+        full_retry=_FULL_RETRY_S,
+    )
 
 
 async def _consume(consumer: Consumer, heartbeat: WorkerHeartbeat) -> None:

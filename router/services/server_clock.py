@@ -24,10 +24,6 @@ class ServerClock:
     def __call__(self) -> float:
         return self._now() + self._offset
 
-    @property
-    def is_read(self) -> bool:
-        return self._read_at > float("-inf")
-
     async def read(self) -> None:
         """Ask the server if its last answer is older than ten seconds. Raises BrokerUnavailable."""
         before = self._now()

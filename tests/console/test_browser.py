@@ -13,7 +13,7 @@ import pytest
 from router.config import Settings
 from router.delivery.api import JetStream
 from tests.support.browser import CHROMIUM, NO_CHROMIUM, BrowserPage, a_browser
-from tests.support.console import BELOW, HOSTILE, PAGES, Console, a_console, store_dead_letter
+from tests.support.console import BELOW, HOSTILE, OF_NOW, PAGES, Console, a_console, store_dead_letter
 from tests.support.console_data import ConsoleData, fill_console
 from tests.support.waiting import until
 
@@ -22,6 +22,7 @@ AXE = Path(os.environ.get("ROUTER_TEST_AXE", f"{sys.prefix}/axe/node_modules/axe
 NO_AXE = "THERE IS NO AXE-CORE HERE: it read no page of the console (`make .venv/.axe` needs npm; ROUTER_TEST_AXE names axe.min.js)"
 ONE_OF_EACH = (
     *BELOW,
+    *OF_NOW,
     "/dead-letters?show=each",
     "/dead-letters/1",
     "/contract/1",

@@ -8,9 +8,11 @@ import orjson
 import pytest
 
 from router.config import Settings
+from router.contracts.version_record import make_record, record_bytes
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
 from router.operations.audit import read_audit
+from router.routing.policy.parse import MAX_POLICY_BYTES
 from router.services.policy_store import PolicyStore
 from tests.support.console import HOSTILE, Console, a_console, console_settings
 from tests.support.console_login import ADMIN_KEY, CHEAP, PASSWORD, Browser, write_users
@@ -97,9 +99,37 @@ async def test_mistakes_are_named_while_it_is_typed_and_nothing_is_lost(console:
                 assert told in answer.text, document[:50]
     tried = await browser.submit(EDITOR, "/policies/acme/fast/try", {"document": SECOND, "replaces": "1"})
     assert "no router answered" in tried.text
-    too_long = await browser.submit(EDITOR, "/policies/acme/fast/put", {"document": "x" * 1_048_576, "replaces": "1"})
-    assert too_long.status_code == 413
     assert (await store.get("acme", "fast")).record.version == 1
+
+
+async def test_a_mebibyte_is_refused_with_the_bound_and_shown_as_text_and_more_is_refused(console: Console, store: PolicyStore) -> None:
+    browser = await log_in(console)
+    hostile = (HOSTILE * 40_000)[:1_048_576]
+    answer = await browser.submit(EDITOR, "/policies/acme/fast/put", {"document": hostile, "replaces": "1"})
+    assert answer.status_code == 400
+    assert f"is larger than {MAX_POLICY_BYTES} bytes: it has {len(hostile.encode())}" in answer.text
+    assert "<script>alert" not in answer.text
+    assert answer.text.count("&lt;script&gt;alert(1)") >= len(hostile) // len(HOSTILE)
+    assert f"At most {MAX_POLICY_BYTES:,} bytes" in answer.text
+    for size in (1_048_577, 3_300_000):
+        more = await browser.submit(EDITOR, "/policies/acme/fast/put", {"document": "x" * size, "replaces": "1"})
+        assert (more.status_code, "at most" in more.text) == (413, True)
+    assert (await store.get("acme", "fast")).record.version == 1
+
+
+async def test_what_another_tool_wrote_is_text_however_large(console: Console, settings: Settings, jetstream: JetStream) -> None:
+    """The pages of policies answer, and the editor has what can be read."""
+    browser = await log_in(console)
+    bucket = DocumentBucket(jetstream, settings.buckets.policies.name)
+    large = record_bytes(make_record({HOSTILE: HOSTILE * 20_000}, version=1, author=HOSTILE))
+    assert len(large) > 2 * MAX_POLICY_BYTES
+    for name, data in (("large", large), ("strange", large.replace(b"alert(1)", rb"\ud800")), ("none", b"<script>")):
+        await bucket.put(f"acme.{name}", data, revision=None)
+        for path in ("/policies", f"/policies/acme/{name}", f"/policies/acme/{name}/edit"):
+            answer = await browser.open(path)
+            assert answer.status_code in (200, 404, 503), (path, answer.status_code)
+            assert "<script>alert" not in answer.text, path
+            assert "This page failed" not in answer.text, path
 
 
 @pytest.mark.parametrize("path", ["/policies/a%20b/x", "/policies/acme/..%2fx", "/policies/%3Cscript%3E/x", "/policies/_other/x"])

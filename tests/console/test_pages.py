@@ -210,6 +210,12 @@ async def test_a_real_router_s_decisions_are_counted_and_explained(settings: Set
             refused = await client.decide(tenant_id="acme", message_type="chat", payload="hello", policy_id="nowhere")
             await console.server.sampler.take_sample()
             now, page = await console.read("/"), await console.read("/decisions?tenant=acme&request_id=r-1")
+            answers = {one["worst"]: one for one in await console.export("/now/answers") if "worst" in one}
+            sorted_page = await console.read("/now/answers?sort=-errors")
+            assert [await console.export(path) for path in ("/now/work", "/now/alerts")] == [[], []]
+    assert answers["policy_not_found"]["errors"] == 1.0
+    assert 'aria-sort="descending"' in sorted_page
+    assert 'href="/now/answers?sort=-errors"' in now
     assert refused.error is not None
     assert "policy_not_found" in now
     assert "25.0%" in now

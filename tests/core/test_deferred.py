@@ -46,6 +46,25 @@ def test_a_step_that_raises_is_passed_on() -> None:
     assert isinstance(told[0], ZeroDivisionError)
 
 
+@pytest.mark.parametrize("is_early", [True, False])
+def test_one_that_is_converted_ends_with_what_the_step_makes_of_its_value(is_early: bool) -> None:
+    value, failure, away = Deferred[int](), Deferred[int](), OSError("away")
+    if is_early:
+        value.resolve(4), failure.resolve(away)
+    doubled, failed = heard(value.convert(lambda value: 2 * value)), heard(failure.convert(lambda value: 2 * value))
+    value.resolve(4), failure.resolve(away)
+    assert (doubled, failed) == ([8], [away])
+
+
+def test_one_that_is_converted_and_cancelled_takes_no_step() -> None:
+    later: Deferred[int] = Deferred()
+    steps: list[int] = []
+    told = heard(later.convert(steps.append))
+    later.cancel()
+    later.resolve(1)
+    assert (steps, [type(one) for one in told]) == ([], [asyncio.CancelledError])
+
+
 def test_who_no_longer_waits_takes_no_step_and_no_other_along() -> None:
     later: Deferred[int] = Deferred()
     steps: list[int] = []

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import pytest
 
@@ -15,7 +15,7 @@ from router.core.errors import Conflict, Poison
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
 from router.routing.canary import CanaryVerdict
-from router.routing.policy import PolicyError, PolicyTable
+from router.routing.policy import Policy, PolicyError, PolicyTable
 from router.services.alerts import Alerts
 from router.services.canaries import SharedCanaries
 from router.services.live_policies import LivePolicies
@@ -37,6 +37,17 @@ class Instance:
         self.live = LivePolicies(jetstream, policies, self.table)
         store = PolicyStore(DocumentBucket(jetstream, policies))
         self.shared = SharedCanaries(jetstream, canaries, "node", policies=self.table, store=store, alerts=Alerts("node", 1.0))
+        self.rounds = 0  # in which it looked at the canaries that run
+        self.table.get_all, self._get_all = self._count_round, self.table.get_all  # type: ignore[method-assign]
+
+    def _count_round(self) -> Mapping[tuple[str, str], Policy]:
+        self.rounds += 1
+        return self._get_all()
+
+    async def judge_again(self, times: int = 1) -> None:
+        """Return when it has begun a round, ended it and begun another, so many times."""
+        rounds = self.rounds + 2 * times
+        await until(lambda: self.rounds >= rounds, within_s=30)
 
     @property
     def version(self) -> int:
@@ -97,6 +108,11 @@ class Buckets:
         return [change.document.record.note for change in await self.store.history(*NAME) if change.document is not None]
 
 
+@pytest.fixture(autouse=True)
+def judge_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.services.canaries.JUDGE_S", 0.05)
+
+
 @pytest.fixture
 async def buckets(nats_url: str, prefix: str) -> AsyncIterator[Buckets]:
     async with a_bucket(nats_url, f"{prefix}_P") as policies, a_bucket(nats_url, f"{prefix}_C") as canaries:
@@ -150,7 +166,8 @@ async def test_of_five_instances_one_ends_the_canary(buckets: Buckets) -> None:
             one.report(CANDIDATE, 100, errors=60)
         for one in every:
             await until(lambda one=one: one.version == 3, within_s=20)  # type: ignore[misc]
-        await asyncio.sleep(1.5)  # another round of each
+        for one in every:
+            await one.judge_again()
     notes = await buckets.read_notes()
     assert len(notes) == 3
     assert str(notes[2]).startswith("canary rolled back: error_rate<=1.2x broken")
@@ -171,7 +188,7 @@ async def test_nothing_is_decided_while_the_counts_of_the_others_are_unknown(buc
     await buckets.begin(until_ms=0)  # its time is over
     await buckets.canaries.unmake()
     async with buckets.an_instance(judges=True) as one:
-        await asyncio.sleep(2.5)
+        await one.judge_again(times=3)
         assert one.version == 2
         await buckets.canaries.make()
         await until(lambda: one.version == 3, within_s=30)

@@ -18,6 +18,8 @@ from typing import Any
 CHROMIUM = shutil.which("chromium")
 NO_CHROMIUM = "THERE IS NO CHROMIUM HERE: the console was looked at by no browser (apt-get install chromium)"
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe", "--no-first-run")
+KEYS = {"Tab": ("Tab", 9, ""), "Enter": ("Enter", 13, "\r"), "Space": ("Space", 32, " ")}
+MOST_TABS = 80
 WITHIN_S = 300.0  # axe reads the longest page of the docs in a minute on a busy machine
 
 
@@ -75,6 +77,26 @@ class BrowserPage:
         result = await self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
+
+    async def press(self, key: str, modifiers: int = 0) -> None:
+        """A key as a person presses it: Tab, Enter, Space, or a letter. `modifiers`: 2 for Ctrl."""
+        code, number, text = KEYS.get(key, (f"Key{key.upper()}", ord(key[0].upper()), "" if modifiers else key))
+        given = {"key": key if key != "Space" else " ", "code": code, "windowsVirtualKeyCode": number, "modifiers": modifiers}
+        commands = ["selectAll"] if (key, modifiers) == ("a", 2) else []
+        await self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, commands=commands, **given)
+        await self.call("Input.dispatchKeyEvent", type="keyUp", **given)
+
+    async def type(self, text: str) -> None:
+        """Into what has the focus."""
+        await self.call("Input.insertText", text=text)
+
+    async def tab_to(self, selector: str) -> None:
+        """Press Tab until an element has the focus; fails where no number of presses leads there."""
+        for _ in range(MOST_TABS):
+            await self.press("Tab")
+            if await self.evaluate(f"document.activeElement.matches({json.dumps(selector)})"):
+                return
+        raise AssertionError(f"Tab does not lead to {selector}")
 
     async def take_picture(self, file: Path, scale: float | None = None) -> None:
         """PNG, or WebP, which is small, as the name of the file says; `scale` below 1: smaller."""

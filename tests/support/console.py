@@ -16,7 +16,15 @@ from tests.support.service import settings_for
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e'\"&"
 PAGES = ("/", "/dead-letters", "/contract", "/doctor", "/decisions", "/policies", "/extensions", "/assignments", "/workers", "/usage")
-BELOW = ("/doctor/topology", "/doctor/settings", "/extensions/providers")
+BELOW = (
+    "/doctor/topology",
+    "/doctor/settings",
+    "/extensions/providers",
+    "/contract/channels",
+    "/contract/rules",
+    "/contract/messages/decide",
+)
+OF_NOW = ("/now/answers", "/now/work", "/now/backlog", "/now/alerts")
 
 
 class Console:

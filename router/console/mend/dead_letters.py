@@ -12,7 +12,7 @@ from router.console.mend.runs import Facts, MendRun, take_until_stopped
 from router.console.page import Sources
 from router.contracts.codec import read_value
 from router.contracts.malformed import Malformed
-from router.core.errors import Poison
+from router.core.errors import BrokerUnavailable, Poison
 from router.core.instants import read_instant
 from router.operations.audit import OperatorWrite, track
 from router.operations.deadletters import DeadLetterChoice, DeadLetterFilter, ReplayOptions, discard, replay
@@ -74,7 +74,10 @@ def _start_replay(mend: Mend, chosen: DeadLetterChoice, payload: bytes | None) -
             done = {"sent": report.sent, "finished": report.finished, "kept": len(report.kept), "in_doubt": report.is_in_doubt}
             write.after = {**done, "stopped": True} if run.is_stopping else done
         causes = Counter(one.cause for one in report.kept).most_common(MAX_CAUSES)
-        return {**done, "causes": [f"{count:,}: {cause}" for cause, count in causes], "audit": mend.trail.lost}
+        run.facts = {**done, "causes": [f"{count:,}: {cause}" for cause, count in causes], "audit": mend.trail.lost}
+        if report.is_in_doubt:
+            raise BrokerUnavailable("the broker was away for a moment: whether it has what was sent last is not known yet")
+        return run.facts
 
     note = mend.note
     return _lead_to(mend.runs.add(command, chosen.describe(stream), mend.by, mend.access.tenant, work))

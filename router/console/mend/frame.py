@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from router.console.access import Access, AccessControl, FormRefused, LoginSession, SentForm, read_form
+from router.console.access.form import MAX_DOCUMENT_FORM_BYTES, MAX_FORM_BYTES
 from router.console.access.login import read_next
 from router.console.access.scope import describe_limit
 from router.console.mend.runs import MendRuns
@@ -71,7 +72,8 @@ class MendFrame:
 
     async def open(self, request: Request) -> Mend:
         """Raises FormRefused."""
-        access, form = self.access.find(request), await read_form(request)
+        access = self.access.find(request)
+        form = await read_form(request, MAX_DOCUMENT_FORM_BYTES if access.can_write else MAX_FORM_BYTES)
         session = self.access.check_form(access, form)
         if not access.can_write:
             raise FormRefused(403, "This console only reads: console.writes is not set.")
@@ -93,7 +95,7 @@ class MendFrame:
             mend = await self.open(request)
             try:
                 then = await do(mend)
-            except RouterError as exc:  # a conflict, a wrong document, a broker that is away
+            except RouterError as exc:  # a conflict, a wrong document, an unavailable broker
                 cause = describe_causes(exc)
                 done = mend.session.take_notice()[0]
                 mend.session.tell(f"{done}. The rest was not done: {cause}" if done else f"Nothing was done: {cause}", is_bad=True)

@@ -24,6 +24,7 @@ from router.delivery.buckets.documents import DocumentBucket
 from router.operations.admin.broadcast import request_from_all
 from router.operations.admin.service import ADMIN
 from router.routing.policy import SHARED, ParsedPolicy, PolicyError, lint
+from router.routing.policy.parse import MAX_POLICY_BYTES
 from router.services.audited_policies import AuditedPolicies
 from router.services.policy_check import check_policy_in_thread
 from router.services.policy_store import PolicyNotFound, PolicyStore
@@ -45,6 +46,10 @@ class PolicyDraft(Struct, frozen=True, kw_only=True):
     note: str = ""
     title: str = ""
     findings: Sequence[tuple[str, str]] = ()
+
+    @property
+    def is_wrong(self) -> bool:
+        return any(severity == "error" for severity, _ in self.findings)
 
 
 class PolicyEditor:
@@ -108,7 +113,8 @@ class PolicyEditor:
     def _render(self, access: Access, draft: PolicyDraft, status: int = 200) -> Response:
         title = f"Edit {'/'.join(draft.name)}"
         here = f"/policies/{'/'.join(draft.name)}"
-        return HTMLResponse(render("policy.html", PAGES, path="/policies", title=title, here=here, draft=draft, access=access), status)
+        values = {"title": title, "here": here, "draft": draft, "most": MAX_POLICY_BYTES}
+        return HTMLResponse(render("policy.html", PAGES, path="/policies", access=access, **values), status)
 
 
 async def roll_back(mend: Mend) -> str:

@@ -89,7 +89,7 @@ class MendRuns:
         return list(reversed(self._runs.values()))
 
     def stop(self, run: MendRun) -> None:
-        """What was taken in hand is finished, and nothing more is taken."""
+        """What was begun is finished, and nothing more is taken."""
         run.is_stopping = True
         run.touch()
 

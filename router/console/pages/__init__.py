@@ -3,11 +3,14 @@
 from router.console.page import PageSpec, Scope
 from router.console.pages.assignments import read_assignment, read_assignments
 from router.console.pages.contract import read_contract, read_violation_page
-from router.console.pages.dead_letters import read_dead_letter, read_dead_letters
+from router.console.pages.dead_letter import read_dead_letter
+from router.console.pages.dead_letters import read_dead_letters
 from router.console.pages.decisions import read_decisions
 from router.console.pages.doctor import read_doctor, read_settings, read_topology
 from router.console.pages.extensions import read_extensions, read_providers
+from router.console.pages.now import read_alerts, read_answers, read_backlog, read_work
 from router.console.pages.policies import read_policies, read_policy
+from router.console.pages.published_contract import read_channels, read_message, read_rules
 from router.console.pages.usage import read_usage
 from router.console.pages.workers import read_workers
 
@@ -22,6 +25,9 @@ PAGES = (
     ),
     PageSpec("/dead-letters/{sequence}", read_dead_letter, scope=Scope.SHOWN),
     PageSpec("/contract", read_contract, "Contract", "c", ("tenant", "subject", "rule", "since", "by"), scope=Scope.ASKED),
+    PageSpec("/contract/channels", read_channels, scope=Scope.ASKED),
+    PageSpec("/contract/rules", read_rules, scope=Scope.ASKED),
+    PageSpec("/contract/messages/{message}", read_message, scope=Scope.ASKED),
     PageSpec("/contract/{sequence}", read_violation_page, scope=Scope.SHOWN),
     PageSpec("/doctor", read_doctor, "Doctor", "d"),
     PageSpec("/doctor/topology", read_topology),
@@ -34,6 +40,10 @@ PAGES = (
     PageSpec("/assignments", read_assignments, "Assignments", "a", ("tenant", "status"), scope=Scope.ASKED),
     PageSpec("/assignments/{assignment}", read_assignment, scope=Scope.SHOWN),
     PageSpec("/workers", read_workers, "Workers", "w", ("tenant",), scope=Scope.ASKED),
+    PageSpec("/now/answers", read_answers),
+    PageSpec("/now/work", read_work),
+    PageSpec("/now/backlog", read_backlog),
+    PageSpec("/now/alerts", read_alerts),
     PageSpec("/usage", read_usage, "Usage", "u", ("by", "from", "to", "tenant", "provider"), scope=Scope.ASKED),
 )
 

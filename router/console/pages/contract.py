@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 
 from router.console.page import Fact, FactList, InvalidAddress, Page, PageNotFound, PageParams, Sources, TextBlock, build_command
+from router.console.pages.published_contract import TABS
 from router.console.table import Column, Row, Table, TableFilter
 from router.contracts.header_rules import find_rule
 from router.contracts.masked_payload import describe_payload
@@ -52,6 +53,7 @@ async def read_contract(sources: Sources, params: PageParams) -> Page:
         title="Contract",
         lead=f"violations of the header contract since {since}",
         command=build_command("router", "contract", "violations", since=since, **options),
+        tabs=TABS,
         table=table,
     )
 

@@ -105,6 +105,13 @@ document.addEventListener("htmx:sseMessage", () => {
   drawAll();
 });
 
+document.addEventListener("htmx:afterSwap", () => { // the editor's findings, while it is typed in
+  const field = document.querySelector("[aria-describedby~=findings]");
+  if (!field) return;
+  if (document.querySelector("#findings[data-wrong]")) field.setAttribute("aria-invalid", "true");
+  else field.removeAttribute("aria-invalid");
+});
+
 for (const button of document.querySelectorAll(".copy")) button.hidden = !navigator.clipboard;
 for (const hint of document.querySelectorAll(".keys")) hint.hidden = false;
 

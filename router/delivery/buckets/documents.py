@@ -1,6 +1,6 @@
 """Documents of a bucket that people edit: a write that has not seen the latest revision is refused.
 
-Every write names the revision that it replaces, and the server compares. A bucket that is missing or silent is away
+Every write names the revision that it replaces, and the server compares. A bucket that is missing or silent is unavailable
 (BrokerUnavailable): it is never taken for an empty one. A router reads them through `BucketMirror`.
 """
 

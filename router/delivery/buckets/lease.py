@@ -5,7 +5,7 @@
     LeaseWatch    how long the key has kept its revision, by this process's own steady clock
 
 No two machines' clocks are compared, and no time is written into the bucket: a watcher sees that a revision is new, and measures from
-then on. While the bucket cannot be read it measures nothing and begins again, so a broker that was away ends no lease.
+then on. While the bucket cannot be read it measures nothing and begins again, so a broker that was unavailable ends no lease.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     run ── list and follow ──> changed(all entries)      after the first listing, and after every change
       ^                  └ not complete any more: again from the start, into a new table
       |                  └ a minute old, and the bucket was written meanwhile: likewise
-      └ the bucket is away: the last known entries go on serving, and readiness says so
+      └ the bucket is unavailable: the last known entries go on serving, and readiness says so
 
 Knows nothing of what the entries mean. nats-py's own watcher is not used: it hears nothing for 12-18 s after a server's kill,
 and for ever after its bucket was made again (docs/reference/contracts.md#bucket-mirror).
@@ -53,7 +53,7 @@ class BucketMirror:
         self._retry = RetryTimer(RETRY_FIRST_S, RETRY_MOST_S)
         self._created = ""  # which bucket it is, by the time it was made
         self._state: BucketState | None = None  # of the bucket, when the last listing began
-        self._cause: str | None = None  # why it is away
+        self._cause: str | None = None  # why it is unavailable
         self._is_notifying = False
 
     @property

@@ -3,7 +3,7 @@
     create   store under a free key (expected last sequence 0), else return the record that is there
     find     the record under a key
 
-A bucket that is missing or silent is away (BrokerUnavailable): it is never taken for an empty one. A full one takes no new record
+A bucket that is missing or silent is unavailable (BrokerUnavailable): it is never taken for an empty one. A full one takes no new record
 (StorageFull) and can be read.
 """
 

@@ -60,7 +60,7 @@ class RunningIngest:
     def __init__(self, query: StreamingQuery, writing: MicroBatchSink, waiting: int, checkpoint: TemporaryDirectory[str] | None) -> None:
         self._query = query
         self._writing = writing
-        self._checkpoint = checkpoint
+        self._checkpoint = checkpoint  # removed with this object
         self.waiting = waiting  # messages in the stream when the query started
 
     @property

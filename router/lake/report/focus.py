@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from router.lake.tables.gold import INSTANT
 from router.lake.tables.wide import MONEY_TYPE
 
-VERSION = "1.2"
 UNIT = "Requests"
 SERVICE_CATEGORY = "AI and Machine Learning"
 SCHEMA = pa.schema(

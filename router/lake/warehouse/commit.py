@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
-from router.core.errors import Poison
 from router.lake.tables.gold_columns import FIRST_FIGURES
 
 CutKind = Literal["ingest", "compact", "seal", "backfill", "erase"]
@@ -68,25 +66,5 @@ class Cut(Struct, frozen=True, omit_defaults=True, kw_only=True):
     counts: dict[str, int] = {}
 
 
-_decode_cut = msgspec.json.Decoder(Cut).decode
-_decode_seal = msgspec.json.Decoder(Seal).decode
-
-
 def name_application(stream: str, created: str) -> str:
     return f"{stream}@{created}"
-
-
-def read_cut(text: str) -> Cut:
-    """Raises Poison if the text is no cut of ours, or of a later version."""
-    try:
-        return _decode_cut(text)
-    except msgspec.DecodeError as exc:
-        raise Poison(f"not a cut of a warehouse: {exc}") from exc
-
-
-def read_seal(text: str) -> Seal:
-    """Raises Poison as `read_cut` does."""
-    try:
-        return _decode_seal(text)
-    except msgspec.DecodeError as exc:
-        raise Poison(f"not a seal of a warehouse: {exc}") from exc

@@ -4,9 +4,9 @@ Only heads are read, each once: new dead letters are added to what was counted. 
 holds, dead letters were removed, and the count begins anew; until that is through, the last good one is shown. One look reads
 at most `MAX_READ` heads, so a million dead letters cost no look more than a second.
 
-    DepthGauge(jetstream, settings.streams.dlq.name, metrics.letters_waiting, metrics.subject, settings.dlq.subject_pattern)
+    DepthGauge(jetstream, settings.streams.dlq.name, metrics.dead_letters_stored, metrics.subject, settings.dlq.subject_pattern)
 
-is a child of the router's tree: `Child("letters", depth.run)`.
+is run beside the consumers: `Helper("dead_letters", depth.run)`.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class DepthGauge:
         self._since = ""  # the stream's creation: in another one sequences begin again
 
     async def run(self) -> None:
-        """Count every ten seconds until cancelled; while the broker is away, the gauge keeps the last count."""
+        """Count every ten seconds until cancelled; while the broker is unavailable, the gauge keeps the last count."""
         while True:
-            with suppress(RouterError):  # the broker is away: its own check says so
+            with suppress(RouterError):  # the broker is unavailable: its own check says so
                 await self.look(MAX_AGE_S)
             await asyncio.sleep(spread(DEPTH_EVERY_S))
 

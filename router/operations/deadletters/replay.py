@@ -149,7 +149,7 @@ class _ReplayRun:
         is_certain = True
         for subject, effects in _group_by_subject(trace_replay([one for one in found if isinstance(one, Effect)])).items():
             is_certain &= await self._send(subject, effects, report)
-        # Away for a moment, we may have been taken for dead: another replay may have begun.
+        # Without the broker for a moment, we may have been taken for dead: another replay may have begun.
         return is_certain and self._jetstream.connection.reconnect_count == self._lives
 
     async def end(self) -> None:

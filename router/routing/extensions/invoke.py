@@ -4,7 +4,7 @@
           │                └────> timeout, no responders, connection, 5xx ── 100, 200, 400 ms ──> again, while the deadline allows
           └── open: unavailable   4xx, an invalid answer ──> an error at once
 
-4xx is the request's fault, so neither the breaker nor health count it against the extension. Nor do they count a broker that is away.
+4xx is the request's fault, so neither the breaker nor health count it against the extension. Nor do they count an unavailable broker.
 A call may have less time than the entry's own `timeout_ms`: the policy says so, or its deadline is near. A timeout of such a call,
 or the service's 504 for it, is the caller's fault: the breaker, health and the latencies do not count it.
 """
@@ -134,7 +134,7 @@ class Invoker:
     def _report_failure(
         self, route: Route, breaker: AnyBreaker, permit: CallPermit, failure: ExtensionFailure | None, seconds: float
     ) -> None:
-        """Report a failed attempt. None: the broker is away or this router has a defect, so nothing is counted."""
+        """Report a failed attempt. None: the broker is unavailable or this router has a defect, so nothing is counted."""
         if failure is None:
             breaker.release(permit)
             return

@@ -1,7 +1,7 @@
 """Why a provider gave no output, as a response or a stream's last chunk reports it: `status`, `error_code`, and whose fault it was.
 
     extension_timeout       status timeout     no answer in time
-    extension_unavailable   status error       no responders, its breaker open, the broker away
+    extension_unavailable   status error       no responders, its breaker open, the broker unavailable
     extension_error         status error       metadata.fault: request (its 4xx), service (its 5xx), answer (no such answer)
     extension_not_found     status error       not in the registry, or not for this tenant
 

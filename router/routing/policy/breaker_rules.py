@@ -91,13 +91,16 @@ class ProviderOutcome(Enum):
     NEUTRAL = auto()
 
 
+SUCCESS, FAILURE, NEUTRAL = ProviderOutcome.SUCCESS, ProviderOutcome.FAILURE, ProviderOutcome.NEUTRAL  # as in `delivery.in_flight`
+
+
 def classify_outcome(status: str, error_code: str | None) -> ProviderOutcome:
     """`status` as in a result: success | error | timeout | cancelled."""
     if status == "success":
-        return ProviderOutcome.SUCCESS
+        return SUCCESS
     if status == "timeout" or (status == "error" and error_code is not None and _is_failure(error_code)):
-        return ProviderOutcome.FAILURE
-    return ProviderOutcome.NEUTRAL
+        return FAILURE
+    return NEUTRAL
 
 
 def _is_failure(code: str) -> bool:

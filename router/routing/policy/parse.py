@@ -62,7 +62,8 @@ def load_policy(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
 def check_size(data: bytes, most: int = MAX_POLICY_BYTES) -> None:
     """Raises PolicyError."""
     if len(data) > most:
-        raise PolicyError([("policy", f"is larger than {MAX_POLICY_BYTES} bytes")])
+        found = f"is larger than {MAX_POLICY_BYTES} bytes: it has {len(data)}; every router holds every policy in memory"
+        raise PolicyError([("policy", found)])
 
 
 def parse_policy(document: object, tenant_id: str, policy_id: str, version: int = 1, *, arm: str | None = None) -> ParsedPolicy:

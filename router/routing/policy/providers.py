@@ -6,20 +6,11 @@ when there are none, so that `evaluate` takes its fast path.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from router.routing.measurements import Measurements
 from router.routing.policy.averages import Averages
-from router.routing.policy.breaker_rules import ProviderOutcome, classify_outcome
+from router.routing.policy.breaker_rules import NEUTRAL, SUCCESS, classify_outcome
 from router.routing.policy.breakers import ProviderBreakers
 from router.routing.policy.states import ProviderStates
-
-# None: it says nothing about the provider.
-SUCCESSES: Mapping[ProviderOutcome, bool | None] = {
-    ProviderOutcome.SUCCESS: True,
-    ProviderOutcome.FAILURE: False,
-    ProviderOutcome.NEUTRAL: None,
-}
 
 
 class ProviderTracker:
@@ -36,7 +27,8 @@ class ProviderTracker:
         """Add one outcome. The caller reports each outcome once."""
         self.averages.observe(tenant_id, provider_id, latency_ms=latency_ms, cost=cost, status=status, error_code=error_code)
         self.breakers.observe(tenant_id, provider_id, latency_ms=latency_ms, cost=cost, status=status, error_code=error_code)
-        is_success = SUCCESSES[classify_outcome(status, error_code)]
+        outcome = classify_outcome(status, error_code)
+        is_success = None if outcome is NEUTRAL else outcome is SUCCESS  # None: it says nothing about the provider
         self.measurements.on_result(tenant_id, provider_id, assignment_id, latency_ms, cost, is_success)
 
     def states_of(self, tenant_id: str) -> ProviderStates:

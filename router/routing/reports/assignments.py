@@ -45,7 +45,7 @@ class AssignmentCache:
         return self._known.get(assignment_id, 0.0)
 
     def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Deferred[T]:
-        return self._fetch(ids.key(assignment_id)).map(lambda record: conclude(self._read(record)))
+        return self._fetch(ids.key(assignment_id)).convert(lambda record: conclude(self._read(record)))
 
     def _read(self, record: bytes | None) -> Assignment | None:
         if record is None:

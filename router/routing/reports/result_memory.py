@@ -37,6 +37,9 @@ class Repetition(Enum):
     CONFLICT = "conflict"  # another message of the same identity with other content
 
 
+FIRST = Repetition.FIRST  # bound once, as in `delivery.in_flight`: nearly every result is one
+
+
 class _OutcomeDigest(Struct, frozen=True, gc=False):
     """Two hashes: of the outcome's content, and of the position of its stored message."""
 
@@ -61,7 +64,7 @@ class RecentOutcomes:
         first = self._told.get(event_id, now)
         if first is None:
             self._told.put(event_id, _OutcomeDigest(content, place), now + self._keep_s, now, owner=event.tenant_id)
-            return Repetition.FIRST
+            return FIRST
         if first.place == place:
             return Repetition.REDELIVERED
         return Repetition.DUPLICATE if first.content == content else Repetition.CONFLICT

@@ -24,7 +24,7 @@ from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
 from router.routing.reports.assignments import AssignmentLookup, correlate, find_contradiction
 from router.routing.reports.metering import make_usage_effect, make_usage_event
-from router.routing.reports.result_memory import FirstResults, ProviderFigures, RecentOutcomes, Repetition
+from router.routing.reports.result_memory import FIRST, FirstResults, ProviderFigures, RecentOutcomes, Repetition
 
 FOREIGN_TENANT_RETRY = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
 UNKNOWN_ASSIGNMENT = Fault(CORRELATION_FIELDS_INVALID, "The assignment is not known here", "assignment_id", STAGE_CORRELATION)
@@ -126,7 +126,7 @@ class ResultsHandler:
     def _take(self, message: Message, result: ExecResult, event: UsageEvent, known: Assignment | None) -> Outcome:
         event_id = identity(event)
         seen = self._recent.compare(event_id, event, message)
-        if seen is Repetition.FIRST:
+        if seen is FIRST:
             self._count(event, known)
         elif seen is not Repetition.REDELIVERED:
             self._meter.on_duplicate(seen is Repetition.CONFLICT)

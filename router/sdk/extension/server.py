@@ -43,7 +43,7 @@ class ExtensionServer:
 
     `instances`: ids of this process in the registry, with their weights (1..100); each is a subject of its own below the
     extension's. `register`: have the router write an entry for each extension that has none; `api_key` is for that.
-    `drain_s`: seconds that requests in hand may take at the end. `reply_prefixes`: answers go to inboxes under these alone.
+    `drain_s`: seconds that requests in flight may take at the end. `reply_prefixes`: answers go to inboxes under these alone.
     """
 
     def __init__(
