@@ -30,6 +30,7 @@ def main() -> int:
     options.add_argument("--into", type=Path, default=ROOT / "dist")
     options.add_argument("--no-trial", action="store_true", help="build and check alone")
     given = options.parse_args()
+    given.into = given.into.resolve()  # each trial stands in a directory of its own
     shutil.rmtree(given.into, ignore_errors=True)
     sdist, wheel = build(given.into)
     faults = [*(f"{sdist.name}: {one}" for one in check_sdist(sdist)), *(f"{wheel.name}: {one}" for one in check_wheel(wheel))]
