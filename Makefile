@@ -16,7 +16,7 @@ CONTROL ?= a551f3a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races bench bench-smoke faults soak neighbours canaries strategies strategy-costs fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races readers bench bench-smoke faults soak neighbours canaries strategies strategy-costs fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,11 @@ races: $(VENV)/.dev  ## two thousand races of the lake's writers, on a disk and 
 	$(BIN)/python -m tests.lake.races --races 1000 --s3 --write bench/results/lake_races.md
 	$(BIN)/python -m tests.lake.races --races 50 --kinds same --control "without the look" --write bench/results/lake_races.md
 	$(BIN)/python -m tests.lake.races --races 50 --kinds "other cuts" --control "without the condition" --write bench/results/lake_races.md
+
+readers: $(VENV)/.dev  ## DuckDB, Polars and pandas read the lake's tables: a hundred versions, and while an ingest runs (a set-up of their own)
+	$(PYTHON) -m venv $(VENV)-readers
+	$(VENV)-readers/bin/python -m pip --quiet install polars==2.1.0 pandas==3.1.1 -c constraints.txt deltalake pyarrow
+	$(BIN)/python -m pytest -m "matrix or not matrix" tests/lake/readers
 
 bench: $(VENV)/.bench  ## throughput, latency and memory beside their yardsticks, in one run
 	$(BIN)/python -m bench

@@ -64,6 +64,7 @@ QUESTIONS = (
     "lake_ingest",
     "lake_scale",
     "lake_driver",
+    "lake_workers",
 )
 RESULTS = Path(__file__).parent / "results" / "bench.json"
 SMOKE_SCALE = 0.03

@@ -35,7 +35,7 @@ async def duckdb(scale: float) -> Measured:
     return await ingested("duckdb", sized(EVENTS, scale))
 
 
-async def ingested(side: str, events: int, **more: int) -> Measured:
+async def ingested(side: str, events: int, **more: object) -> Measured:
     """What one side measured; Broken unless it is right."""
     patience_s = max(PATIENCE_S, events * SLOWEST_S)
     async with a_broker() as url:

@@ -62,13 +62,13 @@ async def filled(ready: Ready, *, url: str, events: int, truth: str) -> Measured
     return {"rate": events / (time.perf_counter() - begun)}
 
 
-async def spark(ready: Ready, *, url: str, home: str, events: int, broker: int, batch: int = 500_000) -> Measured:
-    """From the start of the query to its end, with a session that has ingested before; by all its processes together."""
+async def spark(ready: Ready, *, url: str, home: str, events: int, broker: int, batch: int = 500_000, master: str = "local[2]") -> Measured:
+    """From the start of the query to its end, with a session that has ingested before. What a cluster runs is in no figure but the rate."""
     from router.lake.jobs.ingest import IngestJob, start_ingest
     from router.lake.session import create_session
 
     def whole() -> Measured:
-        session_, source = create_session("local[2]"), {"url": url, "stream": STREAM}
+        session_, source = create_session(master), {"url": url, "stream": STREAM}
         _warm(lambda told: start_ingest(session_, IngestJob(warehouse=f"{home}/warm", source=source, max_rows=WARM), told))
         looks, brokers, begun = [used(os.getpid())], used(broker), time.perf_counter()
         drivers = [used_alone(os.getpid())]

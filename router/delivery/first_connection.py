@@ -56,14 +56,17 @@ async def connect(
         cause = last[0] if last else exc
         if isinstance(cause, ConnectionError) and connection.wants_login:
             raise refusals.error from exc  # the server closed the connection before its refusal was read
-        said = f"{_format_servers(options)}: {cause or type(cause).__name__}"
-        is_tls = isinstance(cause, ssl.SSLError | tls.TlsNotOffered)  # a server answered, but the TLS handshake failed
-        if is_tls:
-            raise BrokerUnavailable(f"TLS failed with the server at {said}") from exc
-        raise BrokerUnavailable(f"no NATS server answers at {said}: start it, or name another in nats.url (--nats-url)") from exc
+        raise _build_failure(cause, _format_servers(options)) from exc
     refusals.on_connected()
     connection.can_open_another = partial(_can_open, read_options or (lambda: options), timeout_s)
     return connection
+
+
+def _build_failure(cause: Exception, servers: str) -> BrokerUnavailable:
+    text = f"{servers}: {cause or type(cause).__name__}"
+    if isinstance(cause, ssl.SSLError | tls.TlsNotOffered):  # a server answered, but the TLS handshake failed
+        return BrokerUnavailable(f"TLS failed with the server at {text}")
+    return BrokerUnavailable(f"no NATS server answers at {text}: start it, or name another in nats.url (--nats-url)")
 
 
 async def _can_open(read_options: Callable[[], Mapping[str, Any]], timeout_s: float) -> bool:

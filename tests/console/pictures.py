@@ -1,11 +1,12 @@
 """Pictures of every page beside a router at work: `python -m tests.console.pictures docs/pictures/console`. Light, dark, on a phone.
+With addresses behind it (`/contract/rules`) those alone are taken.
 
 They are to be looked at; docs/how-to/console-pictures.md shows them. Each is a WebP file of at most 60 KB, or this fails.
 """
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -25,14 +26,22 @@ from tests.support.console import BELOW, PAGES, Console, a_console
 from tests.support.console_data import TENANTS, ConsoleData, fill_console
 
 LOOKS = {"light": {}, "dark": {"is_dark": True}, "phone": {"width": 390, "height": 844}}
-MORE = (*BELOW, "/dead-letters?show=each", "/dead-letters/1", "/contract/1", "/policies/acme/default?version=3&against=1", "/nowhere")
+MORE = (
+    *BELOW,
+    "/now/answers",
+    "/dead-letters?show=each",
+    "/dead-letters/1",
+    "/contract/1",
+    "/policies/acme/default?version=3&against=1",
+    "/nowhere",
+)
 MOST_BYTES = 60_000
 SCALE = 0.65  # of what is not on a phone
 DRAWN = "document.fonts.ready.then(() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))).then(() => true)"
 WORK_S = 25  # before the first picture: the charts have something to draw
 
 
-async def main(directory: Path) -> None:
+async def main(directory: Path, paths: Sequence[str]) -> None:
     broker = Broker().start()
     try:
         with serve_router("--nats-url", broker.url, "--http-port", "0") as served:
@@ -40,8 +49,9 @@ async def main(directory: Path) -> None:
             await _fill(settings)
             async with a_console(settings) as console, a_browser() as browser:
                 with _at_work(broker.url):
+                    await browser.show(console.url + "/")  # routers are read while it is looked at
                     await asyncio.sleep(WORK_S)
-                    await _take_all(console, browser, directory)
+                    await _take_all(console, browser, directory, paths)
     finally:
         broker.stop()
 
@@ -84,8 +94,8 @@ async def _send_signs_of_life(url: str) -> None:
     await connection.close()
 
 
-async def _take_all(console: Console, browser: BrowserPage, directory: Path) -> None:
-    for path in (*PAGES, *MORE):
+async def _take_all(console: Console, browser: BrowserPage, directory: Path, paths: Sequence[str]) -> None:
+    for path in paths:
         name = path.partition("?")[0].strip("/").replace("/", "-") or "now"
         name += "-each" if "show=each" in path else ""
         for look, options in LOOKS.items():
@@ -99,4 +109,4 @@ async def _take_all(console: Console, browser: BrowserPage, directory: Path) -> 
 if __name__ == "__main__":
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
-    asyncio.run(main(target))
+    asyncio.run(main(target, sys.argv[2:] or (*PAGES, *MORE)))

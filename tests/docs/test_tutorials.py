@@ -40,3 +40,13 @@ def test_what_a_page_shows_is_compared_with_what_was_printed() -> None:
     assert is_shown("version 1: in force\n", "version 1: in force\n")
     assert not is_shown('{\n  "ok": true,\n…\n', '{"ok":false,"x":1}\n')
     assert not is_shown("version 1: in force\n", "version 2: in force\n")
+    assert is_shown("a … b\n", "a x b y b\n")
+    assert not is_shown("a … b\n", "a x b y\n")
+    assert not is_shown("a\n", "a b\n")
+    assert not is_shown("… a " * 30 + "b", "a " * 2000)
+
+
+def test_a_block_that_is_marked_as_not_run_is_left_out(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- not run: it needs the index -->\n```sh\npip install\n```\n\n```sh\ntrue\n```\n")
+    assert Tutorial.read(page).blocks == [("sh", "", "true\n")]

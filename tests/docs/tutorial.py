@@ -3,6 +3,7 @@
 ```json mine.json          a file of that name
 ```sh                      typed into one shell, block after block; the first command that fails ends it
 ```sh, of the commands TERMINALS    a terminal of its own: it runs until the end, and is waited for until it says `.ready`
+<!-- not run: … -->        above a block: it is left out
 ```text                    what the block before it printed; … is anything, and JSON is compared as a person's terminal shows it
 
 Ports of the page (`PORTS`) and of `router serve` are other ones here, free ones, so that nothing that runs is in the way.
@@ -26,7 +27,7 @@ PORTS = ("8090",)
 WITHIN_S = 900  # it hangs
 SERVE = "router serve --embedded"
 OWN = " --nats-port {port} --http-port 0"
-_BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"(<!-- not run: .*? -->\n)?^```(\w+)(?: (\S+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @dataclass
@@ -41,7 +42,7 @@ class Tutorial:
         text = page.read_text()
         for port in PORTS:
             text = text.replace(port, str(free_ports(1)[0]))
-        return cls(_BLOCK.findall(text))
+        return cls([(language, name, block) for is_left, language, name, block in _BLOCK.findall(text) if not is_left])
 
     @property
     def files(self) -> Mapping[str, str]:
@@ -67,9 +68,16 @@ class Tutorial:
 
 
 def is_shown(shown: str, printed: str) -> bool:
-    """Whether what a page shows was printed; … stands for anything."""
-    pattern = ".*?".join(re.escape(part.strip()).replace(r"\ ", r"\s*").replace("\\\n", r"\s*") for part in shown.split("…"))
-    return re.match(rf"\s*{pattern}\s*\Z", _indent_json(printed), re.DOTALL) is not None
+    """Whether what a page shows was printed; … stands for anything. Part after part is looked for: one pattern of all may take for ever."""
+    first, *others = [re.escape(part.strip()).replace(r"\ ", r"\s*").replace("\\\n", r"\s*") for part in shown.split("…")]
+    text, place = _indent_json(printed), 0
+    last = others.pop() if others else None
+    for pattern in (rf"\A\s*{first}", *others):
+        found = re.compile(pattern).search(text, place)
+        if found is None:
+            return False
+        place = found.end()
+    return not text[place:].strip() if last is None else re.compile(rf"{last}\s*\Z").search(text, place) is not None
 
 
 def _indent_json(text: str) -> str:

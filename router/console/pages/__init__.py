@@ -3,7 +3,8 @@
 from router.console.page import PageSpec, Scope
 from router.console.pages.assignments import read_assignment, read_assignments
 from router.console.pages.contract import read_contract, read_violation_page
-from router.console.pages.dead_letters import read_dead_letter, read_dead_letters
+from router.console.pages.dead_letter import read_dead_letter
+from router.console.pages.dead_letters import read_dead_letters
 from router.console.pages.decisions import read_decisions
 from router.console.pages.doctor import read_doctor, read_settings, read_topology
 from router.console.pages.extensions import read_extensions, read_providers

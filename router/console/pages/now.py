@@ -9,9 +9,13 @@ from router.console.sampler import NowState
 from router.console.table import Column, Row, Table
 from router.core.errors import BrokerUnavailable
 
-RATE, ERRORS = Column("rate", "A second", "number"), Column("errors", "Failed", "percent")
-ANSWER_COLUMNS = (Column("tenant", "Tenant"), Column("provider", "Provider"), RATE, ERRORS, Column("worst", "Because"))
-WORK_COLUMNS = (Column("provider", "Provider"), RATE, ERRORS, Column("worst", "Mostly"))
+RATE, REFUSED, FAILED = (
+    Column("rate", "A second", "number"),
+    Column("errors", "Refused", "percent"),
+    Column("errors", "Failed", "percent"),
+)
+ANSWER_COLUMNS = (Column("tenant", "Tenant"), Column("provider", "Provider"), RATE, REFUSED, Column("worst", "Because"))
+WORK_COLUMNS = (Column("provider", "Provider"), RATE, FAILED, Column("worst", "Mostly"))
 BACKLOG_COLUMNS = (
     Column("consumer", "Consumer"),
     Column("stream", "Stream"),
@@ -80,7 +84,7 @@ def _build_row(line: AnswerLine) -> Row:
     return {
         "tenant": line.tenant or None,
         "provider": line.provider or None,
-        "rate": line.rate,
+        "rate": round(line.rate, 3),
         "errors": line.errors,
         "worst": line.worst or None,
     }

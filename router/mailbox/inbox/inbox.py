@@ -72,19 +72,7 @@ class Inbox:
         self._writer = InboxStatusWriter(database, rules.store_retry)
         self.observer = InboxObserver(rules.durable, self._writer)
         process = ProcessInboxMessage(self._writer, FailureRules(max_deliver=rules.max_deliver, nak_after_s=rules.nak_after))
-        self._strategy: TransactionalStrategy | HttpStrategy
-        if isinstance(handler, HttpEventHandler):
-            self._strategy = HttpStrategy(
-                handler,
-                process.conclude,
-                self.observer.on_handler_error,
-                retry_s=rules.store_retry,
-                on_trouble=self.observer.on_handler_trouble,
-            )
-        else:
-            self._strategy = TransactionalStrategy(
-                database, handler, process.conclude, self.observer.on_handler_error, rules.handler_timeout
-            )
+        self._strategy = self._build_strategy(handler, process)
         self._inbox = InboxConsumer(database, self._strategy, self.observer, max_bytes=rules.max_payload_bytes, max_depth=rules.max_depth)
         recovery = InboxMaxDeliverRecovery(
             jetstream, database, self._writer, self._dead_letters, rules, on_dead_letter=self.observer.on_recovered
@@ -94,6 +82,13 @@ class Inbox:
         self.helpers = (Helper("stale_row_scan", self._stale_rows.run), Helper("retention", self._retention.run))
         self.consumer = self._consumer_of(durable_of(rules), self._inbox.handle, consumer_options_of(rules))
         self.recovery = self._consumer_of(recovery_consumer_of(rules), recovery.handle, RECOVERY_OPTIONS)
+
+    def _build_strategy(self, handler: Handler | HttpEventHandler, process: ProcessInboxMessage) -> TransactionalStrategy | HttpStrategy:
+        on_error = self.observer.on_handler_error
+        if not isinstance(handler, HttpEventHandler):
+            return TransactionalStrategy(self._database, handler, process.conclude, on_error, self.rules.handler_timeout)
+        on_trouble = self.observer.on_handler_trouble
+        return HttpStrategy(handler, process.conclude, on_error, retry_s=self.rules.store_retry, on_trouble=on_trouble)
 
     @property
     def trouble(self) -> str | None:
