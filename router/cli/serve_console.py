@@ -46,7 +46,7 @@ class ConsoleProcess:
         process = await asyncio.create_subprocess_exec(*command, start_new_session=True, preexec_fn=die_with(os.getpid()))
         try:
             status = await process.wait()
-            complain(f"the console ended with status {status}; the router goes on without it")
+            complain(f"the console ended with status {status}; the router goes on without it, and `router console` starts another")
         finally:
             await stop_process(process, STOP_S)
 

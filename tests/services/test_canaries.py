@@ -1,6 +1,5 @@
 """Counts of canaries shared through a bucket on a real server, and canaries ended by one of several instances."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 
@@ -24,6 +23,7 @@ from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
 from tests.support.policy import a_document, a_provider
 from tests.support.policy_buckets import a_policy_of
+from tests.support.supervision import run_children
 from tests.support.waiting import until
 
 NAME = ("acme", "default")
@@ -85,13 +85,8 @@ class Buckets:
             await instance.live.load()
             await instance.shared.load()
             runs = [instance.live.run, instance.shared.follow, instance.shared.write, *([instance.shared.judge] if judges else [])]
-            tasks = [asyncio.create_task(run()) for run in runs]
-            try:
+            async with run_children(*runs):
                 yield instance
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.wait(tasks)
 
     async def begin(self, *, until_ms: int = 2**52, min_results: int = 100) -> int:
         """The version that holds the canary."""

@@ -17,6 +17,7 @@ from router.services.shared_breakers import SharedBreakers
 from tests.support.breakers import SomeProviders
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
+from tests.support.supervision import run_children
 from tests.support.waiting import until
 
 PAIR = ("acme", "openai")
@@ -49,13 +50,8 @@ class Instance(SomeProviders):
 async def an_instance(url: str, bucket: str) -> AsyncIterator[Instance]:
     async with connected(url) as connection:
         instance = Instance(JetStream(connection), bucket)
-        tasks = [asyncio.create_task(run()) for run in (instance.shared.follow, instance.shared.write)]
-        try:
+        async with run_children(instance.shared.follow, instance.shared.write):
             yield instance
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
 
 
 @pytest.fixture

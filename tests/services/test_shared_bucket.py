@@ -13,6 +13,7 @@ from router.delivery.buckets.entries import BucketEntry
 from router.services.shared_bucket import SharedRecords
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
+from tests.support.supervision import run_children
 from tests.support.waiting import until
 
 
@@ -58,14 +59,8 @@ async def sharing(url: str, bucket: str) -> AsyncIterator[Numbers]:
     async with connected(url) as connection:
         numbers = Numbers(JetStream(connection), bucket)
         await numbers.load()
-        following = asyncio.create_task(numbers.follow())
-        writing = asyncio.create_task(numbers.write())
-        try:
+        async with run_children(numbers.follow, numbers.write):
             yield numbers
-        finally:  # the order of the tree
-            for task in (writing, following):
-                task.cancel()
-                await asyncio.wait({task})
 
 
 class Puts:

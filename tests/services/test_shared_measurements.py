@@ -1,6 +1,5 @@
 """What instances learn of providers, shared through a bucket on a real server."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
@@ -18,6 +17,7 @@ from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
 from tests.support.measurements import TENANT, SomeMeasurements
 from tests.support.policy import a_policy, a_provider
+from tests.support.supervision import run_children
 from tests.support.waiting import until
 
 CHOOSES = a_policy(a_provider("a"), strategy={"type": "least_latency"})
@@ -37,13 +37,8 @@ async def an_instance(url: str, bucket: str, policy: Policy = CHOOSES) -> AsyncI
     async with connected(url) as connection:
         instance = Instance(connection, bucket, policy)
         await instance.shared.load()
-        tasks = [asyncio.create_task(run()) for run in (instance.shared.follow, instance.shared.write)]
-        try:
+        async with run_children(instance.shared.follow, instance.shared.write):
             yield instance
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
 
 
 def samples(instance: Instance) -> int:

@@ -7,6 +7,18 @@ from contextlib import asynccontextmanager
 from router.operations.supervision import Child, Restart, Supervisor, supervise
 
 
+@asynccontextmanager
+async def run_children(*runs: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Run them, as a tree would, until the block ends; then cancel the last one first."""
+    tasks = [asyncio.ensure_future(run()) for run in runs]
+    try:
+        yield
+    finally:
+        for task in reversed(tasks):
+            task.cancel()
+            await asyncio.wait({task})
+
+
 class EventLog:
     """What the children of one test did, in order: "a starts", "a stops"."""
 

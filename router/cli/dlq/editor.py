@@ -15,7 +15,7 @@ def edit_payload(data: bytes) -> bytes | None:
 
     text = _decode_text(data)
     if text is None:
-        exit_codes.complain("the payload is no text: it cannot be edited")
+        exit_codes.complain("the payload is no text, so it cannot be edited: replay it without --edit, or discard it")
         return None
     saved = click.edit(text, extension=".json" if _is_json(data) else ".txt")
     if saved is None:

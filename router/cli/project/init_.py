@@ -39,7 +39,7 @@ def init(
         raise Misconfigured("NAME", f"{name!r} should be lower-case letters, digits, - and _, a letter first, at most 63")
     directory = Path(name)
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise Misconfigured("NAME", f"{name} is there already, and not empty")
+        raise Misconfigured("NAME", f"{name} is there already, and not empty: choose another name, or empty it")
     files = write_project(directory, {"name": name, "version": __version__})
     if session.as_json:
         print_json({"directory": name, "files": files})

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from cachetools import LRUCache
 from deltalake import DeltaTable, Transaction
@@ -56,7 +57,7 @@ class Cuts:
 
     def _find(self, number: int) -> Cut | None:
         holding = [file for file in self.table.list_files() if (file.min_seq or 0) <= number <= (file.max_seq or 0)]
-        rows = [row for file in holding for row in self._read_file(file) if row["cut"] == number]
+        rows = [row for file in holding for row in self._read_file(file, number)]
         return _make_cut(rows[0]) if rows else None
 
     def append(
@@ -85,10 +86,12 @@ class Cuts:
             size = stream.tell()
         return DataFile(path=path, rows=1, bytes=size, min_seq=cut.number, max_seq=cut.number)
 
-    def _read_file(self, file: DataFile) -> list[dict[str, Any]]:
+    def _read_file(self, file: DataFile, number: int) -> list[dict[str, Any]]:
+        """Return the file's row of this cut. A compaction makes one file of all cuts, so only that row becomes Python's."""
         with self._storage.filesystem.open_input_file(self._storage.resolve(file.path)) as source:
-            rows: list[dict[str, Any]] = pq.read_table(source).to_pylist()
-        return rows
+            rows = pq.read_table(source)
+        found: list[dict[str, Any]] = rows.filter(pc.equal(rows["cut"], number)).to_pylist()
+        return found
 
 
 def _take_later(versions: dict[str, int], newest: Cut | None) -> dict[str, int]:

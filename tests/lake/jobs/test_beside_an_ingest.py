@@ -13,6 +13,7 @@ from router.lake.jobs import seal as sealing
 from router.lake.jobs.maintenance import Compaction, compact, vacuum
 from router.lake.jobs.seal import is_unchanged, seal
 from router.lake.warehouse import Seal, Warehouse
+from tests.support.lake_crashes import die, happens_at
 from tests.support.lake_jobs import NOON, Lake, a_body
 
 DAY = NOON.date()
@@ -132,23 +133,6 @@ def test_a_seal_beside_a_batch_without_its_cut_says_what_to_do(lake: Lake, monke
     monkeypatch.setattr(sealing, "PATIENCE_S", 0.2)
     with pytest.raises(Conflict, match="run `router usage ingest`"):
         seal(lake.warehouse, DAY, DAY)
-
-
-def die() -> None:
-    raise MemoryError
-
-
-def happens_at(monkeypatch: pytest.MonkeyPatch, point: str, happens: Callable[[], object]) -> None:
-    """Once, at the next batch's crash point."""
-    due = {point}
-
-    def crashpoint(name: str) -> None:
-        if name in due:
-            due.clear()
-            happens()
-
-    for module in ("micro_batch_sink", "commits"):
-        monkeypatch.setattr(f"router.lake.jobs.{module}.crashpoint", crashpoint)
 
 
 def before_each_mark(monkeypatch: pytest.MonkeyPatch, works: list[Callable[[], object]]) -> None:

@@ -20,6 +20,7 @@ from router.lake.tables.arrow import ARROW
 from router.lake.warehouse import Warehouse
 from router.lake.warehouse.delta import LakeTable
 from tests.lake.without_jvm import IN_PROCESS
+from tests.support.lake_crashes import die, happens_at
 from tests.support.lake_jobs import NOON, Lake, a_body, messages
 
 DAY = NOON.date()
@@ -251,23 +252,6 @@ def test_a_seal_that_differs_already_stops_an_erasure(shared: Lake) -> None:
 def test_a_tenant_must_be_named(lake: Lake, tenant: str) -> None:
     with pytest.raises(Misconfigured, match="--tenant"):
         erase(lake.warehouse, tenant)
-
-
-def die() -> None:
-    raise MemoryError
-
-
-def happens_at(monkeypatch: pytest.MonkeyPatch, point: str, happens: Callable[[], object]) -> None:
-    """Once, at the next batch's crash point."""
-    due = {point}
-
-    def crashpoint(name: str) -> None:
-        if name in due:
-            due.clear()
-            happens()
-
-    for module in ("micro_batch_sink", "commits"):
-        monkeypatch.setattr(f"router.lake.jobs.{module}.crashpoint", crashpoint)
 
 
 def before_rewriting(monkeypatch: pytest.MonkeyPatch, table: str, happens: Callable[[], object]) -> None:

@@ -3,7 +3,6 @@
 Here Spark lives on, and only the batch dies; what a SIGKILL does besides is `test_kills`.
 """
 
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from router.lake.jobs.maintenance import vacuum
 from router.lake.warehouse import Warehouse
 from tests.support.broker import Broker
 from tests.support.kills import KillPlan
+from tests.support.lake_crashes import die, happens_at
 from tests.support.lake_driver import POINTS, count_in_tables, fill_usage_stream, run_ingest
 from tests.support.lake_jobs import Lake, a_body
 
@@ -26,24 +26,6 @@ EVENTS, BATCH = 1_600, 400
 SEEN = [0, 0, 0, 0, 0, 0, BATCH, 3 * BATCH]
 
 
-def at_first(monkeypatch: pytest.MonkeyPatch, point: str, happens: Callable[[], object]) -> set[str]:
-    """Something happens at the next batch's crash point, and at no later one. Returns a set that is empty once it has happened."""
-    due = {point}
-
-    def crashpoint(name: str) -> None:
-        if name in due:
-            due.clear()
-            happens()
-
-    for module in ("micro_batch_sink", "commits"):
-        monkeypatch.setattr(f"router.lake.jobs.{module}.crashpoint", crashpoint)
-    return due
-
-
-def die() -> None:
-    raise MemoryError
-
-
 def test_whatever_a_batch_had_done_and_whatever_was_lost_the_next_run_completes_it_once(
     broker: Broker, quiet_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,7 +33,7 @@ def test_whatever_a_batch_had_done_and_whatever_was_lost_the_next_run_completes_
     truth, home, plan = fill_usage_stream(broker, EVENTS), tmp_path / "warehouse", KillPlan(("everywhere",), 1, 0, EVENTS)
 
     def dies_at(point: str) -> int:
-        due = at_first(monkeypatch, point, die)
+        due = happens_at(monkeypatch, point, die)
         while due:  # Spark itself gives up after some seconds where the machine is busy, before the point comes: run again
             with pytest.raises(IngestFailed):
                 run_ingest(quiet_spark, broker, home, BATCH)
@@ -76,7 +58,7 @@ def whole(home: Path) -> int:
 
 def test_what_a_dead_batch_left_is_in_no_table_and_a_vacuum_deletes_it_when_it_is_old(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.take(a_body("r-1"))
-    at_first(monkeypatch, "lake_after_write", die)
+    happens_at(monkeypatch, "lake_after_write", die)
     with pytest.raises(MemoryError):
         lake.take(a_body("r-2"))
     assert [row["request_id"] for row in lake.rows("silver")] == ["r-1"]
