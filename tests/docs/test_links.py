@@ -47,3 +47,10 @@ def test_the_example_of_a_policy_is_a_policy() -> None:
     (example,) = re.findall(r"```json\n(.*?)```", (DOCS / "reference" / "policies.md").read_text(), re.DOTALL)
     parsed = load_policy(example.encode(), "acme", "default")
     assert (parsed.warnings, lint(parsed.policy)) == ((), [])
+
+
+def test_the_example_of_a_strategy_is_one() -> None:
+    (example,) = re.findall(r"^Example: `(\"strategy\": .*)`\.$", (DOCS / "reference" / "policies.md").read_text(), re.MULTILINE)
+    providers = '[{"name": "one", "weight": 1, "expected_cost": 0.01}, {"name": "two", "weight": 1, "expected_cost": 0.02}]'
+    parsed = load_policy(f'{{"version": "1.0", "providers": {providers}, {example}}}'.encode(), "acme", "default")
+    assert (parsed.warnings, lint(parsed.policy)) == ((), [])

@@ -73,9 +73,7 @@ def parse_policy(document: object, tenant_id: str, policy_id: str, version: int 
     _check_counts(document)
     canonical, warnings = normalise(document)
     fields = Fields(canonical, "", Problems())
-    _identity(fields, tenant_id, policy_id)
-    policy = _policy(fields, tenant_id, policy_id, version, arm)
-    return ParsedPolicy(policy, canonical, warnings)
+    return ParsedPolicy(read_policy(fields, tenant_id, policy_id, version, arm), canonical, warnings)
 
 
 def _check_counts(document: Mapping[str, object]) -> None:
@@ -90,7 +88,9 @@ def _check_counts(document: Mapping[str, object]) -> None:
     problems.raise_if_any()
 
 
-def _policy(fields: Fields, tenant_id: str, policy_id: str, version: int, arm: str | None) -> Policy:
+def read_policy(fields: Fields, tenant_id: str, policy_id: str, version: int = 1, arm: str | None = None) -> Policy:
+    """Read every key of the newest form; deploy/policies_page.py notes which, and their bounds. Raises PolicyError."""
+    _read_identity(fields, tenant_id, policy_id)
     providers, fallbacks = read_providers(fields), read_fallbacks(fields)
     if providers and not fallbacks and all(provider.weight == 0 for provider in providers):
         fields.refuse("providers", "every weight is 0 and there is no fallback")
@@ -131,7 +131,7 @@ def _policy(fields: Fields, tenant_id: str, policy_id: str, version: int, arm: s
     )
 
 
-def _identity(fields: Fields, tenant_id: str, policy_id: str) -> None:
+def _read_identity(fields: Fields, tenant_id: str, policy_id: str) -> None:
     fields.choice("version", ("1.0",), "1.0")
     _check_id(fields, "tenant_id", tenant_id, is_legal=ids.is_scoped(tenant_id) or tenant_id == SHARED)
     _check_id(fields, "policy_id", policy_id, is_legal=ids.is_scoped(policy_id))
