@@ -79,29 +79,29 @@ def _assignment(wire: _ExecAssignmentWire, payload: object) -> ExecAssignment:
     )
 
 
-class _Executor(Struct, gc=False):
+class _Executor(Struct):
     provider_id: str
 
 
-class _Job(Struct, gc=False):
+class _Job(Struct):
     type: str
     payload: Any = None  # as it stands on the wire
     payload_encoding: str | None = None
     payload_ref: str | None = None
 
 
-class _Retry(Struct, gc=False):
+class _Retry(Struct):
     max_attempts: Annotated[int, Meta(ge=1, le=_MAX_ATTEMPTS)] = USUAL_ATTEMPTS
     backoff_ms: Annotated[int, Meta(ge=0)] = USUAL_BACKOFF_MS
 
 
-class _Options(Struct, gc=False):
+class _Options(Struct):
     priority: int = 0
     deadline_ms: Annotated[int, Meta(ge=1)] = USUAL_DEADLINE_MS
     retry: _Retry | None = None
 
 
-class _ExecAssignmentWire(Struct, gc=False):
+class _ExecAssignmentWire(Struct):
     assignment_id: str
     request_id: str
     tenant_id: str

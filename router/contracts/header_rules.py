@@ -177,7 +177,7 @@ _BY_NAME = {(rule.header, rule.name): rule for rule in RULES}
 
 def violations(headers: Mapping[str, str], payload_tenant: object = None) -> tuple[Violation, ...]:
     """Every rule of the contract headers that these break, in the table's order; never a value, which may be a secret."""
-    if _are_plain(headers, payload_tenant) or CONTRACT_HEADERS.isdisjoint(headers):
+    if not headers or _are_plain(headers, payload_tenant) or CONTRACT_HEADERS.isdisjoint(headers):
         return ()
     found: list[Violation] = []
     for header, rules in _BY_VALUE:

@@ -45,7 +45,7 @@ def identity(event: UsageEvent) -> str:
 
 def identity_of(tenant_id: str, reference: str | None, status: str) -> str:
     """`identity` of an event with these fields; `reference`: the assignment_id or request_id."""
-    return f"usage:{sha256(orjson.dumps([tenant_id, reference, status])).hexdigest()[:32]}"
+    return "usage:" + sha256(orjson.dumps([tenant_id, reference, status])).hexdigest()[:32]
 
 
 def decimal(number: float) -> str:

@@ -292,8 +292,8 @@ def _kill_writers(place: str, count: Count) -> list[KillCase]:
 
 def _kill_in_cluster(what: str, count: Count) -> list[KillCase]:
     """Shares so large that no stream is read before its last kill."""
-    plans = [KillPlan((table,), 10, 0, 2_000, label=f"{what}, as {table} is written") for table in lake_cluster.POINTS]
-    return [KillCase(plan, count) for plan in (*plans, KillPlan((), 0, 20, 4_000, label=f"{what}, at random"))]
+    plans = [KillPlan((table,), 10, 0, 1_200, label=f"{what}, as {table} is written") for table in lake_cluster.POINTS]
+    return [KillCase(plan, count) for plan in (*plans, KillPlan((), 0, 20, 2_500, label=f"{what}, at random"))]
 
 
 LAKE = KillStory(
