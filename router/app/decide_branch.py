@@ -14,7 +14,7 @@ from functools import cached_property
 from router.app.app_context import AppContext
 from router.app.consumer_child import ConsumerChild, DrainDeadline
 from router.app.decide_subscription import build_answers, build_decide_rules
-from router.core.message import Message, Reply
+from router.core.message import Message
 from router.delivery.answers import Answers
 from router.delivery.api import JetStream
 from router.delivery.listen import Listener
@@ -114,10 +114,8 @@ class DecideBranch:
         return ReadinessCheck(is_listening, "hears every request" if is_listening else "does not hear every request yet")
 
     async def _consume(self) -> None:
-        await self._child.run(self._context, self._monitor, self._drain_deadline, self._answer)
-
-    def _answer(self, message: Message, reply: Reply) -> None:
-        self._answers.answer(message, reply)  # created at the first answer: `router tree` draws the tree without an event loop
+        # `_answers` is created here at the latest: `router tree` draws the tree without an event loop.
+        await self._child.run(self._context, self._monitor, self._drain_deadline, self._answers.answer)
 
     # -- partitions ------------------------------------------------------------------------------------------
 

@@ -23,6 +23,8 @@ MAX_WHOLE = 2**53  # what every reader of JSON and of protobuf can hold, to the 
 _MAX_FRAGMENTS = 1024
 # A policy answers with few decisions and gives the same objects again. Each entry keeps its Decision alive: no id is ever reused here.
 _fragments: dict[int, tuple[Decision, bytes]] = {}
+_OPENING = b'{"ok":true,"decision":'
+_CONTEXT = b',"context":{"request_id":'
 
 
 def success(decision: Decision, answer_id: str, trace_id: str | None = None) -> bytes:
@@ -90,8 +92,14 @@ def decision_fields(decision: Decision) -> dict[str, object]:
     }
 
 
+def decision_bytes(decision: Decision) -> bytes:
+    """`decision_fields` as JSON; it is encoded once for a decision of a policy."""
+    known = _fragments.get(id(decision))
+    return (known[1] if known is not None else _fragment(decision))[len(_OPENING) : -len(_CONTEXT)]
+
+
 def _fragment(decision: Decision) -> bytes:
-    fragment = b'{"ok":true,"decision":%b,"context":{"request_id":' % orjson.dumps(decision_fields(decision))
+    fragment = _OPENING + orjson.dumps(decision_fields(decision)) + _CONTEXT
     if EXECUTED_EXTENSIONS in decision.metadata:
         return fragment  # no other request gets this decision
     if len(_fragments) >= _MAX_FRAGMENTS:

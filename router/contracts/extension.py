@@ -20,7 +20,7 @@ import msgspec
 import orjson
 from msgspec import Raw, Struct
 
-from router.contracts.answer import decision_fields
+from router.contracts.answer import decision_bytes
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE_ERRORS, bytes_of, check_numbers, is_deeper, text_of, value_of
 from router.contracts.decision import Decision
 from router.contracts.request import NOTHING, RouteRequest
@@ -96,7 +96,7 @@ def metadata_bytes(context: Mapping[str, object], policy_id: str, decision: Deci
     """The routing context, with what the router itself says of it. Raises InvalidExtensionMessage above 64 KiB."""
     body = {**context, "policy_id": policy_id}
     if decision is not None:
-        body["decision"] = decision_fields(decision)
+        body["decision"] = orjson.Fragment(decision_bytes(decision))  # it is the same for all requests that get it
     return _check_size(orjson.dumps(body, default=dict), MAX_METADATA_BYTES, "metadata")
 
 

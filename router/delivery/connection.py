@@ -64,6 +64,7 @@ class Connection(ReconnectingClient):
         self._ps = self._wire = FrameParser(self)
         self._flushed: asyncio.Future[None] | None = None
         self._will_write = False  # a call of `_write` is scheduled
+        self.has_woken_task = False  # a callback of this chunk has: what the task publishes goes out with what the callbacks did
         self.is_behind = False  # the newest chunk was as large as a read can be, so more bytes wait in the socket
         self.on_fault: Callable[[BaseException], None] = lambda _: None
         self.can_open_another: Callable[[], Awaitable[bool]] = _open_none  # whether another connection to the same servers is opened
@@ -188,10 +189,11 @@ class Connection(ReconnectingClient):
             self.on_fault(exc)
             raise ConnectionResetError("a listener failed within a chunk") from exc
         finally:
-            if self._pending:
+            if self._pending and not self.has_woken_task:
                 self._write()  # answers of the callbacks
             else:
-                self._write_soon()  # after the tasks that were woken: their messages then go out in one write
+                self._write_soon()  # after the tasks that were woken: their messages then go out in one write, the callbacks' too
+            self.has_woken_task = False
 
     def _write_soon(self) -> None:
         asyncio.get_running_loop().call_soon(self._write)

@@ -219,11 +219,15 @@ class MessageProcessor:
     # -- begin ---------------------------------------------------------------------------------------------------
 
     def _begin(self, message: Message, *, is_held: bool = False, waits_as: MessageState = MessageState.HANDLING) -> None:
+        is_allowed = self.subscription.is_allowed
+        outcome: Outcome | Awaitable[Outcome]
         try:
-            outcome = self._call_handler(message)
+            outcome = self.subscription.handle(message) if is_allowed is None or is_allowed(message.subject) else Retry(REFUSED_SUBJECT)
         except BrokerUnavailable as exc:
             self._stall(message, exc)
             return
+        except Exception as exc:  # whatever else a handler raises is an outcome too
+            outcome = self._outcome_of_error(message, exc)
         if type(outcome) is Done:  # first: to ask whether it is awaitable costs more than the rest of this
             if is_held or outcome.effects or outcome.commit is not None:
                 self.settler.conclude(message, outcome)
@@ -240,16 +244,6 @@ class MessageProcessor:
         """Its turn has come; unless a pause began, whose end begins it, or a drain has handed it back."""
         if held.state is MessageState.QUEUED and self._pause_switch.is_open:
             self._begin(held.message, is_held=True)
-
-    def _call_handler(self, message: Message) -> Outcome | Awaitable[Outcome]:
-        """The handler's answer; raises BrokerUnavailable alone."""
-        try:
-            is_allowed = self.subscription.is_allowed
-            return self.subscription.handle(message) if is_allowed is None or is_allowed(message.subject) else Retry(REFUSED_SUBJECT)
-        except BrokerUnavailable:
-            raise
-        except Exception as exc:  # whatever else a handler raises is an outcome too
-            return self._outcome_of_error(message, exc)
 
     def _add_deferred(self, message: Message, later: Deferred[Outcome], state: MessageState) -> None:
         """An outcome that comes by a call: no task and no slot, because its maker resolves or cancels it."""

@@ -1,7 +1,7 @@
 """Run waiting handlers in slots: each slot is a task, which goes from one message straight to the next.
 
     put --> the queue --> a task begins one call after the other, until one waits: that call keeps the task as its slot,
-                          and another task goes on with the queue
+                          and other tasks go on with the queue, as many as calls have waited in a row
 
 So a handler that ends without waiting costs no task: a task for each message would cost as much as reading the message. For the same
 reason the subscription's timer checks timeouts. A slot ends if its handler has changed a context variable, so that the next message
@@ -81,6 +81,8 @@ class TaskPool:
         self._queue: deque[PooledCall] = deque()  # not begun
         self._beginner: asyncio.Task[None] | None = None  # the task that begins what is queued
         self._parked: asyncio.Future[None] | None = None  # it waits for a call
+        self._starting = 0  # tasks that are created and have not run yet; each begins calls if no other task does
+        self._waited = 0  # calls in a row that waited
         self._is_closed = False
         self._running: dict[asyncio.Task[None], float] = {}  # calls that wait: since when; oldest first
         self._overdue: set[asyncio.Task[None]] = set()  # cancelled because the handler took too long
@@ -99,10 +101,10 @@ class TaskPool:
     def put(self, call: PooledCall) -> None:
         """Await what a handler promised."""
         self._queue.append(call)
-        if self._beginner is None:
-            self._start_beginner()
-        elif self._parked is not None:
+        if self._parked is not None:
             self._wake_beginner()
+        elif self._beginner is None and not self._starting:
+            self._start_beginners(1)
 
     def close(self) -> None:
         """End the task that waits for calls; what is put afterwards is still handled."""
@@ -115,8 +117,10 @@ class TaskPool:
             self._parked.set_result(None)
         self._parked = None
 
-    def _start_beginner(self) -> None:
-        self._beginner = self._tasks.create_task(self._work(), context=self._clean.copy())
+    def _start_beginners(self, count: int) -> None:
+        self._starting += count
+        for _ in range(count):
+            self._tasks.create_task(self._work(), context=self._clean.copy())
 
     def end_overdue(self) -> None:
         """By the subscription's timer: a timeout of its own would cost each handler more than its slot does."""
@@ -140,6 +144,7 @@ class TaskPool:
         """Begin calls as they are put. One that waits keeps this task: another one begins calls then, and this one ends with it."""
         task = asyncio.current_task()
         assert task is not None  # a coroutine is run by one  # noqa: S101
+        self._starting -= 1
         while await self._begin_queued(task) and not self._is_closed:
             self._parked = asyncio.get_running_loop().create_future()
             await self._parked  # a new task, and the turn of the loop that its end takes, would cost three times as much
@@ -175,9 +180,11 @@ class TaskPool:
                 waits_for = next(steps)
             except StopIteration as ended:
                 self.ended_at_once += 1
+                self._waited = 0
                 outcome: Outcome = ended.value
                 return outcome
             self.ended_at_once = 0
+            self._waited += 1
             self._running[task] = self._now()
             self._leave_queue(task)
             try:
@@ -191,11 +198,12 @@ class TaskPool:
                 self._uncancel_overdue(task)
 
     def _leave_queue(self, task: asyncio.Task[None]) -> None:
-        """This task is taken: another one begins what is queued."""
+        """This task is taken: others begin what is queued. One alone would take a turn of the loop, and a write, for each call."""
         if self._beginner is task:
             self._beginner = None
-            if self._queue:
-                self._start_beginner()
+            wanted = min(len(self._queue), max(1, self._waited))
+            if wanted > self._starting:
+                self._start_beginners(wanted - self._starting)
 
     def _report(self, call: PooledCall, outcome: PooledOutcome) -> None:
         try:

@@ -66,6 +66,48 @@ async def test_a_slot_goes_on_with_the_next_message_in_the_same_task(processor: 
     assert len(set(processor.by)) == 1
 
 
+async def test_handlers_that_wait_are_begun_in_few_turns_of_the_loop() -> None:
+    """Each turn costs a look at the sockets, and a write of what was published in it."""
+    may_end, begun = asyncio.Event(), 0
+
+    async def wait() -> Outcome:
+        nonlocal begun
+        begun += 1
+        await may_end.wait()
+        return DONE
+
+    async with asyncio.TaskGroup() as tasks:
+        pool = TaskPool(64, 60.0, tasks, on_outcome=lambda _message, _outcome: None, outcome_of_error=lambda _message, _exc: FAILED)
+        for _ in range(64):
+            pool.put(PooledCall(a_message(), wait()))
+        for _ in range(8):  # one; then as many as have waited: 1, 2, 4, 8, 16, 32
+            await asyncio.sleep(0)
+        assert begun == 64
+        may_end.set()
+        pool.close()
+
+
+async def test_one_handler_that_waits_costs_those_that_do_not_one_task() -> None:
+    by: set[asyncio.Task[None] | None] = set()
+
+    async def at_once() -> Outcome:
+        by.add(asyncio.current_task())
+        return DONE
+
+    async with asyncio.TaskGroup() as tasks:
+        pool = TaskPool(64, 60.0, tasks, on_outcome=lambda _message, _outcome: None, outcome_of_error=lambda _message, _exc: FAILED)
+        pool.put(PooledCall(a_message(), quick()))
+        for _ in range(50):
+            pool.put(PooledCall(a_message(), at_once()))
+        before = asyncio.all_tasks()
+        for _ in range(4):
+            await asyncio.sleep(0)
+            before |= asyncio.all_tasks()
+        pool.close()
+    assert len(by) == 1
+    assert len(before) <= 3  # this test's, the one that waits, and the one that begins the others
+
+
 async def test_a_message_that_comes_while_its_slot_is_at_work_has_a_task_of_its_own(processor: PoolOwner) -> None:
     first, second = processor.put(quick), processor.put(quick)
     assert processor.slots.are_full

@@ -115,6 +115,7 @@ class RequestReplyClient:
         del due[token]
         if waiting.done():  # cancelled
             return
+        self._connection.has_woken_task = True
         if head is None:
             waiting.set_result(ServiceReply(data))
             return

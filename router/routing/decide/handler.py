@@ -225,21 +225,18 @@ class DecideHandler:
             known = self._cache.recall(request, message.data)
             if known is not CacheResult.NEW:
                 return self._answer(request, self._replay(known), started)
-            answer = await self._await_pipeline(lambda: self._run_pipeline(policy, request, message, started, previous))
+            answer = None
+            while answer is None:  # here, not in a coroutine of its own: that would be resumed with every answer of an extension
+                try:
+                    ran = self._run_pipeline(policy, request, message, started, previous)
+                    answer = ran if isinstance(ran, Refusal) else (await ran).answer
+                except LeaseShort as short:
+                    await short.wait()  # what is leased is too little for its decision: it is run again, with more
             if isinstance(answer, Decision):
                 self._cache.remember(request, message.data, answer)
             return self._answer(request, answer, started)
         finally:
             self._in_progress.release(key)
-
-    async def _await_pipeline(self, run: RunPipeline) -> Decision | Refusal:
-        """Its answer. Where what is leased is too little for its decision it is run again, with more."""
-        while True:
-            try:
-                ran = run()
-                return ran if isinstance(ran, Refusal) else (await ran).answer
-            except LeaseShort as short:
-                await short.wait()
 
     def _run_pipeline(
         self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None

@@ -130,3 +130,24 @@ async def test_a_lost_connection_is_the_brokers_fault_and_calls_work_again_after
             assert (await calls.call("echo", b"again", HEAD, 5)).data == b"again"
     finally:
         broker.remove()
+
+
+async def test_what_a_woken_task_publishes_goes_out_with_what_callbacks_did(connection: Connection, prefix: str, monkeypatch) -> None:
+    """One write for a chunk, not two: a write costs as much as a decision."""
+    await serve(connection, prefix)
+    calls = RequestReplyClient(connection)
+    await calls.call(prefix, b"", HEAD, 5)
+    (sid,) = (sid for sid, callback in connection.callbacks.items() if callback == calls._on_reply)
+    written: list[bytes] = []
+    write = connection._transport.writelines
+
+    def on_reply(subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
+        connection.publish_nowait(f"{prefix}.ack")
+        calls._on_reply(subject, reply, data, head)
+
+    monkeypatch.setitem(connection.callbacks, sid, on_reply)
+    monkeypatch.setattr(connection._transport, "writelines", lambda pending: (written.append(b"".join(pending)), write(pending)))
+    await calls.call(prefix, b"", HEAD, 5)
+    connection.publish_nowait(f"{prefix}.next")
+    await connection.flush()
+    assert any(b".ack" in chunk and b".next" in chunk for chunk in written)
