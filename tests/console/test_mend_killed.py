@@ -17,7 +17,7 @@ from tests.support.console_login import ADMIN_KEY, Browser
 from tests.support.console_process import ConsoleProcess, a_console_process
 from tests.support.waiting import until
 
-OTHER_POINTS = ("replay_noted:1", "replay_posted:2", "replay_removed:1", "replay_ending:1")
+OTHER_POINTS = ("replay_noted:1", "replay_posted:2", "replay_removed:1")
 
 
 @pytest.mark.parametrize("crashpoint", ["replay_proven:2", *(pytest.param(name, marks=pytest.mark.matrix) for name in OTHER_POINTS)])
@@ -34,8 +34,18 @@ async def test_a_replay_whose_console_is_killed_is_finished_by_the_next(settings
         await send_all(browser)
         await until(lambda: is_over(browser))
     await prove_each_once(jetstream, settings, 150)
-    events = [one.event.outcome async for one in read_audit(jetstream, settings.streams.audit.name)]
-    assert events == ["begun", "begun", "done"]  # what the killed one was about to do is known
+    assert await list_outcomes(jetstream, settings) == ["begun", "begun", "done"]  # what the killed one was about to do is known
+
+
+@pytest.mark.matrix
+async def test_a_console_that_is_killed_when_all_is_replayed_leaves_nothing_to_do(settings: Settings, jetstream: JetStream) -> None:
+    await store_many(jetstream, settings, 150)
+    with a_console_process(settings, "replay_ending:1") as console:
+        await begin_replay(console)
+        assert await asyncio.to_thread(console.wait) in (-signal.SIGKILL, 137)
+    assert await count_left(jetstream, settings) == 0
+    await prove_each_once(jetstream, settings, 150)
+    assert await list_outcomes(jetstream, settings) == ["begun"]
 
 
 @pytest.mark.matrix
@@ -75,6 +85,10 @@ async def send_all(browser: Browser) -> None:
     except httpx2.TransportError:
         return
     assert sent.status_code == 303, sent.text
+
+
+async def list_outcomes(jetstream: JetStream, settings: Settings) -> list[str]:
+    return [one.event.outcome async for one in read_audit(jetstream, settings.streams.audit.name)]
 
 
 async def has_letters(browser: Browser) -> bool:
