@@ -85,7 +85,7 @@ def _build_instances(context: AppContext, proofs: Proofs | None) -> Instances:
 
 def _build_decision_services(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
     peers, single_tenant = _build_peers(context, proofs), _find_single_tenant(context.settings)
-    return DecisionServices(context.replays, context.assignment_store, peers, single_tenant).list_services()
+    return DecisionServices(context.remembered_answers, context.assignment_store, peers, single_tenant).list_services()
 
 
 def _build_peers(context: AppContext, proofs: Proofs | None) -> Peers:

@@ -70,7 +70,7 @@ class AppContext:
         self.budgets = Budgets(jetstream, settings, alerts, infos)
         self.rates = SharedRates() if settings.rate_limits.shared else None
         self.live_marks = _build_live_marks(settings)
-        self.replays = IdempotencyCache(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
+        self.remembered_answers = IdempotencyCache(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
         self.finished = build_finished_removal(settings, jetstream, metrics, infos)
         self._add_policies()
         self._add_providers()

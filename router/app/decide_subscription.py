@@ -47,7 +47,7 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         context.policies,
         DecideMetrics(context.metrics, context.violations),
         rules=build_decide_rules(settings),
-        cache=context.replays,
+        cache=context.remembered_answers,
         sessions=Sessions(settings.policies.sessions_entries),
         rates=context.rates or RateLimits(),
         push=AssignmentPusher(context.assignment_store, build_push_rules(settings), context.assignment_shares, context.budgets.table),

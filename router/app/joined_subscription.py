@@ -82,7 +82,7 @@ def _build_options(section: ConsumerConfig, settings: Settings, *, waits_alone: 
         heartbeat=section.heartbeat_ms / 1000,
         publish_timeout=settings.effects.publish_timeout_ms / 1000,
         store_retry=settings.effects.retry_ms / 1000,
-        max_waiting=section.prefetch // 4,
+        max_waiting=max(1, section.prefetch // 4),
         waits_alone=waits_alone,
         full_retry=settings.effects.full_retry_ms / 1000,
     )

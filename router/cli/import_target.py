@@ -20,22 +20,23 @@ if TYPE_CHECKING:
     from router.sdk.extension import Extension
 
 METAVAR = "MODULE:FUNCTION"
+AGENT = "MODULE:AGENT"
 
-AgentTarget = Annotated[str, typer.Argument(metavar="MODULE:AGENT", help="A class, or a function that makes an agent.")]
+AgentTarget = Annotated[str, typer.Argument(metavar=AGENT, help="A class, or a function that makes an agent.")]
 StoreFile = Annotated[Path, typer.Option("--store", metavar="FILE", help="The agent's event store.", dir_okay=False)]
 
 
-def import_function(target: str, example: str) -> Callable[..., Any]:
-    """Return the function at `module:function`. Raises Misconfigured."""
+def import_function(target: str, example: str, metavar: str = METAVAR) -> Callable[..., Any]:
+    """Return what can be called at `module:name`. Raises Misconfigured, which names the argument `metavar`."""
     place, colon, name = target.partition(":")
     if not (place and colon and name):
-        raise Misconfigured(METAVAR, f"{target!r} is not like {example}")
+        raise Misconfigured(metavar, f"{target!r} is not like {example}")
     try:
         found = getattr(_import_module(place), name)
     except Exception as exc:  # a user's module may raise anything while it is imported
-        raise Misconfigured(METAVAR, f"{target} cannot be loaded: {type(exc).__name__}: {exc}") from exc
+        raise Misconfigured(metavar, f"{target} cannot be loaded: {type(exc).__name__}: {exc}") from exc
     if not callable(found):
-        raise Misconfigured(METAVAR, f"{target} is no function")
+        raise Misconfigured(metavar, f"{target} cannot be called")
     return found  # type: ignore[no-any-return]
 
 
@@ -43,13 +44,13 @@ def import_agent(target: str) -> AgentAdapter:
     """Return the agent that `module:name` makes without arguments. Raises Misconfigured."""
     from router.runtime.adapter import AgentAdapter
 
-    make = import_function(target, "my_package.agents:Ledger")
+    make = import_function(target, "my_package.agents:Ledger", AGENT)
     try:
         made = make()
     except Exception as exc:  # a user's code may raise anything
-        raise Misconfigured("MODULE:AGENT", f"{target} cannot be made: {type(exc).__name__}: {exc}") from exc
+        raise Misconfigured(AGENT, f"{target} cannot be made: {type(exc).__name__}: {exc}") from exc
     if not isinstance(made, AgentAdapter):
-        raise Misconfigured("MODULE:AGENT", f"{target} is no agent: it needs a name, receive(envelope) and apply(ctx, envelope)")
+        raise Misconfigured(AGENT, f"{target} is no agent: it needs a name, receive(envelope) and apply(ctx, envelope)")
     return made
 
 

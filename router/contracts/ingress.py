@@ -60,7 +60,7 @@ def read_body_of(data: bytes, limits: WorkerMessageLimits) -> Object:
 
 
 def read_ingress(body: Object, headers: Mapping[str, str]) -> IngressRequest:
-    """Raises Malformed; `names_in` then returns the ids that its IngressAck can name."""
+    """Raises Malformed; `ids_of` then returns the ids that its IngressAck can name."""
     message_id = (
         field_readers.read_message_id(headers, body) if body.get("message_id") is None else field_readers.read_id(body, "message_id")
     )
@@ -79,7 +79,7 @@ def read_ingress(body: Object, headers: Mapping[str, str]) -> IngressRequest:
     )
 
 
-def names_in(body: Object) -> dict[str, str]:
+def ids_of(body: Object) -> dict[str, str]:
     """The ids of a message that could not be taken, where they can be read."""
     names = {name: body.get(name) for name in ("message_id", "correlation_id")}
     return {name: value for name, value in names.items() if isinstance(value, str) and ids.is_opaque(value)}

@@ -28,7 +28,7 @@ class Message(Struct, frozen=True, gc=False):
     sequence: int
     stored_ns: int  # stream time, nanoseconds since the epoch: part of a dead letter's id
     deliveries: int
-    token: str  # the ack subject; read by delivery only
+    ack_subject: str  # read by delivery only
     attempts: int = 1  # the number of this attempt, counted over all processes
     revision: int = 0  # of its attempt record (`delivery.attempts`); 0: it has none
     is_first_assumed: bool = False  # the first attempt may not have started: its process died without recording it

@@ -187,7 +187,7 @@ class Connection(ReconnectingClient):
             return data[wire.dispatch(data) :]
         except (Exception, asyncio.CancelledError) as exc:  # a raw callback raised: the parser's position in the chunk is lost
             self.on_fault(exc)
-            raise ConnectionResetError("a listener failed within a chunk") from exc
+            raise ConnectionResetError("a callback failed within a chunk") from exc
         finally:
             if self._pending and not self.has_woken_task:
                 self._write()  # answers of the callbacks

@@ -44,7 +44,7 @@ class FrameParser(Parser):
             raise
         except Exception as exc:  # it would end nats-py's reader for ever
             self.nc.on_fault(exc)
-            raise ProtocolError("nats: a listener failed within a chunk") from exc
+            raise ProtocolError("nats: a callback failed within a chunk") from exc
 
     def feed(self, data: bytes) -> bytes:
         """The chunk, preceded by the incomplete frame of earlier ones; empty while that frame is incomplete."""

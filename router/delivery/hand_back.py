@@ -27,7 +27,7 @@ class HandBack:
     def refuse(self, message: Message) -> None:
         """NAK a delivery that comes during a drain: it never enters the table."""
         self._redeliveries.give_back(message)
-        self._connection.publish_nowait(message.token, nak(IMMEDIATE_NAK_S))
+        self._connection.publish_nowait(message.ack_subject, nak(IMMEDIATE_NAK_S))
 
     def send_all(self, *states: MessageState) -> None:
         """NAK every message in one of these states, and cancel what works on it."""

@@ -61,10 +61,10 @@ class HandlerCall(Protocol):
 
 
 class InFlightMessage(Struct):
-    """One message in flight. `token` is the newest delivery's; an older one settles the same message."""
+    """One message in flight. `ack_subject` is the newest delivery's; an older one settles the same message."""
 
     message: Message
-    token: str
+    ack_subject: str
     signal_at: float  # steady seconds of the next in-progress signal
     state: MessageState
     call: HandlerCall | None = None  # its handler, if that waits
@@ -103,14 +103,14 @@ class InFlight:
         key = (message.sequence, message.stored_ns)
         held = self.by_position.get(key)
         if held is None:
-            held = self.by_position[key] = InFlightMessage(message, message.token, self._now() + self._signal_s, state)
+            held = self.by_position[key] = InFlightMessage(message, message.ack_subject, self._now() + self._signal_s, state)
         else:
             held.state = state
         return held
 
-    def renew(self, held: InFlightMessage, token: str) -> None:
-        """The server delivered it to this process again: the new token settles it, and an ack wait begins."""
-        held.token, held.signal_at, held.is_overdue = token, self._now() + self._signal_s, False
+    def renew(self, held: InFlightMessage, ack_subject: str) -> None:
+        """The server delivered it to this process again: the new ack subject settles it, and an ack wait begins."""
+        held.ack_subject, held.signal_at, held.is_overdue = ack_subject, self._now() + self._signal_s, False
 
     def is_overdue(self, message: Message) -> bool:
         """Whether another process may have it, because this one stood still: then it must not bring it to a third one by a NAK."""
@@ -118,12 +118,12 @@ class InFlight:
         return held is not None and (held.is_overdue or self._now() - held.signal_at > self._late_s)
 
     def pop(self, message: Message) -> str:
-        """The message is settled: out of the table. Returns the token that settles it."""
+        """The message is settled: out of the table. Returns the ack subject that settles it."""
         held = self.by_position.pop((message.sequence, message.stored_ns), None)
         if held is None:
-            return message.token
+            return message.ack_subject
         held.state = SETTLED_STATE
-        return held.token
+        return held.ack_subject
 
     def signal(self, next_in_s: float = 0.0) -> None:
         """Tell the server that we are still at it, for whatever is due before the next call: also for what waits in the prefetch."""
@@ -135,4 +135,4 @@ class InFlight:
             if held.signal_at <= until:
                 held.is_overdue = held.is_overdue or now - held.signal_at > self._late_s
                 held.signal_at = now + self._signal_s
-                self._connection.publish_nowait(held.token, IN_PROGRESS)
+                self._connection.publish_nowait(held.ack_subject, IN_PROGRESS)

@@ -24,7 +24,7 @@ LIMIT = 100_000  # publish acks, some 30 MB; each owner has a share
 
 
 class KnownEffects:
-    """Effects of one subject, by id."""
+    """Effects of one subscription, by id."""
 
     def __init__(self, keep_s: float, limit: int = LIMIT, clock: Clock = steady) -> None:
         self._keep_s = keep_s

@@ -226,10 +226,10 @@ class LiveRequests(Generic[A]):
 
     def take_stored(self, stored: RawMessage, share: Share) -> bool:
         """Queue the request as it will be delivered. Its inbox is known to `answers`, or named in it."""
-        consumer, (subject, token, data, head) = self._consumer(), stored
+        consumer, (subject, ack_subject, data, head) = self._consumer(), stored
         if consumer is None or not self._may_find_room(share, len(data)):
             return False
-        place, names = parse_ack_subject(token.decode()), consumer.subscription
+        place, names = parse_ack_subject(ack_subject.decode()), consumer.subscription
         headers = (parse_head(head) if head is not None else None) or NO_HEADERS
         name = names.subject or subject.decode("utf-8", "replace")
         message = Message(name, data, headers, names.stream, names.durable, place.sequence, place.stored_ns, 1, "")

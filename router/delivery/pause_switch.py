@@ -1,4 +1,7 @@
-"""The switch that pauses a subscription, for example while effects cannot be stored: no pulls, no acks, no attempts spent."""
+"""The switch that pauses a subscription, for example while effects cannot be stored.
+
+Meanwhile nothing is pulled, no attempt is spent, and what is not stored gets no ack.
+"""
 
 from __future__ import annotations
 

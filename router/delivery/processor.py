@@ -97,16 +97,16 @@ class MessageProcessor:
         self._without_slot: deque[PooledCall] = deque()  # in their order
         self._large = LargeMessages(connection, self._begin_large)
         self.taken = 0  # first deliveries and others, since the consumer started
-        self._newest = ""  # the token of the delivery that came last
+        self._newest = ""  # of the delivery that came last
         self.most_held: int | None = None  # a bound below the prefetch, while live copies are answered
         self._is_draining = False
         self._now = steady
 
     # -- in: once a message --------------------------------------------------------------------------------------
 
-    def on_delivery(self, subject: str, token: str, data: bytes, headers: Headers | None) -> bool:
+    def on_delivery(self, subject: str, ack_subject: str, data: bytes, headers: Headers | None) -> bool:
         """Accept one delivery. Returns False for an unexplained redelivery, so that the caller shrinks its pull window to 1."""
-        part = token.split(".")
+        part = ack_subject.split(".")
         at = 2 if len(part) == 9 else 4  # `ack_subject.find_stream`, in place: this runs once a message
         message = Message(
             self._subject or subject,
@@ -117,15 +117,15 @@ class MessageProcessor:
             int(part[at + 3]),
             int(part[at + 5]),
             int(part[at + 2]),
-            token,
+            ack_subject,
         )
         self.taken += 1
-        self._newest = token
+        self._newest = ack_subject
         if message.deliveries > 1 or (message.sequence, message.stored_ns) in self._by_position:
             return self._take_again(message)
         marks = self._marks
         if marks is not None and (marks.by_hash or message.sequence in marks.by_sequence) and marks.take(message):
-            self.settler.settle_plain(message, ANSWERED_LIVE, token)
+            self.settler.settle_plain(message, ANSWERED_LIVE, ack_subject)
             return True
         if not self._pause_switch.is_open or self._is_draining:
             self._take_later(message)
@@ -158,15 +158,15 @@ class MessageProcessor:
 
     def _take_again(self, message: Message) -> bool:
         if (held := self.in_flight.find(message)) is not None:  # the server gave up waiting for us: one copy is enough
-            self.in_flight.renew(held, message.token)
+            self.in_flight.renew(held, message.ack_subject)
             return True
         ack = self._redeliveries.find_last_ack(message) or (nak(IMMEDIATE_NAK_S) if self._is_draining else None)
         if ack is not None:
-            self._connection.publish_nowait(message.token, ack)
+            self._connection.publish_nowait(message.ack_subject, ack)
             return True
         if (sent_back := self._redeliveries.pop_sent_back(message)) is not None:
             if not self.settler.can_count():
-                self._connection.publish_nowait(message.token, nak(self.subscription.options.full_retry))
+                self._connection.publish_nowait(message.ack_subject, nak(self.subscription.options.full_retry))
                 return True
             held = self.in_flight.enter(message, MessageState.COUNTING)
             self._background_tasks.start(self._count_and_begin(held, sent_back.record))
@@ -232,7 +232,7 @@ class MessageProcessor:
             if is_held or outcome.effects or outcome.commit is not None:
                 self.settler.conclude(message, outcome)
             else:
-                self.settler.settle_plain(message, outcome, message.token)
+                self.settler.settle_plain(message, outcome, message.ack_subject)
         elif isinstance(outcome, Deferred):
             self._add_deferred(message, outcome, waits_as)
         elif type(outcome) is CoroutineType or isinstance(outcome, Awaitable):  # the first is a fifth of the second's cost

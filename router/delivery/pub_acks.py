@@ -1,4 +1,4 @@
-"""Publish acks that the router sends for a `no_ack` stream.
+"""Publish acks that the router itself sends, for a `no_ack` stream (`publish_ack` reads those of the server).
 
 In confirm mode "decision" the first answer to a request is the decision, which a JetStream client takes for a failed publish. So a
 publisher that names the stream it expects, or asks by header, gets a publish ack; the decision goes to `Reply-To`, else to the reply

@@ -70,11 +70,11 @@ class Settler:
         self.refused = RefusedStorage(subscription, publisher)
         self.on_capacity: Callable[[], None] = lambda: None  # there is room again: the puller may ask for more
 
-    def settle_plain(self, message: Message, done: Done, token: str) -> None:
+    def settle_plain(self, message: Message, done: Done, ack_subject: str) -> None:
         """The fast path: a Done that stores nothing, of a message that is not in flight; the same order, no Settlement object."""
         if done.reply is not None:
             self._answer(message, done.reply)
-        self._connection.publish_nowait(token, ACK)
+        self._connection.publish_nowait(ack_subject, ACK)
         self._observer.on_settled(message, done, True)
 
     def conclude(self, message: Message, outcome: Outcome) -> None:
@@ -95,9 +95,9 @@ class Settler:
             self._background_tasks.start(self._count_failure(message, outcome))
             return
         is_overdue = self._in_flight.is_overdue(message)
-        token = self._in_flight.pop(message)
+        ack_subject = self._in_flight.pop(message)
         if not is_overdue:
-            self._connection.publish_nowait(token, nak(self._subscription.options.full_retry))
+            self._connection.publish_nowait(ack_subject, nak(self._subscription.options.full_retry))
         self._observer.on_storage_refused(message, message.subject, SENT_BACK)
         self.on_capacity()
 
@@ -169,12 +169,12 @@ class Settler:
     def _finish(self, pending: PendingSettlement) -> None:
         message, outcome, settlement = pending.message, pending.outcome, pending.settlement
         is_left = not settlement.is_final and self._in_flight.is_overdue(message)  # to the process that may have it by now
-        token = self._in_flight.pop(message)
+        ack_subject = self._in_flight.pop(message)
         crashpoint("after_commit")
         if settlement.reply is not None:
             self._answer(message, settlement.reply)
         if settlement.ack is not None and not is_left:
-            self._connection.publish_nowait(token, settlement.ack)
+            self._connection.publish_nowait(ack_subject, settlement.ack)
         crashpoint("after_ack")
         if settlement.is_final:
             if message.deliveries > 1:

@@ -1,4 +1,4 @@
-"""Turn an outcome into exactly one ack. Pure, and the only place that compares attempts with their limit.
+"""Turn an outcome into exactly one ack. Pure, and the only place that turns a Retry into a dead letter.
 
 Done   -> effects, reply                                              +ACK
 Retry  -> nothing, or the dead letter after the last allowed attempt  -NAK, or dead_letter_ack
@@ -47,7 +47,7 @@ def decide_settlement(subscription: Subscription, message: Message, outcome: Out
         case Done():  # its fields by name: as patterns they cost as much as the rest of this function
             return Settlement(outcome.effects, outcome.reply, outcome.commit, ACK, True)
         case Retry(fault, _, uses_attempt) if uses_attempt and message.attempts >= subscription.options.max_attempts:
-            # The dead letter is an effect: if it cannot be stored, nothing is acked, and JetStream delivers again.
+            # The dead letter is an effect: until it is stored nothing is acked (`decide_without_storage`: when too many wait for that).
             return give_up(subscription, message, fault)
         case Retry(_, delay):
             wait = delay if delay is not None else delay_after(message.attempts, subscription.options.backoff)

@@ -137,11 +137,11 @@ class StreamReader(BatchReader[StoredMessage]):
     async def _subscribe(self, subject: str) -> int:
         return await self._connection.subscribe_direct(subject, self._on_message)
 
-    def _on_message(self, subject: str, token: str, data: bytes, headers: Headers | None) -> None:
+    def _on_message(self, subject: str, ack_subject: str, data: bytes, headers: Headers | None) -> None:
         if subject.startswith(self._inbox):
             self._end(subject, headers)
             return
-        place = parse_ack_subject(token)
+        place = parse_ack_subject(ack_subject)
         self._add(StoredMessage(subject, place.sequence, data, headers or {}, format_stored_time(place.stored_ns)))
 
 
@@ -151,9 +151,9 @@ class RawReader(BatchReader[RawMessage]):
     async def _subscribe(self, subject: str) -> int:
         return await self._connection.subscribe_raw(subject, self._on_message)
 
-    def _on_message(self, subject: bytes, token: bytes, data: bytes, head: bytes | None) -> None:
-        if token:
-            self._add((subject, token, data, head))
+    def _on_message(self, subject: bytes, ack_subject: bytes, data: bytes, head: bytes | None) -> None:
+        if ack_subject:
+            self._add((subject, ack_subject, data, head))
         else:
             self._end(subject.decode("utf-8", "replace"), parse_head(head) if head is not None else None)
 

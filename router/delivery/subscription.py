@@ -49,7 +49,7 @@ class Observer(Protocol):
         """Its effects have their publish acks; the message is not acked yet."""
 
     def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
-        """After the ack. A final Retry was the last attempt, and its dead letter is stored."""
+        """After the ack. A final Retry was the last attempt; its dead letter is stored, unless it was omitted or dead letters are off."""
 
     def on_unexpected_redelivery(self, message: Message) -> None:
         """The server redelivered a message that this process did not NAK: its ack wait expired, or another process died."""

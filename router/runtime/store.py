@@ -1,6 +1,7 @@
 """The event store's statements, many rows at a time. Called from the store's thread alone; what a row means is `batch`'s to say.
 
-Everything that writes is called inside `transaction()`; the caller says what belongs together.
+Everything that writes is called inside `transaction()`; the caller says what belongs together. The state of an agent is the table `memory`:
+values by key, of which the store keeps small ones that were used lately (`hot`).
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ def _make_options(slots: int, max_attempts: int, ack_wait_s: float) -> ConsumerO
         prefetch_ahead=slots * WINDOWS_AHEAD,
         slots=slots,
         handler_timeout=_A_DAY_S,
-        max_waiting=slots // 4,  # full dead letters hold back what was given up, not the other assignments
+        max_waiting=max(1, slots // 4),  # full dead letters hold back what was given up, not the other assignments
         full_retry=_FULL_RETRY_S,
     )
 

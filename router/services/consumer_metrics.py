@@ -94,7 +94,7 @@ class ConsumerMetrics(LoggingObserver):
         super().on_flow(cause)
         if cause is not None:
             facts = {"consumer": self._durable, "detail": cause}
-            text = "A consumer is paused: the effects of its messages cannot be stored"
+            text = "A consumer is paused (see the detail): effects cannot be stored, or something that it needs is unavailable"
             self._raise(CRITICAL, f"consumer_paused:{self._durable}", text, facts)
 
     def on_storage(self, cause: str | None) -> None:

@@ -51,8 +51,8 @@ class OtherInstances(Protocol):
 class DecisionServices:
     """The public service, and the internal one that every instance answers. What is found is `{decision, context}`."""
 
-    def __init__(self, replays: IdempotencyCache, records: Records, others: OtherInstances, single_tenant: str | None = None) -> None:
-        self._replays = replays
+    def __init__(self, remembered: IdempotencyCache, records: Records, others: OtherInstances, single_tenant: str | None = None) -> None:
+        self._remembered = remembered
         self._records = records
         self._others = others
         self._single_tenant = single_tenant  # of a request that names none: a gateway of one tenant knows only the message id
@@ -78,7 +78,7 @@ class DecisionServices:
         return found
 
     async def find_remembered(self, query: DecisionQuery) -> Answer | None:
-        known = await self._replays.find(query.tenant_id, request_id=query.request_id, message_id=query.message_id)
+        known = await self._remembered.find(query.tenant_id, request_id=query.request_id, message_id=query.message_id)
         return _answer(known.decision, known.answer_id, known.trace_id) if known is not None else None
 
     async def find_stored(self, query: DecisionQuery) -> Answer | None:

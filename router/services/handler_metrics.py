@@ -45,7 +45,7 @@ class DecideMetrics:
     def on_violations(self, message: Message, violations: tuple[Violation, ...], tenant_id: str | None, trace_id: str | None) -> None:
         self._violations.read(DECIDE.name, message, violations, tenant_id, trace_id)
 
-    def on_replay(self) -> None:
+    def on_repeat(self) -> None:
         self._metrics.replays.value += 1
 
     def on_assignment_skipped(self, reason: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
 from router.contracts.field_readers import Object
-from router.contracts.ingress import ACCEPTED, ERROR, REJECTED, IngressAck, IngressRequest, names_in, read_body_of, read_ingress
+from router.contracts.ingress import ACCEPTED, ERROR, REJECTED, IngressAck, IngressRequest, ids_of, read_body_of, read_ingress
 from router.contracts.malformed import Malformed
 from router.contracts.request import NOTHING
 from router.contracts.worker import WorkerMessageLimits
@@ -40,17 +40,17 @@ class IngressHandler:
             body = read_body_of(data, self._limits)
             ingress = read_ingress(body, headers)
         except Malformed as refused:
-            return self._ack(REJECTED, names_in(body), str(refused), INVALID_REQUEST)
-        names = {**names_in(body), "message_id": ingress.message_id}  # the id may be in a header
+            return self._ack(REJECTED, ids_of(body), str(refused), INVALID_REQUEST)
+        ids = {**ids_of(body), "message_id": ingress.message_id}  # the id may be in a header
         if (refusal := self._refusal(ingress)) is not None:
-            return self._ack(REJECTED, names, *refusal)
+            return self._ack(REJECTED, ids, *refusal)
         try:
             sequence = await self._store(ingress.body, ingress.headers)
         except Poison as refused:
-            return self._ack(REJECTED, names, str(refused), INVALID_REQUEST)
+            return self._ack(REJECTED, ids, str(refused), INVALID_REQUEST)
         except BrokerUnavailable:
-            return self._ack(ERROR, names, "It is not known whether the message was stored; send it again", INTERNAL)
-        return self._ack(ACCEPTED, names, metadata={"sequence": str(sequence)})
+            return self._ack(ERROR, ids, "It is not known whether the message was stored; send it again", INTERNAL)
+        return self._ack(ACCEPTED, ids, metadata={"sequence": str(sequence)})
 
     def build_error(self, message: str, code: str) -> IngressAck:
         """The ack of a message that was not read."""
@@ -65,13 +65,13 @@ class IngressHandler:
         return (request.message, INVALID_REQUEST) if isinstance(request, Fault) else None
 
     def _ack(
-        self, status: str, names: Mapping[str, str], message: str | None = None, code: str | None = None, metadata: Mapping[str, str] = {}
+        self, status: str, ids: Mapping[str, str], message: str | None = None, code: str | None = None, metadata: Mapping[str, str] = {}
     ) -> IngressAck:
         return IngressAck(
             status=status,
             timestamp_ms=self._now_ms(),
-            message_id=names.get("message_id"),
-            correlation_id=names.get("correlation_id"),
+            message_id=ids.get("message_id"),
+            correlation_id=ids.get("correlation_id"),
             message=message,
             error_code=code,
             metadata=metadata,

@@ -37,7 +37,9 @@ MORE = (
 )
 MOST_BYTES = 60_000
 SCALE = 0.65  # of what is not on a phone
-DRAWN = "document.fonts.ready.then(() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))).then(() => true)"
+REASONS_BY_STRATEGY = (
+    "document.fonts.ready.then(() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))).then(() => true)"
+)
 WORK_S = 25  # before the first picture: the charts have something to draw
 
 
@@ -100,7 +102,7 @@ async def _take_all(console: Console, browser: BrowserPage, directory: Path, pat
         name += "-each" if "show=each" in path else ""
         for look, options in LOOKS.items():
             await browser.show(console.url + path, **options)  # type: ignore[arg-type]
-            await browser.evaluate(DRAWN)
+            await browser.evaluate(REASONS_BY_STRATEGY)
             file = directory / f"{name}.{look}.webp"
             await browser.take_picture(file, scale=1.0 if look == "phone" else SCALE)
             assert file.stat().st_size <= MOST_BYTES, file

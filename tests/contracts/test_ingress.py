@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from router.contracts.ingress import IngressAck, IngressRequest, ack_bytes, ack_protobuf, names_in, read_body_of, read_ingress
+from router.contracts.ingress import IngressAck, IngressRequest, ack_bytes, ack_protobuf, ids_of, read_body_of, read_ingress
 from router.contracts.malformed import Malformed
 from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
 from router.contracts.request import RouteRequest
@@ -74,7 +74,7 @@ def test_without_its_ids_it_is_refused_by_their_names(field: str) -> None:
 
 
 def test_a_receipt_calls_a_refused_message_by_what_could_be_read() -> None:
-    assert names_in({"message_id": "m-1", "correlation_id": "a b"}) == {"message_id": "m-1"}
+    assert ids_of({"message_id": "m-1", "correlation_id": "a b"}) == {"message_id": "m-1"}
 
 
 def test_a_receipt_leaves_out_what_is_absent_and_is_the_same_in_both_encodings() -> None:

@@ -50,7 +50,7 @@ async def test_what_was_let_go_is_not_signalled(in_flight: InFlight, connection:
 
 
 async def test_the_newest_token_is_signalled_and_settles(in_flight: InFlight, connection: FakeConnection) -> None:
-    in_flight.enter(a_delivery(), MessageState.HANDLING).token = token_of(1, 2)
+    in_flight.enter(a_delivery(), MessageState.HANDLING).ack_subject = token_of(1, 2)
     At.now = 111.0
     in_flight.signal()
     assert connection.posted(token_of(1, 2)) == [b"+WPI"]
@@ -60,7 +60,7 @@ async def test_the_newest_token_is_signalled_and_settles(in_flight: InFlight, co
 async def test_holding_again_changes_nothing(in_flight: InFlight) -> None:
     first = in_flight.enter(a_delivery(), MessageState.HANDLING)
     assert in_flight.enter(a_delivery(deliveries=2), MessageState.HANDLING) is first
-    assert first.token == token_of(1)
+    assert first.ack_subject == token_of(1)
 
 
 async def test_what_is_not_held_is_settled_by_its_own_token(in_flight: InFlight) -> None:

@@ -107,7 +107,7 @@ async def test_a_dead_letter_is_stored_before_its_ack(settling: Settling) -> Non
 
 async def test_the_plain_way_keeps_the_order_too(settling: Settling) -> None:
     message = a_delivery()
-    settling.settler.settle_plain(message, Done(reply=REPLY), message.token)
+    settling.settler.settle_plain(message, Done(reply=REPLY), message.ack_subject)
     assert settling.diary == ["reply answer", "ack +ACK"]
     assert settling.watcher.settles == [(1, True)]
 
@@ -196,7 +196,7 @@ async def test_the_newest_ack_subject_is_acked(settling: Settling) -> None:
     settling.settle(Done(EFFECTS))
     held = settling.in_flight.find(a_delivery())
     assert held is not None
-    held.token = token_of(1, 2)
+    held.ack_subject = token_of(1, 2)
     settling.accept()
     assert settling.posts[-1].subject == token_of(1, 2)
 

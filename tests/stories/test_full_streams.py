@@ -156,7 +156,8 @@ async def test_a_flood_of_what_fails_is_answered_when_its_dead_letters_find_no_r
         assert (await ask(nc, settings, a_request("good")))["ok"]
 
 
-async def test_full_dead_letters_stop_no_worker_but_what_it_gave_up(nc: Client, nats_url: str, prefix: str) -> None:
+@pytest.mark.parametrize("slots", [1, 4])
+async def test_full_dead_letters_stop_no_worker_but_what_it_gave_up(nc: Client, nats_url: str, prefix: str, slots: int) -> None:
     settings = _settings(nats_url, prefix, streams__dlq__max_bytes=300)
 
     def work(assignment: ExecAssignment) -> StepResult:
@@ -165,7 +166,8 @@ async def test_full_dead_letters_stop_no_worker_but_what_it_gave_up(nc: Client, 
         return StepResult(cost=0.5)
 
     subject, places = settings.assignment.subjects[0], make_places(settings)
-    async with a_router(settings), run_workers(Worker(settings.nats, work, worker_id="w-1", subject=subject, topology=places)):
+    worker = Worker(settings.nats, work, worker_id="w-1", subject=subject, topology=places, slots=slots)
+    async with a_router(settings), run_workers(worker):
         for name in ("hopeless", *range(5)):
             assert (await ask(nc, settings, _pushed(name)))["ok"]
         await until(lambda: _metered(nc, settings, 5))

@@ -17,7 +17,7 @@ STORED = "2026-01-02T03:04:05.123456789Z"
 
 def a_failed_message(data: bytes = b'{"message":{}}', **facts: Any) -> Message:
     facts = {"subject": "beamline.router.v1.decide", "stream": "ROUTER_DECIDE", "consumer": "c", "sequence": 7, "headers": {}, **facts}
-    facts = {"stored_ns": 1_700_000_000_000_000_000, "deliveries": 3, "token": "", "attempts": 2, **facts}
+    facts = {"stored_ns": 1_700_000_000_000_000_000, "deliveries": 3, "ack_subject": "", "attempts": 2, **facts}
     return Message(data=data, **facts)
 
 

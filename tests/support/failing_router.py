@@ -54,7 +54,7 @@ def _watched(make: Callable[[Any], Handler], *, raises: bool = False) -> Callabl
         handle = make(context)
 
         def begin(message: Message) -> Outcome | Awaitable[Outcome]:
-            _write(BEGUN, message.sequence if message.token else 0)  # what is read ahead of the durable is a copy, too
+            _write(BEGUN, message.sequence if message.ack_subject else 0)  # what is read ahead of the durable is a copy, too
             outcome = handle(message)
             if raises:
                 raise RuntimeError("whatever it is asked")

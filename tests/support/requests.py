@@ -16,7 +16,7 @@ GOOD_HEADERS = {"trace_id": TRACE, "tenant_id": "acme", "version": "1", "Nats-Ms
 
 def a_message(data: bytes | Mapping[str, Any] = b"", headers: Mapping[str, str] | None = None, **facts: Any) -> Message:
     facts = {"subject": SUBJECT, "stream": "ROUTER_DECIDE", "consumer": "router-decide-consumer", "sequence": 7, **facts}
-    facts = {"stored_ns": 1_700_000_000_123_456_789, "deliveries": 1, "token": "", **facts}
+    facts = {"stored_ns": 1_700_000_000_123_456_789, "deliveries": 1, "ack_subject": "", **facts}
     return Message(data=data if isinstance(data, bytes) else orjson.dumps(data), headers=headers or {}, **facts)
 
 

@@ -1,4 +1,4 @@
-"""A mirror of one bucket in this process: every instance has the same one within moments of a change.
+"""A copy of one bucket in this process (no mirror stream of JetStream): every instance has the same one within moments of a change.
 
     run ── list and follow ──> changed(all entries)      after the first listing, and after every change
       ^                  └ not complete any more: again from the start, into a new table

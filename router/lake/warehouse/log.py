@@ -33,7 +33,7 @@ class Warehouse:
         self.removals = Removals(self.storage)
 
     def refuse_old_form(self) -> None:
-        """Raises Misconfigured for a warehouse with the log of an earlier form, or with sums by other columns than today's."""
+        """Raises Misconfigured for a warehouse with the log of an earlier form, or with sums that are grouped by other columns."""
         if self.storage.has(OLD_LOG):
             raise Misconfigured("--warehouse", f"{self.location} has a log of an older form ({OLD_LOG}): {_ANEW}")
         for name, table in GOLD_TABLES.items():

@@ -41,9 +41,9 @@ class NatsJetStreamConsumer:
         ended = asyncio.Event()
         inbox = self._connection.new_inbox()
 
-        def hear(subject: str, token: str, data: bytes, headers: Headers | None) -> None:
+        def hear(subject: str, ack_subject: str, data: bytes, headers: Headers | None) -> None:
             if subject != inbox:  # else a status: there are no more
-                fetched.append(_message(subject, token, data, headers))
+                fetched.append(_message(subject, ack_subject, data, headers))
             if subject == inbox or len(fetched) == batch:
                 ended.set()
 
@@ -63,14 +63,14 @@ class NatsJetStreamConsumer:
     async def ack(self, msg: Message) -> None:
         """Returns when the server has confirmed it. Raises BrokerUnavailable."""
         try:
-            await self._connection.request(msg.token, ACK, timeout=ACK_TIMEOUT_S)
+            await self._connection.request(msg.ack_subject, ACK, timeout=ACK_TIMEOUT_S)
         except (nats.errors.Error, OSError) as exc:
             raise BrokerUnavailable(f"an acknowledgement was not confirmed: {type(exc).__name__}") from exc
 
     async def nak(self, msg: Message) -> None:
-        self._connection.publish_nowait(msg.token, nak(AT_ONCE_S))
+        self._connection.publish_nowait(msg.ack_subject, nak(AT_ONCE_S))
 
 
-def _message(subject: str, token: str, data: bytes, headers: Headers | None) -> Message:
-    at = parse_ack_subject(token)
-    return Message(subject, data, headers or NO_HEADERS, at.stream, at.consumer, at.sequence, at.stored_ns, at.deliveries, token)
+def _message(subject: str, ack_subject: str, data: bytes, headers: Headers | None) -> Message:
+    at = parse_ack_subject(ack_subject)
+    return Message(subject, data, headers or NO_HEADERS, at.stream, at.consumer, at.sequence, at.stored_ns, at.deliveries, ack_subject)

@@ -26,9 +26,9 @@ _WORKERS = frozenset(subject.encode() for subject in WORKERS_SUBJECTS)
 
 
 class DeadLetterHead(Struct, frozen=True, gc=False):
-    """The kind of one dead letter. `token`: the ack subject, which has its sequence and time; `size`: bytes as it is stored."""
+    """The kind of one dead letter. `ack_subject`: has its sequence and time; `size`: bytes as it is stored."""
 
-    token: bytes
+    ack_subject: bytes
     subject: str
     original_subject: str
     reason: str
@@ -39,11 +39,11 @@ class DeadLetterHead(Struct, frozen=True, gc=False):
 
     @property
     def sequence(self) -> int:
-        return parse_ack_subject(self.token.decode()).sequence
+        return parse_ack_subject(self.ack_subject.decode()).sequence
 
     @property
     def stored_at(self) -> str:
-        return format_stored_time(parse_ack_subject(self.token.decode()).stored_ns)
+        return format_stored_time(parse_ack_subject(self.ack_subject.decode()).stored_ns)
 
     @property
     def stored(self) -> datetime | None:
@@ -94,7 +94,7 @@ async def read_heads(
 
 def read_head(message: RawMessage) -> DeadLetterHead:
     """The head of whatever is stored there, equal to what `parse` says of it."""
-    subject, token, data, _ = message
+    subject, ack_subject, data, _ = message
     if subject in _WORKERS:
         return _read_by_parsing(message)
     try:
@@ -108,13 +108,20 @@ def read_head(message: RawMessage) -> DeadLetterHead:
         return _read_by_parsing(message)  # seldom: `parse` knows what stands in for what is absent
     code, field = (fault.code, fault.field or None) if fault is not None else (None, None)
     tenant = body.tenant_id or None
-    return DeadLetterHead(token, subject.decode(), body.original_subject, body.reason, len(data), code, field, tenant)
+    return DeadLetterHead(ack_subject, subject.decode(), body.original_subject, body.reason, len(data), code, field, tenant)
 
 
 def _read_by_parsing(message: RawMessage) -> DeadLetterHead:
-    subject, token, data, head = message
+    subject, ack_subject, data, head = message
     headers = parse_head(head) if head is not None else None
     letter = parse(StoredMessage(subject.decode("utf-8", "replace"), 0, data, headers or {}, ""))
     return DeadLetterHead(
-        token, letter.subject, letter.original_subject, letter.reason or UNREADABLE, len(data), letter.code, letter.field, letter.tenant_id
+        ack_subject,
+        letter.subject,
+        letter.original_subject,
+        letter.reason or UNREADABLE,
+        len(data),
+        letter.code,
+        letter.field,
+        letter.tenant_id,
     )

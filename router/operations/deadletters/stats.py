@@ -58,8 +58,8 @@ async def group_by(chosen: AsyncIterator[Sequence[DeadLetterHead]], kind_of: Cal
         for head in heads:
             kind = kind_of(head)
             if (count := counts.get(kind)) is None:
-                count = counts[kind] = _KindCount(head.token)
-            count.last = head.token
+                count = counts[kind] = _KindCount(head.ack_subject)
+            count.last = head.ack_subject
             count.count += 1
             count.bytes += head.size
     groups = [_build_group(kind, count) for kind, count in counts.items()]
@@ -67,7 +67,7 @@ async def group_by(chosen: AsyncIterator[Sequence[DeadLetterHead]], kind_of: Cal
 
 
 def _build_group(kind: Kind, count: _KindCount) -> DeadLetterGroup:
-    first, last = (parse_ack_subject(token.decode()) for token in (count.first, count.last))
+    first, last = (parse_ack_subject(ack_subject.decode()) for ack_subject in (count.first, count.last))
     times = (format_stored_time(place.stored_ns) for place in (first, last))
     oldest, newest = times
     return DeadLetterGroup(kind, oldest, first.sequence, newest, last.sequence, count.count, count.bytes)

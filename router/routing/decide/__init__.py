@@ -1,4 +1,4 @@
-"""Decide requests: five forms read as one, replayed or decided by policy, answered, pushed. Delivery sends, stores and acks."""
+"""Decide requests: five forms read as one, answered from memory or decided by policy, answered, pushed. Delivery sends, stores and acks."""
 
 from router.routing.decide.assign import NewAssignment
 from router.routing.decide.choose import ProviderChooser

@@ -1,4 +1,4 @@
-"""A decide request in, an outcome out: read, replay, tenant, policy, decision, answer. Pure but for its own memories.
+"""A decide request in, an outcome out: read, tenant, memory of answers, policy, decision, answer. Pure but for its own memories.
 
     not readable, wrong tenant       -> Dead: an error reply, and a dead letter
     a routing answer that says no    -> Done: it was answered
@@ -78,7 +78,7 @@ class DecideMeter(Protocol):
     def on_violations(self, message: Message, violations: tuple[Violation, ...], tenant_id: str | None, trace_id: str | None) -> None:
         """The ids as they were read from the message; None: they could not be."""
 
-    def on_replay(self) -> None: ...
+    def on_repeat(self) -> None: ...
 
     def on_assignment_skipped(self, reason: str) -> None:
         """A requested assignment was not made; the answer says why."""
@@ -157,7 +157,7 @@ class DecideHandler:
             return refuse_request(FOREIGN_TENANT_FAULT, reading, UNAUTHORIZED)
         known = self._cache.recall(request, message.data)
         if known is not CacheResult.NEW:
-            return self._answer(request, self._replay(known), started)
+            return self._answer(request, self._recall(known), started)
         if PREVIOUS_REQUEST in request.context and self._assignments is not None:
             return self._follow_up(self._assignments, request, message, started)
         return self._start(request, message, started, None)
@@ -188,10 +188,10 @@ class DecideHandler:
         """Why this request is decided without the assignment that it asks for; None: it gets one."""
         return SWITCHED_OFF if self._push is None else self._push.find_skip_reason(request.tenant_id)
 
-    def _replay(self, known: Decision | CacheResult) -> Decision | Refusal:
+    def _recall(self, known: Decision | CacheResult) -> Decision | Refusal:
         if isinstance(known, CacheResult):
             return REQUEST_ID_TAKEN
-        self._meter.on_replay()
+        self._meter.on_repeat()
         return known
 
     async def _follow_up(self, known: AssignmentLookup, request: RouteRequest, message: Message, started: float) -> Outcome:
@@ -199,7 +199,7 @@ class DecideHandler:
         previous = await find_previous(known, request)
         again = self._cache.recall(request, message.data)  # its twin may have come meanwhile
         if again is not CacheResult.NEW:
-            return self._answer(request, self._replay(again), started)
+            return self._answer(request, self._recall(again), started)
         outcome = self._start(request, message, started, previous)
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
@@ -210,7 +210,7 @@ class DecideHandler:
         await short.wait()
         again = self._cache.recall(request, message.data)  # its twin may have come meanwhile
         if again is not CacheResult.NEW:
-            return self._answer(request, self._replay(again), started)
+            return self._answer(request, self._recall(again), started)
         outcome = self._start(request, message, started, previous)
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
@@ -224,7 +224,7 @@ class DecideHandler:
         try:
             known = self._cache.recall(request, message.data)
             if known is not CacheResult.NEW:
-                return self._answer(request, self._replay(known), started)
+                return self._answer(request, self._recall(known), started)
             answer = None
             while answer is None:  # here, not in a coroutine of its own: that would be resumed with every answer of an extension
                 try:
@@ -288,8 +288,8 @@ class DecideHandler:
         """The stored assignment is the decision: it is stored already, and published as an effect of this message."""
         if not isinstance(pushed, PushedAssignment):
             return self._answer(request, pushed, started)
-        if pushed.is_replay:
-            self._meter.on_replay()
+        if pushed.is_repeat:
+            self._meter.on_repeat()
         seconds = self._now() - started
 
         def remember(_: Sequence[PublishAck]) -> None:

@@ -104,11 +104,11 @@ class PushRules(Struct, frozen=True, kw_only=True):
 
 
 class PushedAssignment(Struct, frozen=True):
-    """A decision with its assignment. `is_replay`: the request was decided before. `content`: the digest of what was asked."""
+    """A decision with its assignment. `is_repeat`: the request was decided before. `content`: the digest of what was asked."""
 
     decision: Decision
     effect: Effect
-    is_replay: bool
+    is_repeat: bool
     content: str | None = None
 
 

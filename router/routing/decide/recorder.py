@@ -162,7 +162,7 @@ def _states_of_policy(policy: Policy, states: ProviderStates) -> Mapping[str, Pr
     """What was known of those whom the policy names."""
     if states is NO_STATES:
         return NO_STATES
-    names = {name for arm in list_arms((policy,)) for name, _ in arm.plan.answers}
+    names = {name for arm in list_arms((policy,)) for name, _ in arm.plan.decisions}
     return {name: state for name in names if (state := states.get(name)) is not None}
 
 

@@ -60,7 +60,7 @@ def _collect_rules(policies: Iterable[Policy]) -> Mapping[str, BreakerRules]:
     found: dict[str, BreakerRules] = {}
     for policy in sorted(policies, key=_least_careful_first):
         if policy.circuit_breaker is not None:
-            found |= dict.fromkeys((provider for provider, _ in policy.plan.answers), _rules_of(policy.circuit_breaker))
+            found |= dict.fromkeys((provider for provider, _ in policy.plan.decisions), _rules_of(policy.circuit_breaker))
     return found
 
 

@@ -65,7 +65,7 @@ class StatesBehindBreakers:
 def _leave_out(plan: DecisionPlan, blocked: Sequence[str]) -> DecisionPlan:
     able = [provider for provider in find_able(plan.providers.values()) if provider.name not in blocked]
     sticky = {name: decision for name, decision in plan.sticky.items() if name not in blocked}
-    return replace(plan, top=find_top(able, plan.answers, plan.drawn), sticky=sticky)
+    return replace(plan, top=find_top(able, plan.decisions, plan.usual_reason), sticky=sticky)
 
 
 def set_averages(decision: Decision, states: AverageStates) -> Decision:

@@ -124,7 +124,7 @@ def read_policy(fields: Fields, tenant_id: str, policy_id: str, version: int = 1
             (rule.to for rule in fallbacks),
             is_sticky=sticky is not None,
             metadata=named,
-            drawn=WEIGHTED if strategy is None else strategy.type,
+            usual_reason=WEIGHTED if strategy is None else strategy.type,
         ),
         refusal=check_depth(pipeline),
         arm=arm,

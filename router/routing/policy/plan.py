@@ -33,7 +33,7 @@ PRIORITIES: Mapping[str, int] = {
 }
 OF_EVERY_POLICY = (STICKY, RETRY, FALLBACK, CIRCUIT_BREAKER_FALLBACK)
 # The reasons of a choice among several, by strategy; the first is the usual one.
-DRAWN: Mapping[str, Sequence[str]] = {
+REASONS_BY_STRATEGY: Mapping[str, Sequence[str]] = {
     WEIGHTED: (WEIGHTED,),
     LEAST_LATENCY: (LEAST_LATENCY, EXPLORE),
     CHEAPEST: (CHEAPEST, OBJECTIVES_MISSED, EXPLORE),
@@ -51,26 +51,26 @@ class Tier(Struct, frozen=True):
 
 
 class DecisionPlan(Struct, frozen=True):
-    """`top` and `sticky` are valid while no breaker blocks (else see `narrowed`) and a request has no limits; `answers` has all."""
+    """`top` and `sticky` are valid while no breaker blocks (else see `narrowed`) and a request has no limits; `decisions` has all."""
 
     providers: Mapping[str, Provider]
-    answers: Mapping[tuple[str, str], Decision]  # by (provider, reason); fallback targets included
+    decisions: Mapping[tuple[str, str], Decision]  # by (provider, reason); fallback targets included
     top: Tier | None  # None: no provider is enabled with a weight
     sticky: Mapping[str, Decision]  # by provider; empty unless the policy is sticky
-    drawn: str = WEIGHTED  # the usual reason of a provider of `top`
+    usual_reason: str = WEIGHTED  # of a provider of `top`
 
 
 def make_plan(
-    providers: Sequence[Provider], targets: Iterable[str], *, is_sticky: bool, metadata: Mapping[str, str], drawn: str = WEIGHTED
+    providers: Sequence[Provider], targets: Iterable[str], *, is_sticky: bool, metadata: Mapping[str, str], usual_reason: str = WEIGHTED
 ) -> DecisionPlan:
     """`targets` are the providers that fallback rules name; some may be known nowhere else."""
     by_name = {provider.name: provider for provider in providers}
     names = dict.fromkeys([*by_name, *targets])
-    reasons = (*OF_EVERY_POLICY, *DRAWN[drawn])
-    answers = {(name, reason): _answer(name, reason, by_name.get(name), metadata) for name, reason in product(names, reasons)}
+    reasons = (*OF_EVERY_POLICY, *REASONS_BY_STRATEGY[usual_reason])
+    decisions = {(name, reason): _make_decision(name, reason, by_name.get(name), metadata) for name, reason in product(names, reasons)}
     able = find_able(providers)
-    sticky = {provider.name: answers[provider.name, STICKY] for provider in able} if is_sticky else {}
-    return DecisionPlan(by_name, answers, find_top(able, answers, drawn), sticky, drawn)
+    sticky = {provider.name: decisions[provider.name, STICKY] for provider in able} if is_sticky else {}
+    return DecisionPlan(by_name, decisions, find_top(able, decisions, usual_reason), sticky, usual_reason)
 
 
 def find_able(providers: Iterable[Provider]) -> list[Provider]:
@@ -84,19 +84,19 @@ def top_tier(able: Sequence[Provider]) -> list[Provider]:
     return [provider for provider in able if provider.priority == highest]
 
 
-def find_top(able: Sequence[Provider], answers: Mapping[tuple[str, str], Decision], drawn: str) -> Tier | None:
-    """The tier that is drawn from; None: there is no provider."""
-    return make_tier(able, answers, drawn) if able else None
+def find_top(able: Sequence[Provider], decisions: Mapping[tuple[str, str], Decision], usual_reason: str) -> Tier | None:
+    """The tier that requests without limits draw from; None: there is no provider."""
+    return make_tier(able, decisions, usual_reason) if able else None
 
 
-def make_tier(able: Sequence[Provider], answers: Mapping[tuple[str, str], Decision], drawn: str) -> Tier:
+def make_tier(able: Sequence[Provider], decisions: Mapping[tuple[str, str], Decision], usual_reason: str) -> Tier:
     """`able` must not be empty."""
     tier = top_tier(able)
-    decisions, weights = (answers[provider.name, drawn] for provider in tier), (provider.weight for provider in tier)
-    return Tier(tuple(decisions), cumulative_weights(tuple(weights)), tuple(tier))
+    usual, weights = (decisions[provider.name, usual_reason] for provider in tier), (provider.weight for provider in tier)
+    return Tier(tuple(usual), cumulative_weights(tuple(weights)), tuple(tier))
 
 
-def _answer(name: str, reason: str, provider: Provider | None, metadata: Mapping[str, str]) -> Decision:
+def _make_decision(name: str, reason: str, provider: Provider | None, metadata: Mapping[str, str]) -> Decision:
     latency_ms = provider.expected_latency_ms if provider else None
     cost = provider.expected_cost if provider else None
     return Decision(

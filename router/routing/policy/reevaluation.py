@@ -18,7 +18,7 @@ from router.core.masking import CUT, MASK
 from router.routing.measurements import NO_FIGURES, LearnedFigures
 from router.routing.policy.conditions import OPERATORS
 from router.routing.policy.engine import evaluate
-from router.routing.policy.plan import DRAWN
+from router.routing.policy.plan import REASONS_BY_STRATEGY
 from router.routing.policy.policy import Policy
 from router.routing.policy.states import PreviousAttempt, ProviderState, TraceStep
 
@@ -100,12 +100,12 @@ def _find_uncertainties(policy: Policy, case: RecordedDecision, steps: Sequence[
     for index, rule in enumerate(policy.fallbacks):
         if (path := f"fallbacks[{index}]") in asked:
             yield from (f"{path}.when looks at {name}, which is not recorded" for name in find_hidden_paths(case.request, rule.when))
-    if policy.sticky is not None and any(step.stage in _DRAWN for step in steps):
+    if policy.sticky is not None and any(step.stage in _BY_STRATEGY for step in steps):
         hidden = find_hidden_paths(case.request, {f"context.{policy.sticky.session_key}": 0})
         yield from (f"the session is drawn by {name}, which is not recorded" for name in hidden)
 
 
-_DRAWN = frozenset(reason for reasons in DRAWN.values() for reason in reasons)
+_BY_STRATEGY = frozenset(reason for reasons in REASONS_BY_STRATEGY.values() for reason in reasons)
 NOT_KEPT = ("payload", "payload_ref")  # of a message
 
 

@@ -23,7 +23,7 @@ from router.routing.policy.model import (
     RoutingStrategy,
     StickySessions,
 )
-from router.routing.policy.plan import CHEAPEST, DRAWN, LEAST_LATENCY, WEIGHTED
+from router.routing.policy.plan import CHEAPEST, LEAST_LATENCY, REASONS_BY_STRATEGY, WEIGHTED
 
 NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -133,7 +133,7 @@ def read_strategy(parent: Fields) -> RoutingStrategy | None:
     if fields is None:
         return None
     fields.require("type")
-    type_ = fields.choice("type", tuple(DRAWN), WEIGHTED)
+    type_ = fields.choice("type", tuple(REASONS_BY_STRATEGY), WEIGHTED)
     explore, within = fields.number("explore", 0, 1, None), fields.child("within")
     if type_ == WEIGHTED and explore is not None:
         fields.refuse("explore", f"is a key of {LEAST_LATENCY} and {CHEAPEST}")

@@ -67,7 +67,7 @@ class Selection(Struct, frozen=True):
 
     def _draw(self, eligible: Sequence[Provider]) -> Decision:
         plan, strategy = self.policy.plan, self.policy.strategy
-        tier = make_tier(eligible, plan.answers, plan.drawn)
+        tier = make_tier(eligible, plan.decisions, plan.usual_reason)
         point = weighted_hash(self.policy.version, self.request.tenant_id, self.key) if tier.bounds else 0
         if strategy is None:
             chosen = tier.decisions[bisect_right(tier.bounds, point)]
@@ -115,7 +115,7 @@ class Selection(Struct, frozen=True):
         return self._answer(rule.to, reason) if self._find_obstacle(rule.to) is None else None
 
     def _may_retry(self, name: str) -> bool:
-        return (name, RETRY) in self.policy.plan.answers and self._find_obstacle(name) is None
+        return (name, RETRY) in self.policy.plan.decisions and self._find_obstacle(name) is None
 
     def _find_ineligibility(self, provider: Provider) -> str | None:
         why = "zero_weight" if provider.enabled and provider.weight == 0 else self._find_obstacle(provider.name)
@@ -148,7 +148,7 @@ class Selection(Struct, frozen=True):
 
     def _answer(self, name: str, reason: str) -> Decision:
         """The decision made at load, with the moving averages in place of the policy's figures where there are any."""
-        decision = self.policy.plan.answers[name, reason]
+        decision = self.policy.plan.decisions[name, reason]
         latency_ms, cost = self._averages(name)
         if latency_ms is None and cost is None:
             return decision

@@ -32,7 +32,7 @@ Figures = Mapping[str, LearnedFigures]
 def choose_by_figures(strategy: RoutingStrategy, plan: DecisionPlan, tier: Tier, point: int, figures: Figures) -> Decision:
     """The decision for the request whose draw is `point`. `tier`: the plan's, or another of its providers."""
     if tier.bounds and point * WHETHER & _MASK < strategy.explore * DRAW_RANGE:
-        return plan.answers[tier.candidates[find_explored(tier, point)].name, EXPLORE]
+        return plan.decisions[tier.candidates[find_explored(tier, point)].name, EXPLORE]
     if strategy.type == CHEAPEST:
         return _choose_cheapest(strategy, plan, tier, figures)
     one, other = draw_two(tier.bounds, point)
@@ -104,9 +104,9 @@ def _find_cheapest(strategy: RoutingStrategy, plan: DecisionPlan, tier: Tier, fi
     excess = {provider.name: excess_of(strategy, provider, figures) for provider in tier.candidates}
     able = [provider for provider in tier.candidates if excess[provider.name] <= 1]
     if able:
-        return plan.answers[min(able, key=lambda provider: cost_of(provider, figures)).name, CHEAPEST]
+        return plan.decisions[min(able, key=lambda provider: cost_of(provider, figures)).name, CHEAPEST]
     best = min(tier.candidates, key=lambda provider: (excess[provider.name], cost_of(provider, figures)))
-    return plan.answers[best.name, OBJECTIVES_MISSED]
+    return plan.decisions[best.name, OBJECTIVES_MISSED]
 
 
 def trace_candidates(strategy: RoutingStrategy, tier: Tier, point: int, figures: Figures, reason: str) -> Iterator[TraceStep]:

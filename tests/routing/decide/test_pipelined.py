@@ -31,7 +31,7 @@ class Meter:
 
     def on_session(self, _: str) -> None: ...
 
-    def on_replay(self) -> None:
+    def on_repeat(self) -> None:
         self.replays += 1
 
 

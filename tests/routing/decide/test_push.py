@@ -60,7 +60,7 @@ class Meter:
     def on_assignment_skipped(self, reason: str) -> None:
         self.reasons.append(reason)
 
-    def on_replay(self) -> None:
+    def on_repeat(self) -> None:
         self.replays += 1
 
 
