@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.waiting import LATEST_S, until
+from tests.support.waiting import until
 
 CHROMIUM = shutil.which("chromium")
 NO_CHROMIUM = "THERE IS NO CHROMIUM HERE: the console was looked at by no browser (apt-get install chromium)"
@@ -85,10 +85,14 @@ class BrowserPage:
 
     async def evaluate(self, expression: str) -> Any:
         """The value of JavaScript, awaited; asked again where the document was replaced meanwhile."""
-        params = {"expression": expression, "awaitPromise": True, "returnByValue": True}
-        async with asyncio.timeout(WITHIN_S):
-            while (message := await self._ask("Runtime.evaluate", params)).get("error", {}).get("code") == NAVIGATED:
-                await asyncio.sleep(LATEST_S)
+        message: dict[str, Any] = {}
+
+        async def is_answered() -> bool:
+            message.clear()
+            message.update(await self._ask("Runtime.evaluate", {"expression": expression, "awaitPromise": True, "returnByValue": True}))
+            return message.get("error", {}).get("code") != NAVIGATED
+
+        await until(is_answered, what=expression)
         assert "error" not in message, message
         assert "exceptionDetails" not in message["result"], message["result"]
         return message["result"]["result"].get("value")
