@@ -192,6 +192,7 @@ class MessageProcessor:
         prefetch = options.prefetch if self.most_held is None else self.most_held + len(self.settler.refused) + len(self._without_slot)
         if options.prefetch_ahead:
             prefetch -= max(0, options.prefetch_ahead - self._task_pool.ended_at_once // AT_ONCE_FOR_ONE_AHEAD)
+            prefetch += len(self.settler.refused)  # of few slots, one that waits for room in a stream is a large part
         return min(prefetch, options.prefetch) - held - max(0, self._redeliveries.delayed - options.max_delayed)
 
     # -- redeliveries --------------------------------------------------------------------------------------------
