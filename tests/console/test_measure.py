@@ -1,5 +1,7 @@
 """What is measured of the console: a page with much data is whole and bounded in a browser; the pages of the figures say what is late."""
 
+from pathlib import Path
+
 import pytest
 
 from router.config import Settings
@@ -9,8 +11,10 @@ from tests.console.measure.page import write_memory, write_pages
 from tests.console.measure.pages import PageTimes, measure_pages
 from tests.console.measure.stage import Stage
 from tests.support.browser import CHROMIUM, NO_CHROMIUM
-from tests.support.console import a_console
-from tests.support.console_data import ConsoleData, fill_console
+from tests.support.console import Console, a_console, console_settings
+from tests.support.console_data import PROVIDERS, TENANTS, ConsoleData, fill_console
+from tests.support.console_signs import send_heartbeats, store_figures, write_usage
+from tests.support.service import POLICIES, a_router
 from tests.support.waiting import until
 
 
@@ -27,6 +31,22 @@ async def test_pages_with_much_data_are_bounded_and_begin_early(settings: Settin
         assert len(await console.export("/dead-letters?show=each")) == 1_000
         found = await console.export("/dead-letters?show=each&subject=beamline.router.v1.usage")
         assert len(found) == 375  # fewer than a list shows: every sequence is read
+
+
+async def test_pages_of_what_no_stream_stores_have_rows(settings: Settings, jetstream: JetStream, tmp_path: Path) -> None:
+    """Workers, providers, usage: as the measurement fills them."""
+    write_usage(tmp_path, days=2)
+    served = console_settings(settings.nats.url[0], policies__dir=POLICIES, console__warehouse=str(tmp_path))
+    async with a_router(served), a_console(served) as console:
+        await until(lambda: console.server.link.workers_cause == "")
+        await store_figures(jetstream, served, providers=3)
+        await send_heartbeats(jetstream, workers=7)
+        for path, rows in (("/workers", 7), ("/extensions/providers", 3 * len(TENANTS)), ("/usage", 2 * len(TENANTS) * len(PROVIDERS))):
+            await until(lambda path=path, rows=rows: has_rows(console, path, rows), what=path)
+
+
+async def has_rows(console: Console, path: str, rows: int) -> bool:
+    return len(await console.export(path)) == rows
 
 
 def test_what_is_later_than_promised_is_bold() -> None:

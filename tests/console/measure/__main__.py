@@ -15,8 +15,20 @@ from tests.console.measure.stage import a_stage
 from tests.support.browser import CHROMIUM, NO_CHROMIUM
 from tests.support.console_data import ConsoleData
 
-FULL = ConsoleData(letters=100_000, groups=40, violations=10_000, policies=500, assignments=5_000, extensions=100)
-PART = ConsoleData(letters=4_000, groups=40, violations=900, policies=40, assignments=400, extensions=20)
+FULL = ConsoleData(
+    letters=100_000,
+    groups=40,
+    violations=10_000,
+    policies=500,
+    assignments=5_000,
+    extensions=100,
+    workers=1_000,
+    providers=125,
+    usage_days=92,
+)
+PART = ConsoleData(
+    letters=4_000, groups=40, violations=900, policies=40, assignments=400, extensions=20, workers=60, providers=5, usage_days=9
+)
 
 
 async def run_pages(rounds: int, machine: dict[str, str]) -> tuple[str, bool]:

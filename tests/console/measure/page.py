@@ -25,13 +25,17 @@ samples of the page Now fill ten minutes).
 
 
 def write_pages(machine: Mapping[str, str], stored: Mapping[str, int], rounds: int, times: Sequence[PageTimes]) -> str:
-    known = _list_facts(machine) + "".join(f"* {name}: {count:,} messages\n" for name, count in stored.items())
+    known = _list_facts(machine) + "".join(
+        f"* {name}: {count:,}{' messages' if name.isupper() else ''}\n" for name, count in stored.items()
+    )
     head = "\n| page | rows | KiB | painted, ms | whole, ms |\n|---|---:|---:|---:|---:|\n"
     return PAGES_HEAD.format(rounds=rounds) + known + head + "".join(map(_write_row, times))
 
 
 def write_memory(machine: Mapping[str, str], stored: Mapping[str, int], course: MemoryCourse) -> str:
-    known = _list_facts(machine) + "".join(f"* {name}: {count:,} messages\n" for name, count in stored.items())
+    known = _list_facts(machine) + "".join(
+        f"* {name}: {count:,}{' messages' if name.isupper() else ''}\n" for name, count in stored.items()
+    )
     quarters = "".join(f"| {number + 1} | {course.quarter(number):.1f} |\n" for number in range(4))
     verdict = "It is flat." if course.is_flat else "**It is not flat.**"
     seconds = course.held[-1][0]
