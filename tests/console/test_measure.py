@@ -7,7 +7,7 @@ import pytest
 from router.config import Settings
 from router.delivery.api import JetStream
 from tests.console.measure.memory import MIB, MemoryCourse
-from tests.console.measure.page import write_memory, write_pages
+from tests.console.measure.page import replace_part, write_memory, write_pages
 from tests.console.measure.pages import PageTimes, measure_pages
 from tests.console.measure.stage import Stage
 from tests.support.browser import CHROMIUM, NO_CHROMIUM
@@ -60,7 +60,22 @@ def test_what_is_later_than_promised_is_bold() -> None:
 
 @pytest.mark.parametrize(("last", "verdict"), [(102, "It is flat."), (110, "**It is not flat.**")])
 def test_memory_is_flat_if_the_last_quarter_is_as_the_second(last: int, verdict: str) -> None:
-    held = [(float(second), size * MIB) for second, size in enumerate([10] * 4 + [100] * 4 + [101] * 4 + [last] * 4)]
+    held = [(15.0 * number, size * MIB) for number, size in enumerate([10] * 4 + [100] * 4 + [101] * 4 + [last] * 4)]
     page = write_memory({}, {}, MemoryCourse(held, events=5, reads=16))
     assert verdict in page
-    assert f"| 4 | {last}.0 |" in page
+    assert "| start | 10.0 |\n| 1 | 10.0 |\n" in page
+    assert f"quarters: 10.0, 100.0, 101.0, {last}.0." in page
+
+
+def test_the_slope_is_that_of_the_second_half() -> None:
+    held = [(60.0 * minute, (100 + max(0, minute - 30)) * MIB) for minute in range(61)]
+    assert round(MemoryCourse(held, events=0, reads=61).slope, 6) == 60.0
+
+
+def test_one_file_keeps_the_part_that_is_not_written() -> None:
+    memory = write_memory({}, {}, MemoryCourse([(float(number), MIB) for number in range(8)], events=5, reads=8))
+    again = memory.replace("5 events", "6 events")
+    assert replace_part("# Pages\n\nold\n", memory) == f"# Pages\n\nold\n\n{memory}"
+    assert replace_part(f"# Pages\n\nold\n\n{memory}", "# Pages\n\nnew\n") == f"# Pages\n\nnew\n\n{memory}"
+    assert replace_part(f"# Pages\n\nold\n\n{memory}", again) == f"# Pages\n\nold\n\n{again}"
+    assert replace_part("", memory) == memory

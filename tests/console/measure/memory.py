@@ -7,7 +7,7 @@ import asyncio
 from contextlib import AsyncExitStack
 from itertools import cycle
 from pathlib import Path
-from statistics import median
+from statistics import linear_regression, median
 
 import httpx2
 from msgspec import Struct
@@ -16,8 +16,8 @@ from router.core.clock import steady
 from tests.console.measure.stage import Stage, requests
 from tests.support.console_pages import ADDRESSES
 
-FOLLOWERS = 5
-LOOK_EVERY_S = 1.0
+FOLLOWERS = 2
+LOOK_EVERY_S = 2.0
 MOST_GROWTH = 0.03  # of the second quarter's median
 MIB = 1024 * 1024
 
@@ -33,6 +33,16 @@ class MemoryCourse(Struct, frozen=True):
         """The median of a quarter, 0 to 3, in MiB."""
         size = len(self.held) // 4
         return median(held for _, held in self.held[number * size : (number + 1) * size]) / MIB
+
+    def find_held(self, minute: int) -> float:
+        """The median of a minute, counted from 1, in MiB."""
+        return median(held for at, held in self.held if (minute - 1) * 60 <= at < minute * 60) / MIB
+
+    @property
+    def slope(self) -> float:
+        """Of the second half, by least squares: MiB an hour."""
+        second = self.held[len(self.held) // 2 :]
+        return linear_regression([at / 3600 for at, _ in second], [held / MIB for _, held in second]).slope
 
     @property
     def is_flat(self) -> bool:

@@ -21,7 +21,7 @@ from tests.support.console_data import TENANTS, ConsoleData, fill_console
 from tests.support.console_signs import send_heartbeats, store_figures, write_usage
 from tests.support.waiting import until
 
-PAUSE_S = 0.02  # between two requests
+PAUSE_S = 0.1  # between two requests
 
 
 class Stage(Struct, frozen=True):
