@@ -38,6 +38,7 @@ async def test_every_table_is_sorted_filtered_and_exported_by_its_address_and_sh
             assert 'data-copy="router ' in page, path
             if path not in EMPTY_HERE:
                 await check_table(console, path, page)
+        await console.server.sampler.take_sample()  # a page waits for one, but not long
         await check_table(console, "/now/backlog", await console.read("/now/backlog"))
 
 
