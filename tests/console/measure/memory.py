@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from router.core.clock import steady
 from tests.console.measure.stage import Stage, requests
-from tests.support.console import BELOW, PAGES
+from tests.support.console_pages import ADDRESSES
 
 FOLLOWERS = 5
 LOOK_EVERY_S = 1.0
@@ -61,7 +61,7 @@ async def _follow(client: httpx2.AsyncClient, console: str, events: list[int], n
 
 async def _read_by_turns(client: httpx2.AsyncClient, stage: Stage, minutes: float) -> tuple[list[tuple[float, int]], int]:
     begun, held, reads = steady(), [], 0
-    for path in cycle((*PAGES, *BELOW, "/dead-letters?show=each", "/dead-letters/1")):
+    for path in cycle((*ADDRESSES, "/dead-letters?show=each")):
         response = await client.get(stage.console + path)
         assert response.status_code == 200, (path, response.status_code)
         reads += 1
