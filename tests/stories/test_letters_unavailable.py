@@ -5,14 +5,11 @@ A stream that is gone might be any stream (the broker says nothing of it), so th
 
 import asyncio
 import json
-from collections import Counter
 
 import pytest
 from nats.aio.client import Client
-from nats.aio.msg import Msg
 
 from router.config import Settings
-from router.core.ack_subject import parse_ack_subject
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import (
     SILENCE_S,
@@ -20,6 +17,7 @@ from tests.support.stories import (
     is_ready,
     is_settled,
     make_topology,
+    read_acks,
     read_attempt_records,
     read_dead_letters,
     read_metric,
@@ -97,28 +95,13 @@ async def _nothing_happens(nc: Client, settings: Settings, router: Running, inbo
     jsm, names = nc.jsm(), (settings.streams.decide.name, settings.decide.durable)
     before = await jsm.consumer_info(*names)
     assert before.num_ack_pending > 0
-    assert await _read_acks(nc, names, before.num_ack_pending) == {b"+WPI"}
+    assert await read_acks(nc, *names, messages=before.num_ack_pending, signals=KEPT_ALIVE) == {b"+WPI"}
     after = await jsm.consumer_info(*names)
-    assert after.num_ack_pending - before.num_ack_pending == after.delivered.consumer_seq - before.delivered.consumer_seq, "none is acked"
+    assert after.num_ack_pending - before.num_ack_pending == after.delivered.stream_seq - before.delivered.stream_seq, "none is acked"
     assert after.ack_floor.stream_seq == before.ack_floor.stream_seq
     assert await read_attempt_records(nc, settings) == []
     assert inboxes.subjects == {inboxes.of(name) for name in heard}
     assert await _is_paused(router) or await _waits(router)
-
-
-async def _read_acks(nc: Client, names: tuple[str, str], messages: int) -> set[bytes]:
-    """Return the kinds of acks that come until each of so many messages has KEPT_ALIVE of them."""
-    signals: Counter[int] = Counter()
-    kinds: set[bytes] = set()
-
-    async def count(msg: Msg) -> None:
-        signals[parse_ack_subject(msg.subject).sequence] += 1
-        kinds.add(msg.data)
-
-    subscription = await nc.subscribe("$JS.ACK." + ".".join(names) + ".>", cb=count)
-    await until(lambda: sum(one >= KEPT_ALIVE for one in signals.values()) >= messages)
-    await subscription.unsubscribe()
-    return kinds
 
 
 async def _all_ends_well(nc: Client, settings: Settings, router: Running) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,11 +16,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from router.app import decide_subscription, declare_topology
 from router.config import Settings
+from router.core.ack_subject import parse_ack_subject
 from router.core.outcome import Handler
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
 from tests.support.requests import a_body
+from tests.support.waiting import until
 
 Json = dict[str, Any]
 
@@ -122,6 +125,21 @@ async def is_settled(nc: Client, settings: Settings) -> bool:
     """Whether nothing is left to do for the decide consumer."""
     info = await nc.jsm().consumer_info(settings.streams.decide.name, settings.decide.durable)
     return (info.num_pending, info.num_ack_pending) == (0, 0)
+
+
+async def read_acks(nc: Client, stream: str, durable: str, *, messages: int, signals: int) -> set[bytes]:
+    """The kinds of acks that come until each of so many messages has so many of them: what is kept in progress has +WPI alone."""
+    counted: Counter[int] = Counter()
+    kinds: set[bytes] = set()
+
+    async def count(msg: Msg) -> None:
+        counted[parse_ack_subject(msg.subject).sequence] += 1
+        kinds.add(msg.data)
+
+    subscription = await nc.subscribe(f"$JS.ACK.{stream}.{durable}.>", cb=count)
+    await until(lambda: sum(one >= signals for one in counted.values()) >= messages)
+    await subscription.unsubscribe()
+    return kinds
 
 
 async def read_attempt_records(nc: Client, settings: Settings) -> list[str]:
