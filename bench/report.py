@@ -16,7 +16,7 @@ from bench.figures import Spread, shown
 from bench.rounds import Line
 
 HEADINGS = ("question", "figure", "router", "yardstick", "its figure", "ratio", "CPU µs/msg", "peak MiB", "target", "met")
-REASONS_BY_STRATEGY = frozenset({"decide_load", "decide_volume", "decide_payload"})  # what `plots` has a picture of
+DRAWN = frozenset({"decide_load", "decide_volume", "decide_payload"})  # what `plots` has a picture of
 NUMBERS = frozenset({"router", "its figure", "ratio", "CPU µs/msg", "peak MiB", "target"})
 
 
@@ -53,7 +53,7 @@ def _render(found: Document, file: Path) -> None:
 
 
 def _pictures(found: Document, file: Path) -> dict[str, Path]:
-    if REASONS_BY_STRATEGY.isdisjoint(found.questions):
+    if DRAWN.isdisjoint(found.questions):
         return {}
     from bench import plots  # matplotlib takes a second to import
 

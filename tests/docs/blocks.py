@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.docs.pages import TOP, relative_name
 
-REASONS_BY_STRATEGY = "text"
+DRAWN = "text"
 _BLOCK = re.compile(r"(?:^ *<!-- ((?:not )?run.*?) -->\n)?^( *)```(\S*)[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 _ALL = re.compile(r"^<!-- all ((?:not )?run.*?) -->$", re.MULTILINE)
 _RUN = re.compile(r"run by (tests/[\w/.]+\.py)")
@@ -29,7 +29,7 @@ class Block:
 
     def find_fault(self) -> str | None:
         """What is wrong with its mark; None if a test runs it, if it is drawn, or if a reason says why it is not run."""
-        if self.language == REASONS_BY_STRATEGY or _NOT_RUN.fullmatch(self.mark):
+        if self.language == DRAWN or _NOT_RUN.fullmatch(self.mark):
             return None
         run = _RUN.fullmatch(self.mark)
         if run is None:
@@ -38,7 +38,7 @@ class Block:
 
     @property
     def is_run(self) -> bool:
-        return self.language != REASONS_BY_STRATEGY and self.mark.startswith("run by")
+        return self.language != DRAWN and self.mark.startswith("run by")
 
     def is_read_by(self, test: Path) -> bool:
         """Whether a test names the page, or a module of tests/support that it imports does."""

@@ -43,7 +43,7 @@ VALUES: tuple[Any, ...] = (
 )
 EXTRA_NAMES = ("schema_version", "kind", "data", "unknown")
 MAX_CHANGES = 4
-REASONS_BY_STRATEGY = 0.3  # of the messages
+DRAWN = 0.3  # of the messages
 LEGAL = 0.95  # of their fields
 KINDS: Mapping[str, tuple[Any, ...]] = {
     "object": ({}, {"type": "chat"}),
@@ -61,7 +61,7 @@ def generate(shape: MessageShape, count: int, seed: int = 0) -> Iterator[dict[st
     names = sorted({place.rpartition(".")[2] for place in list_fields(shape.body)} | {*EXTRA_NAMES})
     fields = {place: Definitions(PARTS).resolve(field) for place, field in list_fields(shape.body).items()}
     for _ in range(count):
-        message = draw(fields, chance) if chance.random() < REASONS_BY_STRATEGY else copy.deepcopy(chance.choice(shape.examples))
+        message = draw(fields, chance) if chance.random() < DRAWN else copy.deepcopy(chance.choice(shape.examples))
         for _ in range(chance.randrange(MAX_CHANGES + 1)):
             change(message, names, chance)
         yield message

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.docs.blocks import REASONS_BY_STRATEGY, read_blocks
+from tests.docs.blocks import DRAWN, read_blocks
 from tests.docs.pages import TOP, find_dead_links, find_pages
 from tests.docs.site.build import build_site, find_dead_targets, list_pages
 from tests.docs.site.look import look_at_pages
@@ -19,7 +19,7 @@ AXE = Path(os.environ.get("ROUTER_TEST_AXE", f"{sys.prefix}/axe/node_modules/axe
 def check_blocks() -> Iterator[str]:
     blocks = [block for page in find_pages() for block in read_blocks(page)]
     ours = [block for block in blocks if block.page.is_relative_to(TOP / "docs") or block.page.parent == TOP]
-    run, drawn = sum(block.is_run for block in ours), sum(block.language == REASONS_BY_STRATEGY for block in ours)
+    run, drawn = sum(block.is_run for block in ours), sum(block.language == DRAWN for block in ours)
     faults = [fault for block in ours if (fault := block.find_fault())]
     marked = len(ours) - run - drawn - len(faults)
     print(f"code blocks       {len(ours)}: {run} run by a test, {drawn} drawn, {marked} not run, with the reason")

@@ -5,7 +5,7 @@ from collections import Counter
 from router.routing.extensions import parse_entry
 from tests.support.registry import a_registry, a_version, an_entry, find_route, find_subject
 
-REASONS_BY_STRATEGY = "abbcbbbbcdbabdda"
+DRAWN = "abbcbbbbcdbabdda"
 V1, V2, V3 = (f"beamline.ext.validate.guard.{version}" for version in ("v1", "v2", "v3"))
 
 
@@ -78,7 +78,7 @@ def test_instances_are_drawn_by_weight_and_the_same_key_draws_the_same() -> None
 def test_the_draw_is_the_same_in_every_process_for_ever() -> None:
     registry = a_registry(an_entry(instances=[{"id": name, "weight": 1} for name in "abcd"]))
     drawn = "".join(str(find_subject(registry, key=f"r-{n}"))[-1] for n in range(16))
-    assert drawn == REASONS_BY_STRATEGY
+    assert drawn == DRAWN
 
 
 def test_an_instance_that_is_switched_off_gets_nothing() -> None:
