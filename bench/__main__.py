@@ -64,6 +64,8 @@ QUESTIONS = (
     "lake_ingest",
     "lake_scale",
     "lake_driver",
+    "lake_batches",
+    "lake_start",
     "lake_workers",
 )
 RESULTS = Path(__file__).parent / "results" / "bench.json"

@@ -1,6 +1,7 @@
 """Asks a question: its sides by turns, round after round, so that whatever disturbs the machine disturbs them alike.
+Every other round in reverse order: what a side leaves behind for the next (a warm cache, a disk still writing) is left to each of them.
 
-router, bare, FastStream,  router, bare, FastStream,  …        -> Line: medians, spread, the ratio of each round
+router, bare, FastStream,  FastStream, bare, router,  …        -> Line: medians, spread, the ratio of each round
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from bench.figures import Spread, shown, spread
-from bench.question import Figure, Measured, Question
+from bench.question import Figure, Measured, Question, Side
 
 Rounds = Mapping[str, Sequence[Measured]]  # by side, one entry a round
 
@@ -45,10 +46,15 @@ async def ask(question: Question, rounds: int, scale: float, progress: Callable[
     begun = time.monotonic()
     measured: dict[str, list[Measured]] = {side.name: [] for side in question.sides}
     for number in range(1, question.rounds(rounds) + 1):
-        for side in question.sides:
+        for side in order_sides(question, number):
             measured[side.name].append(await side.measure(scale))
         progress(number, _told(question, measured))
     return Answer(question, measured, time.monotonic() - begun)
+
+
+def order_sides(question: Question, number: int) -> Sequence[Side]:
+    """The sides in the order in which round `number`, counted from 1, measures them."""
+    return question.sides if number % 2 else question.sides[::-1]
 
 
 def lines(answer: Answer) -> list[Line]:

@@ -30,7 +30,6 @@ def main() -> int:
     options.add_argument("--into", type=Path, default=ROOT / "dist")
     options.add_argument("--no-trial", action="store_true", help="build and check alone")
     given = options.parse_args()
-    given.into = given.into.resolve()  # each trial stands in a directory of its own
     shutil.rmtree(given.into, ignore_errors=True)
     sdist, wheel = build(given.into)
     faults = [*(f"{sdist.name}: {one}" for one in check_sdist(sdist)), *(f"{wheel.name}: {one}" for one in check_wheel(wheel))]
@@ -45,7 +44,8 @@ def main() -> int:
 
 
 def build(into: Path) -> tuple[Path, Path]:
-    """Build both into this directory, and return their files."""
+    """Build both into this directory, and return their files: absolute, since each build and each trial stands elsewhere."""
+    into = into.resolve()
     with tempfile.TemporaryDirectory() as scratch:
         _build("sdist", ROOT, into)
         (sdist,) = into.glob("*.tar.gz")
@@ -58,7 +58,7 @@ def build(into: Path) -> tuple[Path, Path]:
 
 
 def _build(target: str, source: Path, into: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(into.resolve())]
+    command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(into)]
     subprocess.run(command, cwd=source, check=True, stdout=subprocess.DEVNULL)
 
 

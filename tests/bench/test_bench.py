@@ -97,6 +97,23 @@ async def test_a_ratio_is_taken_inside_a_round_and_judged_by_its_median() -> Non
     assert line.is_met is False
 
 
+async def test_every_other_round_measures_the_sides_in_reverse_order() -> None:
+    measured = list[str]()
+
+    def side(name: str) -> Side:
+        async def measure(_: float) -> Measured:
+            measured.append(name)
+            return {"rate": float(len(measured))}
+
+        return Side(name, measure)
+
+    question = Question("q", "?", (side("ours"), side("theirs"), side("third")), (Figure("rate", "1/s", against="theirs"),))
+    answer = await ask(question, 3, 1.0, lambda *_: None)
+    assert measured == ["ours", "theirs", "third", "third", "theirs", "ours", "ours", "theirs", "third"]
+    assert list(answer.rounds) == ["ours", "theirs", "third"]
+    assert lines(answer)[0].ours.median == 6.0  # of 1, 6 and 7: each figure stays its side's
+
+
 async def test_a_figure_may_be_another_sides_than_the_first() -> None:
     (line,) = await asked(Figure("rate", "1/s", of="theirs", target=at_most(2)), ours=(9.0,), theirs=(2.0,))
     assert (line.ours.median, line.is_met) == (2.0, True)

@@ -54,8 +54,13 @@ def test_what_is_wrong_with_a_wheel_is_found(built: tuple[Path, Path], tmp_path:
     assert "no entry point console_scripts router = router.cli:main" in found
 
 
-def test_the_same_files_make_the_same_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
-    _, again = read_script("dist.py")["build"](tmp_path)
+def test_the_same_files_make_the_same_wheel_also_into_a_relative_path(
+    built: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The builds, and the trials of what is returned, stand in other directories than the caller."""
+    monkeypatch.chdir(tmp_path)
+    _, again = read_script("dist.py")["build"](Path("again"))
+    assert again == tmp_path / "again" / built[1].name
     assert again.read_bytes() == built[1].read_bytes()
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.cluster import free_ports
+from tests.support.ports import free_port
 
 TERMINALS = ("router serve ", "router extension serve", "router worker", "router outbox relay", "router inbox consume", "python stand_in")
 PORTS = ("8090",)
@@ -41,7 +41,7 @@ class Tutorial:
     def read(cls, page: Path) -> "Tutorial":
         text = page.read_text()
         for port in PORTS:
-            text = text.replace(port, str(free_ports(1)[0]))
+            text = text.replace(port, str(free_port()))
         return cls([(language, name, block) for is_left, language, name, block in _BLOCK.findall(text) if not is_left])
 
     @property
@@ -53,7 +53,7 @@ class Tutorial:
         for name, text in self.files.items():
             (home / name).write_text(text)
         typed = [text for language, _, text in self.blocks if language == "sh"]
-        script = "set -eu -o pipefail\n" + "".join(_type(text, number, free_ports(1)[0]) for number, text in enumerate(typed))
+        script = "set -eu -o pipefail\n" + "".join(_type(text, number, free_port()) for number, text in enumerate(typed))
         status, said = _run(script, home)
         self.printed = [(home / f"out.{number}").read_text() if (home / f"out.{number}").exists() else "" for number in range(len(typed))]
         failed = [] if status == 0 else [f"exit status {status}: {said}\n{''.join(self.printed[-2:])}{_read_last(home)}"]

@@ -17,7 +17,7 @@ from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import INVOKE, INVOKE_STREAM
 from router.sdk.provider_handler import ProviderHandler
 from router.sdk.providers import InvocationFailed
-from tests.support.providers import Answer, Streaming, an_entry, answers, hangs, register, says, says_no, serve_provider
+from tests.support.providers import Answer, Streaming, an_entry, answers, hangs, read_until_failure, register, says, says_no, serve_provider
 from tests.support.router_streams import read_usage
 from tests.support.sdk import run_workers
 from tests.support.service import Running, a_router, settings_for
@@ -26,14 +26,17 @@ from tests.support.waiting import until
 
 PUSHED: Json = {"tenant_id": "acme", "message_type": "chat", "payload": "hello", "push": True}
 PROVIDERS = ("openai", "anthropic")
-PATIENT = "beamline.provider.patient.v1"
+PATIENT, HASTY = (
+    "beamline.provider.patient.v1",
+    "beamline.provider.hasty.v1",
+)  # a busy machine may need its 200 ms
 ASKED: Json = {"tenant_id": "acme", "provider_id": "echo", "prompt": "hello"}
 
 
 @pytest.fixture
 async def router(nats_url: str, prefix: str) -> AsyncIterator[Running]:
     async with a_router(settings_for(nats_url, prefix)) as router:
-        await register(router, an_entry(timeout_ms=200), an_entry("patient", timeout_ms=10_000))
+        await register(router, an_entry(timeout_ms=20_000), an_entry("patient", timeout_ms=10_000), an_entry("hasty", timeout_ms=200))
         yield router
 
 
@@ -58,7 +61,7 @@ async def test_the_answer_of_a_registered_provider_comes_back_with_its_cost_and_
         "context": {"conversation_id": "c"},
     }
     assert heard.headers is not None
-    assert 0 < int(heard.headers["Router-Deadline-Ms"]) <= 200
+    assert 0 < int(heard.headers["Router-Deadline-Ms"]) <= 20_000
     assert heard.headers["tenant_id"] == "acme"
 
 
@@ -77,19 +80,24 @@ async def test_any_nats_client_may_ask_in_json_or_protobuf(nc: Nats, router: Run
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (hangs, ("timeout", "extension_timeout", None)),
         (says_no(400), ("error", "extension_error", "request")),
         (says_no(503), ("error", "extension_error", "service")),
         (says(b"garbage"), ("error", "extension_error", "answer")),
         (says(json.dumps({"output": "x" * 2_000_000}).encode()), ("error", "extension_error", "answer")),
         (says(b'{"output": "x", "provider_id": "other"}'), ("error", "extension_error", "answer")),
     ],
-    ids=["hangs", "4xx", "5xx", "garbage", "2 MB", "another's"],
+    ids=["4xx", "5xx", "garbage", "2 MB", "another's"],
 )
 async def test_a_provider_that_fails_is_told_by_code(nc: Nats, client: Client, answer: Answer, told: tuple[str, str, str | None]) -> None:
     async with serve_provider(nc, answer):
         response = await client.invoke(**ASKED)
     assert (response.status, response.error_code, response.metadata.get("fault")) == told
+
+
+async def test_a_provider_that_hangs_is_given_up_after_its_time(nc: Nats, client: Client) -> None:
+    async with serve_provider(nc, hangs, HASTY):
+        response = await client.invoke(**{**ASKED, "provider_id": "hasty"})
+    assert (response.status, response.error_code) == ("timeout", "extension_timeout")
 
 
 async def test_absent_and_not_registered_are_told_apart(client: Client) -> None:
@@ -155,20 +163,20 @@ async def test_a_reader_that_leaves_stops_the_provider(nc: Nats, client: Client)
     assert source.sent < 1_000_000
 
 
-async def test_a_reader_that_is_cancelled_or_killed_stops_the_provider(nc: Nats, router: Running, nats_url: str) -> None:
-    for end in ("cancel", "kill"):
-        source = Streaming(nc, 1_000_000)
-        async with serve_provider(nc, source), Client(nats_url) as client:
-            heard = asyncio.Event()
-            reading = asyncio.create_task(_read(client, heard))
-            await heard.wait()
-            if end == "kill":
-                client._open()._transport.close()  # as the death of its process would
-            else:
-                reading.cancel()
-            await asyncio.wait_for(source.gone.wait(), 60)
+@pytest.mark.parametrize("end", ["cancel", "kill"])
+async def test_a_reader_that_is_cancelled_or_killed_stops_the_provider(nc: Nats, router: Running, nats_url: str, end: str) -> None:
+    source, heard = Streaming(nc, 1_000_000), asyncio.Event()
+    async with serve_provider(nc, source), Client(nats_url) as client:
+        reading = asyncio.create_task(_read(client, heard))
+        await until(lambda: heard.is_set() or reading.done())
+        assert not reading.done(), reading
+        if end == "kill":
+            client._open()._transport.close()  # as the death of its process would
+        else:
             reading.cancel()
-            await asyncio.wait({reading})
+        await asyncio.wait_for(source.gone.wait(), 60)
+        reading.cancel()
+        await asyncio.wait({reading})
 
 
 async def _read(client: Client, heard: asyncio.Event) -> None:
@@ -177,12 +185,10 @@ async def _read(client: Client, heard: asyncio.Event) -> None:
 
 
 async def test_a_provider_that_stalls_between_chunks_is_a_timeout(nc: Nats, client: Client) -> None:
-    chunks = client.invoke_stream(**ASKED)
-    async with serve_provider(nc, Streaming(nc, 2, ends=False)):
-        assert [(await anext(chunks)).data, (await anext(chunks)).data] == ["1 ", "2 "]
-        with pytest.raises(InvocationFailed) as failed:
-            await anext(chunks)
-    assert failed.value.code == "extension_timeout"
+    async with serve_provider(nc, Streaming(nc, 2, ends=False), HASTY):
+        chunks, failed = await read_until_failure(client.invoke_stream(**{**ASKED, "provider_id": "hasty"}))
+    assert failed.code == "extension_timeout"
+    assert [chunk.data for chunk in chunks] == ["1 ", "2 "][: len(chunks)]
 
 
 @pytest.mark.parametrize(("answer", "code"), [(says(b"garbage"), "extension_error"), (says_no(500), "extension_error")])

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from router.operations.embedded import server_binary
+from tests.support.ports import free_port
 
 
 class Broker:
@@ -33,7 +34,7 @@ class Broker:
         self._sync = ", sync_interval: always" if sync_always else ""  # every publish ack waits for the disk
         self._max_payload = max_payload
         self._home = Path(tempfile.mkdtemp(prefix="router-test-"))
-        self._port = -1
+        self._port = free_port()  # kept over restarts
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

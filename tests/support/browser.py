@@ -15,11 +15,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.waiting import until
+
 CHROMIUM = shutil.which("chromium")
 NO_CHROMIUM = "THERE IS NO CHROMIUM HERE: the console was looked at by no browser (apt-get install chromium)"
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe", "--no-first-run")
 KEYS = {"Tab": ("Tab", 9, ""), "Enter": ("Enter", 13, "\r"), "Space": ("Space", 32, " ")}
 MOST_TABS = 80
+NAVIGATED = -32_000  # the code of an evaluation whose document was replaced before it ended
 WITHIN_S = 300.0  # axe reads the longest page of the docs in a minute on a busy machine
 
 
@@ -33,50 +36,66 @@ class BrowserPage:
         self._count = 0
         self._session: str | None = None
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._loaded = asyncio.Event()
+        self._loaded: set[str] = set()  # documents, by the id of what loaded them
+        self._has_loaded = asyncio.Event()
 
     async def listen(self) -> None:
         while True:
             message = json.loads((await self._reader.readuntil(b"\0"))[:-1])
             if "id" in message:
                 self._answers.pop(message["id"]).set_result(message)
-            elif message["method"] == "Page.loadEventFired":
-                self._loaded.set()
+            elif message["method"] == "Page.lifecycleEvent" and message["params"]["name"] == "load":
+                self._loaded.add(message["params"]["loaderId"])
+                self._has_loaded.set()
             elif message["method"] in ("Log.entryAdded", "Runtime.exceptionThrown"):
                 self.problems.append(json.dumps(message["params"])[:500])
 
     async def call(self, method: str, **params: object) -> dict[str, Any]:
+        message = await self._ask(method, params)
+        assert "error" not in message, message
+        result: dict[str, Any] = message["result"]
+        return result
+
+    async def _ask(self, method: str, params: dict[str, object]) -> dict[str, Any]:
         self._count += 1
         answer = self._answers[self._count] = asyncio.get_running_loop().create_future()
         session = {"sessionId": self._session} if self._session else {}
         os.write(self._pipe, json.dumps({"id": self._count, "method": method, "params": params, **session}).encode() + b"\0")
         async with asyncio.timeout(WITHIN_S):
-            message = await answer
-        assert "error" not in message, message
-        return message["result"]
+            return await answer
 
     async def attach(self) -> None:
         target = await self.call("Target.createTarget", url="about:blank")
         self._session = (await self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True))["sessionId"]
         for domain in ("Page", "Log", "Runtime"):
             await self.call(f"{domain}.enable")
+        await self.call("Page.setLifecycleEventsEnabled", enabled=True)
 
     async def show(self, url: str, *, width: int = 1280, height: int = 900, is_dark: bool = False, has_scripts: bool = True) -> None:
-        """Open an address and wait for it to be loaded."""
+        """Open an address and wait for it to be loaded: this one, for the page before may be loaded only now."""
         await self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
         await self.call("Emulation.setEmulatedMedia", features=[scheme])
         await self.call("Emulation.setScriptExecutionDisabled", value=not has_scripts)
-        self._loaded.clear()
-        await self.call("Page.navigate", url=url)
+        loader = (await self.call("Page.navigate", url=url))["loaderId"]
         async with asyncio.timeout(WITHIN_S):
-            await self._loaded.wait()
+            while loader not in self._loaded:
+                self._has_loaded.clear()
+                await self._has_loaded.wait()
 
     async def evaluate(self, expression: str) -> Any:
-        """The value of JavaScript, awaited."""
-        result = await self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in result, result
-        return result["result"].get("value")
+        """The value of JavaScript, awaited; asked again where the document was replaced meanwhile."""
+        message: dict[str, Any] = {}
+
+        async def is_answered() -> bool:
+            message.clear()
+            message.update(await self._ask("Runtime.evaluate", {"expression": expression, "awaitPromise": True, "returnByValue": True}))
+            return message.get("error", {}).get("code") != NAVIGATED
+
+        await until(is_answered, what=expression)
+        assert "error" not in message, message
+        assert "exceptionDetails" not in message["result"], message["result"]
+        return message["result"]["result"].get("value")
 
     async def press(self, key: str, modifiers: int = 0) -> None:
         """A key as a person presses it: Tab, Enter, Space, or a letter. `modifiers`: 2 for Ctrl."""
@@ -91,10 +110,14 @@ class BrowserPage:
         await self.call("Input.insertText", text=text)
 
     async def tab_to(self, selector: str) -> None:
-        """Press Tab until an element has the focus; fails where no number of presses leads there."""
+        """Press Tab until an element has the focus; fails where no number of presses leads there.
+
+        Not before the document is whole: one that is replaced or read just now has not got all that Tab leads to, or no body.
+        """
+        await until(lambda: self.evaluate("document.readyState === 'complete'"), within_s=WITHIN_S)
         for _ in range(MOST_TABS):
             await self.press("Tab")
-            if await self.evaluate(f"document.activeElement.matches({json.dumps(selector)})"):
+            if await self.evaluate(f"document.activeElement?.matches({json.dumps(selector)})"):
                 return
         raise AssertionError(f"Tab does not lead to {selector}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
@@ -13,6 +12,7 @@ from nats.errors import Error as NatsError
 from nats.js.errors import APIError
 
 from tests.support.broker import Broker
+from tests.support.ports import free_ports
 from tests.support.waiting import slack, until
 
 SIZE = 3
@@ -81,14 +81,3 @@ def started_cluster(
 
 async def wait_for_cluster(cluster: Cluster) -> None:
     await until(cluster.is_ready, within_s=30, what="a leader of the cluster")
-
-
-def free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

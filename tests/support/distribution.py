@@ -17,6 +17,7 @@ UNITS = {
         "tests/lake/report/test_by_spark.py",
         "tests/lake/test_session.py",
         "tests/lake/stories/test_continuous.py",
+        "tests/lake/stories/test_slow_start.py",
         "tests/lake/stories/test_cut_short.py",
     ),
 }

@@ -37,6 +37,7 @@ from router.mailbox.postgres import Database, DatabaseConfig, Driver
 from router.mailbox.streams import events_stream
 from router.operations.supervision import supervise
 from tests.support.patient_client import connect_patiently
+from tests.support.ports import free_port
 from tests.support.postgres import rows
 
 STORED_NS = 1_700_000_000_123_456_789
@@ -246,9 +247,7 @@ async def says(answer: bytes | None) -> AsyncIterator[str]:
 
 def nowhere() -> str:
     """A URL where no server listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    return f"http://127.0.0.1:{port}/handle"
+    return f"http://127.0.0.1:{free_port()}/handle"
 
 
 async def give_up_on(url: str, count: int, times: int) -> None:

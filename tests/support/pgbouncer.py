@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 
-from tests.support.cluster import free_ports
+from tests.support.ports import free_port
 from tests.support.postgres import as_user
 from tests.support.waiting import until
 
@@ -32,7 +32,7 @@ default_pool_size = 40
 async def a_pgbouncer(dsn: str) -> AsyncIterator[str]:
     """The connection string of the same database behind it."""
     upstream = urlsplit(dsn)
-    (port,) = free_ports(1)
+    port = free_port()
     pooled = urlunsplit(upstream._replace(netloc=f"{upstream.username}@127.0.0.1:{port}"))
     with tempfile.TemporaryDirectory(prefix="router-test-pgbouncer-") as home:
         # `auth_type = any` logs each client in as the user that the entry names: the one of the database's own connection string.

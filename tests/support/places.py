@@ -16,8 +16,9 @@ from router.config import Settings, load
 from tests.faults.proxy import Proxy
 from tests.support.broker import Broker
 from tests.support.cli import CommandResult, call_command_async
-from tests.support.cluster import Cluster, free_ports, started_cluster, wait_for_cluster
+from tests.support.cluster import Cluster, started_cluster, wait_for_cluster
 from tests.support.patient_client import connect_patiently
+from tests.support.ports import free_port
 
 PAGE = Path("docs/how-to/two-places.md").read_text()
 CONNECTION = Path("deploy/nats/second-place.conf").read_text()
@@ -46,7 +47,7 @@ class Places:
 async def two_places(*, domain: str = SECOND, is_cluster: bool = False, denies: bool = True) -> AsyncIterator[Places]:
     """`domain`, `is_cluster`: the second place; `denies`: the connection is as it is shipped; False: a plain one passes every subject."""
     async with AsyncExitStack() as stack:
-        (port,) = free_ports(1)
+        port = free_port()
         hub = _start(stack, HUB, f'leafnodes {{ listen: "127.0.0.1:{port}", no_advertise: true }}')
         way = await Proxy(port).start()
         stack.push_async_callback(way.close)

@@ -10,7 +10,6 @@ import itertools
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -22,6 +21,7 @@ import psycopg
 
 from router.mailbox.postgres import Database, DatabaseConfig
 from router.mailbox.schema import migrate
+from tests.support.ports import free_port
 
 USER = 65534  # the account without rights that systems reserve: it owns these directories and nothing else
 HOMES = {16: "pginstall", 18: "pginstall18"}
@@ -48,7 +48,7 @@ class Postgres:
         self._data = self._home / "data"
         self._process: subprocess.Popen[bytes] | None = None
         self._count = itertools.count(1)
-        self.port = _free_port()
+        self.port = free_port()
         _run("cp", "-R", str(_initialised(major)), str(self._data))
         self._data.joinpath("postgresql.auto.conf").write_text("\n".join((CONFIG, f"port = {self.port}", *settings)))
 
@@ -179,10 +179,3 @@ def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, check=False, cwd="/", **as_user())  # type: ignore[call-overload]
     if done.returncode:
         raise RuntimeError(f"{command[0]}: {done.stderr.decode()}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -9,8 +9,10 @@ from typing import Any
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from router.contracts.provider_chunk import StreamChunk
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
+from router.sdk.providers import InvocationFailed
 from router.services.extension_store import ExtensionStore
 from tests.support.delivery import connected
 from tests.support.service import Running
@@ -23,7 +25,8 @@ SUBJECT = "beamline.provider.echo.v1"
 
 
 def an_entry(provider_id: str = "echo", **fields: Any) -> Json:
-    return {"id": provider_id, "type": "provider", "subject": f"beamline.provider.{provider_id}.v1", **fields}
+    """With time enough for a provider that answers, however busy the machine is; the product's own default is 5 s."""
+    return {"id": provider_id, "type": "provider", "subject": f"beamline.provider.{provider_id}.v1", "timeout_ms": 20_000, **fields}
 
 
 async def register(router: Running, *entries: Json) -> None:
@@ -104,6 +107,17 @@ class Streaming:
 
     async def _told(self, _: Msg) -> None:
         self.gone.set()
+
+
+async def read_until_failure(stream: AsyncIterator[StreamChunk]) -> tuple[list[StreamChunk], InvocationFailed]:
+    """The chunks of a stream that fails, and its failure. How many come before a short timeout is the machine's."""
+    chunks: list[StreamChunk] = []
+    try:
+        async for chunk in stream:
+            chunks.append(chunk)
+    except InvocationFailed as failed:
+        return chunks, failed
+    raise AssertionError(f"it did not fail: {chunks}")
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import socket
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from tests.support.counting_agent import CountingAgent
 from tests.support.inbox import EFFECTS, EVENTS, publish, record
 from tests.support.mailbox import fill_outbox
 from tests.support.patient_client import connect_patiently
+from tests.support.ports import free_port
 from tests.support.postgres import rows
 from tests.support.registry import an_entry
 from tests.support.requests import a_body
@@ -94,7 +94,7 @@ async def mailbox_series(url: str, dsn: str) -> Series:
 
 async def agent_series(url: str, home: Path) -> Series:
     """An agent's, after one message."""
-    port = _free_port()
+    port = free_port()
     agent = Agent(url, CountingAgent(), store=home / "witness.db", http=("127.0.0.1", port))
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with _at_work(agent.run(ready.set_result)), _client(url) as nc:
@@ -167,8 +167,3 @@ async def _client(url: str) -> AsyncIterator[Client]:
         yield client
     finally:
         await client.close()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyspark
 
-from tests.support.cluster import free_ports
+from tests.support.ports import free_port
 
 HOST = "127.0.0.1"
 EXECUTOR, PYTHON = "CoarseGrainedExecutorBackend", "pyspark.daemon"  # in their command lines
@@ -22,7 +22,7 @@ class SparkCluster:
     """A context: nothing of it stays behind. `home`: for logs and the workers' folders."""
 
     def __init__(self, home: Path, workers: int = 2, cores: int = 1) -> None:
-        (port,) = free_ports(1)
+        port = free_port()
         self.master = f"spark://{HOST}:{port}"
         self.workers = [f"worker-{number}" for number in range(workers)]
         self._home = home

@@ -6,6 +6,7 @@ disposable, and by default a directory of this run.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from tempfile import TemporaryDirectory
@@ -32,6 +33,9 @@ from router.lake.warehouse import Cut, Progress, Warehouse
 from router.lake.warehouse.commit import name_application
 
 MAX_ROWS = 500_000  # of a micro-batch: a task holds its events
+MOST_STARTS = 3  # of a query that Spark ends before its first micro-batch: Spark gives the Python of a source ten seconds to start
+
+logger = logging.getLogger(__name__)
 
 IngestCallback = Callable[[Cut, StreamReport], None]
 
@@ -57,8 +61,13 @@ class IngestJob(Struct, frozen=True, kw_only=True):
 
 
 class RunningIngest:
-    def __init__(self, query: StreamingQuery, writing: MicroBatchSink, waiting: int, checkpoint: TemporaryDirectory[str] | None) -> None:
-        self._query = query
+    """A query, which starts with this object."""
+
+    def __init__(
+        self, start: Callable[[], StreamingQuery], writing: MicroBatchSink, waiting: int, checkpoint: TemporaryDirectory[str] | None
+    ) -> None:
+        self._start = start
+        self._query, self._starts = start(), 1
         self._writing = writing
         self._checkpoint = checkpoint  # removed with this object
         self.waiting = waiting  # messages in the stream when the query started
@@ -75,10 +84,21 @@ class RunningIngest:
         try:
             return bool(self._query.awaitTermination(seconds))
         except PySparkException as exc:
+            if self._start_again():
+                return False
             own = self._writing.error
             if isinstance(own, RouterError):
                 raise own from None
             raise IngestFailed(_take_first_line(exc) if own is None else f"{type(own).__name__}: {own}") from exc
+
+    def _start_again(self) -> bool:
+        """Start the query again if it ended before a micro-batch came to us: nothing of ours has failed then, and nothing is committed."""
+        if self._writing.is_called or self._starts == MOST_STARTS:
+            return False
+        self._starts += 1
+        logger.warning("Spark ended the query before its first micro-batch; start %d of at most %d follows", self._starts, MOST_STARTS)
+        self._query = self._start()
+        return True
 
 
 def start_ingest(spark: SparkSession, job: IngestJob, on_cut: IngestCallback = lambda _, __: None) -> RunningIngest:
@@ -105,7 +125,7 @@ def start_ingest(spark: SparkSession, job: IngestJob, on_cut: IngestCallback = l
     place = job.checkpoint if checkpoint is None else f"file://{checkpoint.name}"
     query = frame.writeStream.foreachBatch(writing.write_batch).option("checkpointLocation", place)
     query = query.trigger(processingTime=job.interval) if job.continuous else query.trigger(availableNow=True)
-    return RunningIngest(query.start(), writing, facts.head - following, checkpoint)
+    return RunningIngest(query.start, writing, facts.head - following, checkpoint)
 
 
 def _follow_cut(end: StreamEnd, on_cut: IngestCallback, cut: Cut) -> None:

@@ -30,9 +30,11 @@ class MicroBatchSink:
         self._facts = facts
         self._tasks = tasks
         self._on_cut = on_cut
+        self.is_called = False
         self.error: Exception | None = None  # why the last batch failed, if it did on the driver
 
     def write_batch(self, frame: DataFrame, _number: int) -> None:
+        self.is_called = True
         try:
             self._write(frame)
         except Exception as exc:

@@ -12,7 +12,7 @@ from nats.aio.client import Client
 from tests.faults.cluster.routes import ADVERTISED, Routes
 from tests.faults.stage import WRITE_DEADLINE_S, connect
 from tests.support.broker import Broker
-from tests.support.cluster import free_ports
+from tests.support.ports import free_ports
 
 NAME = "faults"
 SIZE = 3

@@ -18,7 +18,7 @@ from tests.support.waiting import until
 
 PREFIX = "fleet"
 ACKED = "router_jetstream_ack_total"
-IN_HAND = 10  # messages in flight of a killed process, at this rate
+SOME = 50  # requests: enough to be in every process
 PATIENCE_S = 30  # two interpreters start in that time, whatever else the machine does
 
 
@@ -37,21 +37,20 @@ def settings(nats_url: str) -> Settings:
 
 @pytest.mark.slow  # two interpreters start in it, one after the other, beside the traffic
 async def test_a_reload_under_traffic_answers_every_request_once(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
-    """Story: SIGHUP replaces both processes, plain inboxes, one answer each, and no counter is lost with those that left."""
+    """Story: SIGHUP replaces both processes, plain inboxes, one answer for each ack, and no counter is lost with those that left."""
     assert fleet.ready["processes"] == 2
-    http, before, counted = fleet.ready["http"], await fleet.pids(), await read_metric(fleet.ready["http"], ACKED)
+    http, before, counted = fleet.ready["http"], await every_pid(fleet), await read_metric(fleet.ready["http"], ACKED)
     inboxes = await Inboxes.under(nc, "reload")
     async with live_traffic(nc, settings, inboxes) as asked:
-        await until(lambda: len(inboxes) > 50, within_s=PATIENCE_S)
+        await until(lambda: len(inboxes) > SOME, within_s=PATIENCE_S)
         fleet.send(signal.SIGHUP)
         await until(lambda: replaced(http, 2), within_s=PATIENCE_S, what="two processes replaced")
     await until(lambda: is_settled(nc, settings))
     await asyncio.sleep(SILENCE_S)
 
-    assert inboxes.counts == dict.fromkeys(asked, 1)
-    await until(lambda: counts(http, counted + len(asked)), what="what both generations counted")
-    after = await fleet.pids()
-    assert set(before) == set(after) == {"process-1", "process-2"}
+    assert set(inboxes.heard) == set(asked)
+    await until(lambda: counts(http, counted + len(inboxes)), what="an ack for each answer, counted by both generations")
+    after = await every_pid(fleet)
     assert not set(before.values()) & set(after.values())
     await until(lambda: not any(map(is_there, before.values())), within_s=PATIENCE_S, what="the old processes to end")
 
@@ -60,10 +59,10 @@ async def test_a_reload_under_traffic_answers_every_request_once(nc: Client, set
 async def test_a_killed_process_costs_no_answer_and_no_counter_falls(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
     """Story: its messages in flight are redelivered to another process: an answer may come twice, never none, never a different one.
 
-    The process that replaces it has not heard the requests published before its start: their answers go to the reply
-    subject (docs/reference/contracts.md#matching).
+    The process that replaces it has not heard the requests published before its start: those that it decides, because the killed one
+    had them or they waited in the stream, are answered on the reply subject (docs/reference/contracts.md#matching).
     """
-    http, before = fleet.ready["http"], await fleet.pids()
+    http, before = fleet.ready["http"], await every_pid(fleet)
     inboxes, elsewhere = await Inboxes.under(nc, "killed"), await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
 
     def missing() -> set[str]:
@@ -72,25 +71,27 @@ async def test_a_killed_process_costs_no_answer_and_no_counter_falls(nc: Client,
         return set(asked) - set(inboxes.heard) - found
 
     async with live_traffic(nc, settings, inboxes) as asked:
-        await until(lambda: len(inboxes) > 50, within_s=PATIENCE_S)
+        await until(lambda: len(inboxes) > SOME, within_s=PATIENCE_S)
         seen = [await read_metric(http, ACKED)]
         os.kill(before["process-1"], signal.SIGKILL)
         while (await fleet.pids()).get("process-1", before["process-1"]) == before["process-1"]:
             seen.append(await read_metric(http, ACKED))
+        later = len(asked)
+        await until(lambda: len(asked) > later + SOME, within_s=PATIENCE_S)
     await until(lambda: not missing(), what="every request to be answered")
     await until(lambda: is_settled(nc, settings))
     seen.append(await read_metric(http, ACKED))
 
     assert set(inboxes.heard) <= set(asked)
-    assert len(asked) - len(inboxes.heard) <= IN_HAND, "nearly all are heard where they asked"
+    assert set(asked[later:]) <= set(inboxes.heard), "who asks once it is replaced is answered where it asked"
     assert [answers for answers in inboxes.heard.values() if len(set(answers)) > 1] == []
     assert await read_dead_letters(nc, settings) == []
     assert seen == sorted(seen)
-    assert (await fleet.pids())["process-2"] == before["process-2"]
+    assert (await every_pid(fleet))["process-2"] == before["process-2"]
 
 
 async def test_processes_whose_parent_is_killed_drain_and_end(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
-    left = (await fleet.pids()).values()
+    left = (await every_pid(fleet)).values()
     assert all(map(is_there, left))
     fleet.kill()
     try:
@@ -99,6 +100,19 @@ async def test_processes_whose_parent_is_killed_drain_and_end(nc: Client, settin
         for pid in filter(is_there, left):
             os.kill(pid, signal.SIGKILL)
     assert await is_settled(nc, settings)
+
+
+async def every_pid(fleet: FleetProcess) -> dict[str, int]:
+    """Of both slots. On a busy machine a process may be silent for a while, and is not ready meanwhile."""
+    found: dict[str, int] = {}
+
+    async def are_ready() -> bool:
+        found.clear()
+        found.update(await fleet.pids())
+        return len(found) == 2
+
+    await until(are_ready, within_s=PATIENCE_S, what="both processes to be ready")
+    return found
 
 
 async def replaced(http: str, times: int) -> bool:
