@@ -8,8 +8,8 @@ Only durables of inboxes (20 deliveries) and agents (5) have such a limit; `mail
     a durable has a new leader ──> $JS.EVENT.ADVISORY.CONSUMER.LEADER_ELECTED.{stream}.{durable}
                                    └─ a consumer pulls anew: the old leader's pull requests died with it
 
-An advisory of the first kind names its message by the sequence alone, and sequences begin again in a re-created stream. So a message that was
-stored after the advisory is another one, which the server still delivers.
+An advisory of the first kind names its message by the sequence alone, and sequences begin again in a re-created stream. So a message that
+was stored after the advisory is another one, which the server still delivers.
 """
 
 from __future__ import annotations

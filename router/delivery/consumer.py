@@ -10,8 +10,8 @@ reason to pull for a while (it is paused, or all slots are taken): silence prove
 is not ready, and after some seconds it goes to another server, which also helps if the reader has stopped. `create` makes a durable that
 was deleted; without it, or if it cannot, the consumer waits for one.
 
-Heartbeats on an idle durable are rare (`pull`) where nothing but them could miss a loss: on a single server, whose loss the connection tells,
-and in a cluster if the consumer hears of elections (`hears_elections`), after which it pulls anew at once.
+Heartbeats on an idle durable are rare (`pull`) where its loss is told otherwise: on a single server, by the connection; in a cluster, if
+the consumer hears of elections (`hears_elections`), after which it pulls anew at once.
 
 Heartbeats come also from a leader that is cut off from its followers, for ten to twenty seconds. So in a cluster the durable's info is
 asked for every few seconds, unless `quorum_seen_at` tells that this server hears the others.

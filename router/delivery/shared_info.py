@@ -5,7 +5,8 @@
 
 So idle instances cost the server as many calls as one instance costs it. Each caller spreads its rounds (`core.backoff.spread`). The
 instance that asked last goes on asking, because it finds its own answers too old in its next round, and the others find theirs too old only
-when it has missed one. Of two that asked at the same moment, one goes on (`TIE_S`). An answer may be as old as `max_age`, a heard one two to four times as old; what decides asks with `max_age` 0.
+when it has missed one. Of two that asked at the same moment, one goes on (`TIE_S`). An answer may be as old as `max_age`, a heard one two
+to four times as old; what decides asks with `max_age` 0.
 Where the server gives no answer any more, the instance that asks says so, and every instance asks for itself.
 
 Instances trust these messages, so only routers may publish on the subject. Two places that a leaf node joins have one account and two

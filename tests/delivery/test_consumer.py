@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from nats.aio.client import Client
@@ -125,21 +126,21 @@ async def test_after_an_election_it_pulls_anew(place: WorkStreams, nc: Client) -
 
 
 @pytest.mark.parametrize(
-    ("copies", "is_in_cluster", "hears_elections", "domain", "is_told"),
+    ("cluster", "copies", "facts", "is_told"),
     [
-        (1, False, False, None, True),
-        (1, False, True, "hub", False),  # a leaf node is cut off from it
-        (3, True, True, None, True),
-        (3, True, False, None, False),
-        (1, True, True, None, False),  # it has no elections
+        ("", 1, {}, True),
+        ("", 1, {"domain": "hub", "hears_elections": True}, False),  # a leaf node may be cut off from it
+        ("c", 3, {"hears_elections": True}, True),
+        ("c", 3, {}, False),
+        ("c", 1, {"hears_elections": True}, False),  # it has no elections
     ],
 )
 async def test_where_heartbeats_alone_tell_of_a_lost_durable(
-    place: WorkStreams, monkeypatch: pytest.MonkeyPatch, copies: int, is_in_cluster: bool, hears_elections: bool, domain: str | None, is_told: bool
+    place: WorkStreams, cluster: str, copies: int, facts: dict[str, Any], is_told: bool
 ) -> None:
-    monkeypatch.setitem(place.connection._server_info, "cluster", "c" if is_in_cluster else "")
-    place.jetstream = JetStream(place.connection, domain)
-    consumer = Working(place, hears_elections=hears_elections).consumer
+    place.connection._server_info["cluster"] = cluster
+    place.jetstream = JetStream(place.connection, facts.get("domain"))
+    consumer = Working(place, hears_elections=facts.get("hears_elections", False)).consumer
     assert consumer._is_loss_told({"leader": "a", "replicas": [{}] * (copies - 1)}) is is_told
 
 
