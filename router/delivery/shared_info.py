@@ -5,8 +5,7 @@
 
 So idle instances cost the server as many calls as one instance costs it. Each caller spreads its rounds (`core.backoff.spread`). The
 instance that asked last goes on asking, because it finds its own answers too old in its next round, and the others find theirs too old only
-when it has missed one. Of two that asked at the same moment, one goes on (`TIE_S`). An answer may be as old as `max_age`, a heard one two
-to four times as old; what decides asks with `max_age` 0.
+when it has missed one. An answer may be as old as `max_age`, a heard one two to four times as old; what decides asks with `max_age` 0.
 Where the server gives no answer any more, the instance that asks says so, and every instance asks for itself.
 
 Instances trust these messages, so only routers may publish on the subject. Two places that a leaf node joins have one account and two
@@ -35,8 +34,6 @@ SHARED_INFO = "beamline.router.v1.internal.info"
 # How much older than its own answer a heard one may be: longer than the longest time between two rounds of the instance that asks. It is
 # random, so that few instances find it too old at the same moment, and the same within a round.
 HEARD_AGE = (2.2, 4.0)
-HEARD_DRAWS = 3  # the largest counts: near the least limit there are few of fifty instances, so that one asks when the one before is gone
-TIE_S = 2.5  # answers no further apart come from instances that asked before they heard each other
 ROUND_S = 1.0  # an instance that asks for one answer of a round asks for all: they are one message, and one instance asks from then on
 GATHER_S = 1.0  # answers within this time are one message; with 0.2 a round took seven where the machine was busy, each to every instance
 NO_ANSWER = b"?"
@@ -116,8 +113,7 @@ class SharedInfo:
     def _is_young(self, answer: SharedAnswer, max_age: float) -> bool:
         now = self._clock()
         if now - self._drawn_at > ROUND_S:
-            self._heard_age = max(random.uniform(*HEARD_AGE) for _ in range(HEARD_DRAWS))  # noqa: S311 - no secret
-            self._drawn_at = now
+            self._heard_age, self._drawn_at = random.uniform(*HEARD_AGE), now  # noqa: S311 - no secret
         heard_limit = ROUND_S if now - self._asked_at < ROUND_S else max_age * self._heard_age
         return self._has_domain and now - answer.at < (max_age if answer.is_own else heard_limit)
 
@@ -170,14 +166,9 @@ class SharedInfo:
             key = named.decode("utf-8", "replace")
             if key in self._answers and body == NO_ANSWER:
                 self._answers[key] = None
-            elif key in self._answers and not self._goes_on(key, head):
+            elif key in self._answers:
                 with suppress(orjson.JSONDecodeError):
                     self._on_info(key, orjson.loads(body))
-
-    def _goes_on(self, key: str, other: bytes) -> bool:
-        """Whether this instance keeps its own answer, which is as new, and asks in the next round too; the other one then does not."""
-        own = self._answers[key]
-        return own is not None and own.is_own and self._clock() - own.at < TIE_S and self._scope + self._instance < other
 
     def _on_info(self, key: str, info: object) -> None:
         if info is None or isinstance(info, dict):

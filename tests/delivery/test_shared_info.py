@@ -128,27 +128,6 @@ async def test_an_instance_that_asks_for_one_answer_of_a_round_asks_for_all_and_
     assert asked == ["A", "B", "A", "B"]
 
 
-async def test_of_two_instances_that_asked_at_once_one_goes_on(fleet: Fleet) -> None:
-    """If both went on each round cost twice as much; if neither did, the answer grew old until several asked at once."""
-    asked: list[SharedInfo] = []
-
-    async def ask(instance: SharedInfo) -> dict[str, object]:
-        asked.append(instance)
-        return {}
-
-    one, other = sorted(fleet.infos[:2], key=lambda info: info._instance)
-    one._answers["K"] = other._answers["K"] = None
-    for instance in (one, other):
-        await instance.read("K", 3.5, partial(ask, instance))
-    for _ in range(ROUNDS):
-        await until(lambda: not one._unpublished | other._unpublished)
-        await fleet.hears_all()
-        fleet.now += 5.0
-        for instance in (other, one):
-            await instance.read("K", 3.5, partial(ask, instance))
-    assert asked == [one, other] + [one] * ROUNDS
-
-
 async def test_that_there_is_no_answer_any_more_makes_every_instance_ask(fleet: Fleet) -> None:
     """Else the others would go on with what they heard before the quorum was lost."""
 
