@@ -14,6 +14,7 @@ from random import Random
 from msgspec import Struct
 
 from tests.faults.budget_ledger import COLUMNS, BudgetRow, balance_budgets
+from tests.faults.budget_silver import MASTER, SilverReport, compare_with_silver
 from tests.faults.budget_stage import RESERVATION_MS, BudgetStage, ask_all, kill_often
 from tests.faults.stage import Cast, on_stage
 from tests.support.router_streams import read_stream
@@ -40,11 +41,12 @@ class BudgetReport(Struct, frozen=True):
     faults: Counter[str]
     rows: list[BudgetRow]
     seconds: float
+    silver: SilverReport
 
     @property
     def is_clean(self) -> bool:
         is_answered = not self.answers.keys() - {"decided", "downgraded", "budget_exceeded"}
-        return is_answered and all(row.is_clean for row in self.rows)
+        return is_answered and all(row.is_clean for row in self.rows) and self.silver.is_right(len(self.rows))
 
 
 async def run(given: BudgetRun) -> BudgetReport:
@@ -66,7 +68,8 @@ async def run(given: BudgetRun) -> BudgetReport:
         shown = await _wait_until_quiet(stage)
         events = [(data, headers) for _, data, headers in await read_stream(client, stage.settings.streams.usage.name)]
         await client.close()
-        return BudgetReport(answers, faults, balance_budgets(shown, events, given.instances, SLICE_PERCENT), seconds)
+        rows = balance_budgets(shown, events, given.instances, SLICE_PERCENT)
+        return BudgetReport(answers, faults, rows, seconds, await compare_with_silver(stage))
 
 
 async def _wait_until_quiet(stage: BudgetStage) -> list[Json]:
@@ -94,6 +97,7 @@ def render(given: BudgetRun, report: BudgetReport) -> str:
     """The page."""
     faults = report.faults
     answers = ", ".join(f"{count} {kind}" for kind, count in sorted(report.answers.items()))
+    checks = "\n".join(f"| {name} | {verdict} |" for name, verdict in report.silver.checks.items())
     table = "\n".join(f"| {' | '.join(row.cells())} |" for row in report.rows)
     return f"""# Budgets over instances that are killed
 
@@ -110,6 +114,15 @@ Answers: {answers}.
 
 *Difference*: settled less the sum over the identities of the usage events. *A slice each*: what may be overspent. *Reserved*: what is
 reserved when every result is metered and the leases of the dead have expired. Made by `python -m tests.faults.budget_run`.
+
+## Settled and silver
+
+Then `router usage ingest` took the usage stream into tables on the disk (Spark, `{MASTER}`), and `router usage reconcile` compared them:
+{report.silver.says}.
+
+| check | verdict |
+|---|---|
+{checks}
 """
 
 

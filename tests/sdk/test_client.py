@@ -90,16 +90,16 @@ async def test_another_attempt_is_the_same_message_again(wire: Connection, nats_
 
     def hear(_subject: str, reply: str, data: bytes, headers: dict[str, str] | None) -> None:
         heard.append((reply, data, headers))
-        if len(heard) == 2:
+        if len(heard) >= 2:
             wire.publish_nowait(reply, b'{"ok":false,"error":{"code":"internal","message":""},"context":{}}')
 
     await wire.subscribe_direct("s.twice", hear)
     await wire.flush()
     async with Client(nats_url, subject="s.twice") as client:
-        answer = await client.decide(**ASKED, timeout=0.1, attempts=3)
+        answer = await client.decide(**ASKED, timeout=0.3, attempts=9)
     assert answer.error is not None
-    assert heard[0] == heard[1]
-    assert len(heard) == 2
+    assert len(heard) >= 2
+    assert all(again == heard[0] for again in heard)
 
 
 async def test_silence_says_what_to_look_at(wire: Connection, nats_url: str) -> None:

@@ -35,9 +35,7 @@ async def test_after_a_kill_of_the_broker_it_pulls_again_and_nothing_acked_is_lo
         broker.kill()
         known = len(acked)
         broker.start()
-        restarted = asyncio.get_running_loop().time()
         await until(lambda: len(acked) >= known + AFTER and len(inboxes.heard) > known, what="answers after the restart")
-        assert asyncio.get_running_loop().time() - restarted < 10
         over.set()
         await load
 

@@ -1,6 +1,5 @@
 """The registry at run time: registered, switched and removed while routers run; a broken entry, a bucket and a broker that go away."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -121,7 +120,5 @@ async def test_what_was_registered_while_it_was_cut_off_is_in_force_soon_after_t
         async with an_operator(settings) as store:  # a new client is there before the router tries again
             await store.put(an_entry("meanwhile"), author="ann")
             await until(lambda: router.service.readiness()["broker"].ok)
-            back = asyncio.get_running_loop().time()
             await soon(lambda: is_found(router, "meanwhile"), within_s=BACK_S)
-            assert asyncio.get_running_loop().time() - back < BACK_S
         assert is_found(router)

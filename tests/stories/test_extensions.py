@@ -10,6 +10,8 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from router.config import Settings
+from router.routing.extensions import invoke
 from tests.support.broker import Broker
 from tests.support.extension_pipeline import (
     Answer,
@@ -36,7 +38,7 @@ def at(nats_url: str, prefix: str, tmp_path: Path) -> PipelinePlace:
 
 
 GUARD = {"guard": {"kind": "validator", "timeout_ms": 100}}
-PATIENT = {"guard": {"kind": "validator", "timeout_ms": 2000}}  # where the extension answers: a busy machine takes longer than 100 ms
+PATIENT = {"guard": {"kind": "validator", "timeout_ms": 20_000}}  # where the extension answers: a busy machine takes longer than 100 ms
 
 
 def _policies(**validator: object) -> dict[str, dict[str, Any]]:
@@ -51,6 +53,13 @@ def _asks(name: object, policy: str, **fields: object) -> bytes:
 def _executed(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
     told = json.loads(answer["decision"]["metadata"]["executed_extensions"])
     return [(one["type"], one["id"], one["status"]) for one in told]
+
+
+async def _latency_ms(nc: Client, settings: Settings, name: str) -> float:
+    """What the answer says of its only extension."""
+    answer = await ask(nc, settings, _asks(name, "warn"))
+    (executed,) = json.loads(answer["decision"]["metadata"]["executed_extensions"])
+    return float(executed["latency_ms"])
 
 
 async def test_a_request_goes_through_all_three_stages(nc: Client, at: PipelinePlace) -> None:
@@ -117,39 +126,40 @@ async def test_an_answer_that_comes_too_late_answers_no_request(nc: Client, at: 
         held.append(message)
 
     guard = await Extension(nc, "validator", "guard", holds).start()
-    async with a_pipeline(at, GUARD, _policies()) as (_, settings):
-        assert (await ask(nc, settings, _asks(1, "block")))["error"]["details"]["cause"] == "extension_timeout"
+    hasty = {"validators": [{"id": "guard", "on_fail": "block", "timeout_ms": 100}]}
+    async with a_pipeline(at, PATIENT, {**_policies(), "hasty": hasty}) as (_, settings):
+        assert (await ask(nc, settings, _asks(1, "hasty")))["error"]["details"]["cause"] == "extension_timeout"
         guard.answer = rejects
         await passes(held[0])
         assert (await ask(nc, settings, _asks(2, "block")))["error"]["details"]["cause"] == "rejected"
 
 
 async def test_retries_are_counted_and_spaced(nc: Client, at: PipelinePlace) -> None:
-    """Issue 4, story 1: 100, 200, 400 ms."""
+    """Issue 4, story 1: 100, 200, 400 ms. The requester waits for all three; each by itself is `test_invoke`'s."""
     guard = await Extension(nc, "validator", "guard", breaks).start()
-    async with a_pipeline(at, GUARD, _policies(retry=3)) as (router, settings):
+    async with a_pipeline(at, PATIENT, _policies(retry=3)) as (router, settings):
+        begin = time.monotonic()
         assert (await ask(nc, settings, _asks(1, "block")))["error"]["details"]["cause"] == "extension_error"
-        gaps = [later - earlier for earlier, later in zip(guard.at, guard.at[1:], strict=False)]
-        # A busy machine is late, never early but for what the first of two was late; the exact pauses are `test_invoke`'s.
-        assert all(gap > pause - 0.05 for gap, pause in zip(gaps, (0.1, 0.2, 0.4), strict=True))
-        assert sum(gaps) < 1.5 * slack()
+        assert time.monotonic() - begin >= 0.1 + 0.2 + 0.4
+        assert len(guard.asked) == 4
         assert await read_metric(router.ready.http, "router_extension_calls_total") == 4
 
 
 async def test_the_deadline_holds_whatever_hangs(nc: Client, at: PipelinePlace) -> None:
     """Issue 4, story 1."""
     await Extension(nc, "validator", "guard", hangs).start()
-    policies = {"hasty": {"validators": [{"id": "guard", "on_fail": "ignore", "timeout_ms": 5000, "retry": 3}], "timeout_ms": 200}}
-    async with a_pipeline(at, GUARD, policies) as (_, settings):
+    policies = {"hasty": {"validators": [{"id": "guard", "on_fail": "ignore", "timeout_ms": 60_000, "retry": 3}], "timeout_ms": 200}}
+    async with a_pipeline(at, PATIENT, policies) as (_, settings):
         begin = time.monotonic()
-        assert (await ask(nc, settings, _asks(1, "hasty")))["error"]["code"] == "deadline_exceeded"
-        assert 0.2 <= time.monotonic() - begin < slack()
+        assert (await ask(nc, settings, _asks(1, "hasty"), timeout_s=50))["error"]["code"] == "deadline_exceeded"
+        assert time.monotonic() - begin >= 0.2
 
 
-async def test_an_extension_goes_away_and_comes_back(nc: Client, at: PipelinePlace) -> None:
+async def test_an_extension_goes_away_and_comes_back(nc: Client, at: PipelinePlace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Issue 4, story 1: no responders, then a restart; a retry bridges it."""
+    monkeypatch.setattr(invoke, "RETRY_PAUSE_S", 1.0)  # 1, 2 and 4 s: it is back by then, however busy the machine is
     guard = await Extension(nc, "validator", "guard", passes).start()
-    async with a_pipeline(at, GUARD, _policies(retry=3)) as (router, settings):
+    async with a_pipeline(at, PATIENT, _policies(retry=3)) as (router, settings):
         assert (await ask(nc, settings, _asks(1, "block")))["ok"]
         await guard.stop()
         asking = asyncio.ensure_future(ask(nc, settings, _asks(2, "block")))
@@ -168,9 +178,7 @@ async def test_a_breaker_opens_probes_and_closes(nc: Client, at: PipelinePlace) 
         for number in range(5):
             assert (await ask(nc, settings, _asks(number, "block")))["error"]["details"]["cause"] == "extension_error"
         assert context.breakers.extension_states()["guard"]["state"] == "open"
-        answer = await ask(nc, settings, _asks("open", "warn"))
-        (executed,) = json.loads(answer["decision"]["metadata"]["executed_extensions"])
-        assert executed["latency_ms"] < 5
+        assert min([await _latency_ms(nc, settings, f"open-{number}") for number in range(5)]) < 5  # a busy machine may stop in one of them
         assert (await ask(nc, settings, _asks("shut", "block")))["error"]["details"]["cause"] == "extension_unavailable"
         assert len(guard.asked) == 5
 
@@ -191,7 +199,7 @@ async def test_a_broker_that_dies_during_a_pipeline_is_not_the_extensions_fault(
     """Issue 4, story 1: the request waits for the broker and is decided then; the extension's breaker hears nothing of it."""
     guard = await Extension(nc, "validator", "guard", hangs).start()
     inboxes = await Inboxes.under(nc, at.prefix)
-    async with a_pipeline(at, GUARD, _policies(timeout_ms=2000), effects__retry_ms=50) as (router, settings):
+    async with a_pipeline(at, PATIENT, _policies(timeout_ms=3000), effects__retry_ms=50) as (router, settings):
         await inboxes.publish_named(nc, settings, 1, _asks(1, "block"))
         await until(lambda: guard.asked)
         broker.kill()
@@ -199,7 +207,7 @@ async def test_a_broker_that_dies_during_a_pipeline_is_not_the_extensions_fault(
         broker.start()
         await until(lambda: nc.is_connected)  # the requester must be connected again to receive the answer
         await until(lambda: inboxes.answers(1), within_s=20)
-        assert all(json.loads(answer)["ok"] for answer in inboxes.answers(1))
+        assert [json.loads(answer) for answer in inboxes.answers(1) if not json.loads(answer)["ok"]] == []
         context = router.service._context
         assert context is not None
         assert (context.health.figures("guard").failure_count, await read_metric(router.ready.http, "router_dlq_total")) == (0, 0)
@@ -209,7 +217,7 @@ async def test_what_a_client_says_in_its_metadata_switches_nothing_off(nc: Clien
     """Issue 4, story 4."""
     await Extension(nc, "validator", "guard", rejects).start()
     lies = {"dry_run": True, "deadline": 0, "selected_provider": "evil"}
-    async with a_pipeline(at, GUARD, _policies()) as (_, settings):
+    async with a_pipeline(at, PATIENT, _policies()) as (_, settings):
         told = await ask(nc, settings, _asks(1, "block", metadata=lies, context=lies))
         assert told["error"]["code"] == "validator_blocked"
         passed = await ask(nc, settings, _asks(2, "warn", metadata=lies, context=lies))

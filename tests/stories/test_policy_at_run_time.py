@@ -29,10 +29,8 @@ async def test_a_policy_that_is_put_is_in_force_in_every_instance_within_a_secon
     async with a_router(settings) as one, a_router(settings) as other, store_of(settings) as store:
         assert (await _decide(nc, settings))["error"]["code"] == "policy_not_found"
         for version, provider in enumerate(("first", "second", "third"), 1):
-            put_at = asyncio.get_running_loop().time()
             assert await store.put(*ACME, a_policy_of(provider), replaces=version - 1 or None, author="ann") == version
             await until(partial(_are_at, version, one, other), within_s=IN_FORCE_S)
-            assert asyncio.get_running_loop().time() - put_at < IN_FORCE_S
             decision = (await _decide(nc, settings))["decision"]
             assert (decision["provider_id"], decision["metadata"]["policy_version"]) == (provider, str(version))
         await store.rollback(*ACME, 1, author="bob")
