@@ -146,7 +146,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.idle", description=__doc__.partition("\n")[0])
     parser.add_argument("--instances", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--write", type=Path, metavar="FILE", help="keep the page in this file (bench/results/idle.md)")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="keep the page in this file")
     options = parser.parse_args()
     command = f"python -m tests.faults.idle --instances {options.instances} --seconds {options.seconds:g}"
     idle = asyncio.run(measure(options.instances, options.seconds))
