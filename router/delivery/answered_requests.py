@@ -7,7 +7,7 @@ forgotten is handled again, with the same result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from router.core.message import Message
 from router.delivery.answers import MSG_ID, TENANT
@@ -34,12 +34,29 @@ class AnsweredRequests:
 
     def add_key(self, key: int, heard_at: float, has_id: bool) -> None:
         """A stream stores one copy of an id, but every request without an id."""
+        if has_id:
+            self.add_ids((key,), heard_at)
+        else:
+            self.add_bare((key,), heard_at)
+
+    def add_ids(self, keys: Sequence[int], heard_at: float) -> None:
+        """`add_key` of requests with an id, at once."""
+        self._make_room()
+        self.by_hash |= dict.fromkeys(keys, heard_at)
+
+    def add_bare(self, keys: Sequence[int], heard_at: float) -> None:
+        """`add_key` of requests without an id, at once."""
+        self._make_room()
+        by_hash, more = self.by_hash, self._more
+        for key in keys:
+            if key in by_hash:
+                more[key] = more.get(key, 0) + 1
+            by_hash[key] = heard_at
+
+    def _make_room(self) -> None:
         if len(self.by_hash) >= self._most:
             self.by_hash, self._old = {}, self.by_hash
             self._more, self._old_more = {}, self._more
-        if not has_id and key in self.by_hash:
-            self._more[key] = self._more.get(key, 0) + 1
-        self.by_hash[key] = heard_at
 
     def add_stored(self, message: Message) -> None:
         """A message that was read ahead of its delivery."""

@@ -299,9 +299,13 @@ class Answers:
         if msg_id is not None:
             self._correlator.note(RequestIdentity(msg_id, None, data), self._now())
 
-    def send(self, inbox: bytes, data: bytes) -> None:
-        """Send to an inbox from `asker_of` or `may_answer`, where the caller prevents a second answer."""
-        self._connection.publish_raw(inbox, data)
+    def send_many(self, answers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Send to inboxes from `asker_of` or `may_answer`, where the caller prevents a second answer."""
+        self._connection.publish_many(answers)
+
+    def on_fault(self, exc: BaseException) -> None:
+        """A request that was heard made its reader fail."""
+        self._connection.on_fault(exc)
 
     def answer_live(self, inbox: str, request: bytes, data: bytes) -> None:
         """Send to an inbox from `asker_of`; the stored copy then sends no second answer."""

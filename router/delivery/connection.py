@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -26,13 +26,12 @@ from nats.protocol.parser import PERMISSIONS_ERR
 from router.core.cancellation import preserve_cancellation
 from router.core.ids import random_tokens
 from router.delivery import denials, tls
-from router.delivery.frame_parser import FrameParser, Headers, parse_head
+from router.delivery.frame_parser import FrameParser, Headers, PlainFrames, TakeFrames, parse_head
 from router.delivery.reconnecting import ReconnectingClient
 from router.delivery.socket import LAST_CLOSE_S, DirectTransport
 
 OnMessage = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
 OnRawMessage = Callable[[bytes, bytes, bytes, bytes | None], None]  # subject, reply, data, header block, as they came
-Take = Callable[[bytes, bytes, bytes | None], bool]  # reply, data, header block, as they came; whether it took the message
 
 MAX_READ_BYTES = 256 * 1024  # asyncio's transports read so much from the socket at once
 MAX_HEADS = 1024  # header blocks of requests that were heard and not pulled yet; a later one is parsed again
@@ -61,6 +60,7 @@ class Connection(ReconnectingClient):
         self._nuid: _InboxNames = _InboxNames()
         self._heads: dict[bytes, Headers] = {}  # of requests heard lately, whose stored copies come with the same header block
         self.callbacks: dict[int, OnRawMessage] = {}  # by subscription, read by the parser
+        self.takers: dict[int, Callable[[bytes, int], int]] = {}  # by subscription: they get a chunk before the parser reads on
         self._ps = self._wire = FrameParser(self)
         self._flushed: asyncio.Future[None] | None = None
         self._will_write = False  # a call of `_write` is scheduled
@@ -90,15 +90,15 @@ class Connection(ReconnectingClient):
         """How often the client reconnected. `is_connected` alone misses a server that restarts in milliseconds."""
         return self.stats["reconnects"]
 
-    async def subscribe_direct(self, subject: str, on_message: OnMessage, queue: str = "", take: Take | None = None) -> int:
+    async def subscribe_direct(self, subject: str, on_message: OnMessage, queue: str = "", take: TakeFrames | None = None) -> int:
         """Subscribe a plain function that the reader calls; it must be short. Returns the subscription's id.
 
-        `take` gets each message first, undecoded; `on_message` gets those for which it returns False.
+        `take` gets each chunk first, and takes plain messages out of it undecoded; it must not raise. `on_message` gets the others.
         """
         subscription = await self.subscribe(subject, queue=queue, cb=_ignore_message)
-        self.callbacks[subscription._id] = (
-            partial(self._call_on_message, on_message) if take is None else partial(self._call_take, take, on_message)
-        )
+        self.callbacks[subscription._id] = partial(self._call_on_message, on_message)
+        if take is not None:
+            self.takers[subscription._id] = partial(take, PlainFrames(subscription._id))
         return subscription._id
 
     async def listen_direct(self, subject: str, on_message: OnMessage) -> int:
@@ -144,6 +144,7 @@ class Connection(ReconnectingClient):
                         await self.flush(timeout=UNSUBSCRIBE_TIMEOUT_S)
         finally:
             self.callbacks.pop(sid, None)
+            self.takers.pop(sid, None)
             if subscription is not None:
                 subscription._stop_processing()
                 self._remove_sub(sid)
@@ -167,11 +168,11 @@ class Connection(ReconnectingClient):
         if not self._will_write:
             self._write_soon()
 
-    def publish_raw(self, subject: bytes, data: bytes) -> None:
-        """`publish_nowait` without reply and headers, in one piece: for answers to a flood."""
-        frame = b"PUB %b  %d\r\n%b\r\n" % (subject, len(data), data)
-        self._pending.append(frame)
-        self._pending_data_size += len(frame)
+    def publish_many(self, messages: Iterable[tuple[bytes, bytes]]) -> None:
+        """`publish_nowait` without reply and headers, of subjects and data: for answers to a flood."""
+        frames = b"".join([b"PUB %b  %d\r\n%b\r\n" % (subject, len(data), data) for subject, data in messages])
+        self._pending.append(frames)
+        self._pending_data_size += len(frames)
         if not self._will_write:
             self._write_soon()
 
@@ -232,17 +233,6 @@ class Connection(ReconnectingClient):
                 self._heads.clear()  # of requests that other instances pulled, most of them
             self._heads[head] = headers
         self._call_on_message(on_message, subject, reply, data, head, headers)
-
-    def _call_take(  # noqa: PLR0917 - once a message
-        self, take: Take, on_message: OnMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None
-    ) -> None:
-        try:
-            if take(reply, data, head):
-                return
-        except (Exception, asyncio.CancelledError) as exc:  # as above
-            self.on_fault(exc)
-            return
-        self._call_on_message(on_message, subject, reply, data, head)
 
     def _call_raw(self, on_message: OnRawMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
         try:

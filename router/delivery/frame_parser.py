@@ -11,6 +11,7 @@ gets everything that is not a message (PING, INFO, -ERR), line by line.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from nats.errors import ProtocolError
@@ -59,8 +60,12 @@ class FrameParser(Parser):
 
     def dispatch(self, data: bytes, at: int = 0) -> int:
         """Call the callback of each complete frame of a direct subscription; keep an incomplete one. Returns the first other's offset."""
-        callbacks = self.nc.callbacks
-        while (end := data.find(b"\r\n", at)) >= 0:
+        callbacks, takers = self.nc.callbacks, self.nc.takers.values()
+        while True:
+            for take in takers:
+                at = take(data, at)
+            if (end := data.find(b"\r\n", at)) < 0:
+                break
             kind = data[at]
             if kind not in MESSAGES:
                 return at
@@ -123,13 +128,39 @@ def parse_head(raw: bytes) -> Headers | None:
     return _parse_odd_head(text)
 
 
-_ID_ALONE = re.compile(rb"NATS/1\.0\r\nNats-Msg-Id: ([\x21-\x7e]++)\r\n\r\n")
+class PlainFrames:
+    """The messages of one subscription that have no header but a `Nats-Msg-Id`, undecoded: the form of a flood."""
+
+    def __init__(self, sid: int) -> None:
+        begin = rb"MSG [^ \r]++ %d (?:([^ \r]++) )?" % sid
+        head = rb"NATS/1\.0\r\nNats-Msg-Id: ([\x21-\x7e]++)\r\n\r\n"
+        self._match_headed = re.compile(b"H" + begin + rb"(\d{1,9}) (\d{1,9})\r\n(" + head + b")").match
+        self._match_bare = re.compile(begin + rb"(\d{1,9})\r\n").match
+
+    def read(self, data: bytes, at: int) -> Iterator[PlainFrame]:
+        """Those that follow one another in a chunk from an offset on; the first frame of another kind, or an incomplete one, ends them."""
+        match_headed, match_bare, last = self._match_headed, self._match_bare, len(data) - 2
+        while True:
+            if (found := match_headed(data, at)) is not None:
+                body = found.end()
+                reply, head_size, size, head, msg_id = found.groups()
+                after = body + int(size) - len(head)
+                if len(head) != int(head_size) or after < body:
+                    return
+            elif (found := match_bare(data, at)) is not None:
+                body = found.end()
+                (reply, size), msg_id = found.groups(), None
+                after = body + int(size)
+            else:
+                return
+            if after > last:
+                return
+            at = after + 2
+            yield reply, data[body:after], msg_id, at
 
 
-def id_alone_in(raw: bytes) -> str | None:
-    """The `Nats-Msg-Id` of a header block that holds nothing else; None for every other block."""
-    found = _ID_ALONE.fullmatch(raw)
-    return None if found is None else found[1].decode("ascii")
+PlainFrame = tuple[bytes | None, bytes, bytes | None, int]  # reply, data, message id, the offset behind the frame
+TakeFrames = Callable[[PlainFrames, bytes, int], int]  # reads a chunk from an offset on; returns the offset behind the frames that it took
 
 
 def _parse_odd_head(text: str) -> Headers | None:

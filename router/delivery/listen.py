@@ -94,7 +94,7 @@ class Listener:
         connection, old = self._jetstream.connection, self._sids[-1]
         is_live = live.is_on
         if is_live:
-            self._sids.append(await connection.subscribe_direct(self._subject, live.on_request, self._queue, live.take_at_once))
+            self._sids.append(await connection.subscribe_direct(self._subject, live.on_request, self._queue, live.refusals.take))
         else:
             self._sids.append(await connection.listen_direct(self._subject, self._answers.on_request))
         self._is_live = is_live

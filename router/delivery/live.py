@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol
 
 from msgspec import Struct
 
@@ -30,12 +30,13 @@ from router.core.fair_slots import FairSlots
 from router.core.message import NO_HEADERS, Message, Reply
 from router.core.outcome import Dead, Done, Outcome
 from router.delivery.acked_publisher import NotPublished, PublishAcks
-from router.delivery.answered_requests import AnsweredRequests, key_of
+from router.delivery.answered_requests import AnsweredRequests
 from router.delivery.answers import CLOCK_SLACK_S, MSG_ID, TENANT, Answers
 from router.delivery.consumer import Consumer
-from router.delivery.frame_parser import Headers, id_alone_in, parse_head
+from router.delivery.frame_parser import Headers, parse_head
 from router.delivery.overload import LiveRules, Overload
 from router.delivery.read_ahead import Share
+from router.delivery.refusals import A, Refusals
 from router.delivery.stream_reader import RawMessage
 from router.delivery.subscription import Subscription
 from router.delivery.waiting_inboxes import RequestIdentity
@@ -44,19 +45,7 @@ BUDGET_S = 0.002  # for handlers in one turn of the event loop
 SHORT_BUDGET_S = 0.0005  # while the socket is behind: reading requests comes before handling them
 TENANT_BYTES = TENANT.encode()
 ANSWERED, OVERLOADED, LEFT = OUTCOMES = ("answered", "overloaded", "left")  # the last: to the stored copy
-SHARED_TIME_S = 0.01  # refusals within it are kept with one time, which is one object
 MAX_WAITING_WHILE_BEHIND = 16  # waiting handlers of one tenant, while the socket is behind
-MAX_COUNTED_TENANTS = 1024  # tenants whose refusals are reported together
-
-
-class LiveAsker(Protocol):
-    """A request's tenant, and what else `describe` reads of it."""
-
-    @property
-    def tenant_id(self) -> str: ...
-
-
-A = TypeVar("A", bound=LiveAsker)
 
 
 class LiveRequest(Struct, gc=False):
@@ -95,6 +84,7 @@ class LiveRequests(Generic[A]):
         *,
         subject: str,
         describe: Callable[[bytes, Mapping[str, str]], A | None],
+        glance: Callable[[bytes], A | None],
         refuse: Callable[[A, int], bytes],
         is_high: Callable[[A], bool] = lambda _: False,
         observer: LiveObserver,
@@ -105,34 +95,39 @@ class LiveRequests(Generic[A]):
         self._marks = marks
         self._subject = subject
         self._describe = describe
-        self._refuse = refuse
         self._is_high = is_high
         self._observer = observer
         self._overload = Overload(answers, rules)
         self._queue: FairQueue[LiveRequest] = FairQueue(rules.places, rules.max_bytes, rules.weights)
         self._running: set[asyncio.Task[None]] = set()
         self._places = FairSlots(rules.at_once)  # for handlers that wait
-        self._full: set[Share] = set()  # those without room; forgotten when an item is taken out of the queue, and at each look
-        self._refused: dict[str, int] = {}  # by tenant, not reported yet
-        self._refused_at = 0.0  # wall seconds
+        self.refusals = Refusals(
+            answers,
+            marks,
+            self._overload,
+            glance=glance,
+            is_high=is_high,
+            refuse=refuse,
+            may_find_room=self._may_find_room,
+            on_refused=observer.on_refused,
+        )
         self._newest_ns = 0
         self._handled = 0  # live copies; their stored copies are pending, but need only an ack
         self._is_working = False
         self._is_closing = False
-        self._is_allowed = True
         self._now = steady
         self.is_on = False
         self.is_reading_ahead = False  # set by `ReadAhead`
 
     def look(self) -> bool:
         """Whether to take live copies now. The listener calls it some fifty times a second."""
-        self._tell_refused()
-        self._full.clear()
+        self.refusals.report()
+        self.refusals.forget_full()
         consumer = self._consumer()
         if consumer is None or consumer.processor is None:
             return self.is_on
         subscription = consumer.subscription
-        self._is_allowed = subscription.is_allowed is None or subscription.is_allowed(subscription.subject or self._subject)
+        self.refusals.is_allowed = subscription.is_allowed is None or subscription.is_allowed(subscription.subject or self._subject)
         is_on = self._overload.look(consumer.processor, self._handled, is_open=consumer.pause_switch.is_open)
         if is_on != self.is_on:
             self._switch(is_on)
@@ -149,12 +144,12 @@ class LiveRequests(Generic[A]):
     # -- in --------------------------------------------------------------------------------------------------
 
     def on_request(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
-        """A live copy; called from the connection's reader. A flood comes this way, so a refusal creates no object."""
+        """A live copy that `refusals` did not take; called from the connection's reader."""
         inbox = self._answers.asker_of(reply, data, headers)
         if inbox is None:
             return
         heads = NO_HEADERS if headers is None else headers
-        asker = self._describe(data, heads) if self._is_allowed else None
+        asker = self._describe(data, heads) if self.refusals.is_allowed else None
         if asker is None:
             self._leave(data, heads, inbox)
         else:
@@ -179,34 +174,9 @@ class LiveRequests(Generic[A]):
     def _turn_away(self, asker: A, data: bytes, headers: Mapping[str, str], inbox: str) -> None:
         """There is no room for a live copy."""
         if self._overload.refuses:
-            self._refuse_now(asker, inbox.encode(), data, key_of(data, headers), bool(headers.get(MSG_ID)))
+            self.refusals.add(asker, inbox.encode(), data, headers)
         else:
             self._leave(data, headers, inbox)
-
-    def take_at_once(self, reply: bytes, data: bytes, head: bytes | None) -> bool:
-        """The cheap part of `on_request`, for a flood: requests without an inbox, or above a share. It decodes as little as possible.
-
-        False: `on_request` must handle it.
-        """
-        msg_id = None if head is None else id_alone_in(head)
-        if head is not None and msg_id is None:
-            return False
-        if not reply:
-            self._answers.pass_over(msg_id, data)
-            return True
-        if not self._overload.refuses or not self._is_allowed:
-            return False
-        asker = self._describe(data, NO_HEADERS)
-        if asker is None:
-            return False
-        share = asker.tenant_id, self._is_high(asker)
-        if share not in self._full and self._may_find_room(share, len(data)):
-            return False
-        self._full.add(share)
-        if not self._answers.may_answer(reply):
-            return False
-        self._refuse_now(asker, reply, data, hash(data) if msg_id is None else hash((msg_id, None, data)), msg_id is not None)
-        return True
 
     # -- in, from the stream (`read_ahead`) ----------------------------------------------------------------------
 
@@ -221,7 +191,7 @@ class LiveRequests(Generic[A]):
 
     def read_share(self, data: bytes, head: bytes | None) -> Share | None:
         headers = NO_HEADERS if head is None or TENANT_BYTES not in head else parse_head(head) or NO_HEADERS
-        asker = self._describe(data, headers) if self._is_allowed else None
+        asker = self._describe(data, headers) if self.refusals.is_allowed else None
         return None if asker is None else (asker.tenant_id, self._is_high(asker))
 
     def take_stored(self, stored: RawMessage, share: Share) -> bool:
@@ -247,23 +217,6 @@ class LiveRequests(Generic[A]):
         """Whether another handler of this tenant would keep the router from reading requests: a waiting handler has no budget."""
         return self._answers.is_behind and self._places.count(tenant) >= MAX_WAITING_WHILE_BEHIND
 
-    def _refuse_now(self, asker: A, inbox: bytes, data: bytes, key: int, has_id: bool) -> None:
-        # `live.note` is not called: the mark is enough, and two entries in a large dictionary would cost a third of this method.
-        self._answers.send(inbox, self._refuse(asker, self._overload.retry_after_ms))
-        now = wall()
-        if now - self._refused_at > SHARED_TIME_S:
-            self._refused_at = now
-        self._marks.add_key(key, self._refused_at, has_id)
-        refused, tenant = self._refused, asker.tenant_id
-        refused[tenant] = refused.get(tenant, 0) + 1
-        if len(refused) > MAX_COUNTED_TENANTS:
-            self._tell_refused()
-
-    def _tell_refused(self) -> None:
-        for tenant, count in self._refused.items():
-            self._observer.on_refused(tenant, count)
-        self._refused.clear()
-
     # -- work ------------------------------------------------------------------------------------------------
 
     def _work_soon(self) -> None:
@@ -273,7 +226,7 @@ class LiveRequests(Generic[A]):
 
     def _work(self) -> None:
         self._is_working = False
-        self._full.clear()
+        self.refusals.forget_full()
         until = self._now() + (SHORT_BUDGET_S if self._answers.is_behind else BUDGET_S)
         while (request := self._queue.take()) is not None:
             self._handle(request)
@@ -291,8 +244,7 @@ class LiveRequests(Generic[A]):
             self._leave_request(request)
             return
         if self._is_too_much(request.tenant) and (asker := self._describe(request.data, request.headers)) is not None:
-            key = key_of(request.data, request.headers)
-            self._refuse_now(asker, request.inbox.encode(), request.data, key, bool(request.headers.get(MSG_ID)))
+            self.refusals.add(asker, request.inbox.encode(), request.data, request.headers)
             return
         try:
             outcome = consumer.subscription.handle(stored or self._message(request, consumer.subscription))
@@ -388,7 +340,7 @@ class LiveRequests(Generic[A]):
     async def close(self) -> None:
         """Handle what waits and needs no time; leave the rest to the stored copies."""
         self._is_closing = True
-        self._tell_refused()
+        self.refusals.report()
         while (request := self._queue.take()) is not None:
             self._handle(request)
         for task in list(self._running):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from router.config import Settings
 from router.contracts.alert import WARNING, Alert
@@ -14,7 +15,7 @@ from router.delivery.live import ANSWERED, OUTCOMES, LiveRequests
 from router.delivery.live import OVERLOADED as REFUSED
 from router.delivery.overload import LiveRules
 from router.operations.observability import LogRateLimit, Metrics, events, logs
-from router.routing.decide.origin import RequestOrigin, build_overload_reply, read_origin
+from router.routing.decide.origin import RequestOrigin, build_overload_reply, glance_origin, read_origin
 from router.routing.decide.read import RequestLimits
 from router.routing.policy import PolicyTable
 from router.services.alerts import Alerts
@@ -76,8 +77,9 @@ def build_live_requests(
         marks,
         subject=settings.decide.subject,
         describe=lambda data, headers: read_origin(data, headers, limits, served),
+        glance=partial(glance_origin, served=served) if served else glance_origin,
         refuse=build_overload_reply,
-        is_high=lambda origin: policies.is_high(origin.tenant_id, origin.policy_id),
+        is_high=lambda origin: policies.has_high and policies.is_high(origin.tenant_id, origin.policy_id),
         observer=LiveMetrics(metrics, alerts),
         rules=LiveRules(
             after_s=admission.fair_after_ms / 1000,

@@ -121,7 +121,7 @@ def test_a_function_of_mine_answers(url: str, tmp_path: Path) -> None:
 def test_told_to_stop_a_worker_drains_and_ends_well(url: str) -> None:
     with working(url, "--echo", "--durable", "stopped") as worker:
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(10) == 0
+        assert worker.wait(100) == 0
 
 
 @pytest.mark.parametrize(

@@ -21,20 +21,13 @@ from router.delivery.api import JetStream
 from router.sdk import Client
 from tests.support.broker import Broker
 from tests.support.browser import BrowserPage, a_browser
+from tests.support.budgets import a_worker
 from tests.support.cli import serve_router
-from tests.support.console import BELOW, PAGES, Console, a_console
+from tests.support.console import Console, a_console
 from tests.support.console_data import TENANTS, ConsoleData, fill_console
+from tests.support.console_pages import ADDRESSES, OTHER_VIEWS, name_picture
 
 LOOKS = {"light": {}, "dark": {"is_dark": True}, "phone": {"width": 390, "height": 844}}
-MORE = (
-    *BELOW,
-    "/now/answers",
-    "/dead-letters?show=each",
-    "/dead-letters/1",
-    "/contract/1",
-    "/policies/acme/default?version=3&against=1",
-    "/nowhere",
-)
 MOST_BYTES = 60_000
 SCALE = 0.65  # of what is not on a phone
 DRAWN = "document.fonts.ready.then(() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))).then(() => true)"
@@ -47,7 +40,7 @@ async def main(directory: Path, paths: Sequence[str]) -> None:
         with serve_router("--nats-url", broker.url, "--http-port", "0") as served:
             settings = load(None, {"nats.url": broker.url, "console.port": 0, "console.metrics": served.ready["http"]}, {}).settings
             await _fill(settings)
-            async with a_console(settings) as console, a_browser() as browser:
+            async with a_worker(settings), a_console(settings) as console, a_browser() as browser:
                 with _at_work(broker.url):
                     await browser.show(console.url + "/")  # routers are read while it is looked at
                     await asyncio.sleep(WORK_S)
@@ -79,7 +72,9 @@ async def _work(url: str) -> None:
                 await _send_signs_of_life(url)
             policy = "nowhere" if number % 31 == 0 else "default"
             with suppress(Exception):
-                await client.decide(tenant_id=TENANTS[number % 3], message_type="chat", payload={"text": "hello"}, policy_id=policy)
+                await client.decide(
+                    tenant_id=TENANTS[number % 3], message_type="chat", payload={"text": "hello"}, policy_id=policy, push=True
+                )
             await asyncio.sleep(0.02)
 
 
@@ -96,12 +91,10 @@ async def _send_signs_of_life(url: str) -> None:
 
 async def _take_all(console: Console, browser: BrowserPage, directory: Path, paths: Sequence[str]) -> None:
     for path in paths:
-        name = path.partition("?")[0].strip("/").replace("/", "-") or "now"
-        name += "-each" if "show=each" in path else ""
         for look, options in LOOKS.items():
             await browser.show(console.url + path, **options)  # type: ignore[arg-type]
             await browser.evaluate(DRAWN)
-            file = directory / f"{name}.{look}.webp"
+            file = directory / f"{name_picture(path)}.{look}.webp"
             await browser.take_picture(file, scale=1.0 if look == "phone" else SCALE)
             assert file.stat().st_size <= MOST_BYTES, file
 
@@ -109,4 +102,4 @@ async def _take_all(console: Console, browser: BrowserPage, directory: Path, pat
 if __name__ == "__main__":
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
-    asyncio.run(main(target, sys.argv[2:] or (*PAGES, *MORE)))
+    asyncio.run(main(target, sys.argv[2:] or (*ADDRESSES, *OTHER_VIEWS)))

@@ -13,22 +13,15 @@ import pytest
 from router.config import Settings
 from router.delivery.api import JetStream
 from tests.support.browser import CHROMIUM, NO_CHROMIUM, BrowserPage, a_browser
-from tests.support.console import BELOW, HOSTILE, OF_NOW, PAGES, Console, a_console, store_dead_letter
+from tests.support.console import HOSTILE, PAGES, Console, a_console, console_settings, store_dead_letter
 from tests.support.console_data import ConsoleData, fill_console
+from tests.support.console_login import ADMIN_KEY, LOG_IN
+from tests.support.console_pages import ADDRESSES, MEND_ADDRESSES, OTHER_VIEWS
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 AXE = Path(os.environ.get("ROUTER_TEST_AXE", f"{sys.prefix}/axe/node_modules/axe-core/axe.min.js"))  # `make test` gets it where npm is
 NO_AXE = "THERE IS NO AXE-CORE HERE: it read no page of the console (`make .venv/.axe` needs npm; ROUTER_TEST_AXE names axe.min.js)"
-ONE_OF_EACH = (
-    *BELOW,
-    *OF_NOW,
-    "/dead-letters?show=each",
-    "/dead-letters/1",
-    "/contract/1",
-    "/policies/acme/default?version=3&against=1",
-    "/nowhere",
-)
 RUN_AXE = (
     "axe.run({resultTypes: ['violations'], preload: false})"
     ".then(found => found.violations.map(one => [one.id, one.impact, one.nodes[0].html]))"
@@ -99,16 +92,36 @@ async def test_axe_finds_nothing_serious_on_one_page_of_each_kind(console: Conso
 @pytest.mark.matrix
 @pytest.mark.skipif(not AXE.exists(), reason=NO_AXE)
 async def test_axe_finds_nothing_serious_on_any_page_in_any_look(console: Console, jetstream: JetStream, settings: Settings) -> None:
-    await read_by_axe(console, jetstream, settings, list(itertools.product((*PAGES, *ONE_OF_EACH), LOOKS)))
+    await read_by_axe(console, jetstream, settings, list(itertools.product((*ADDRESSES, *OTHER_VIEWS), LOOKS)))
+
+
+@pytest.mark.matrix
+@pytest.mark.skipif(not AXE.exists(), reason=NO_AXE)
+async def test_axe_finds_nothing_serious_on_the_pages_of_who_may_write(jetstream: JetStream, settings: Settings) -> None:
+    """And on the other pages with their forms."""
+    await fill_console(jetstream, settings, SOME_OF_ALL)
+    given = {"console__writes": True, "admin__api_key": ADMIN_KEY}
+    async with a_console(console_settings(settings.nats.url[0], **given)) as console, a_browser() as browser:
+        await until(lambda: asyncio.sleep(0, console.server.link.hears_since is not None))
+        run = console.server.runs.add("Replay", "1 dead letter", "me", None, lambda _: asyncio.sleep(0, {"sent": 1}))
+        await browser.show(console.url + "/login?next=/doctor")
+        await browser.evaluate(LOG_IN)
+        await until(lambda: browser.evaluate("document.querySelector('h1')?.textContent.includes('Doctor')"))
+        addresses = [path.replace("{run}", run.name) for path in (*MEND_ADDRESSES, *ADDRESSES[1:])]
+        await read_views(browser, console, list(itertools.product(addresses, LOOKS)))
 
 
 async def read_by_axe(console: Console, jetstream: JetStream, settings: Settings, views: list[tuple[str, dict[str, Any]]]) -> None:
     """Each page in each look, with data on it."""
     await fill_console(jetstream, settings, SOME_OF_ALL)
-    axe = await asyncio.to_thread(AXE.read_text)
     async with a_browser() as browser:
-        for path, look in views:
-            await browser.show(console.url + path, **look)
-            await browser.evaluate(axe + ";0")
-            found = await browser.evaluate(RUN_AXE)
-            assert [one for one in found if one[1] in ("serious", "critical")] == [], (path, look)
+        await read_views(browser, console, views)
+
+
+async def read_views(browser: BrowserPage, console: Console, views: list[tuple[str, dict[str, Any]]]) -> None:
+    axe = await asyncio.to_thread(AXE.read_text)
+    for path, look in views:
+        await browser.show(console.url + path, **look)
+        await browser.evaluate(axe + ";0")
+        found = await browser.evaluate(RUN_AXE)
+        assert [one for one in found if one[1] in ("serious", "critical")] == [], (path, look)

@@ -1,5 +1,7 @@
 """The parser of message frames: wherever a chunk is cut, the same messages are heard; whatever a header block holds, it does not raise."""
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -8,8 +10,9 @@ from hypothesis import strategies as st
 from nats.errors import ProtocolError
 
 from router.delivery.connection import head_of
-from router.delivery.frame_parser import FrameParser, _parse_odd_head, parse_head
+from router.delivery.frame_parser import FrameParser, PlainFrames, _parse_odd_head, parse_head
 
+PLAIN = b"NATS/1.0\r\nNats-Msg-Id: %b\r\n\r\n"
 Heard = tuple[int, bytes, bytes, bytes, bytes | None]
 
 
@@ -20,6 +23,14 @@ class Listening:
         self.heard: list[Heard] = []
         self.pings = 0
         self.callbacks = {1: lambda *frame: self.heard.append((1, *frame))}
+        self.takers: dict[int, Callable[[bytes, int], int]] = {}
+
+    def take(self, frames: PlainFrames, data: bytes, at: int) -> int:
+        """All plain frames of a subscription, as `callbacks` would hear them, but for their subject."""
+        for reply, body, msg_id, after in frames.read(data, at):
+            self.heard.append((1, b"", reply or b"", body, None if msg_id is None else PLAIN % msg_id))
+            at = after
+        return at
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, head: bytes) -> None:
         self.heard.append((sid, subject, reply, data, head or None))
@@ -35,8 +46,10 @@ def frame(sid: int, subject: bytes, reply: bytes, data: bytes, head: bytes | Non
     return b"HMSG %s %d %d\r\n%s%s\r\n" % (to, len(head), len(head) + len(data), head, data)
 
 
-async def heard(*chunks: bytes) -> Listening:
+async def heard(*chunks: bytes, takes: bool = False) -> Listening:
     listening = Listening()
+    if takes:
+        listening.takers[1] = partial(listening.take, PlainFrames(1))
     wire = FrameParser(listening)
     for chunk in chunks:
         await wire.parse(chunk)
@@ -46,7 +59,7 @@ async def heard(*chunks: bytes) -> Listening:
 tokens = st.sampled_from([b"a", b"work", b"caf.exec.result.v1", b"\xff\xfe"])
 replies = st.sampled_from([b"", b"_INBOX.a", b"\xff"])
 payloads = st.sampled_from([b"", b"\r\n", b"MSG a 1 3\r\nabc\r\n", b"x" * 300, b"PING\r\n"]) | st.binary(max_size=40)
-heads = st.none() | st.binary(min_size=1, max_size=30)
+heads = st.none() | st.sampled_from([PLAIN % b"m-1", PLAIN % b"two words"]) | st.binary(min_size=1, max_size=30)
 frames = st.tuples(st.integers(1, 2), tokens, replies, payloads, heads)
 
 
@@ -57,6 +70,16 @@ async def test_wherever_a_chunk_is_cut_the_same_messages_are_heard(sent: list[He
     listening = await heard(*(stream[start:end] for start, end in pairwise(places)))
     assert listening.heard == sent
     assert listening.pings == max(1, len(sent))
+
+
+@given(st.lists(frames, max_size=6), st.lists(st.integers(0, 600), max_size=8))
+async def test_wherever_a_chunk_is_cut_plain_frames_can_be_taken_out_of_it(sent: list[Heard], cuts: list[int]) -> None:
+    stream = b"".join(frame(*one) for one in sent)
+    places = sorted({min(cut, len(stream)) for cut in cuts} | {0, len(stream)})
+    listening = await heard(*(stream[start:end] for start, end in pairwise(places)), takes=True)
+    are_taken = [sid == 1 and (head is None or head == PLAIN % b"m-1") for sid, *_, head in sent]
+    assert [not subject for _, subject, *_ in listening.heard] == are_taken
+    assert [(sid, *rest) for sid, _, *rest in listening.heard] == [(sid, *rest) for sid, _, *rest in sent]
 
 
 async def test_byte_by_byte_is_as_good_as_at_once() -> None:

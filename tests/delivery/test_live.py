@@ -17,6 +17,7 @@ from router.core.outcome import Dead, Done, Fault, Outcome, Retry
 from router.delivery.answered_requests import AnsweredRequests
 from router.delivery.answers import LIVE_ASKERS, Answers, ReplyRules
 from router.delivery.backlog import BacklogEstimate
+from router.delivery.frame_parser import PlainFrames
 from router.delivery.live import MAX_WAITING_WHILE_BEHIND, LiveRequests
 from router.delivery.overload import LiveRules
 from tests.support.delivery import STORED_NS, FakeConnection, FakePublisher
@@ -26,9 +27,26 @@ YES = Done(reply=Reply(b"yes"))
 EFFECT = Effect("effects", b"e", "e-1")
 
 
+SID = 7
+
+
+def a_frame(reply: bytes, data: bytes, head: bytes | None = None) -> bytes:
+    """As the server sends it."""
+    inbox = reply + b" " if reply else b""
+    if head is None:
+        return b"MSG work %d %b%d\r\n%b\r\n" % (SID, inbox, len(data), data)
+    return b"HMSG work %d %b%d %d\r\n%b%b\r\n" % (SID, inbox, len(head), len(head) + len(data), head, data)
+
+
 class Asker(Struct):
     tenant_id: str
     rest: str
+
+
+def _describe(data: bytes) -> Asker | None:
+    if data.startswith(b"?"):
+        raise LookupError(data)
+    return None if data.startswith(b"-") else Asker(*data.decode().partition(":")[::2])
 
 
 async def _wait_for_ever() -> Outcome:
@@ -62,7 +80,8 @@ class Bench:
             lambda: self.consumer,  # type: ignore[arg-type, return-value]
             self.marks,
             subject="work",
-            describe=lambda data, _: None if data.startswith(b"-") else Asker(*data.decode().partition(":")[::2]),
+            describe=lambda data, _: _describe(data),
+            glance=_describe,
             refuse=lambda asker, after_ms: f"overloaded {asker.tenant_id} {after_ms}".encode(),
             is_high=lambda asker: asker.rest.startswith("!"),
             observer=self,
@@ -85,6 +104,11 @@ class Bench:
 
     def hear(self, data: str, inbox: str = "_INBOX.a.1", **headers: str) -> None:
         self.live.on_request("work", inbox, data.encode(), headers or None)
+
+    def take(self, reply: bytes, data: bytes, head: bytes | None) -> bool:
+        """Whether it is taken out of a chunk; a frame that is not is all there."""
+        frame = a_frame(reply, data, head)
+        return self.live.refusals.take(PlainFrames(SID), frame, 0) == len(frame)
 
     def take_stored(self, data: str, sequence: int) -> bool:
         token = f"$JS.ACK.S.ahead.1.{sequence}.1.{STORED_NS}.0".encode()
@@ -146,9 +170,9 @@ async def test_a_flood_of_high_priority_leaves_the_others_of_its_tenant_their_pa
     bench.live._overload.refuses = True
     for number in range(12):
         bench.hear(f"flood:!{number}", f"_INBOX.h.{number}")
-    assert not bench.live.take_at_once(b"_INBOX.f.1", b"flood:1", None)
+    assert not bench.take(b"_INBOX.f.1", b"flood:1", None)
     bench.hear("flood:1", "_INBOX.f.1")
-    assert bench.live.take_at_once(b"_INBOX.h.12", b"flood:!12", None)
+    assert bench.take(b"_INBOX.h.12", b"flood:!12", None)
     await until(lambda: bench.told["answered"] == 10)
     assert bench.heard.index("flood:1") == 4
 
@@ -191,7 +215,7 @@ async def test_while_the_socket_is_behind_a_tenant_begins_no_more_than_a_few_tha
     await until(lambda: len(bench.heard) == MAX_WAITING_WHILE_BEHIND + 1)
     await until(lambda: bench.sent("_INBOX.p.19"))
     assert [bool(bench.sent(f"_INBOX.p.{number}")) for number in range(20)] == [False] * MAX_WAITING_WHILE_BEHIND + [True] * 4
-    assert bench.live.take_at_once(b"_INBOX.p.20", b"piped:20", None)
+    assert bench.take(b"_INBOX.p.20", b"piped:20", None)
     await bench.live.close()
 
 
@@ -226,7 +250,7 @@ async def test_no_refusal_goes_to_an_inbox_of_the_router_s_own_whatever_was_aske
     bench.live._overload.refuses = True
     bench.hear("flood:1", "_INBOX.f.1")
     for inbox in ("_INBOX.f.2", "_INBOX.g", f"{own}1"):
-        bench.live.take_at_once(inbox.encode(), b"flood:2", None)
+        bench.take(inbox.encode(), b"flood:2", None)
     assert [bool(bench.sent(inbox)) for inbox in ("_INBOX.f.2", "_INBOX.g", f"{own}1")] == [True, True, False]
 
 
@@ -397,11 +421,42 @@ async def test_what_a_flood_is_made_of_is_refused_without_being_decoded(
     for number in range(3):
         bench.hear(f"flood:{number}", f"_INBOX.f.{number}")
     data = f"{tenant}:9".encode()
-    assert bench.live.take_at_once(reply, data, head) is is_taken
+    assert bench.take(reply, data, head) is is_taken
     assert bench.connection.posted("_INBOX.f.9") == [REFUSED] * is_taken
     message_id = "m-1" if head is not None else None
     headers = {"Nats-Msg-Id": message_id} if message_id is not None else {}
     assert bench.marks.take(Message("work", data, headers, "S", "c", 1, time_ns(), 1, "")) is is_taken
+
+
+async def test_a_chunk_is_refused_up_to_the_first_request_that_is_not_the_flood_s_and_goes_on_behind_it() -> None:
+    bench = Bench(places=4)
+    bench.live._overload.refuses = True
+    for number in range(3):
+        bench.hear(f"flood:{number}", f"_INBOX.f.{number}")
+    head = b"NATS/1.0\r\nNats-Msg-Id: m-%d\r\n\r\n"
+    flood = [a_frame(b"_INBOX.f.%d" % number, b"flood:%d" % number, head % number) for number in range(10, 13)]
+    broken, quiet = a_frame(b"_INBOX.b.1", b"?"), a_frame(b"_INBOX.q.1", b"quiet:1")
+    other = a_frame(b"", b"flood:9").replace(b" %d " % SID, b" 8 ")  # of another subscription
+    chunk = b"".join((flood[0], broken, flood[1], quiet, flood[2], other, a_frame(b"_INBOX.f.13", b"flood:13")[:-1]))
+    stops = [chunk.index(quiet), chunk.index(other), len(chunk) - 1 - len(other)]
+    ends = [bench.live.refusals.take(PlainFrames(SID), chunk, at) for at in (0, stops[0] + len(quiet), stops[1] + len(other))]
+    assert ends == [stops[0], stops[1], stops[1] + len(other)]  # the last frame is not whole
+    assert [bool(bench.sent(f"_INBOX.f.{number}")) for number in range(10, 14)] == [True] * 3 + [False]
+    assert [str(fault) for fault in bench.connection.faults] == ["b'?'"]
+    bench.live.refusals.report()
+    assert bench.told["overloaded"] == 3 + 1  # and the third of the first three
+
+
+@pytest.mark.parametrize("size", [b"5", b"4", b"999999", b"9999999999", b"-7", b"x"])
+async def test_a_frame_whose_sizes_are_not_its_own_is_left_to_the_parser(size: bytes) -> None:
+    bench = Bench(places=0)
+    bench.live._overload.refuses = True
+    head = b"NATS/1.0\r\nNats-Msg-Id: m-1\r\n\r\n"
+    frame = a_frame(b"_INBOX.f.1", b"flood:1", head)
+    sizes = b"%d %d" % (len(head), len(head) + 7)
+    assert bench.take(b"_INBOX.f.1", b"flood:1", head)
+    for wrong in (b"%b %d" % (size, len(head) + 7), b"%d %b" % (len(head), size)):
+        assert bench.live.refusals.take(PlainFrames(SID), frame.replace(sizes, wrong), 0) == 0
 
 
 async def test_identical_requests_without_an_id_are_counted_through_the_oldest_being_forgotten() -> None:
@@ -420,14 +475,14 @@ async def test_identical_requests_without_an_id_are_counted_through_the_oldest_b
 
 async def test_a_request_without_an_inbox_is_its_stored_copy_s() -> None:
     bench = Bench()
-    assert bench.live.take_at_once(b"", b"flood:9", None)
+    assert bench.take(b"", b"flood:9", None)
     assert (bench.told, bench.live._queue.take()) == ({}, None)
     assert not bench.is_stored_copy_answered("flood:9")
 
 
 async def test_before_the_backlog_is_too_deep_nothing_is_refused_at_once() -> None:
     bench = Bench(places=0, refuse_after_s=2.0)
-    assert not bench.live.take_at_once(b"_INBOX.f.9", b"flood:9", None)
+    assert not bench.take(b"_INBOX.f.9", b"flood:9", None)
 
 
 async def test_a_few_that_wait_are_no_backlog_however_slow_the_consumer() -> None:

@@ -30,7 +30,7 @@ def broker() -> Iterator[Broker]:
 
 
 def a_part(url: str, partition: str, **more: object) -> Settings:
-    given = {"nats.url": url, "http.port": 0, "decide.partition": partition, **more}
+    given = {"nats.url": url, "http.port": 0, "decide.partition": partition, "reply.inbox_wait_ms": 10_000, **more}
     return load(None, given, {}).settings
 
 

@@ -7,6 +7,7 @@ has no error here, and anything it raises breaks it.
 import asyncio
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import orjson
@@ -45,7 +46,7 @@ from router.core.outcome import Dead, Done, Fault
 from router.delivery.advisories import stranded_sequence
 from router.delivery.buckets.entries import BucketEntry as Held
 from router.delivery.connection import Connection, head_of
-from router.delivery.frame_parser import FrameParser, parse_head
+from router.delivery.frame_parser import FrameParser, PlainFrames, parse_head
 from router.lake.tables.arrow import MESSAGE
 from router.lake.tables.event import parse_messages
 from router.mailbox.inbox.event import read_event
@@ -182,6 +183,11 @@ class _Receiver:
 
     def __init__(self) -> None:
         self.callbacks: dict[int, Any] = {1: lambda *_: None}
+        self.takers: dict[int, Any] = {1: partial(_take_all, PlainFrames(1))}
+
+
+def _take_all(frames: PlainFrames, data: bytes, at: int) -> int:
+    return max((after for *_, after in frames.read(data, at)), default=at)
 
 
 def _head(data: bytes, _: Headers) -> Any:

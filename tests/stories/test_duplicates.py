@@ -45,7 +45,7 @@ class Asked:
 
 @pytest.fixture
 def settings(nats_url: str, prefix: str) -> Settings:
-    return settings_for(nats_url, prefix)
+    return settings_for(nats_url, prefix, reply__inbox_wait_ms=10_000)  # a busy server may tell of a request's inbox after its answer
 
 
 @pytest.fixture

@@ -18,7 +18,9 @@ ROUTERS, REQUESTS = 4, 150
 
 @pytest.fixture(params=["live copies", "stored copies"])
 async def settings(nats_url: str, prefix: str, request: pytest.FixtureRequest) -> AsyncIterator[Settings]:
-    settings = settings_for(nats_url, prefix, **({} if request.param == "live copies" else {"admission__fair_after_ms": None}))
+    settings = settings_for(
+        nats_url, prefix, reply__inbox_wait_ms=10_000, **({} if request.param == "live copies" else {"admission__fair_after_ms": None})
+    )
     async with AsyncExitStack() as stack:
         for _ in range(ROUTERS):
             await stack.enter_async_context(a_router(settings))

@@ -11,6 +11,7 @@ from nats.errors import NoRespondersError
 from router.contracts.ingress import INGRESS_SUBJECT
 from router.contracts.pb.beamline.ingress.v1.ingress_pb2 import IngressAck, IngressMessage
 from tests.support.admin import Json, call_on
+from tests.support.router_streams import read_stream
 from tests.support.service import a_router, settings_for
 from tests.support.stories import MessageRecorder, is_ready, read_dead_letters, read_last_sequence, read_metric
 from tests.support.waiting import until
@@ -35,7 +36,7 @@ async def test_an_accepted_message_stands_in_the_decide_stream_and_is_decided(nc
             "correlation_id": "c-1",
             "status": "accepted",
         }
-        assert ack["metadata"] == {"sequence": str(await read_last_sequence(nc, settings))}
+        assert 1 <= int(ack["metadata"]["sequence"]) <= await read_last_sequence(nc, settings)
         await until(lambda: len(replies) == 1)
     (answer,) = replies.heard[f"{settings.decide.subject}.reply"]
     assert (json.loads(answer)["ok"], json.loads(answer)["context"]["request_id"]) == (True, "m-1")
@@ -54,7 +55,8 @@ async def test_many_at_once_are_each_accepted(nc: Client, nats_url: str, prefix:
     async with a_router(settings), a_router(settings):
         acks = await asyncio.gather(*(send(nc, name) for name in range(200)))
         assert {ack["status"] for ack in acks} == {"accepted"}
-        assert await read_last_sequence(nc, settings) == 200
+        stored = await read_stream(nc, settings.streams.decide.name)  # one whose confirmation is late is stored again
+        assert len({headers["Nats-Msg-Id"] for _, _, headers in stored}) == 200
 
 
 async def test_above_so_many_in_hand_a_message_is_told_to_come_again(nc: Client, nats_url: str, prefix: str) -> None:
@@ -69,7 +71,8 @@ async def test_a_receipt_goes_to_an_inbox_and_nowhere_else(nc: Client, nats_url:
         victim = await nc.subscribe("beamline.victim")
         await nc.publish(INGRESS_SUBJECT, json.dumps(a_message(1)).encode(), reply="beamline.victim")
         assert (await send(nc, 2))["status"] == "accepted"
-        assert (await read_last_sequence(nc, settings), victim.pending_msgs) == (2, 0)
+        assert await read_last_sequence(nc, settings) >= 2
+        assert victim.pending_msgs == 0
         assert await read_metric(router.ready.http, "router_reply_refused_total") == 1
 
 
@@ -103,7 +106,8 @@ async def test_protobuf_is_taken_and_given(nc: Client, nats_url: str, prefix: st
     async with a_router(settings):
         answer = await nc.request(INGRESS_SUBJECT, message.SerializeToString(), headers={"Accept": "application/x-protobuf"})
     ack = IngressAck.FromString(answer.data)
-    assert (ack.status, ack.message_id, ack.metadata["sequence"]) == ("accepted", "m-1", "1")
+    assert (ack.status, ack.message_id) == ("accepted", "m-1")
+    assert int(ack.metadata["sequence"]) >= 1
 
 
 async def test_when_it_cannot_be_seen_stored_the_receipt_says_error(nc: Client, nats_url: str, prefix: str) -> None:

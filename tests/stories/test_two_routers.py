@@ -11,13 +11,14 @@ from tests.support.stories import SILENCE_S, Inboxes, MessageRecorder, is_settle
 from tests.support.waiting import until
 
 REQUESTS = 5_000
+PATIENT = {"reply.inbox_wait_ms": 10_000}  # a busy server may tell of a request's inbox after its answer
 AT_A_TIME = 250  # published between two looks at what else there is to do
 
 
 @pytest.fixture
 def routers(nats_url: str, prefix: str) -> Iterator[list[RouterProcess]]:
     # Live copies are another story (test_overload): there an answer may come twice when two routers see the backlog differently.
-    processes = [RouterProcess({**names_for(nats_url, prefix), "admission.fair_after_ms": ""}) for _ in range(2)]
+    processes = [RouterProcess({**names_for(nats_url, prefix), "admission.fair_after_ms": "", **PATIENT}) for _ in range(2)]
     try:
         yield [process.start() for process in processes]
     finally:

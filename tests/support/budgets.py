@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from nats.aio.client import Client
@@ -11,6 +12,7 @@ from nats.aio.msg import Msg
 from router.config import Settings
 from tests.support.cli import call_command
 from tests.support.paced_provider import make_headers
+from tests.support.patient_client import connect_patiently
 from tests.support.policy import a_document, a_provider
 from tests.support.router_streams import read_usage
 from tests.support.service import Running
@@ -38,6 +40,17 @@ async def serve_assignments(nc: Client, settings: Settings, cost_of: Callable[[J
 
     await nc.subscribe(settings.assignment.subjects[0], cb=on_assignment)
     await nc.flush()
+
+
+@asynccontextmanager
+async def a_worker(settings: Settings) -> AsyncIterator[None]:
+    """Every assignment is done at once as long as the block lasts, by a connection of its own."""
+    client = await connect_patiently(settings.nats.url[0])
+    await serve_assignments(client, settings)
+    try:
+        yield
+    finally:
+        await client.close()
 
 
 class BudgetTown:

@@ -10,21 +10,13 @@ import orjson
 
 from router.config import Settings
 from router.console import ConsoleServer
+from router.console.pages import PAGES as SPECS
 from router.delivery.api import JetStream
 from tests.support.dead_letters import a_dead_letter, a_failed_message
 from tests.support.service import settings_for
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e'\"&"
-PAGES = ("/", "/dead-letters", "/contract", "/doctor", "/decisions", "/policies", "/extensions", "/assignments", "/workers", "/usage")
-BELOW = (
-    "/doctor/topology",
-    "/doctor/settings",
-    "/extensions/providers",
-    "/contract/channels",
-    "/contract/rules",
-    "/contract/messages/decide",
-)
-OF_NOW = ("/now/answers", "/now/work", "/now/backlog", "/now/alerts")
+PAGES = ("/", *(spec.path for spec in SPECS if spec.label))  # those of the navigation
 
 
 class Console:

@@ -42,7 +42,10 @@ AT_ONCE = 500
 
 
 class ConsoleData(Struct, frozen=True):
-    """How many of each. Dead letters stand in `groups` groups of subject, reason and code."""
+    """How many of each. Dead letters stand in `groups` groups of subject, reason and code.
+
+    `workers`, `providers` (of each tenant) and `usage_days` are those of `console_signs`.
+    """
 
     letters: int = 100
     groups: int = 40
@@ -50,6 +53,9 @@ class ConsoleData(Struct, frozen=True):
     policies: int = 10
     assignments: int = 60
     extensions: int = 12
+    workers: int = 0
+    providers: int = 0
+    usage_days: int = 0
 
 
 async def fill_console(jetstream: JetStream, settings: Settings, data: ConsoleData) -> None:

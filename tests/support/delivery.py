@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from types import SimpleNamespace
 
@@ -43,6 +43,7 @@ class FakeConnection:
 
     def __init__(self) -> None:
         self.posts: list[PublishedFrame] = []
+        self.faults: list[BaseException] = []
         self.is_connected = True
         self.is_behind = False
         self.reconnect_count = 0
@@ -52,8 +53,12 @@ class FakeConnection:
     def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
         self.posts.append(PublishedFrame(subject, data, reply, head))
 
-    def publish_raw(self, subject: bytes, data: bytes) -> None:
-        self.publish_nowait(subject.decode(), data)
+    def publish_many(self, messages: Iterable[tuple[bytes, bytes]]) -> None:
+        for subject, data in messages:
+            self.publish_nowait(subject.decode(), data)
+
+    def on_fault(self, exc: BaseException) -> None:
+        self.faults.append(exc)
 
     def posted(self, subject: str) -> list[bytes]:
         return [post.data for post in self.posts if post.subject == subject]

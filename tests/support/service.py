@@ -27,11 +27,12 @@ def settings_for(url: str, prefix: str = "t", **overrides: object) -> Settings:
 
 
 def names_for(url: str, prefix: str) -> dict[str, object]:
-    """What keeps one test's streams from another's on the same server."""
+    """What keeps one test's streams from another's on the same server; and no request expires, for a busy machine takes its time."""
     upper = prefix.upper()
     return {
         "nats.url": url,
         "http.port": 0,
+        "admission.patience_ms": 600_000,
         "decide.subject": f"{prefix}.beamline.router.v1.decide",
         "results.subject": f"{prefix}.caf.exec.result.v1",
         "acks.subject": f"{prefix}.caf.exec.assign.v1.ack",

@@ -85,8 +85,6 @@ class PolicyTable:
 
     def is_high(self, tenant_id: str, policy_id: str) -> bool:
         """Whether requests of this policy go first among those of their tenant."""
-        if not self._has_high:
-            return False
         policy = self.find(tenant_id, policy_id)
         return policy is not None and policy.is_high
 
@@ -94,7 +92,7 @@ class PolicyTable:
         self._table = dict(policies)
         self._all = MappingProxyType(self._table)
         self._tenants = frozenset(tenant_id for tenant_id, _ in self._table)
-        self._has_high = any(policy.is_high for policy in self._table.values())
+        self.has_high = any(policy.is_high for policy in self._table.values())
 
     def get_all(self) -> Mapping[Key, Policy]:
         """The whole table: the same object until the next `replace`, so that a caller can tell by identity whether it changed."""

@@ -9,14 +9,26 @@ from pathlib import Path
 
 from bench.machine import facts
 from tests.console.measure.memory import measure_memory
-from tests.console.measure.page import write_memory, write_pages
+from tests.console.measure.page import replace_part, write_memory, write_pages
 from tests.console.measure.pages import measure_pages
 from tests.console.measure.stage import a_stage
 from tests.support.browser import CHROMIUM, NO_CHROMIUM
 from tests.support.console_data import ConsoleData
 
-FULL = ConsoleData(letters=100_000, groups=40, violations=10_000, policies=500, assignments=5_000, extensions=100)
-PART = ConsoleData(letters=4_000, groups=40, violations=900, policies=40, assignments=400, extensions=20)
+FULL = ConsoleData(
+    letters=100_000,
+    groups=40,
+    violations=10_000,
+    policies=500,
+    assignments=5_000,
+    extensions=100,
+    workers=1_000,
+    providers=125,
+    usage_days=92,
+)
+PART = ConsoleData(
+    letters=4_000, groups=40, violations=900, policies=40, assignments=400, extensions=20, workers=60, providers=5, usage_days=9
+)
 
 
 async def run_pages(rounds: int, machine: dict[str, str]) -> tuple[str, bool]:
@@ -36,7 +48,7 @@ def main() -> int:
     options.add_argument("what", choices=("pages", "memory"))
     options.add_argument("--rounds", type=int, default=5, help="visits of each page")
     options.add_argument("--minutes", type=float, default=60.0)
-    options.add_argument("--write", type=Path, help="the page; else it is printed")
+    options.add_argument("--write", type=Path, help="the file, whose other part is kept; else it is printed")
     chosen = options.parse_args()
     machine = facts(" ".join(["python -m tests.console.measure", *sys.argv[1:]])) | {"load": f"{os.getloadavg()[0]:.1f} before"}
     if chosen.what == "pages":
@@ -49,7 +61,7 @@ def main() -> int:
     if chosen.write is None:
         print(page, end="")
     else:
-        chosen.write.write_text(page)
+        chosen.write.write_text(replace_part(chosen.write.read_text() if chosen.write.exists() else "", page))
     return 0 if is_kept else 1
 
 

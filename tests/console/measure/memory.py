@@ -7,17 +7,17 @@ import asyncio
 from contextlib import AsyncExitStack
 from itertools import cycle
 from pathlib import Path
-from statistics import median
+from statistics import linear_regression, median
 
 import httpx2
 from msgspec import Struct
 
 from router.core.clock import steady
 from tests.console.measure.stage import Stage, requests
-from tests.support.console import BELOW, PAGES
+from tests.support.console_pages import ADDRESSES
 
-FOLLOWERS = 5
-LOOK_EVERY_S = 1.0
+FOLLOWERS = 2
+LOOK_EVERY_S = 2.0
 MOST_GROWTH = 0.03  # of the second quarter's median
 MIB = 1024 * 1024
 
@@ -33,6 +33,16 @@ class MemoryCourse(Struct, frozen=True):
         """The median of a quarter, 0 to 3, in MiB."""
         size = len(self.held) // 4
         return median(held for _, held in self.held[number * size : (number + 1) * size]) / MIB
+
+    def find_held(self, minute: int) -> float:
+        """The median of a minute, counted from 1, in MiB."""
+        return median(held for at, held in self.held if (minute - 1) * 60 <= at < minute * 60) / MIB
+
+    @property
+    def slope(self) -> float:
+        """Of the second half, by least squares: MiB an hour."""
+        second = self.held[len(self.held) // 2 :]
+        return linear_regression([at / 3600 for at, _ in second], [held / MIB for _, held in second]).slope
 
     @property
     def is_flat(self) -> bool:
@@ -61,7 +71,7 @@ async def _follow(client: httpx2.AsyncClient, console: str, events: list[int], n
 
 async def _read_by_turns(client: httpx2.AsyncClient, stage: Stage, minutes: float) -> tuple[list[tuple[float, int]], int]:
     begun, held, reads = steady(), [], 0
-    for path in cycle((*PAGES, *BELOW, "/dead-letters?show=each", "/dead-letters/1")):
+    for path in cycle((*ADDRESSES, "/dead-letters?show=each")):
         response = await client.get(stage.console + path)
         assert response.status_code == 200, (path, response.status_code)
         reads += 1

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from tests.console.measure.memory import FOLLOWERS, MOST_GROWTH, MemoryCourse
+from tests.console.measure.memory import FOLLOWERS, LOOK_EVERY_S, MIB, MOST_GROWTH, MemoryCourse
 from tests.console.measure.pages import FIRST_PAINT_MS, WHOLE_MS, PageTimes
+from tests.console.measure.stage import PAUSE_S
 
 FACTS = ("date", "CPU", "memory", "system", "Python", "nats-server", "chromium", "load")
 PAGES_HEAD = f"""# The console with a thousand times its data
@@ -15,28 +16,43 @@ from the moment the browser began to navigate, the median, and the worst in brac
 {FIRST_PAINT_MS} ms, whole within {WHOLE_MS:,} ms.
 
 """
-MEMORY_HEAD = f"""# The memory of the console under live updating
+MEMORY_TITLE = "## The memory of the console under live updating"
+MEMORY_HEAD = f"""{MEMORY_TITLE}
 
 `python -m tests.console.measure memory` wrote this: {FOLLOWERS} browsers' connections follow the page Now, every page is read by turns, one
-each second, a router decides fifty requests a second. Flat: the last quarter holds at most {MOST_GROWTH:.0%} more than the second (the
-samples of the page Now fill ten minutes).
+each {LOOK_EVERY_S:.0f} s, `/now/work` among them, a router decides {1 / PAUSE_S:.0f} requests a second. Flat: the last quarter holds at
+most {MOST_GROWTH:.0%} more than the second (the samples of the page Now fill ten minutes).
 
 """
 
 
 def write_pages(machine: Mapping[str, str], stored: Mapping[str, int], rounds: int, times: Sequence[PageTimes]) -> str:
-    known = _list_facts(machine) + "".join(f"* {name}: {count:,} messages\n" for name, count in stored.items())
+    known = _list_facts(machine) + "".join(
+        f"* {name}: {count:,}{' messages' if name.isupper() else ''}\n" for name, count in stored.items()
+    )
     head = "\n| page | rows | KiB | painted, ms | whole, ms |\n|---|---:|---:|---:|---:|\n"
     return PAGES_HEAD.format(rounds=rounds) + known + head + "".join(map(_write_row, times))
 
 
 def write_memory(machine: Mapping[str, str], stored: Mapping[str, int], course: MemoryCourse) -> str:
-    known = _list_facts(machine) + "".join(f"* {name}: {count:,} messages\n" for name, count in stored.items())
-    quarters = "".join(f"| {number + 1} | {course.quarter(number):.1f} |\n" for number in range(4))
+    known = _list_facts(machine) + "".join(
+        f"* {name}: {count:,}{' messages' if name.isupper() else ''}\n" for name, count in stored.items()
+    )
+    minutes = [minute for minute in (1, 10, 20, 30, 40, 50, 60) if minute * 60 <= course.held[-1][0]]
+    rows = "".join(f"| {minute} | {course.find_held(minute):.1f} |\n" for minute in minutes)
     verdict = "It is flat." if course.is_flat else "**It is not flat.**"
     seconds = course.held[-1][0]
     work = f"\n{seconds / 60:.0f} minutes, {course.events:,} events, {course.reads:,} pages. {verdict}\n"
-    return MEMORY_HEAD + known + work + "\n| quarter | resident, MiB, median |\n|---:|---:|\n" + quarters
+    quarters = ", ".join(f"{course.quarter(number):.1f}" for number in range(4))
+    slope = f"The second half's slope is {course.slope:+.2f} MiB an hour; quarters: {quarters}.\n"
+    first = f"| start | {course.held[0][1] / MIB:.1f} |\n"
+    return MEMORY_HEAD + known + work + slope + "\n| minute | resident, MiB, median |\n|---:|---:|\n" + first + rows
+
+
+def replace_part(page: str, part: str) -> str:
+    """One file holds both: the pages, and below them the memory. Each run writes its own part."""
+    before, title, after = page.partition(MEMORY_TITLE)
+    return f"{before.rstrip()}\n\n{part}".lstrip() if part.startswith(MEMORY_TITLE) else part + (f"\n{title}{after}" if title else "")
 
 
 def _list_facts(machine: Mapping[str, str]) -> str:

@@ -3,9 +3,12 @@
 import asyncio
 import json
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 
+import httpx2
 from msgspec import Struct
 
 from router import Client
@@ -15,12 +18,14 @@ from router.delivery.api import JetStream
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, clean_environment, serve_router
 from tests.support.console_data import TENANTS, ConsoleData, fill_console
+from tests.support.console_signs import send_heartbeats, store_figures, write_usage
+from tests.support.waiting import until
 
-PAUSE_S = 0.02  # between two requests
+PAUSE_S = 0.1  # between two requests
 
 
 class Stage(Struct, frozen=True):
-    """`console`: its address; `pid`: its process; `stored`: messages of each stream that was filled."""
+    """`console`: its address; `pid`: its process; `stored`: messages of each stream that was filled, and what else is shown."""
 
     broker: str
     console: str
@@ -34,8 +39,9 @@ async def a_stage(data: ConsoleData) -> AsyncIterator[Stage]:
     try:
         with serve_router("--nats-url", broker.url, "--http-port", "0") as served:
             stored = await fill(broker.url, data)
-            with a_console_process(broker.url, served.ready["http"]) as (pid, address):
-                yield Stage(broker.url, address, pid, stored)
+            with a_warehouse_of(data) as warehouse, a_console_process(broker.url, served.ready["http"], warehouse) as (pid, address):
+                await _wait_for_signs(broker.url, address, data)
+                yield Stage(broker.url, address, pid, stored | {"workers": data.workers, "providers": data.providers * len(TENANTS)})
     finally:
         broker.remove()
 
@@ -45,6 +51,7 @@ async def fill(url: str, data: ConsoleData) -> dict[str, int]:
     connection = await connect_by(settings.nats)
     jetstream = JetStream(connection)
     await fill_console(jetstream, settings, data)
+    await store_figures(jetstream, settings, data.providers)
     buckets, streams = settings.buckets, settings.streams
     names = (streams.dlq.name, streams.violations.name, f"KV_{buckets.policies.name}", f"KV_{buckets.assignments_known.name}")
     found = {name: await jetstream.stream(name) for name in names}
@@ -53,10 +60,37 @@ async def fill(url: str, data: ConsoleData) -> dict[str, int]:
 
 
 @contextmanager
-def a_console_process(url: str, metrics: str) -> Iterator[tuple[int, str]]:
+def a_warehouse_of(data: ConsoleData) -> Iterator[str]:
+    """The directory of its usage tables."""
+    with tempfile.TemporaryDirectory(prefix="router-console-") as directory:
+        write_usage(Path(directory), data.usage_days)
+        yield directory
+
+
+async def _wait_for_signs(url: str, console: str, data: ConsoleData) -> None:
+    """Heartbeats are heard by who listens already, so they are sent until the console has all."""
+    connection = await connect_by(load(None, {"nats.url": url}, {}).settings.nats)
+
+    async def has_all() -> bool:
+        await send_heartbeats(JetStream(connection), data.workers)
+        return await _count(client, "/workers") >= data.workers and await _count(client, "/extensions/providers") >= data.providers
+
+    async with httpx2.AsyncClient(timeout=60, base_url=console) as client:
+        await until(has_all, within_s=120, what="the console has heard every worker, and the router read the figures")
+    await connection.close()
+
+
+async def _count(client: httpx2.AsyncClient, path: str) -> int:
+    response = await client.get(path, params={"format": "json"})
+    return len(response.json()) if response.status_code == 200 else -1
+
+
+@contextmanager
+def a_console_process(url: str, metrics: str, warehouse: str) -> Iterator[tuple[int, str]]:
     """Its pid and its address, without a slash at its end."""
     command = [*COMMAND, "console", "--nats-url", url, "--http-port", "0", "--metrics", metrics]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=clean_environment())
+    environ = clean_environment({"ROUTER_CONSOLE__WAREHOUSE": warehouse})
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ)
     try:
         assert process.stdout is not None
         yield process.pid, json.loads(process.stdout.readline())["http"].rstrip("/")

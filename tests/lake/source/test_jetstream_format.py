@@ -42,9 +42,15 @@ class Stream:
         return writer.trigger(availableNow=True).start()
 
     def run(self) -> StreamingQuery:
-        query = self.start()
-        query.awaitTermination()
-        return query
+        while True:
+            query = self.start()
+            try:
+                query.awaitTermination()
+            except PySparkException as exc:
+                if "worker failed to connect back" not in str(exc):  # Spark gives it ten seconds to start: a busy machine takes longer
+                    raise
+            else:
+                return query
 
     def _take(self, frame: DataFrame, number: int) -> None:
         self.batches[number] = sorted(row.seq for row in frame.select("seq").collect())
