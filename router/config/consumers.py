@@ -28,7 +28,7 @@ class ConsumerConfig(Group):
     heartbeat_ms: Millis = Field(
         default=1_000,
         description="the server's sign of life on an idle pull, milliseconds; at most half of pull_expires_ms; after a pull without a"
-        " message 2500 at least",
+        " message 7500 at least (2500 where nothing else tells of a lost durable)",
     )
 
     @property

@@ -61,6 +61,11 @@ class JetStream:
         self.prefix = f"$JS.{domain}.API" if domain else PLAIN_API
         self._timeout_s = timeout_s
 
+    @property
+    def is_in_other_domain(self) -> bool:
+        """Whether it is asked by the name of its domain, so that a leaf node may lie between."""
+        return self.prefix != PLAIN_API
+
     async def ask(self, what: str, body: Json | None = None) -> Json:
         """Send one API request and return its answer; raises BrokerRefused with the server's number, or BrokerUnavailable."""
         return await self._request(f"{self.prefix}.{what}", orjson.dumps(body) if body is not None else b"")

@@ -25,7 +25,7 @@ from zlib import crc32
 from router.core.backoff import spread
 from router.delivery.waiting_inboxes import CorrelationKey, WaitingInbox
 
-ANNOUNCE_EVERY_S = 5.0
+ANNOUNCE_EVERY_S = 7.0
 MIN_ANNOUNCING = 2  # instances that announced themselves lately: then all have heard another one, and the rest keep silent
 ALONE_AFTER_START_S = 1.0  # without another instance since the start, this one is the only one
 ALONE_AFTER_SILENCE_S = 15.0  # without a message for so long, another instance is gone

@@ -106,6 +106,10 @@ class SharedInfo:
             self._publish_soon(key)
         return answer
 
+    def find_newest(self, key: str) -> SharedAnswer | None:
+        """The newest answer that came, of whatever age; the server is not asked."""
+        return self._answers.get(key)
+
     def _is_young(self, answer: SharedAnswer, max_age: float) -> bool:
         now = self._clock()
         if now - self._drawn_at > ROUND_S:

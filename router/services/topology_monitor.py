@@ -139,11 +139,15 @@ class TopologyMonitor:
         return MAX_AGE_S if self.without_quorum is None else MAX_AGE_IN_TROUBLE_S
 
     async def measure(self) -> None:
-        """One round of values for the gauges. Raises BrokerUnavailable, BrokerRefused."""
+        """One round of values for the gauges. Raises BrokerUnavailable, BrokerRefused.
+
+        Without a quorum the first call is the last. Those of all streams are made together: they wake the server once, and the other
+        instances hear all answers before they begin rounds of their own, also where the machine is busy."""
         for consumer in self._declared.consumers:
             await self._measure_consumer(consumer)
-        for stream in self._declared.streams:
-            await self._measure_stream(stream.name)
+        done = await asyncio.gather(*(self._measure_stream(stream.name) for stream in self._declared.streams), return_exceptions=True)
+        for failure in filter(None, done):
+            raise failure
 
     async def _compare(self) -> None:
         infos = RecentInfo(self.infos, MAX_AGE_IN_TROUBLE_S if self.drift else MAX_AGE_S)

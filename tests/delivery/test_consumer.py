@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from nats.aio.client import Client
@@ -11,6 +12,7 @@ from nats.aio.client import Client
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Handler, Outcome
 from router.delivery import consumer as consumers
+from router.delivery.advisories import election_subject
 from router.delivery.api import JetStream, Json
 from router.delivery.consumer import Consumer, Deadlines, Health
 from router.delivery.first_connection import connect
@@ -30,7 +32,7 @@ async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
 class Working:
     """A consumer at work on a place, and what it was begun on."""
 
-    def __init__(self, place: WorkStreams, handle: Handler | None = None) -> None:
+    def __init__(self, place: WorkStreams, handle: Handler | None = None, *, heartbeat: float = 0.2, hears_elections: bool = False) -> None:
         self.place = place
         self.begun: list[bytes] = []
         self.watcher = RecordingObserver()
@@ -42,8 +44,8 @@ class Working:
             durable=place.durable,
             observer=self.watcher,
             ack_wait=0.4,
-            heartbeat=0.2,
-            pull_expires=1.0,
+            heartbeat=heartbeat,
+            pull_expires=5 * heartbeat,
             backoff=(0.02,),
         )
         self.consumer = Consumer(
@@ -52,6 +54,7 @@ class Working:
             attempts_bucket=place.bucket,
             create=self._create,
             deadlines=Deadlines(soft=0.5, hard=1.0),
+            hears_elections=hears_elections,
         )
 
     async def _create(self) -> None:
@@ -67,6 +70,7 @@ class Working:
             await self.place.connection.request(self.place.work, one)
 
 
+HOUR_S = 3600.0
 LOOKS = 100  # a consumer looks four times a second
 
 
@@ -95,6 +99,49 @@ async def test_a_consumer_that_is_deleted_while_pulling_is_restored_and_pulled_f
         await place.jetstream.ask(f"CONSUMER.DELETE.{place.stream}.{place.durable}")
         await working.publish(b"after")
         await until(lambda: working.begun == [b"after"])
+
+
+@pytest.mark.parametrize("what", ["CONSUMER.DELETE.{stream}.{durable}", "STREAM.DELETE.{stream}"])
+async def test_a_deletion_is_told_and_not_missed_by_a_heartbeat(place: WorkStreams, what: str) -> None:
+    """So heartbeats may be rare."""
+    async with at_work(Working(place, heartbeat=HOUR_S)) as working:
+        assert working.consumer.puller is not None
+        assert working.consumer.puller.lost_is_told
+        await place.jetstream.ask(what.format(stream=place.stream, durable=place.durable))
+        await until(lambda: working.consumer.puller.state.resets >= 2 and working.consumer.health.is_ready)  # type: ignore[union-attr]
+        await working.publish(b"after")
+        await until(lambda: working.begun == [b"after"])
+
+
+async def test_after_an_election_it_pulls_anew(place: WorkStreams, nc: Client) -> None:
+    """The pull requests died with the old leader, which told nothing."""
+    async with at_work(Working(place, heartbeat=HOUR_S, hears_elections=True)) as working:
+        puller = working.consumer.puller
+        assert puller is not None
+        before = puller.state.resets
+        await nc.publish(election_subject(place.stream, place.durable), b"{}")
+        await until(lambda: puller.state.resets > before)
+        await working.publish(b"after")
+        await until(lambda: working.begun == [b"after"])
+
+
+@pytest.mark.parametrize(
+    ("cluster", "copies", "facts", "is_told"),
+    [
+        ("", 1, {}, True),
+        ("", 1, {"domain": "hub", "hears_elections": True}, False),  # a leaf node may be cut off from it
+        ("c", 3, {"hears_elections": True}, True),
+        ("c", 3, {}, False),
+        ("c", 1, {"hears_elections": True}, False),  # it has no elections
+    ],
+)
+async def test_where_heartbeats_alone_tell_of_a_lost_durable(
+    place: WorkStreams, cluster: str, copies: int, facts: dict[str, Any], is_told: bool
+) -> None:
+    place.connection._server_info["cluster"] = cluster
+    place.jetstream = JetStream(place.connection, facts.get("domain"))
+    consumer = Working(place, hears_elections=facts.get("hears_elections", False)).consumer
+    assert consumer._is_loss_told({"leader": "a", "replicas": [{}] * (copies - 1)}) is is_told
 
 
 async def test_a_stream_that_is_deleted_and_made_anew_counts_from_one_again(place: WorkStreams) -> None:

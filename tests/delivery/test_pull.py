@@ -167,6 +167,15 @@ async def test_while_no_message_comes_heartbeats_are_fewer(pulling: Pulling) -> 
     assert (pulling.heartbeats_s[3:], pulling.puller.heartbeat_s) == ([1.0], 1.0)
 
 
+async def test_heartbeats_are_fewer_still_where_a_lost_request_is_told_otherwise(pulling: Pulling) -> None:
+    pulling.puller.lost_is_told = True
+    pulling.status("408", Nats_Pending_Messages="1")
+    assert (pulling.heartbeats_s, pulling.puller.heartbeat_s) == ([1.0, 7.5], 7.5)
+    pulling.puller.lost_is_told = False
+    pulling.status("408", Nats_Pending_Messages="1")
+    assert pulling.heartbeats_s[2:] == [2.5]
+
+
 async def test_a_request_that_brought_a_message_before_it_ended_was_not_idle(pulling: Pulling) -> None:
     await pulling.message(3)
     pulling.status("408", Nats_Pending_Messages="1")

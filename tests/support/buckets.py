@@ -9,6 +9,7 @@ from router.delivery.buckets.documents import DocumentBucket
 from router.delivery.buckets.entries import BucketEntry
 from router.delivery.buckets.mirror import BucketMirror
 from router.delivery.connection import Connection
+from router.delivery.shared_info import SharedInfo
 from router.delivery.topology import Topology, bucket, create
 from tests.support.delivery import connected
 from tests.support.waiting import until
@@ -44,9 +45,11 @@ async def a_bucket(url: str, name: str) -> AsyncIterator[Bucket]:
 class Mirror:
     """A running `BucketMirror` on a connection of its own, as an instance has it."""
 
-    def __init__(self, connection: Connection, name: str, again_s: float) -> None:
+    def __init__(self, connection: Connection, name: str, again_s: float, *, has_infos: bool) -> None:
         self.told: list[dict[str, bytes]] = []
-        self.watched = BucketMirror(JetStream(connection), name, self._changed, again_s=again_s)
+        jetstream = JetStream(connection)
+        self.infos = SharedInfo(jetstream) if has_infos else None
+        self.watched = BucketMirror(jetstream, name, self._changed, again_s=again_s, infos=self.infos)
 
     def _changed(self, entries: Mapping[str, BucketEntry]) -> None:
         self.told.append({key: entry.value for key, entry in entries.items()})
@@ -60,9 +63,10 @@ class Mirror:
 
 
 @contextlib.asynccontextmanager
-async def a_mirror(url: str, name: str, *, again_s: float = 60.0) -> AsyncIterator[Mirror]:
+async def a_mirror(url: str, name: str, *, again_s: float = 60.0, has_infos: bool = False) -> AsyncIterator[Mirror]:
+    """`has_infos`: its watcher's heartbeats are rare, and the test asks for the bucket's info in the monitor's place."""
     async with connected(url) as connection:
-        mirror = Mirror(connection, name, again_s)
+        mirror = Mirror(connection, name, again_s, has_infos=has_infos)
         task = asyncio.create_task(mirror.watched.run())
         try:
             yield mirror

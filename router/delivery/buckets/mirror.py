@@ -2,8 +2,12 @@
 
     run ── list and follow ──> changed(all entries)      after the first listing, and after every change
       ^                  └ not complete any more: again from the start, into a new table
+      |                  └ the newest shared info tells of a write that has not come: likewise
       |                  └ a minute old, and the bucket was written meanwhile: likewise
       └ the bucket is unavailable: the last known entries go on serving, and readiness says so
+
+With `infos`, which its owner must keep fresh, the heartbeats of the watcher are rare: a missed change is noticed by the next info of the
+bucket, and without a change nothing is missed. Without them the watcher's heartbeats tell.
 
 Knows nothing of what the entries mean. nats-py's own watcher is not used: it hears nothing for 12-18 s after a server's kill,
 and for ever after its bucket was made again (docs/reference/contracts.md#bucket-mirror).
@@ -22,7 +26,7 @@ from router.core.clock import steady
 from router.core.errors import RouterError
 from router.delivery.api import JetStream
 from router.delivery.buckets.entries import BucketEntry, DeletedKey
-from router.delivery.buckets.watcher import BucketState, KvWatcher, read_state
+from router.delivery.buckets.watcher import RARE_HEARTBEAT_S, BucketState, KvWatcher, read_state
 from router.delivery.retry_timer import RetryTimer
 from router.delivery.shared_info import SharedInfo
 from router.operations.observability import ReadinessCheck, events, logs
@@ -31,6 +35,7 @@ log = logs.logger(__name__)
 
 MIRROR_TICK_S = 0.05
 REREAD_EVERY_S = 60.0  # what was missed without a trace is missed no longer than this, if the bucket's state shows a change
+ARRIVAL_S = 2.0  # a change that an info tells of has come by then; infos of other instances come over the same connection
 RETRY_FIRST_S, RETRY_MOST_S = 0.25, 3.0
 
 OnChange = Callable[[Mapping[str, BucketEntry]], None]
@@ -44,6 +49,7 @@ class BucketMirror:
     ) -> None:
         self._jetstream = jetstream
         self._infos = infos if infos is not None else SharedInfo(jetstream)
+        self._heartbeat_s = RARE_HEARTBEAT_S if infos is not None else None
         self._bucket = bucket
         self._on_change = on_change
         self._again_s = again_s
@@ -96,7 +102,15 @@ class BucketMirror:
     @property
     def _is_followed(self) -> bool:
         """Whether every change arrives. A watcher whose server stood still for a while goes on by itself, without another listing."""
-        return self._watcher is not None and self._watcher.is_complete
+        return self._watcher is not None and self._watcher.is_complete and not self._has_missed(self._watcher)
+
+    def _has_missed(self, watcher: KvWatcher) -> bool:
+        """Whether the newest info of the bucket tells of a write that should have come, or of another bucket, or of none."""
+        answer = self._infos.find_newest(f"STREAM.INFO.KV_{self._bucket}")
+        if answer is None or answer.at < watcher.opened_at or steady() - answer.at < ARRIVAL_S:
+            return False
+        info = answer.info
+        return info is None or info["created"] != watcher.created or info["state"]["last_seq"] > watcher.last_stored
 
     async def _try(self) -> None:
         self._retry.delay()
@@ -120,7 +134,7 @@ class BucketMirror:
     async def _list(self) -> None:
         """A new table beside the old one, which serves until the new one is whole."""
         table: dict[str, BucketEntry] = {}
-        following = KvWatcher(self._jetstream, self._bucket, partial(self._on_entry, table))
+        following = KvWatcher(self._jetstream, self._bucket, partial(self._on_entry, table), heartbeat_s=self._heartbeat_s)
         try:
             await following.open()
         except BaseException:  # also a cancellation: the new watcher must not stay open

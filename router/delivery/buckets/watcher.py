@@ -21,10 +21,10 @@ from router.delivery.buckets.entries import BucketEntry, DeletedKey, read_entry
 from router.delivery.buckets.unavailable import missing_bucket, unavailable_bucket
 from router.delivery.frame_parser import Headers
 
-# Of fifty idle instances with three buckets each, a heartbeat each second cost a server 1.0 % of a core, one each five seconds 0.3 %. A
-# change of a policy that is missed until then is late, and nothing else: the last known state serves.
+# A change of a policy that is missed until then is late, and nothing else: the last known state serves.
 HEARTBEAT_S = 4.0
-SILENCE_LIMIT_S = 10.0  # two heartbeats and a half: its consumer is gone, or its server hangs
+RARE_HEARTBEAT_S = 20.0  # where something else tells of a missed change: of fifty idle instances, the others were half of all messages
+SILENCE_LIMIT = 2.5  # heartbeats: its consumer is gone, or its server hangs
 ANSWER_S = 2.5  # for each answer, and between two messages of a listing
 _FORGOTTEN_S = 10  # then the server removes a consumer that was not closed, for its process died
 _FLOW_CONTROL = "$JS.FC."  # nothing else is answered: an address in a message is input
@@ -51,6 +51,7 @@ class KvWatcher:
         *,
         key: str = ">",
         deliver: str = "last_per_subject",  # | "all"
+        heartbeat_s: float | None = None,  # None: HEARTBEAT_S
     ) -> None:
         self._jetstream = jetstream
         self._connection = jetstream.connection
@@ -60,6 +61,7 @@ class KvWatcher:
         self._on_entry = on_entry
         self._key = key
         self._deliver = deliver
+        self._heartbeat_s = heartbeat_s if heartbeat_s is not None else HEARTBEAT_S
         self._inbox = self._connection.new_inbox()
         self._name = f"follow-{self._inbox.rpartition('.')[2]}-{next(_NUMBERS)}"
         self._lives = self._connection.reconnect_count
@@ -69,13 +71,15 @@ class KvWatcher:
         self._is_made = False  # the server has its consumer
         self._last_message_at = steady()
         self._listed = asyncio.Event()
+        self.opened_at = steady()
+        self.last_stored = 0  # the stream's sequence of the newest change that was received, or that was stored before the listing
         self.created = ""  # which bucket it is, by the time it was made
         self.state: BucketState = ()  # just before the listing began
 
     @property
     def is_complete(self) -> bool:
         """Whether every stored change was received, or will be."""
-        is_silent = steady() - self._last_message_at > SILENCE_LIMIT_S
+        is_silent = steady() - self._last_message_at > SILENCE_LIMIT * self._heartbeat_s
         return not (self._has_gap or is_silent) and self._connection.is_connected and self._lives == self._connection.reconnect_count
 
     async def open(self) -> None:
@@ -113,6 +117,7 @@ class KvWatcher:
         if info is None:
             raise missing_bucket(self._bucket)
         self.state = read_state(info)
+        self.last_stored = max(self.last_stored, info["state"]["last_seq"])
         return str(info["created"])
 
     async def _create(self) -> Json:
@@ -126,7 +131,7 @@ class KvWatcher:
             "mem_storage": True,
             "num_replicas": 1,
             "flow_control": True,
-            "idle_heartbeat": int(HEARTBEAT_S * 1e9),
+            "idle_heartbeat": int(self._heartbeat_s * 1e9),
             "inactive_threshold": _FORGOTTEN_S * 1_000_000_000,
         }
         try:
@@ -143,6 +148,7 @@ class KvWatcher:
         place = parse_ack_subject(reply)
         self._has_gap |= place.consumer_sequence != self._last + 1
         self._last = place.consumer_sequence
+        self.last_stored = max(self.last_stored, place.sequence)
         self._on_entry(read_entry(subject.removeprefix(self._prefix), data, headers, place.sequence, place.stored_ns))
         if not place.pending:
             self._listed.set()

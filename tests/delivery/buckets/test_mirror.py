@@ -8,10 +8,11 @@ from nats.aio.client import Client
 
 from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
+from router.delivery.buckets import mirror as mirror_module
 from router.delivery.buckets import watcher
 from router.delivery.buckets.mirror import BucketMirror
 from tests.support.broker import Broker
-from tests.support.buckets import Bucket, a_bucket, a_mirror
+from tests.support.buckets import Bucket, Mirror, a_bucket, a_mirror
 from tests.support.delivery import CallRecorder, connected
 from tests.support.waiting import until
 
@@ -22,13 +23,19 @@ SILENT_S = 4.0  # the same where only missed heartbeats tell
 @pytest.fixture(autouse=True)
 def _quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher, "HEARTBEAT_S", 0.5)
-    monkeypatch.setattr(watcher, "SILENCE_LIMIT_S", 1.25)
 
 
 @pytest.fixture
 async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
     async with a_bucket(nats_url, prefix) as bucket:
         yield bucket
+
+
+@pytest.fixture
+def quick_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is noticed by a missed heartbeat."""
+    monkeypatch.setattr(mirror_module, "ARRIVAL_S", 0.2)
+    monkeypatch.setattr(watcher, "HEARTBEAT_S", 20.0)
 
 
 @pytest.fixture
@@ -152,6 +159,57 @@ async def test_a_bucket_made_again_before_it_was_read_is_noticed(bucket: Bucket,
         await bucket.make()
         await bucket.write("a", b"2")
         await mirror.shows({"a": b"2"}, within_s=SILENT_S)
+
+
+async def _delete_its_consumer(bucket: Bucket) -> None:
+    """As when the server dies that had it: the mirror hears nothing of it."""
+    (name,) = (await bucket.jetstream.ask(f"CONSUMER.NAMES.KV_{bucket.name}"))["consumers"]
+    await bucket.jetstream.ask(f"CONSUMER.DELETE.KV_{bucket.name}.{name}")
+
+
+async def _look_at_infos(mirror: Mirror, bucket: Bucket) -> None:
+    assert mirror.infos is not None
+    await mirror.infos.stream(f"KV_{bucket.name}")
+
+
+async def test_a_change_that_did_not_come_is_missed_by_the_next_info(bucket: Bucket, nats_url: str, quick_arrival: None) -> None:
+    async with a_mirror(nats_url, bucket.name, has_infos=True) as mirror:
+        await mirror.shows({})
+        await _delete_its_consumer(bucket)
+        await _look_at_infos(mirror, bucket)
+        await bucket.write("a", b"1")
+        await asyncio.sleep(2 * mirror_module.ARRIVAL_S)
+        assert mirror.told == [{}]  # the info is older than the change, and heartbeats are rare
+        await _look_at_infos(mirror, bucket)
+        await mirror.shows({"a": b"1"}, within_s=SILENT_S)
+        assert mirror.watched.check.ok
+
+
+async def test_a_bucket_that_an_info_shows_made_again_is_listed(bucket: Bucket, nats_url: str, quick_arrival: None) -> None:
+    await bucket.write("a", b"1")
+    async with a_mirror(nats_url, bucket.name, has_infos=True) as mirror:
+        await mirror.shows({"a": b"1"})
+        await bucket.unmake()
+        await _look_at_infos(mirror, bucket)
+        await until(lambda: "there is no bucket" in mirror.watched.check.detail)
+        await bucket.make()
+        await bucket.write("a", b"2")
+        await mirror.shows({"a": b"2"}, within_s=SILENT_S)
+
+
+async def test_an_info_of_what_has_come_leaves_the_watcher(bucket: Bucket, nats_url: str, quick_arrival: None) -> None:
+    await bucket.write("a", b"1")
+    async with a_mirror(nats_url, bucket.name, has_infos=True) as mirror:
+        await mirror.shows({"a": b"1"})
+        await bucket.write("a", b"2")
+        await bucket.documents.delete("a", revision=2)
+        await mirror.shows({})
+        await bucket.jetstream.ask(f"STREAM.PURGE.KV_{bucket.name}")
+        before = mirror.watched._watcher
+        await _look_at_infos(mirror, bucket)
+        await asyncio.sleep(3 * mirror_module.ARRIVAL_S)
+        assert mirror.watched._watcher is before
+        assert mirror.watched.check.ok
 
 
 async def test_a_server_that_hangs_is_told_and_found_again(mortal: Broker) -> None:

@@ -54,7 +54,6 @@ async def test_a_connection_that_came_back_is_doubted_at_once(bucket: Bucket, mo
 
 async def test_a_deleted_consumer_is_missed_by_its_heartbeats(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher, "HEARTBEAT_S", 0.5)
-    monkeypatch.setattr(watcher, "SILENCE_LIMIT_S", 1.25)
     following = KvWatcher(bucket.jetstream, bucket.name, lambda found: None)
     await following.open()
     (name,) = (await bucket.jetstream.ask(f"CONSUMER.NAMES.KV_{bucket.name}"))["consumers"]
