@@ -188,6 +188,6 @@ async def test_a_drain_hands_back_a_message_wherever_it_is(state: MessageState) 
         held = bench.processor.in_flight.list_in(state)[0]
         bench.processor.stop_taking()
         await bench.processor.drain(0.01, 0.02)
-        assert (bench.connection.posted(held.token), held.state, len(bench.processor.in_flight)) == ([NAK_AT_ONCE], SETTLED, 0)
+        assert (bench.connection.posted(held.ack_subject), held.state, len(bench.processor.in_flight)) == ([NAK_AT_ONCE], SETTLED, 0)
         assert (bench.attempt_counter.counts.get(1) == 0) is (state in (QUEUED, WAITING_FOR_SLOT, UNAVAILABLE))
         ends.set()
