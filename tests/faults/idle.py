@@ -112,7 +112,7 @@ def render_page(idle: Idle, machine: dict[str, str]) -> str:
         "|---|---:|",
         *(f"| {kind} | {rate:.2f} |" for kind, rate in idle.kinds.items()),
         "",
-        "What each instance hears is counted once, however many hear it. Heartbeats are those of the watchers of buckets and of waiting pulls.",
+        "What each instance hears is counted once. Heartbeats are those of the watchers of buckets and of waiting pulls.",
     ]
     return "\n".join(lines) + "\n"
 
