@@ -41,7 +41,7 @@ async def ingested(side: str, events: int, **more: object) -> Measured:
     async with a_broker() as url:
         with tempfile.TemporaryDirectory(prefix="router-bench-") as home:
             file = Path(home) / "truth.json"
-            await figures_of("bench.sides.ingests", "filled", patience_s, url=url, events=events, truth=str(file))
+            await figures_of("bench.sides.ingests", "fill_stream", patience_s, url=url, events=events, truth=str(file))
             broker = member(os.getpid(), "nats-server")
             figures = await figures_of("bench.sides.ingests", side, patience_s, url=url, home=home, events=events, broker=broker, **more)
             await _checked(figures, home, json.loads(await asyncio.to_thread(file.read_text)))

@@ -28,9 +28,9 @@ async def start(history: int, scale: float) -> Measured:
     with tempfile.TemporaryDirectory(prefix="router-bench-") as home, an_s3_server() as server:
         async with a_broker() as url:
             place, truth = server.locate("usage"), str(Path(home) / "truth.json")
-            await figures_of("bench.sides.ingests", "filled", patience_s, url=url, events=events, truth=truth)
+            await figures_of("bench.sides.ingests", "fill_stream", patience_s, url=url, events=events, truth=truth)
             await figures_of("bench.sides.ingests", "start", patience_s, url=url, location=place)
-            await figures_of("bench.sides.ingests", "filled", patience_s, url=url, events=NEW, truth=truth, seed=2)
+            await figures_of("bench.sides.ingests", "fill_stream", patience_s, url=url, events=NEW, truth=truth, seed=2)
             return await figures_of("bench.sides.ingests", "start", patience_s, url=url, location=place)
 
 

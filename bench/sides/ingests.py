@@ -48,7 +48,7 @@ copy (
 """
 
 
-async def filled(ready: Ready, *, url: str, events: int, truth: str, seed: int = 1) -> Measured:
+async def fill_stream(ready: Ready, *, url: str, events: int, truth: str, seed: int = 1) -> Measured:
     """The stream, as large as it has to be, and the truth about it. Another `seed`: other events."""
     connection = await connect({"servers": [url]})
     jetstream = JetStream(connection)

@@ -133,9 +133,14 @@ class PlainFrames:
 
     def __init__(self, sid: int) -> None:
         begin = rb"MSG [^ \r]++ %d (?:([^ \r]++) )?" % sid
+        self._match_begin = re.compile(rb"H?MSG [^ \r]++ %d " % sid).match
         head = rb"NATS/1\.0\r\nNats-Msg-Id: ([\x21-\x7e]++)\r\n\r\n"
         self._match_headed = re.compile(b"H" + begin + rb"(\d{1,9}) (\d{1,9})\r\n(" + head + b")").match
         self._match_bare = re.compile(begin + rb"(\d{1,9})\r\n").match
+
+    def is_at(self, data: bytes, at: int) -> bool:
+        """Whether a message of the subscription begins there."""
+        return self._match_begin(data, at) is not None
 
     def read(self, data: bytes, at: int) -> Iterator[PlainFrame]:
         """Those that follow one another in a chunk from an offset on; the first frame of another kind, or an incomplete one, ends them."""

@@ -63,9 +63,11 @@ class Refusals(Generic[A]):
 
     def take(self, frames: PlainFrames, chunk: bytes, at: int) -> int:
         """Refuse what follows in a chunk; returns the offset of the first request that `on_request` must handle."""
+        if not frames.is_at(chunk, at):
+            return at  # the frame of another subscription: each frame of the connection passes here
+        refuses = self._overload.refuses and self.is_allowed
         glance, is_high, may_answer, full, counts = self._glance, self._is_high, self._answers.may_answer, self._full, self._counts
         refuse, retry_after_ms = self._refuse, self._overload.retry_after_ms
-        refuses = self._overload.refuses and self.is_allowed
         told: list[tuple[bytes, bytes]] = []
         keys: list[int] = []
         bare: list[int] = []

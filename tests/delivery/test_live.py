@@ -111,9 +111,9 @@ class Bench:
         return self.live.refusals.take(PlainFrames(SID), frame, 0) == len(frame)
 
     def take_stored(self, data: str, sequence: int) -> bool:
-        token = f"$JS.ACK.S.ahead.1.{sequence}.1.{STORED_NS}.0".encode()
+        ack_subject = f"$JS.ACK.S.ahead.1.{sequence}.1.{STORED_NS}.0".encode()
         head = b"NATS/1.0\r\nReply-To: _INBOX.s.1\r\n\r\n"
-        stored = b"work", token, data.encode(), head
+        stored = b"work", ack_subject, data.encode(), head
         share = self.live.read_share(data.encode(), head)
         return share is not None and self.live.take_stored(stored, share)
 
