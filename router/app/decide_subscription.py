@@ -12,7 +12,7 @@ from router.contracts.answer import failure
 from router.contracts.content import is_same
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
 from router.contracts.extract import extract_ids, extract_request_ids
-from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, VERSION_HEADER, message_id_in
+from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, message_id_in
 from router.core.message import Message, Reply
 from router.core.outcome import Fault
 from router.delivery.answers import Answers, ReplyRules
@@ -126,8 +126,8 @@ _OVERLOADED_TEXTS = {
 
 def _build_failure(message: Message, code: str, text: str, details: Mapping[str, object]) -> Reply:
     ids_read = extract_ids(message)
-    headers = {name: value for name, value in ids_read.items() if name in (TRACE_ID, TENANT_ID)} | {VERSION_HEADER: "1"}
-    return Reply(failure(code, text, details, _answer_id(ids_read, message.headers), ids_read.get("trace_id")), headers)
+    data = failure(code, text, details, _answer_id(ids_read, message.headers), ids_read.get(TRACE_ID))
+    return Reply(data, ids_read.get(TRACE_ID), ids_read.get(TENANT_ID))
 
 
 def _answer_conflict(metrics: Metrics, msg_id: str, data: bytes) -> bytes:

@@ -55,7 +55,11 @@ class Effect(Struct, frozen=True, gc=False):
 
 
 class Reply(Struct, frozen=True, gc=False):
-    """An answer. The handler decides its content, delivery its address (docs/reference/contracts.md#replies)."""
+    """An answer. The handler decides its content, delivery its address (docs/reference/contracts.md#replies).
+
+    The ids become headers on the reply subject, which many clients read.
+    """
 
     data: bytes
-    headers: Mapping[str, str] = NO_HEADERS  # sent only on the reply subject, which many clients read
+    trace_id: str | None = None
+    tenant_id: str | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from math import inf
 
 from msgspec import Struct
 
@@ -35,12 +36,14 @@ from router.delivery.waiting_inboxes import RequestIdentity
 
 MSG_ID = "Nats-Msg-Id"
 TENANT = "tenant_id"
+TRACE = "trace_id"
 REPLY_TO = "Reply-To"
 # Subjects between instances: which live copies were answered; inboxes of live copies that were not; answered inboxes of identical requests.
 LIVE_ANSWERS = "beamline.router.v1.internal.answered"
 LIVE_ASKERS = "beamline.router.v1.internal.asked"
 IDENTICAL = "beamline.router.v1.internal.identical"
 INSTANCE = "Router-Instance"
+ASKING_HEADERS = frozenset({REPLY_TO, EXPECTED_STREAM, CONFIRM})  # they say where an answer, or a publish ack, is to go
 MAX_SHARED_REQUEST_BYTES = 128 * 1024  # a larger request is not published to the other instances
 NO_SEQUENCE = 2**62  # no sequence is above it
 NOT_STORED = 2**63  # stored time, ns, of a live copy: no answer is later
@@ -96,8 +99,10 @@ class Answers:
             read_in_flight=lambda: map(_build_identity, read_in_flight()),
         )
         self._listens_from: int | None = None  # sequences above this one were stored while the listener was subscribed
+        self._old_from = inf  # steady seconds from which on the stream takes the ids of all earlier ones again
         self._now = steady
         self._stems: set[bytes] = set()  # inboxes without their last token, from `may_answer`
+        self._replied_subject = self._reply_subject = ""  # of the answer that was sent there last: nearly always the same
         self.refused = 0  # reply addresses outside the prefixes
         self.heard = 0
 
@@ -108,6 +113,9 @@ class Answers:
         headers = message.headers
         is_plain = not headers and self._listens_from is not None and not self.live.is_used
         if is_plain and self._correlator.answer_plain(message.data, reply.data, self._now(), message.sequence):
+            return
+        if headers and self._is_unheard(message):
+            self._to_reply_subject(message, reply)
             return
         self._request, self._stored_ns = message.data, message.stored_ns
         if headers and (EXPECTED_STREAM in headers or CONFIRM in headers) and is_pub_ack_wanted(headers):
@@ -126,6 +134,15 @@ class Answers:
         unclaimed = lambda: self._to_reply_subject(message, reply)  # noqa: E731
         sequence = 0 if self.live.is_used else message.sequence  # this instance does not hear all live copies, so it cannot number them
         self._correlator.answer(request, reply.data, unclaimed, may_wait=may_wait, now=self._now(), sequence=sequence)
+
+    def _is_unheard(self, message: Message) -> bool:
+        """Whether no inbox waits for this request, and none will: it was stored before the listener subscribed, and whoever sends it again
+        since then is stored again. It names none, and no publish ack is wanted.
+        """
+        if self._listens_from is None or message.sequence > self._listens_from or not ASKING_HEADERS.isdisjoint(message.headers):
+            return False
+        msg_id = message.headers.get(MSG_ID)
+        return msg_id is not None and self._now() >= self._old_from and not self._correlator.has_inbox(msg_id)
 
     def _answer_publisher(self, message: Message, reply: Reply) -> None:
         """Send the decision to `Reply-To` or the reply subject, and a publish ack to the publisher."""
@@ -156,8 +173,9 @@ class Answers:
         live = self.live
         if live.is_used and not live.is_empty and live.has_request(message.data, message.stored_at - CLOCK_SLACK_S):
             return
-        subject = self._rules.reply_subject.replace("{subject}", message.subject)
-        self._connection.publish_nowait(subject, reply.data, "", head_of(reply.headers))
+        if message.subject != self._replied_subject:
+            self._replied_subject, self._reply_subject = message.subject, self._rules.reply_subject.replace("{subject}", message.subject)
+        self._connection.publish_nowait(self._reply_subject, reply.data, "", _build_head(reply))
 
     def _may_reach(self, address: str) -> bool:
         rules = self._rules
@@ -186,6 +204,7 @@ class Answers:
     def start_listening_from(self, sequence: int) -> None:
         """The listener is subscribed and hears every request that is stored after `sequence`."""
         self._listens_from = sequence
+        self._old_from = self._now() + self._correlator.span if sequence < NO_SEQUENCE else inf
         self._correlator.identical.shift = sequence - self.heard if sequence < NO_SEQUENCE else None
 
     def on_identical(self, data: bytes) -> None:
@@ -317,6 +336,15 @@ class Answers:
         now = self._now()
         self._correlator.tick(now)
         self.live.tick(now)
+
+
+def _build_head(reply: Reply) -> bytes:
+    """The headers of an answer on the reply subject."""
+    trace_id, tenant_id = reply.trace_id, reply.tenant_id
+    if trace_id is None or tenant_id is None or not f"{trace_id}{tenant_id}".isprintable():
+        found = {TRACE: trace_id, TENANT: tenant_id, "version": "1"}
+        return head_of({name: value for name, value in found.items() if value is not None})
+    return f"NATS/1.0\r\n{TRACE}: {trace_id}\r\n{TENANT}: {tenant_id}\r\nversion: 1\r\n\r\n".encode("utf-8", "replace")
 
 
 def _build_identity(message: Message) -> RequestIdentity:

@@ -168,6 +168,14 @@ class Connection(ReconnectingClient):
         if not self._will_write:
             self._write_soon()
 
+    def acknowledge(self, ack_subject: str) -> None:
+        """`publish_nowait` of an acknowledgement: one piece of the buffer, because it is sent for each message."""
+        frame = f"PUB {ack_subject}  4\r\n+ACK\r\n".encode()
+        self._pending.append(frame)
+        self._pending_data_size += len(frame)
+        if not self._will_write:
+            self._write_soon()
+
     def publish_many(self, messages: Iterable[tuple[bytes, bytes]]) -> None:
         """`publish_nowait` without reply and headers, of subjects and data: for answers to a flood."""
         frames = b"".join([b"PUB %b  %d\r\n%b\r\n" % (subject, len(data), data) for subject, data in messages])
@@ -200,6 +208,12 @@ class Connection(ReconnectingClient):
         asyncio.get_running_loop().call_soon(self._write)
         self._will_write = True
 
+    def write_early(self) -> None:
+        """Write the buffer before the rest of the chunk is handled; what is published after this is written at its end."""
+        is_left = self._will_write
+        self._write()
+        self._will_write = is_left
+
     def _write(self) -> None:
         """Write the buffer in one call. If the socket is full, nats-py's flusher writes it, because that waits."""
         self._will_write = False
@@ -212,6 +226,10 @@ class Connection(ReconnectingClient):
         elif self._flush_queue is not None and self._flush_queue.empty():
             self._flush_queue.put_nowait(self._get_flushed_future())
 
+    def read_head(self, head: bytes) -> Headers | None:
+        """A header block as a dict; it never raises. That of a request which was heard lately is parsed already."""
+        return (self._heads.pop(head, None) if self._heads else None) or parse_head(head)
+
     def _call_on_message(  # noqa: PLR0917 - once a message
         self, on_message: OnMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None, headers: Headers | None = None
     ) -> None:
@@ -221,7 +239,7 @@ class Connection(ReconnectingClient):
             except UnicodeDecodeError:
                 name, inbox = subject.decode("utf-8", "replace"), ""
             if headers is None and head is not None:
-                headers = (self._heads.pop(head, None) if self._heads else None) or parse_head(head)
+                headers = self.read_head(head)
             on_message(name, inbox, data, headers)
         except (Exception, asyncio.CancelledError) as exc:  # a callback raised, and the reader must go on
             self.on_fault(exc)  # callbacks handle their own errors before this

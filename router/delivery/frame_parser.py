@@ -60,10 +60,8 @@ class FrameParser(Parser):
 
     def dispatch(self, data: bytes, at: int = 0) -> int:
         """Call the callback of each complete frame of a direct subscription; keep an incomplete one. Returns the first other's offset."""
-        callbacks, takers = self.nc.callbacks, self.nc.takers.values()
+        callbacks, takers = self.nc.callbacks, self.nc.takers
         while True:
-            for take in takers:
-                at = take(data, at)
             if (end := data.find(b"\r\n", at)) < 0:
                 break
             kind = data[at]
@@ -83,6 +81,9 @@ class FrameParser(Parser):
             if after > len(data):
                 self._needed = after - at
                 break
+            if sid in takers and (taken := takers[sid](data, at)) > at:
+                at = taken
+                continue
             dispatch = callbacks.get(sid)
             if dispatch is None:
                 self._stray = (sid, part[1], reply, data[body + head : after - 2], data[body : body + head]), after

@@ -121,7 +121,8 @@ class MessageProcessor:
         )
         self.taken += 1
         self._newest = ack_subject
-        if message.deliveries > 1 or (message.sequence, message.stored_ns) in self._by_position:
+        by_position = self._by_position  # nearly always empty, where handlers end at once and store nothing
+        if message.deliveries > 1 or (by_position and (message.sequence, message.stored_ns) in by_position):
             return self._take_again(message)
         marks = self._marks
         if marks is not None and (marks.by_hash or message.sequence in marks.by_sequence) and marks.take(message):

@@ -35,6 +35,7 @@ OnDelivery = Callable[[str, str, bytes, Headers | None], bool]  # False: an unex
 SPREAD_BYTES = 64 * 1024  # the random part of a request's limit
 IDLE_HEARTBEAT_S = 2.5  # the least between two heartbeats while no message comes; the election of a leader takes longer than two of them
 RARE_HEARTBEAT_S = 7.5  # the same where elections are told, or where there are none
+EARLY_FROM = 32  # a window of twice this, or more, is asked for within a chunk of bytes: else the server has nothing to send meanwhile
 FRESH_S = 1.0  # a frame that is no older proves that the durable was there when a request was made
 OF_BYTES = frozenset({"Message Size Exceeds MaxBytes", "Batch Completed"})  # 409s at the end of a request
 
@@ -67,6 +68,7 @@ class Puller:
         self._connection = connection
         self._next_subject = next_subject
         self._inbox = connection.new_inbox()
+        self._status_subjects = self._inbox.encode()
         self._expires_ns = int(expires_s * 1e9)
         self._busy_heartbeat_s = heartbeat_s
         self._most_heartbeat_s = max(heartbeat_s, expires_s / 2)
@@ -92,7 +94,7 @@ class Puller:
         self.is_pulling = False
 
     async def open(self) -> None:
-        self._sid = await self._connection.subscribe_direct(f"{self._inbox}.*", self._on_frame)
+        self._sid = await self._connection.subscribe_raw(f"{self._inbox}.*", self._on_frame)
         self.is_pulling = True
 
     def pause(self) -> None:
@@ -132,6 +134,14 @@ class Puller:
         self._is_asking = False
         self.refill()
 
+    def _ask_early(self) -> None:
+        """Ask before the rest of the chunk is handled: it may hold the whole window, and the server would wait for the end of all that."""
+        self.refill()
+        if self.outstanding > self._low:
+            self._connection.write_early()
+        else:
+            self.refill_soon()  # there was no room: there may be by then
+
     def refill(self) -> None:
         """Ask for as many messages as there is capacity for, once half of the window has come."""
         if self.outstanding > self._low or not self.is_pulling or not self._connection.is_connected:
@@ -165,18 +175,26 @@ class Puller:
 
     # -- hot path: once a message -----------------------------------------------------------------------
 
-    def _on_frame(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
-        self.state.heard_at = self._now()
-        if subject.startswith(self._inbox):
-            self._status(subject, headers or {})
-            return
-        if self.outstanding:
-            self.outstanding -= 1
-        if self._on_delivery(subject, reply, data, headers):
-            self._is_growing = True
-        else:
-            self.window, self._low, self._is_growing = 1, 0, False
-        self.refill_soon()
+    def _on_frame(self, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
+        connection = self._connection
+        try:
+            headers = connection.read_head(head) if head is not None else None
+            self.state.heard_at = self._now()
+            if subject.startswith(self._status_subjects):
+                self._status(subject.decode("utf-8", "replace"), headers or {})
+                return
+            if self.outstanding:
+                self.outstanding -= 1
+            if self._on_delivery(subject.decode("utf-8", "replace"), reply.decode(), data, headers):
+                self._is_growing = True
+            else:
+                self.window, self._low, self._is_growing = 1, 0, False
+            if self.outstanding == self._low >= EARLY_FROM:
+                self._ask_early()
+            elif self.outstanding <= self._low and not self._is_asking:
+                self.refill_soon()
+        except (Exception, asyncio.CancelledError) as exc:  # the reader must go on
+            connection.on_fault(exc)
 
     # -- status frames ------------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ class ReplyCorrelator:
         self.identical = identical if identical is not None else IdenticalRequests(lambda _: None)
         self._conflict = conflict  # builds the answer "this id came with other bytes" from the id and those bytes (empty: not kept)
         self._is_same = is_same  # whether other bytes ask for the same: a fresh trace id, another order of keys
-        self._span = dedupe_window_s + 0.12
+        self.span = dedupe_window_s + 0.12  # seconds for which the stream drops a repeated id, and a little more
         self._wait_s = inbox_wait_s
         self._keep_s = keep_s
         self._capacity = capacity
@@ -99,6 +99,11 @@ class ReplyCorrelator:
         waiting = self._inboxes.younger.get(key) or self._inboxes.older.get(key)
         return (waiting[0][0] or None) if waiting else None
 
+    def has_inbox(self, msg_id: str) -> bool:
+        """Whether an inbox waits, or a request without one was heard, under this id."""
+        key, table = hash(msg_id), self._inboxes
+        return key in table.younger or key in table.older
+
     # -- once for each request, once for each answer -------------------------------------------------------
 
     def add_request(self, request: RequestIdentity, inbox: str, now: float, number: int = 0) -> None:
@@ -110,7 +115,7 @@ class ReplyCorrelator:
         if self._waiting and key in self._waiting:
             self._claim(request, content_hash, inbox, now, number)
             return
-        if msg_id is not None and (known := self._answered.get(key)) is not None and now - known.at <= self._span:
+        if msg_id is not None and (known := self._answered.get(key)) is not None and now - known.at <= self.span:
             if inbox != known.to:
                 self._send(
                     inbox, known.data if known.content_hash == content_hash else self._answer_of_other(known.request, request, known.data)
@@ -185,7 +190,7 @@ class ReplyCorrelator:
             is_claimed = False
         elif msg_id is None:
             is_claimed = self._answer_without_id(request, inboxes, data, sequence, may_wait=may_wait, now=now)
-        elif may_wait and now - inboxes[-1][2] > self._span and self._is_copy_younger(inboxes[-1], now):
+        elif may_wait and now - inboxes[-1][2] > self.span and self._is_copy_younger(inboxes[-1], now):
             self._inboxes.put_back(key, inboxes)
             unclaimed = partial(self._answer_older, request, data, unclaimed)
             is_claimed = False
@@ -224,7 +229,7 @@ class ReplyCorrelator:
             self._end_waits(now)
         self._answer_left_over(now)
         self.identical.announce(now)
-        while self._answered and next(iter(self._answered.values())).at < now - self._span:
+        while self._answered and next(iter(self._answered.values())).at < now - self.span:
             self._answered.popitem(last=False)
         while self._answered_without_id and next(iter(self._answered_without_id.values())) < now - ANSWERED_FOR_S:
             self._answered_without_id.popitem(last=False)
@@ -242,7 +247,7 @@ class ReplyCorrelator:
 
         The age of the copy is by the server's clock. Where the clocks differ, the answer is late by `inbox_wait_s`, and not lost.
         """
-        return now - newest[2] - self._read_copy_age() > self._span and not self.identical.is_alone(now)
+        return now - newest[2] - self._read_copy_age() > self.span and not self.identical.is_alone(now)
 
     def _answer_older(self, request: RequestIdentity, data: bytes, unclaimed: Callable[[], None]) -> None:
         """No younger inbox came."""
@@ -274,9 +279,9 @@ class ReplyCorrelator:
         is_claimed = False
         for inbox, hashed, at, other in inboxes:
             is_claimed = is_claimed or (hashed == content_hash and inbox != NO_INBOX)
-            if abs(newest - at) <= self._span and inbox not in (served, NO_INBOX):
+            if abs(newest - at) <= self.span and inbox not in (served, NO_INBOX):
                 self._send(inbox, data if hashed == content_hash else self._answer_of_other(request, replace(request, data=other), data))
-        self._inboxes.put_back(hash(request.msg_id), [one for one in inboxes if one[2] - newest > self._span])
+        self._inboxes.put_back(hash(request.msg_id), [one for one in inboxes if one[2] - newest > self.span])
         return is_claimed
 
     def _claim(self, request: RequestIdentity, content_hash: int, inbox: str, now: float, number: int) -> None:

@@ -33,7 +33,7 @@ from router.delivery.settlement import (
     nak,
     outcome_of_error,
 )
-from router.delivery.subscription import ACK, SENT_BACK, WAITING, Subscription
+from router.delivery.subscription import SENT_BACK, WAITING, Subscription
 
 PUBLISHING = "publishing"
 ROOM = "room"
@@ -74,7 +74,7 @@ class Settler:
         """The fast path: a Done that stores nothing, of a message that is not in flight; the same order, no Settlement object."""
         if done.reply is not None:
             self._answer(message, done.reply)
-        self._connection.publish_nowait(ack_subject, ACK)
+        self._connection.acknowledge(ack_subject)
         self._observer.on_settled(message, done, True)
 
     def conclude(self, message: Message, outcome: Outcome) -> None:

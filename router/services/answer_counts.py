@@ -32,5 +32,5 @@ def _code_of(outcome: Outcome) -> str:
 def _tenant_of(message: Message, outcome: Outcome) -> str:
     """The tenant that the refusal names; after any other failure it is read from the message again."""
     if isinstance(outcome, Dead) and outcome.reply is not None:
-        return outcome.reply.headers.get(TENANT_ID, "")
+        return outcome.reply.tenant_id or ""
     return extract_ids(message).get(TENANT_ID, "")

@@ -37,6 +37,7 @@ class ConsumerMetrics(LoggingObserver):
         self._has_dead_letters = settings.dlq.enabled
         self._usage = settings.streams.usage.name
         self._published = {self._usage: metrics.usage_published, settings.streams.assignments.name: metrics.assignments_published}
+        self._labels = (durable,)
         self._seconds = metrics.request_seconds if answers else None
         self._answers = answers
         if answers:
@@ -62,7 +63,7 @@ class ConsumerMetrics(LoggingObserver):
         if (violations := self.violations) is not None and (violations.unsettled or violations.live_copies):
             violations.on_settled(message)
         if is_final:
-            metrics.acks[self._durable,] += 1
+            metrics.acks[self._labels] += 1
             if RUN in message.headers:
                 metrics.replayed.value += 1
             if self._seconds is not None and outcome is not ANSWERED_LIVE:

@@ -31,7 +31,7 @@ class DecideMetrics:
 
     def on_decision(self, request: RouteRequest, answer: Decision | Refusal, seconds: float) -> None:
         metrics = self._metrics
-        tenant = metrics.tenant[request.tenant_id]
+        tenant = metrics.tenant.get(request.tenant_id, OTHER)  # the same as by its key, where few tenants have a label
         if isinstance(answer, Decision):
             metrics.decisions[tenant, metrics.policy[request.policy_id], metrics.provider[answer.provider_id], answer.reason, "ok"] += 1
         else:

@@ -11,7 +11,7 @@ from tests.support.delivery import FakeConnection, a_delivery
 from tests.support.waiting import until
 
 INBOX = "_INBOX.abc.1"
-YES = Reply(b"yes", {"version": "1"})
+YES = Reply(b"yes")
 ARROWS = ["$JS.API.STREAM.PURGE.ROUTER_DLQ", "$KV.ROUTER_ATTEMPTS.a", "beamline.router.v1.decide", "_INBOX", "x._INBOX.a", "_inbox.a"]
 NO_LITERALS = ["_INBOX.>", "_INBOX.*", "_INBOX.a.*.b", "_INBOX.", "_INBOX..a", "_INBOX.a b", "_INBOX.a\r\nPUB x 0", "_R_.a\t"]
 
@@ -120,6 +120,41 @@ async def test_no_inbox_is_expected_for_what_is_older_than_the_listener_or_deliv
     answers.start_listening_from(5)
     answers.answer(message, YES)
     assert sent(connection) == [("work.reply", b"yes")]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "answered_at_once"),
+    [
+        (0.0, [("work.reply", b"yes"), (INBOX, b"yes")]),  # the stream drops the repeated id, so its answer is kept for whoever repeats it
+        (1.0, [("work.reply", b"yes")]),  # the stream takes it again: its own copy is answered
+    ],
+)
+async def test_a_request_older_than_the_listener_is_kept_only_while_the_stream_drops_its_id(
+    connection: FakeConnection, seconds: float, answered_at_once: list[tuple[str, bytes]]
+) -> None:
+    answers = an_answers(connection)
+    answers._now = lambda: now
+    now = 100.0
+    answers.start_listening_from(5)
+    now += seconds
+    named = {"Nats-Msg-Id": "m-1"}
+    answers.answer(replace(a_delivery(5), headers=named), YES)
+    answers.on_request("work", INBOX, b"", named)
+    assert sent(connection) == answered_at_once
+    answers.answer(replace(a_delivery(6), headers=named), YES)
+    assert (INBOX, b"yes") in sent(connection)
+
+
+async def test_an_inbox_that_was_heard_gets_the_answer_of_an_older_request_with_its_id(connection: FakeConnection) -> None:
+    answers = an_answers(connection)
+    answers._now = lambda: now
+    now = 100.0
+    answers.start_listening_from(5)
+    now += 1
+    named = {"Nats-Msg-Id": "m-1"}
+    answers.on_request("work", INBOX, b"", named)
+    answers.answer(replace(a_delivery(5), headers=named), YES)
+    assert sent(connection) == [(INBOX, b"yes")]
 
 
 # -- the listener's half -----------------------------------------------------------------------------------------------

@@ -82,6 +82,15 @@ async def test_wherever_a_chunk_is_cut_plain_frames_can_be_taken_out_of_it(sent:
     assert [(sid, *rest) for sid, _, *rest in listening.heard] == [(sid, *rest) for sid, _, *rest in sent]
 
 
+async def test_only_frames_of_its_own_subscription_are_offered_to_a_taker() -> None:
+    listening, offered = Listening(), list[bytes]()
+    listening.takers[1] = lambda data, at: offered.append(data[at:]) or at
+    other, own = frame(2, b"a", b"", b"x", None), frame(1, b"work", b"", b"y", None)
+    listening.callbacks[2] = listening.callbacks[1]
+    await FrameParser(listening).parse(other + own + other)
+    assert offered == [own + other]
+
+
 async def test_byte_by_byte_is_as_good_as_at_once() -> None:
     sent = [(1, b"work", b"$JS.ACK.x", b"data", b"NATS/1.0\r\nx: y\r\n\r\n"), (2, b"a", b"", b"", None)]
     stream = b"".join(frame(*one) for one in sent)

@@ -105,6 +105,34 @@ async def test_it_asks_again_when_half_of_the_window_has_come(pulling: Pulling) 
     assert pulling.batches == [4, 4]
 
 
+async def test_a_large_window_is_asked_for_while_the_chunk_that_brings_it_is_handled() -> None:
+    """The server would wait for the end of the chunk, which may hold the whole window: here its messages come in one turn of the loop."""
+    pulling = Pulling(prefetch=128)
+    await pulling.puller.open()
+    pulling.puller.refill()
+    await pulling.message(1_000)
+    pulling.connection.posts.clear()
+    for _ in range(pulling.puller.outstanding):
+        pulling.connection.say("work")
+    assert set(pulling.batches) == {64}
+    assert pulling.connection.early_writes >= len(pulling.batches)
+
+
+async def test_without_room_it_asks_at_the_end_of_the_turn() -> None:
+    pulling = Pulling(prefetch=128)
+    await pulling.puller.open()
+    pulling.puller.refill()
+    await pulling.message(1_000)
+    pulling.places = 0
+    pulling.connection.posts.clear()
+    for _ in range(pulling.puller.outstanding):
+        pulling.connection.say("work")
+    pulling.places = 128
+    assert pulling.batches == []
+    await turn()
+    assert pulling.batches == [128]
+
+
 async def test_an_unexplained_redelivery_makes_the_window_one(pulling: Pulling) -> None:
     await pulling.message(30)
     pulling.is_known = False

@@ -16,7 +16,7 @@ from router.core.message import Effect, Message, Reply
 from router.core.outcome import Fault, Handler, Hold, Outcome
 from router.delivery.connection import Connection, OnRawMessage
 from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.subscription import ConsumerOptions, Subscription
+from router.delivery.subscription import ACK, ConsumerOptions, Subscription
 from tests.support.delivery import SORRY, WorkStreams, connected
 from tests.support.in_memory_consumer import InMemoryConsumer, InMemoryStep
 from tests.support.waiting import until
@@ -136,6 +136,9 @@ class RecordingConnection(Connection):
         if subject.startswith("$JS.ACK.") and data != b"+WPI":
             self._note(ACKED, int(subject.split(".")[5]), data)
         super().publish_nowait(subject, data, reply, head)
+
+    def acknowledge(self, ack_subject: str) -> None:
+        self.publish_nowait(ack_subject, ACK)
 
     async def subscribe_bytes(self, subject: str, hear: OnRawMessage) -> int:
         def dispatch(at: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:

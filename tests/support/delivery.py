@@ -19,10 +19,10 @@ from router.delivery.attempts import AttemptRecord
 from router.delivery.connection import Connection, head_of
 from router.delivery.denials import Denials
 from router.delivery.first_connection import connect
-from router.delivery.frame_parser import Headers
+from router.delivery.frame_parser import Headers, parse_head
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.processor import MessageProcessor
-from router.delivery.subscription import ConsumerOptions, Subscription
+from router.delivery.subscription import ACK, ConsumerOptions, Subscription
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket, create
 
 STORED_NS = 1_700_000_000_000_000_000
@@ -47,11 +47,15 @@ class FakeConnection:
         self.is_connected = True
         self.is_behind = False
         self.reconnect_count = 0
+        self.early_writes = 0
         self.callbacks: dict[str, Callable[..., None]] = {}
         self.denials = Denials(lambda *_: None)
 
     def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
         self.posts.append(PublishedFrame(subject, data, reply, head))
+
+    def acknowledge(self, ack_subject: str) -> None:
+        self.publish_nowait(ack_subject, ACK)
 
     def publish_many(self, messages: Iterable[tuple[bytes, bytes]]) -> None:
         for subject, data in messages:
@@ -69,6 +73,15 @@ class FakeConnection:
     async def subscribe_direct(self, subject: str, on_message: Callable[..., None], queue: str = "") -> int:
         self.callbacks[subject] = on_message
         return len(self.callbacks)
+
+    def read_head(self, head: bytes) -> Headers | None:
+        return parse_head(head)
+
+    def write_early(self) -> None:
+        self.early_writes += 1
+
+    async def subscribe_raw(self, subject: str, on_message: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
+        return await self.subscribe_bytes(subject, on_message)
 
     async def subscribe_bytes(self, subject: str, on_message: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
         return await self.subscribe_direct(

@@ -29,7 +29,7 @@ def reply_to(request: RouteRequest, answer: Decision | Refusal) -> Reply:
         data = success(answer, request.answer_id, request.trace_id) if is_plain else _success(request, answer)
     else:
         data = failure(answer.code, answer.message, _details(answer.details, request.hints), request.answer_id, request.trace_id)
-    return Reply(data, _headers(request))
+    return Reply(data, request.trace_id, request.tenant_id)
 
 
 def _success(request: RouteRequest, decision: Decision) -> bytes:
@@ -44,13 +44,7 @@ def reply_without_assignment(request: RouteRequest, decision: Decision, skipped:
         data = success_protobuf(replace(decision, metadata={**decision.metadata, ASSIGNMENT_SKIPPED: skipped.reason}))
     else:
         data = success_with(_warnings(request.hints, skipped), decision, request.answer_id, request.trace_id)
-    return Reply(data, _headers(request))
-
-
-def _headers(request: RouteRequest) -> dict[str, str]:
-    if request.trace_id is None:
-        return {"tenant_id": request.tenant_id, "version": "1"}
-    return {"trace_id": request.trace_id, "tenant_id": request.tenant_id, "version": "1"}
+    return Reply(data, request.trace_id, request.tenant_id)
 
 
 def _warnings(hints: Mapping[str, str], skipped: SkippedAssignment | None = None) -> list[dict[str, object]]:
@@ -65,11 +59,5 @@ def _details(details: Mapping[str, object] | None, hints: Mapping[str, str]) -> 
 def refuse_request(fault: Fault, reading: RequestReading, code: str) -> Dead:
     """An error reply and a dead letter: these bytes can never be decided here (docs/reference/contracts.md#failure-invalid)."""
     details = {"field": fault.field} if fault.field is not None else None
-    headers = {"version": "1"}
-    if reading.trace_id is not None:
-        headers["trace_id"] = reading.trace_id
-    if reading.tenant_id is not None:
-        headers["tenant_id"] = reading.tenant_id
-    return Dead(
-        fault, reply=Reply(failure(code, fault.message, _details(details, reading.hints), reading.answer_id, reading.trace_id), headers)
-    )
+    data = failure(code, fault.message, _details(details, reading.hints), reading.answer_id, reading.trace_id)
+    return Dead(fault, reply=Reply(data, reading.trace_id, reading.tenant_id))
