@@ -56,15 +56,15 @@ async def find_version_usage(
     durables = [_Durable(one) for one in await _consumers(jetstream, stream)]
     standing, newest = 0, None
     async with open_reader(jetstream, stream) as reader:
-        left = reader.total
-        while left > 0 and (found := await reader.read(min(READ_BATCH, left))):
-            left -= len(found)
+        seen = 0
+        async for found in reader.read_all(READ_BATCH):
+            seen += len(found)
             for message in found:
                 if _version_of(message.data) == version:
                     standing, newest = standing + 1, message
                     for durable in durables:
                         durable.see(message)
-            on_progress(reader.total - left, reader.total)
+            on_progress(seen, reader.total)
     waiting = {durable.name: durable.waiting for durable in durables}
     gone_at = _expiry_of(newest, info["config"]["max_age"]) if newest is not None else None
     return VersionUsage(stream=stream, version=version, standing=standing, waiting=waiting, gone_at=gone_at)

@@ -136,8 +136,8 @@ class Answers:
         self._correlator.answer(request, reply.data, unclaimed, may_wait=may_wait, now=self._now(), sequence=sequence)
 
     def _is_unheard(self, message: Message) -> bool:
-        """Whether no inbox waits for this request, and none will: it was stored before the listener subscribed, and whoever sends it again
-        since then is stored again. It names none, and no publish ack is wanted.
+        """Whether no inbox waits for this request, and none will: it was stored before the listener subscribed, its id may be stored again
+        since, it names no inbox and wants no publish ack.
         """
         if self._listens_from is None or message.sequence > self._listens_from or not ASKING_HEADERS.isdisjoint(message.headers):
             return False

@@ -176,9 +176,7 @@ class FinishedRemoval:
         done: list[int] = []
         self._read_to = state.up_to
         async with open_reader(self._jetstream, self._rules.stream, start, headers_only=True) as reader:
-            left = min(reader.total, MAX_READ)
-            while left > 0 and (found := await reader.read(min(READ_BATCH, left))):
-                left -= len(found)
+            async for found in reader.read_all(READ_BATCH, MAX_READ):
                 self._read_to = min(found[-1].sequence, state.up_to)
                 done += [
                     one.sequence for one in found if one.sequence <= state.up_to and self._is_named(one.headers.get("Nats-Msg-Id", ""))

@@ -101,9 +101,7 @@ class TenantShares:
         if self._read_to >= state["last_seq"]:
             return
         async with open_reader(self._jetstream, self._rules.stream, self._read_to + 1, headers_only=True) as reader:
-            left = min(reader.total, MAX_READ)
-            while left > 0 and (found := await reader.read(min(READ_BATCH, left))):
-                left -= len(found)
+            async for found in reader.read_all(READ_BATCH, MAX_READ):
                 self._read_to = found[-1].sequence
                 for one in found:
                     self._counted[one.headers.get(self._rules.header, "")] += _size(one)

@@ -174,11 +174,7 @@ class _Steps:
 
 async def _read_matching(reader: StreamReader, look: int, matches: Callable[[StoredMessage], bool]) -> list[StoredMessage]:
     """Read the messages that were there at the start, and keep the matching ones."""
-    taken, left = list[StoredMessage](), min(look, reader.total)
-    while left > 0 and (batch := await reader.read(min(MAX_STEPS_READ, left))):
-        left -= len(batch)
-        taken += filter(matches, batch)
-    return taken
+    return [one async for batch in reader.read_all(MAX_STEPS_READ, look) for one in batch if matches(one)]
 
 
 def _record_steps(one: StoredAssignment, bucket: str) -> Iterator[RequestStep]:

@@ -125,7 +125,7 @@ async def test_no_inbox_is_expected_for_what_is_older_than_the_listener_or_deliv
 @pytest.mark.parametrize(
     ("seconds", "answered_at_once"),
     [
-        (0.0, [("work.reply", b"yes"), (INBOX, b"yes")]),  # the stream drops the repeated id, so its answer is kept for whoever repeats it
+        (0.0, [("work.reply", b"yes"), (INBOX, b"yes")]),  # the stream drops the repeated id, so its answer is kept for a repetition
         (1.0, [("work.reply", b"yes")]),  # the stream takes it again: its own copy is answered
     ],
 )

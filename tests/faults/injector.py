@@ -60,11 +60,15 @@ async def inject(
     seconds: float = math.inf,
     times: float = math.inf,
     told: Callable[[Happened], None] = lambda _: None,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> list[Happened]:
-    """Faults for so long or so many, one at a time. The last one is over when this returns, and nothing is mended but what it broke."""
+    """Faults for so long or so many, one at a time, or until it is stopped.
+
+    The last one is over when this returns, and nothing is mended but what it broke.
+    """
     happened: list[Happened] = []
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and len(happened) < times:
+    while time.monotonic() < deadline and len(happened) < times and not is_stopped():
         planned = plan.next()
         if planned.is_patient:
             await stage.all_ready(MOST_PATIENT_S)

@@ -2,7 +2,9 @@
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -21,3 +23,20 @@ def run_until_told(work: Coroutine[Any, Any, T]) -> T | None:
         return asyncio.run(told())
     except (KeyboardInterrupt, asyncio.CancelledError):
         return None
+
+
+@contextmanager
+def first_interrupt(what: str) -> Iterator[Callable[[], bool]]:
+    """Yields whether Ctrl-C came once; it is answered with `what`. The second one ends the run at once, as without this."""
+    loop, interrupted = asyncio.get_running_loop(), asyncio.Event()
+
+    def note() -> None:
+        interrupted.set()
+        loop.remove_signal_handler(signal.SIGINT)
+        print(what, file=sys.stderr, flush=True)
+
+    loop.add_signal_handler(signal.SIGINT, note)
+    try:
+        yield interrupted.is_set
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)

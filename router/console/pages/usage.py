@@ -52,13 +52,13 @@ async def read_usage(sources: Sources, params: PageParams) -> Page:
     if made is None:
         return _build_empty_page(command, f"There are no usage tables in {warehouse}. {NO_TABLES}")
     columns = (*(Column(name, LABELS[name]) for name in made.by), *FIGURES)
-    rows = [{**line.group, **_list_figures(line)} for line in made.lines[:MAX_ROWS]]
-    note = f"The first {MAX_ROWS:,} of {len(made.lines):,} lines: choose fewer names in By." if len(made.lines) > MAX_ROWS else ""
+    rows = [{**line.group, **_list_figures(line)} for line in made.iterate_lines(MAX_ROWS)]
+    note = f"The first {MAX_ROWS:,} of {len(made.rows):,} lines: choose fewer names in By." if len(made.rows) > MAX_ROWS else ""
     return Page(
         title="Usage",
         lead=f"from the tables in {warehouse}",
         command=command,
-        charts=_draw(made.lines),
+        charts=_draw(made),
         lists=[_list_totals(made.totals)] if made.totals is not None else (),
         table=Table(columns=columns, rows=rows, empty="No usage matches.", filters=FILTERS, note=note),
     )
@@ -78,15 +78,12 @@ def _list_days(params: PageParams) -> Sequence[str]:
     return [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
 
 
-def _draw(lines: Sequence[ReportLine]) -> Sequence[BarChart]:
+def _draw(report: UsageReport) -> Sequence[BarChart]:
     """Events and cost of each day, if the lines are by day; a day without events is a gap."""
-    sums: dict[str, tuple[int, float]] = {}
-    for line in lines:
-        if (day := line.group.get("day")) is not None:
-            count, cost = sums.get(day, (0, 0.0))
-            sums[day] = count + line.count, cost + float(line.cost)
-    if not sums:
+    if "day" not in report.by or not len(report.rows):
         return ()
+    added = report.rows.group_by("day").aggregate([("count", "sum"), ("cost", "sum")]).to_pylist()
+    sums = {row["day"]: (int(row["count_sum"]), float(row["cost_sum"])) for row in added}
     first, last = (date.fromisoformat(choose(sums)) for choose in (min, max))
     first = max(first, last - timedelta(days=MAX_DAYS - 1))
     days = [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]

@@ -83,9 +83,7 @@ async def read_heads(
     reader = RawReader(jetstream, stream, start, since=wanted.since if is_late else None)
     try:
         await reader.open()
-        left = reader.total
-        while left > 0 and (found := await reader.read(min(HEADS_PAGE, left))):
-            left -= len(found)
+        async for found in reader.read_all(HEADS_PAGE):
             heads = map(read_head, found)
             yield list(heads) if wanted == NO_FILTER else [head for head in heads if wanted.is_match(head)]
     finally:

@@ -56,8 +56,7 @@ class DeadLetterFilter(Struct, frozen=True, kw_only=True):
         )
 
     def is_too_old(self, letter: Filterable) -> bool:
-        stored = letter.stored
-        return self.since is not None and stored is not None and stored < self.since
+        return self.since is not None and (stored := letter.stored) is not None and stored < self.since
 
 
 NO_FILTER = DeadLetterFilter()

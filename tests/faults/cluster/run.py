@@ -20,6 +20,7 @@ from tests.faults.gathered import gathered
 from tests.faults.injector import CALM_S, Happened, Plan, inject
 from tests.faults.kinds import Kind
 from tests.faults.ledger import Facts, balanced
+from tests.faults.life import first_interrupt
 from tests.faults.load import Load, Mix
 from tests.faults.quiet import ALL_QUIET_S, quiesce
 from tests.faults.stage import Cast, on_stage
@@ -92,7 +93,8 @@ def _keep_logs(stage: ClusterStage, directory: Path) -> None:
 async def _inject(stage: ClusterStage, load: Load, plan: ClusterRun) -> list[Happened]:
     faults = Plan(plan.seed, plan.kinds, plan.calm_s, ALWAYS)
     progress = _Progress(load, plan.faults)
-    happened = await inject(stage, stage.clients.current, faults, times=plan.faults, told=progress)
+    with first_interrupt("no more faults: the ledger of those that were follows; Ctrl-C again ends at once") as is_stopped:
+        happened = await inject(stage, stage.clients.current, faults, times=plan.faults, told=progress, is_stopped=is_stopped)
     await stage.all_ready(LONGEST_RECOVERY_S)
     return happened
 
