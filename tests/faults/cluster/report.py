@@ -166,7 +166,9 @@ def _ledger(reports: Sequence[ClusterReport]) -> str:
     rows = [add_rows([report.balance.rows[place] for report in reports]) for place in range(len(reports[0].balance.rows))]
     refused = sum((Counter(report.balance.refused) for report in reports), Counter[str]())
     times = sum(report.balance.asked_times for report in reports)
-    return as_table(rows, times, sum(len(report.balance.different) for report in reports), refused)
+    table = as_table(rows, times, sum(len(report.balance.different) for report in reports), refused)
+    strange = [f"- {line}" for report in reports for line in report.balance.strange]
+    return "\n".join([table, "Dead letters of what was no poison:\n", *strange, ""]) if strange else table
 
 
 def _losses(reports: Sequence[ClusterReport]) -> str:
