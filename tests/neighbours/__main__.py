@@ -26,7 +26,7 @@ from tests.neighbours.part import Broken
 from tests.neighbours.result import AFTER_S, SECONDS, Results, RowResult, Timing, TreeResults
 from tests.neighbours.row import probe_capacity, run_row
 from tests.neighbours.rows import BY_NAME, ROWS, Row
-from tests.neighbours.tree import Tree, check_out, find_own_tree
+from tests.neighbours.tree import Tree, check_out, find_bare_program, find_own_tree
 from tests.neighbours.verdicts import NO, judge, overload_checks
 
 BROKEN = 2
@@ -39,11 +39,12 @@ Tell = Callable[[str], None]
 
 
 class Options(Struct, frozen=True):
-    """What to measure. `control`: another commit; `capacity`: requests a second, instead of probing."""
+    """What to measure. `control`: another commit; `has_bare`: a bare program too; `capacity`: requests a second, instead of probing."""
 
     rows: Sequence[Row] = ROWS
     timing: Timing = Timing()
     control: str | None = None
+    has_bare: bool = False
     capacity: float | None = None
     write: Path | None = None  # the page is kept here after each row: half an hour's work is not lost to Ctrl-C
 
@@ -55,7 +56,7 @@ async def run(options: Options) -> Results:
     def tell(what: str) -> None:
         print(f"[{time.monotonic() - begun:5.0f} s] {what}", file=sys.stderr, flush=True)
 
-    with _trees(options.control) as trees:
+    with _trees(options.control, has_bare=options.has_bare) as trees:
         measured = [TreeResults(tree.commit, options.capacity or await _capacity(tree, tell), [], {}) for tree in trees]
         machine = await asyncio.to_thread(facts, " ".join(sys.argv[1:]))
         load = f"{os.getloadavg()[0]:.1f} before the first row"
@@ -93,12 +94,13 @@ def _describe(found: RowResult, kept: str) -> str:
 
 
 @contextlib.contextmanager
-def _trees(control: str | None) -> Iterator[list[Tree]]:
+def _trees(control: str | None, *, has_bare: bool) -> Iterator[list[Tree]]:
+    trees = [find_own_tree(), *([find_bare_program()] if has_bare else [])]
     if control is None:
-        yield [find_own_tree()]
+        yield trees
         return
     with check_out(control) as other:
-        yield [find_own_tree(), other]
+        yield [*trees, other]
 
 
 def status_of(found: Results) -> int:
@@ -128,7 +130,7 @@ def _options(arguments: argparse.Namespace, only: Sequence[str]) -> Options:
     names = arguments.only or only
     rows = [row for row in ROWS if not names or row.name in names]
     timing = Timing(arguments.seconds, arguments.after)
-    return Options(rows, timing, arguments.control, arguments.capacity, arguments.write)
+    return Options(rows, timing, arguments.control, arguments.bare, arguments.capacity, arguments.write)
 
 
 def _read(path: Path) -> Results:
@@ -147,6 +149,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--only", action="append", choices=list(BY_NAME), metavar="ROW", help="this row alone; may be repeated")
     parser.add_argument("--control", metavar="REV", help="the same rows on the code of this commit, beside")
+    parser.add_argument(
+        "--bare", action="store_true", help="the same rows beside a bare program that answers at once, in the router's place"
+    )
     parser.add_argument("--capacity", type=float, help="requests a second that `times` multiplies; default: a short probe finds it")
     parser.add_argument("--json", action="store_true", help="everything as JSON on standard output, instead of the page")
     parser.add_argument("--from", dest="again", type=Path, metavar="FILE.json", help="measure nothing: the page of a former run's --json")

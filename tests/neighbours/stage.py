@@ -110,7 +110,7 @@ async def _spawned(tree: Tree, home: Path) -> Process:
     places = ("--store", str(home / "store"), "--policies", str(home / "policies"), "--nats-port", "0", "--http-port", "0")
     with (home / "router.log").open("ab") as log:
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "router", "serve", "--embedded", *places),
+            *(sys.executable, "-m", *tree.program, *places),
             cwd=tree.path,
             env={**tree.environ, "ROUTER_EXTENSIONS__DIR": str(home / "extensions")},
             stdout=asyncio.subprocess.PIPE,

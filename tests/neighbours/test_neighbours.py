@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.neighbours.__main__ import Options, run
+from tests.neighbours.asking import DECIDED
 from tests.neighbours.page import render_page
 from tests.neighbours.result import Timing
 from tests.neighbours.rows import BY_NAME
@@ -16,8 +17,9 @@ FEW = 20.0  # requests a second that pass for the capacity: nothing here may dep
 @pytest.mark.timeout(180)  # a router, a server and three processes start, on a machine that is busy
 async def test_a_quiet_tenant_beside_a_small_flood_is_answered_and_the_table_written(tmp_path: Path) -> None:
     """Issue 17: the neighbour matrix."""
-    found = await run(Options(rows=(BY_NAME["flood with a pipeline"],), timing=SHORT, capacity=FEW))
-    (row,) = found.trees[0].found
+    found = await run(Options(rows=(BY_NAME["flood with a pipeline"],), timing=SHORT, capacity=FEW, has_bare=True))
+    (row,), (bare,) = (one.found for one in found.trees)
+    assert (bare.alone.lost, bare.beside.lost, set(bare.neighbour["answers"])) == (0, 0, {DECIDED})
     assert (row.alone.lost, row.beside.lost) == (0, 0)
     assert min(row.alone.asked, row.beside.asked) >= 10
     assert sum(row.neighbour["answers"].values()) == row.neighbour["sent"] > 50

@@ -14,12 +14,15 @@ from msgspec import Struct
 
 from tests.neighbours.part import ROOT, Broken
 
+ROUTER = ("router", "serve", "--embedded")
+
 
 class Tree(Struct, frozen=True):
-    """`commit`: short, with a star when files differ from it."""
+    """`commit`: short, with a star when files differ from it. `program`: the module that is run from here, and its arguments."""
 
     path: str
     commit: str
+    program: tuple[str, ...] = ROUTER
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -30,6 +33,11 @@ class Tree(Struct, frozen=True):
 def find_own_tree() -> Tree:
     is_changed = bool(_git("status", "--porcelain", "--", "router"))
     return Tree(str(ROOT), _git("rev-parse", "--short", "HEAD") + ("*" if is_changed else ""))
+
+
+def find_bare_program() -> Tree:
+    """A bare program in the router's place: the same rows beside it show what the machine alone makes the quiet tenant wait."""
+    return Tree(str(ROOT), "a bare program", ("tests.neighbours.bare",))
 
 
 @contextlib.contextmanager
