@@ -46,8 +46,8 @@ proto: $(VENV)/.dev  ## generate router/contracts/pb from proto/
 proto-check: $(VENV)/.dev
 	$(BIN)/python proto/generate.py --check
 
-matrix: $(VENV)/.dev  ## the long kill tables
-	$(BIN)/python -m pytest -n $(JOBS) -m matrix --override-ini timeout=900
+matrix: $(VENV)/.dev  ## the long kill tables; ONLY="lake and executor" runs a part
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m matrix --override-ini timeout=900 $(if $(ONLY),-k "$(ONLY)")
 
 races: $(VENV)/.dev  ## two thousand races of the lake's writers, on a disk and in a bucket, and their controls; then a table
 	$(BIN)/python -m tests.lake.races --races 1000 --anew --write bench/results/lake_races.md

@@ -93,7 +93,6 @@ class ConsumerChild:
             on_found=monitor.compare_again,
             deadlines=drain_deadline,
             quorum_seen_at=lambda: monitor.infos.quorum_seen_at,
-            hears_elections=True,
         )
         self._register_gauges(consumer, context.metrics)
         await consumer.run()

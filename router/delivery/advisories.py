@@ -1,14 +1,11 @@
-"""The server's advisories: messages that reached a durable's `max_deliver` (docs/explanation/durability.md#safety-net), and elections.
+"""The server's advisories about messages that reached a durable's `max_deliver` (docs/explanation/durability.md#safety-net).
 
     a message was delivered as often as allowed ──> $JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.{durable}
                                                     └─ kept in ROUTER_ADVISORIES: a core NATS message would be lost while no process listens
 
 Only durables of inboxes (20 deliveries) and agents (5) have such a limit; `mailbox` and `runtime` handle the messages.
 
-    a durable has a new leader ──> $JS.EVENT.ADVISORY.CONSUMER.LEADER_ELECTED.{stream}.{durable}
-                                   └─ a consumer pulls anew: the old leader's pull requests died with it
-
-An advisory of the first kind names its message by the sequence alone, and sequences begin again in a re-created stream. So a message that
+An advisory names its message by the sequence alone, and sequences begin again in a re-created stream. So a message that
 was stored after the advisory is another one, which the server still delivers.
 """
 
@@ -22,17 +19,11 @@ from router.delivery.topology import StreamSpec
 
 ADVISORY_STREAM = "ROUTER_ADVISORIES"
 ADVISORY_PREFIX = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES"
-ELECTION_PREFIX = "$JS.EVENT.ADVISORY.CONSUMER.LEADER_ELECTED"
 
 
 def advisory_subject(stream: str, durable: str) -> str:
     """The subject of the advisories about one durable."""
     return f"{ADVISORY_PREFIX}.{stream}.{durable}"
-
-
-def election_subject(stream: str, durable: str) -> str:
-    """The subject of the advisories about a durable's new leader."""
-    return f"{ELECTION_PREFIX}.{stream}.{durable}"
 
 
 def advisories_stream(name: str = ADVISORY_STREAM, replicas: int = 1) -> StreamSpec:

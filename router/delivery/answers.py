@@ -46,7 +46,7 @@ INSTANCE = "Router-Instance"
 ASKING_HEADERS = frozenset({REPLY_TO, EXPECTED_STREAM, CONFIRM})  # they say where an answer, or a publish ack, is to go
 MAX_SHARED_REQUEST_BYTES = 128 * 1024  # a larger request is not published to the other instances
 NO_SEQUENCE = 2**62  # no sequence is above it
-NOT_STORED = 2**63  # stored time, ns, of a live copy: no answer is later
+NOT_STORED = 2**63  # stored time, ns, of a live copy, or of one that comes again: no answer is later
 CLOCK_SLACK_S = 1.0  # a stored copy has the server's time, an answer this process's
 MAX_ADDRESS_LENGTH = 500  # of an inbox, which a client chooses; 200 000 of them are kept
 MAX_STEMS, MAX_STEM_LENGTH = 1024, 256  # of clients whose requests are refused; an inbox is shorter
@@ -117,7 +117,8 @@ class Answers:
         if headers and self._is_unheard(message):
             self._to_reply_subject(message, reply)
             return
-        self._request, self._stored_ns = message.data, message.stored_ns
+        # What comes again is answered again: its ack was lost, and its answer perhaps with it.
+        self._request, self._stored_ns = message.data, message.stored_ns if message.deliveries == 1 else NOT_STORED
         if headers and (EXPECTED_STREAM in headers or CONFIRM in headers) and is_pub_ack_wanted(headers):
             self._answer_publisher(message, reply)
             return

@@ -61,28 +61,30 @@ class AttemptCounter:
         self._connection = jetstream.connection
         self._process = next(random_tokens())
 
-    async def count_begin(self, message: Message, known: AttemptRecord | None, most: int) -> tuple[Message, bool]:
+    async def count_begin(self, message: Message, known: AttemptRecord | None, most: int, writer: str = "") -> tuple[Message, bool]:
         """Count the attempt that is about to start. Returns the message with its number, and whether the handler may start.
 
-        False: `most` attempts are counted already, and nothing was written. `known`: the record as this process wrote it.
-        Raises BrokerUnavailable.
+        False: `most` attempts are counted already, and nothing was written. `known`: the record as this process wrote it. `writer`: from
+        `name_writer`, if this may be called again for the same delivery. Raises BrokerUnavailable.
         """
+        writer = writer or self.name_writer(message)
         record = known or await self._find(message, FIRST_ASSUMED)
-        while record.attempts < record.limit(most) and not self._is_own_write(record, message):
+        while record.attempts < record.limit(most) and record.writer != writer:
             wanted = replace(record, attempts=record.attempts + 1, was_begun=True)
-            if (revision := await self._write(message, wanted)) is not None:
+            if (revision := await self._write(message, wanted, writer)) is not None:
                 return _set_attempt(message, replace(wanted, revision=revision), is_recorded=record.was_begun), True
             record = await self._find(message, FIRST_ASSUMED)
-        is_ours = self._is_own_write(record, message)  # the publish ack was lost, but the record was written
+        is_ours = record.writer == writer  # the publish ack was lost, but the record was written
         return _set_attempt(message, record, is_recorded=not is_ours or record.attempts > 2), is_ours
 
-    async def count_failure(self, message: Message) -> Message:
-        """Count a first delivery that failed; returns the message with its number. Raises BrokerUnavailable."""
+    async def count_failure(self, message: Message, writer: str = "") -> Message:
+        """Count a first delivery that failed; returns the message with its number. Likewise."""
+        writer = writer or self.name_writer(message)
         record = NO_ATTEMPT
-        while not self._is_own_write(record, message):
+        while record.writer != writer:
             is_counted = record.is_first_assumed  # a redelivery meanwhile has counted this attempt
             wanted = replace(record, attempts=record.attempts + (not is_counted), is_first_assumed=False, was_begun=True)
-            if (revision := await self._write(message, wanted)) is not None:
+            if (revision := await self._write(message, wanted, writer)) is not None:
                 counted = replace(wanted, revision=revision, attempts=1 if is_counted else wanted.attempts)
                 return _set_attempt(message, counted, is_recorded=record.was_begun)
             record = await self._find(message, NO_ATTEMPT)
@@ -105,10 +107,17 @@ class AttemptCounter:
             return otherwise
         return _record_in(stored) or replace(otherwise, revision=stored.sequence)
 
-    async def _write(self, message: Message, record: AttemptRecord) -> int | None:
+    def name_writer(self, message: Message) -> str:
+        """Names this delivery in this process, so that its own record is known again, also when another server answers by then.
+
+        A killed server may count deliveries anew, so it includes the reconnects.
+        """
+        return f"{self._subject(message)}:{self._process}:{self._connection.reconnect_count}:{message.deliveries}"
+
+    async def _write(self, message: Message, record: AttemptRecord, writer: str) -> int | None:
         """Replace the record at `record.revision`; returns the new revision, or None when another process wrote first."""
         subject, expected = self._subject(message), str(record.revision)
-        message_id = f"{self._writer_of(message, subject)}:{expected}"
+        message_id = f"{writer}:{expected}"
         effect = Effect(self._jetstream.write_subject(subject), _text(record), message_id, {EXPECTED: expected})
         publish_ack = await self._publisher.publish_and_wait([effect])
         if not isinstance(publish_ack, NotPublished):
@@ -116,14 +125,6 @@ class AttemptCounter:
         if publish_ack.err_code in WRONG_LAST_SEQUENCE:
             return None
         raise BrokerUnavailable(f"an attempt cannot be recorded: {publish_ack.cause}")
-
-    def _is_own_write(self, record: AttemptRecord, message: Message) -> bool:
-        """Whether this very delivery wrote the record."""
-        return record.writer != "" and record.writer == self._writer_of(message, self._subject(message))
-
-    def _writer_of(self, message: Message, subject: str) -> str:
-        """Names this delivery in this process. A killed server may count deliveries anew, so it includes the reconnects."""
-        return f"{subject}:{self._process}:{self._connection.reconnect_count}:{message.deliveries}"
 
     def _subject(self, message: Message) -> str:
         return self._prefix + key(message.stream, message.consumer, str(message.sequence), str(message.stored_ns))

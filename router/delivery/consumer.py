@@ -10,8 +10,8 @@ reason to pull for a while (it is paused, or all slots are taken): silence prove
 is not ready, and after some seconds it goes to another server, which also helps if the reader has stopped. `create` makes a durable that
 was deleted; without it, or if it cannot, the consumer waits for one.
 
-Heartbeats on an idle durable are rare (`pull`) where its loss is told otherwise: on a single server, by the connection; in a cluster, if
-the consumer hears of elections (`hears_elections`), after which it pulls anew at once.
+Heartbeats on an idle durable are rare (`pull`) where its loss is told otherwise: on a single server, by the connection; in a cluster, by
+the new leader of a durable with copies, which ends the pull requests that the old one had.
 
 Heartbeats come also from a leader that is cut off from its followers, for ten to twenty seconds. So in a cluster the durable's info is
 asked for every few seconds, unless `quorum_seen_at` tells that this server hears the others.
@@ -28,7 +28,6 @@ from msgspec import Struct
 
 from router.core.errors import BrokerUnavailable, NoLeader, QuorumLost, RouterError
 from router.delivery.acked_publisher import AckedPublisher, EffectPublisher
-from router.delivery.advisories import election_subject
 from router.delivery.api import JetStream, Json
 from router.delivery.attempts import AttemptCounter
 from router.delivery.batching_publisher import BatchingPublisher
@@ -111,10 +110,8 @@ class Consumer:
         answer: Answer = lambda *_: None,  # a sender that waits for no reply gets none
         deadlines: DrainDeadlines = Deadlines(),  # noqa: B008 - frozen
         quorum_seen_at: Callable[[], float] = _see_none,
-        hears_elections: bool = False,
     ) -> None:
-        """`quorum_seen_at`: steady seconds of the newest sign that the connection's server is not cut off from the others.
-        `hears_elections`: this client may listen to the advisories of its durable's elections (`advisories.election_subject`)."""
+        """`quorum_seen_at`: steady seconds of the newest sign that the connection's server is not cut off from the others."""
         self.subscription = subscription
         self._jetstream = jetstream
         self._connection = jetstream.connection
@@ -124,7 +121,6 @@ class Consumer:
         self._on_found = on_found
         self._deadlines = deadlines
         self._quorum_seen_at = quorum_seen_at
-        self._hears_elections = hears_elections
         self._identity: str | None = None  # of the durable; None: it is missing, and could not be created
         self._is_troubled = False
         self._reconnects = self._connection.reconnect_count  # when the open pull requests were made
@@ -180,8 +176,7 @@ class Consumer:
             ticking = tasks.create_task(self._tick(processor, publisher))
             try:
                 await puller.open()
-                async with self._hear_elections():
-                    await self._watch(puller)
+                await self._watch(puller)
             finally:
                 self.effect_publisher = None
                 await self._drain(puller, processor)
@@ -200,18 +195,6 @@ class Consumer:
             yield batching
         finally:
             await batching.close()
-
-    @asynccontextmanager
-    async def _hear_elections(self) -> AsyncIterator[None]:
-        if not self._hears_elections:
-            yield
-            return
-        subject = election_subject(self.subscription.stream, self.subscription.durable)
-        sid = await self._connection.subscribe_direct(subject, lambda *_: self._on_trouble())
-        try:
-            yield
-        finally:
-            await self._connection.unsubscribe(sid, at_once=True)
 
     def _make_puller(self, processor: MessageProcessor) -> Puller:
         subscription = self.subscription
@@ -298,7 +281,7 @@ class Consumer:
             return False  # a leaf node may be cut off from it
         if not self._connection.is_in_cluster:
             return True  # it is on our server: then the connection is lost too
-        return self._hears_elections and bool(cluster.get("replicas"))  # a durable with one copy has no elections
+        return bool(cluster.get("replicas"))  # the new leader knows the old one's pull requests; with one copy there is no new one
 
     async def _on_no_answer(self, puller: Puller, exc: RouterError) -> None:
         self._identity, self._cause = None, str(exc)

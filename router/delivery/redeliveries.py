@@ -122,11 +122,13 @@ class RedeliveryTracker:
 
     async def count_begin(self, message: Message, known: AttemptRecord | None) -> tuple[Message, bool]:
         """Count the attempt that is about to begin: the message with its number, and whether it may begin."""
-        return await self._insist(lambda: self._attempt_counter.count_begin(message, known, self._subscription.options.max_attempts))
+        most, writer = self._subscription.options.max_attempts, self._attempt_counter.name_writer(message)
+        return await self._insist(lambda: self._attempt_counter.count_begin(message, known, most, writer))
 
     async def count_failure(self, message: Message) -> Message:
         """Count a first delivery that has failed; returns the message with its number."""
-        return await self._insist(lambda: self._attempt_counter.count_failure(message))
+        writer = self._attempt_counter.name_writer(message)
+        return await self._insist(lambda: self._attempt_counter.count_failure(message, writer))
 
     async def _insist(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try until the attempts bucket takes it. While it does not, one message tries again at intervals, and the others wait for it."""

@@ -8,7 +8,8 @@ the position of the durable rises by more than its deliveries.
     place - given    rises by one with each message dropped unread, and falls with each redelivery
 
 So the count may be too low during redeliveries, and is never too high. All instances count the same. A new leader of the durable may not
-know of the last deliveries of the one before, so of its first figures only what lies beyond its position counts.
+know of the last deliveries of the one before, so of its first figures only what lies beyond its position counts; and it may hear their acks
+later, which raise its position without a delivery, so no more counts than the stream has lost at its begin since the last look.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class UnreadDrops:
         `stream` must be fetched before `consumer`, or messages read in between count as dropped.
         """
         passed, given = int(consumer["delivered"]["stream_seq"]), int(consumer["delivered"]["consumer_seq"])
-        place = max(passed, int(stream["state"]["first_seq"]) - 1)
+        gone = int(stream["state"]["first_seq"]) - 1
+        place = max(passed, gone)
         leader = str((consumer.get("cluster") or {}).get("leader", ""))
         before = self._seen.get(durable)
         is_same = before is not None and before.created == consumer["created"]
@@ -47,4 +49,4 @@ class UnreadDrops:
         self._seen[durable] = SeenDurable(consumer["created"], leader, place - given, max(place, counted))
         if before is None or not is_same or before.leader != leader:
             return max(0, place - max(passed, counted))
-        return max(0, place - given - before.ahead)
+        return max(0, min(place - given - before.ahead, gone - before.counted))

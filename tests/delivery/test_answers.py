@@ -1,6 +1,7 @@
 """Where an answer may go, and what the listener makes of what passes by."""
 
 from collections.abc import Callable
+from zlib import crc32
 
 import pytest
 from msgspec.structs import replace
@@ -91,6 +92,24 @@ async def test_the_inbox_of_a_message_in_flight_is_kept_as_long_as_that(connecti
         answers._correlator._start_generation(answers._now())
     answers.answer(message, YES)
     assert sent(connection) == [(INBOX, b"yes")]
+
+
+async def test_what_comes_again_is_answered_again_at_the_inbox_that_it_names(connection: FakeConnection, answers: Answers) -> None:
+    """Also while live copies are answered: its ack was lost, and perhaps its answer with it, on their way to a server that died."""
+    answers.live.switch(True)
+    for deliveries in (1, 2):
+        answers.answer(replace(asking(Reply_To=INBOX), deliveries=deliveries), YES)
+    assert sent(connection).count((INBOX, b"yes")) == 2
+
+
+async def test_what_comes_again_is_answered_at_the_inbox_that_was_heard_though_another_instance_has(
+    connection: FakeConnection, answers: Answers
+) -> None:
+    answers.live.switch(True)
+    answers.on_request("work", INBOX, b"", {"Nats-Msg-Id": "1"})
+    answers.live.on_answered(f"another\n{crc32(b'')} {INBOX}".encode())
+    answers.answer(replace(asking(Nats_Msg_Id="1"), deliveries=2), YES)
+    assert sent(connection).count((INBOX, b"yes")) == 1
 
 
 async def test_prefixes_are_a_setting(connection: FakeConnection) -> None:

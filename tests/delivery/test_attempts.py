@@ -1,15 +1,19 @@
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from msgspec.structs import replace
 
 from router.core.errors import BrokerUnavailable
 from router.core.ids import key
-from router.core.message import Message
-from router.delivery.acked_publisher import AckedPublisher
+from router.core.message import Effect, Message
+from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
 from router.delivery.attempts import NO_ATTEMPT, AttemptCounter, AttemptRecord
-from tests.support.delivery import WorkStreams, a_delivery, some_work_streams
+from router.delivery.connection import Connection
+from router.delivery.outages import Outages
+from router.delivery.pause_switch import PauseSwitch
+from router.delivery.redeliveries import RedeliveryTracker
+from tests.support.delivery import WorkStreams, a_delivery, a_subscription, some_work_streams
 from tests.support.waiting import until
 
 
@@ -86,6 +90,41 @@ async def test_a_count_that_is_tried_again_after_its_publish_ack_was_lost_counts
     counted, may_begin = await counter.count_begin(AGAIN, None, MOST)
     assert (counted.attempts, may_begin) == (2, True)
     assert (await counter.count_failure(a_delivery(7))).attempts == (await counter.count_failure(a_delivery(7))).attempts == 1
+
+
+class ForgetfulPublisher:
+    """What it stores first gets no publish ack: the server dies that had it, and the connection comes back at another one."""
+
+    def __init__(self, publisher: AckedPublisher, connection: Connection) -> None:
+        self._publisher = publisher
+        self._connection = connection
+        self._is_first = True
+
+    async def publish_and_wait(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
+        stored = await self._publisher.publish_and_wait(effects)
+        if not self._is_first:
+            return stored
+        self._is_first = False
+        self._connection.stats["reconnects"] += 1
+        return NotPublished(effects[0].subject, 0, "no publish ack in time")
+
+
+@pytest.fixture
+def tracker(place: WorkStreams, publisher: AckedPublisher) -> RedeliveryTracker:
+    """One that tries again while an attempt cannot be recorded."""
+    subscription, forgetful = a_subscription(store_retry=0.01), ForgetfulPublisher(publisher, place.connection)
+    counter = AttemptCounter(place.jetstream, forgetful, place.bucket)  # type: ignore[arg-type]
+    return RedeliveryTracker(subscription, place.connection, counter, Outages(subscription, PauseSwitch(lambda _: None)))
+
+
+async def test_a_count_whose_publish_ack_was_lost_with_its_server_counts_once(tracker: RedeliveryTracker) -> None:
+    """Counted for each server that is tried, three lost servers would make a dead letter of a healthy message."""
+    counted, may_begin = await tracker.count_begin(AGAIN, None)
+    assert (counted.attempts, may_begin) == (2, True)
+
+
+async def test_a_failure_whose_publish_ack_was_lost_with_its_server_counts_once(tracker: RedeliveryTracker) -> None:
+    assert (await tracker.count_failure(FIRST)).attempts == 1
 
 
 async def test_a_failure_that_was_counted_when_the_message_came_again_is_not_counted_twice(

@@ -4,21 +4,21 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from nats.aio.client import Client
+from nats.errors import Error as NatsError
 
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Handler, Outcome
 from router.delivery import consumer as consumers
-from router.delivery.advisories import election_subject
 from router.delivery.api import JetStream, Json
 from router.delivery.consumer import Consumer, Deadlines, Health
 from router.delivery.first_connection import connect
 from router.delivery.topology import create
 from tests.support.broker import Broker
-from tests.support.delivery import CallRecorder, RecordingObserver, WorkStreams, a_subscription, some_work_streams
+from tests.support.cluster import started_cluster, wait_for_cluster
+from tests.support.delivery import CallRecorder, RecordingObserver, WorkStreams, a_subscription, connected, some_work_streams
 from tests.support.vanishing import a_path_to
 from tests.support.waiting import until
 
@@ -32,7 +32,7 @@ async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
 class Working:
     """A consumer at work on a place, and what it was begun on."""
 
-    def __init__(self, place: WorkStreams, handle: Handler | None = None, *, heartbeat: float = 0.2, hears_elections: bool = False) -> None:
+    def __init__(self, place: WorkStreams, handle: Handler | None = None, *, heartbeat: float = 0.2) -> None:
         self.place = place
         self.begun: list[bytes] = []
         self.watcher = RecordingObserver()
@@ -54,7 +54,6 @@ class Working:
             attempts_bucket=place.bucket,
             create=self._create,
             deadlines=Deadlines(soft=0.5, hard=1.0),
-            hears_elections=hears_elections,
         )
 
     async def _create(self) -> None:
@@ -113,34 +112,64 @@ async def test_a_deletion_is_told_and_not_missed_by_a_heartbeat(place: WorkStrea
         await until(lambda: working.begun == [b"after"])
 
 
-async def test_after_an_election_it_pulls_anew(place: WorkStreams, nc: Client) -> None:
-    """The pull requests died with the old leader, which told nothing."""
-    async with at_work(Working(place, heartbeat=HOUR_S, hears_elections=True)) as working:
+async def test_a_pull_request_that_the_server_ends_is_followed_by_another(place: WorkStreams, nc: Client) -> None:
+    """As the new leader of a durable does it with the pull requests of the old one."""
+    async with at_work(Working(place, heartbeat=HOUR_S)) as working:
         puller = working.consumer.puller
         assert puller is not None
         before = puller.state.resets
-        await nc.publish(election_subject(place.stream, place.durable), b"{}")
+        await nc.publish(f"{puller._inbox}.{puller._generation}", headers={"Status": "409", "Description": "Leadership Change"})
         await until(lambda: puller.state.resets > before)
         await working.publish(b"after")
         await until(lambda: working.begun == [b"after"])
 
 
+@pytest.mark.matrix  # an election takes the servers four to nine seconds; the test before this one is the short version
+async def test_after_the_leader_of_its_durable_was_killed_an_idle_consumer_begins_the_next_message(prefix: str) -> None:
+    """By the new leader, which ends the old one's pull requests. Heartbeats, which would tell it late, are an hour apart here."""
+    with started_cluster() as cluster:
+        await wait_for_cluster(cluster)
+        async with some_work_streams(cluster.servers[0].url, prefix, replicas=3) as place:
+            info = await place.jetstream.consumer(place.stream, place.durable)
+            assert info is not None
+            leader = cluster.find(info["cluster"]["leader"])
+            async with connected(next(server.url for server in cluster.servers if server is not leader)) as connection:
+                place.connection, place.jetstream = connection, JetStream(connection)
+                working = Working(place, heartbeat=HOUR_S)
+                working.consumer._quorum_seen_at = asyncio.get_running_loop().time  # as the topology monitor tells it
+                async with at_work(working):
+                    assert working.consumer.puller is not None
+                    assert working.consumer.puller.lost_is_told
+                    await working.publish(b"before")
+                    await until(place.is_settled)  # its frame shows that the pull request after it is not lost
+                    leader.kill()
+                    await until(lambda: _is_stored(working, b"after"), within_s=30)
+                    await until(lambda: b"after" in working.begun)
+                    assert connection.reconnect_count == 0
+
+
+async def _is_stored(working: Working, data: bytes) -> bool:
+    with suppress(NatsError):
+        await working.publish(data)
+        return True
+    return False
+
+
 @pytest.mark.parametrize(
-    ("cluster", "copies", "facts", "is_told"),
+    ("cluster", "copies", "domain", "is_told"),
     [
-        ("", 1, {}, True),
-        ("", 1, {"domain": "hub", "hears_elections": True}, False),  # a leaf node may be cut off from it
-        ("c", 3, {"hears_elections": True}, True),
-        ("c", 3, {}, False),
-        ("c", 1, {"hears_elections": True}, False),  # it has no elections
+        ("", 1, None, True),
+        ("", 1, "hub", False),  # a leaf node may be cut off from it
+        ("c", 3, None, True),
+        ("c", 1, None, False),  # it has no elections
     ],
 )
 async def test_where_heartbeats_alone_tell_of_a_lost_durable(
-    place: WorkStreams, cluster: str, copies: int, facts: dict[str, Any], is_told: bool
+    place: WorkStreams, cluster: str, copies: int, domain: str | None, is_told: bool
 ) -> None:
     place.connection._server_info["cluster"] = cluster
-    place.jetstream = JetStream(place.connection, facts.get("domain"))
-    consumer = Working(place, hears_elections=facts.get("hears_elections", False)).consumer
+    place.jetstream = JetStream(place.connection, domain)
+    consumer = Working(place).consumer
     assert consumer._is_loss_told({"leader": "a", "replicas": [{}] * (copies - 1)}) is is_told
 
 

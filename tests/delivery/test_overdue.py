@@ -193,7 +193,7 @@ async def test_a_first_attempt_that_another_process_counted_is_not_sent_back() -
     async with a_processor(lambda _: Retry(FAULT)) as bench:
         count = bench.attempt_counter.count_failure
 
-        async def count_late(message: Message) -> Message:
+        async def count_late(message: Message, writer: str) -> Message:
             return replace(await count(message), is_recorded=True)
 
         bench.attempt_counter.count_failure = count_late  # type: ignore[method-assign]

@@ -42,4 +42,7 @@ async def gathered(client: Client, stage: Stage, load: Load) -> Facts:
 
 def _written(dlq: Iterable[Standing], subject: str) -> list[Letter]:
     told = [orjson.loads(found.data) for found in dlq if found.subject == subject]
-    return [Letter(letter["msg_id"], letter["source"]["sequence"], letter["message"]["payload"].encode()) for letter in told]
+    return [
+        Letter(letter["msg_id"], letter["source"]["sequence"], letter["message"]["payload"].encode(), letter["reason"], letter["attempts"])
+        for letter in told
+    ]

@@ -25,11 +25,13 @@ NO_DECISION = {"expired", OVERLOADED}  # docs/reference/contracts.md#expired, #o
 
 
 class Letter(Struct, frozen=True):
-    """One dead letter: of which message (id and place), with which body."""
+    """One dead letter: of which message (id and place), with which body, and why."""
 
     msg_id: str
     sequence: int
     body: bytes
+    reason: str = ""
+    attempts: int = 0
 
 
 class Facts(Struct, frozen=True):
@@ -71,6 +73,7 @@ class Ledger(Struct, frozen=True):
     different: tuple[tuple[str, str, str], ...]
     refused: dict[str, int]  # healthy requests that were told no, by code
     asked_times: int  # every repetition counted
+    strange: tuple[str, ...] = ()  # dead letters of what was no poison, in words
 
     @property
     def is_clean(self) -> bool:
@@ -133,7 +136,15 @@ def balanced(facts: Facts) -> Ledger:
         _letters("letters of results", None, facts.poisons, facts.result_letters),
         *_singles(facts),
     )
-    return Ledger(rows, tuple(_different(asked)), _refused(asked), sum(one.times for one in asked))
+    return Ledger(rows, tuple(_different(asked)), _refused(asked), sum(one.times for one in asked), tuple(_describe_strange(facts)))
+
+
+def _describe_strange(facts: Facts) -> Iterable[str]:
+    for letter in facts.letters:
+        one = facts.asked.get(letter.msg_id)
+        if one is not None and one.kind != POISONED:
+            said = ", ".join(heard.said for heard in one.answers) or "nothing"
+            yield f"{one.name}, asked {one.times} times: {letter.reason} after {letter.attempts} attempts; answered: {said}"
 
 
 def _row(name: str, expected: set[str], found: Sequence[str], *, may_repeat: bool = False) -> Row:

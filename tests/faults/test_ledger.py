@@ -79,6 +79,12 @@ def test_what_is_planted_is_found(planted: dict[str, object], name: str, expecte
     assert {row.name: found(row) for row in ledger.rows}[name] == expected
 
 
+def test_a_dead_letter_of_what_was_no_poison_is_told_with_its_reason_and_what_was_answered() -> None:
+    letters = [Letter("f-3", 7, b"?"), Letter("f-1", 5, b"", "maxdeliver_exhausted", 3)]
+    ledger = balanced(facts(letters=letters))
+    assert ledger.strange == ("f-1, asked 1 times: maxdeliver_exhausted after 3 attempts; answered: " + GOOD.answers[0].said,)
+
+
 def test_work_may_be_done_again_and_an_answer_come_twice() -> None:
     """docs/reference/contracts.md#matching: an answer may come twice, never a different one."""
     twice = asked("f-1", HEALTHY, heard(), heard(at=2.0))

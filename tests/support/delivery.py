@@ -174,7 +174,10 @@ class FakeAttemptCounter:
         self.is_down = False
         self.tries = 0
 
-    async def count_begin(self, message: Message, known: AttemptRecord | None, most: int) -> tuple[Message, bool]:
+    def name_writer(self, message: Message) -> str:
+        return ""
+
+    async def count_begin(self, message: Message, known: AttemptRecord | None, most: int, writer: str = "") -> tuple[Message, bool]:
         self._try()
         if message.sequence not in self.counts:
             self.assumed.add(message.sequence)
@@ -184,7 +187,7 @@ class FakeAttemptCounter:
             attempts = self.counts[message.sequence] = attempts + 1
         return replace(message, attempts=attempts, revision=attempts), may_begin
 
-    async def count_failure(self, message: Message) -> Message:
+    async def count_failure(self, message: Message, writer: str = "") -> Message:
         self._try()
         attempts = self.counts[message.sequence] = self.counts.get(message.sequence, 0) + 1
         return replace(message, attempts=attempts, revision=attempts)
@@ -319,14 +322,14 @@ class WorkStreams:
         self.stream, self.out, self.bucket = f"{name}_WORK", f"{name}_OUT", f"{name}_ATTEMPTS"
         self.durable = "worker"
 
-    def topology(self, *, with_out: bool = True, ack_wait: float = 0.4) -> Topology:
-        work = StreamSpec(name=self.stream, subjects=(self.work,))
-        out = StreamSpec(name=self.out, subjects=(self.effects, self.letters))
-        streams = (work, bucket(self.bucket, ttl=60), *((out,) if with_out else ()))
+    def topology(self, *, with_out: bool = True, ack_wait: float = 0.4, replicas: int = 1) -> Topology:
+        work = StreamSpec(name=self.stream, subjects=(self.work,), replicas=replicas)
+        out = StreamSpec(name=self.out, subjects=(self.effects, self.letters), replicas=replicas)
+        streams = (work, bucket(self.bucket, ttl=60, replicas=replicas), *((out,) if with_out else ()))
         return Topology(streams, (ConsumerSpec(stream=self.stream, durable=self.durable, ack_wait=ack_wait),))
 
-    async def create(self, *, with_out: bool = True) -> None:
-        assert await create(self.jetstream, self.topology(with_out=with_out)) == []
+    async def create(self, *, with_out: bool = True, replicas: int = 1) -> None:
+        assert await create(self.jetstream, self.topology(with_out=with_out, replicas=replicas)) == []
 
     async def is_settled(self) -> bool:
         """Whether everything that was stored is delivered and acked for good."""
@@ -350,10 +353,10 @@ async def connected(url: str) -> AsyncIterator[Connection]:
 
 
 @asynccontextmanager
-async def some_work_streams(url: str, name: str, *, with_out: bool = True) -> AsyncIterator[WorkStreams]:
+async def some_work_streams(url: str, name: str, *, with_out: bool = True, replicas: int = 1) -> AsyncIterator[WorkStreams]:
     async with connected(url) as connection:
         place = WorkStreams(connection, name)
-        await place.create(with_out=with_out)
+        await place.create(with_out=with_out, replicas=replicas)
         yield place
 
 

@@ -12,6 +12,6 @@ def format_table(heads: Sequence[object], rows: Iterable[Sequence[object]], text
     return "\n".join(f"| {' | '.join('–' if cell is None else str(cell) for cell in line)} |" for line in lines) + "\n"
 
 
-def write_page(name: str, title: str, table: str, note: str) -> None:
+def write_page(name: str, title: str, table: str, note: str, results: Path = RESULTS) -> None:
     """Write bench/results/{name}.md; `note` says how the table came about."""
-    (RESULTS / f"{name}.md").write_text(f"# {title}\n\n{table}\n{note}\n")
+    (results / f"{name}.md").write_text(f"# {title}\n\n{table}\n{note}\n")

@@ -195,6 +195,41 @@ async def test_a_bucket_that_an_info_shows_made_again_is_listed(bucket: Bucket, 
         await bucket.make()
         await bucket.write("a", b"2")
         await mirror.shows({"a": b"2"}, within_s=SILENT_S)
+        await until(lambda: mirror.watched.check.ok)  # the info is older than this listing
+
+
+async def test_a_change_that_an_info_tells_of_may_be_on_its_way(
+    bucket: Bucket, nats_url: str, quick_arrival: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the watcher is left alone for a while, and listed again only after it."""
+    async with a_mirror(nats_url, bucket.name, has_infos=True) as mirror:
+        await mirror.shows({})
+        assert mirror.infos is not None
+        monkeypatch.setattr(mirror_module, "ARRIVAL_S", 3600.0)
+        before = mirror.watched._watcher
+        await _look_at_infos(mirror, bucket)
+        (told,) = [answer for answer in mirror.infos._answers.values() if answer is not None]
+        told.info["state"]["last_seq"] += 1  # type: ignore[index]
+        await asyncio.sleep(6 * mirror_module.MIRROR_TICK_S)
+        assert mirror.watched._watcher is before
+        assert mirror.watched.check.ok
+        monkeypatch.setattr(mirror_module, "ARRIVAL_S", 0.0)
+        await until(lambda: mirror.watched._watcher is not before)
+
+
+async def test_an_info_of_what_was_removed_before_the_listing_leaves_the_watcher(
+    bucket: Bucket, nats_url: str, quick_arrival: None
+) -> None:
+    """No message comes of it; if it counted as missed, each info would cost a listing."""
+    await bucket.write("a", b"1")
+    await bucket.jetstream.ask(f"STREAM.PURGE.KV_{bucket.name}")
+    async with a_mirror(nats_url, bucket.name, has_infos=True) as mirror:
+        await mirror.shows({})
+        before = mirror.watched._watcher
+        await _look_at_infos(mirror, bucket)
+        await asyncio.sleep(3 * mirror_module.ARRIVAL_S)
+        assert mirror.watched._watcher is before
+        assert mirror.watched.check.ok
 
 
 async def test_an_info_of_what_has_come_leaves_the_watcher(bucket: Bucket, nats_url: str, quick_arrival: None) -> None:

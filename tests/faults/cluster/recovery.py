@@ -36,6 +36,17 @@ class Wait(NamedTuple):
     over: float
 
 
+class Gap(NamedTuple):
+    """Nothing happened between these moments."""
+
+    begin: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.begin
+
+
 class Cost(Struct, frozen=True):
     """Of one fault. Times are seconds."""
 
@@ -55,6 +66,7 @@ class Cost(Struct, frozen=True):
     usage_well_s: float | None
     mended_s: float | None  # the same (answers and usage), counted from the end of the fault
     elected_after_s: float | None = None  # from the end of the fault to the last new leader; None if there was no election
+    gap_after_election_s: float | None = None  # of `gap_answers_s`, what came after the last new leader in it; None if none came in it
 
 
 class Observed(Struct, frozen=True):
@@ -102,6 +114,7 @@ def _measure_one(observed: Observed, turn: Turn) -> Cost:
     since = fault.ended if fault.kind in observed.from_end else fault.began
     until = math.inf if fault.kind in observed.from_end else fault.ended
     names = {one.name for one in sent}
+    gap = _find_gap([wait.end for wait in answers], turn)
     return Cost(
         kind=fault.kind,
         held_s=fault.ended - fault.began,
@@ -111,8 +124,9 @@ def _measure_one(observed: Observed, turn: Turn) -> Cost:
         stuck=sum(wait.end - max(fault.ended, wait.begin) > STUCK_AFTER_S for wait in answers),
         incomplete=sum(one.is_decided and not one.answers[0].is_whole for one in repeated),
         **_singles(sent, observed.stored_singles),
-        gap_answers_s=_gap([wait.end for wait in answers], turn),
-        gap_usage_s=_gap(observed.metered_at.values(), turn),
+        gap_answers_s=gap.seconds,
+        gap_after_election_s=_measure_after(observed.elections, gap),
+        gap_usage_s=_find_gap(observed.metered_at.values(), turn).seconds,
         election_s=_election(observed.elections, turn, since, until),
         answers_well_s=measure_well(answers, ANSWERED_WITHIN_S, since, until),
         usage_well_s=measure_well(usage, METERED_WITHIN_S, since, until),
@@ -142,10 +156,16 @@ def _later(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else max(one, other)
 
 
-def _gap(moments: Iterable[float], turn: Turn) -> float:
+def _find_gap(moments: Iterable[float], turn: Turn) -> Gap:
     """The longest time between two of them, of which the first lies in the turn."""
     ordered = sorted(at for at in moments if at < math.inf)
-    return max((later - at for at, later in pairwise(ordered) if turn.has(at)), default=0.0)
+    return max((Gap(at, later) for at, later in pairwise(ordered) if turn.has(at)), key=lambda gap: gap.seconds, default=Gap(0.0, 0.0))
+
+
+def _measure_after(elections: Sequence[Election], gap: Gap) -> float | None:
+    """Seconds of a gap after the last new leader that came in it."""
+    last = max((one.at for one in elections if gap.begin < one.at <= gap.end), default=None)
+    return None if last is None else gap.end - last
 
 
 def _election(elections: Sequence[Election], turn: Turn, since: float, until: float) -> float | None:

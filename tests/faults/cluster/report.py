@@ -29,6 +29,7 @@ HEADS = (
     "(not stored)",
     "without an extension",
     "longest gap: answers",
+    "of it after the election",
     "usage",
     "election p50 / max",
     "well again: answers p50 / max",
@@ -44,7 +45,9 @@ A request is counted with the fault that had begun last when it was sent. *Stuck
 after the end of the fault. *Single*: plain requests that are asked once; *never answered*: of those that the stream has stored; in
 brackets those that it has not, for it had no leader: only the client can ask these again. *Without an extension*: decided by its
 policy's rule for a missing extension, of which the stage has one process. *Longest gap*: between two first answers, and
-between two usage events in their stream. *Election*: from the start of the fault to the last new leader of a stream, bucket, durable or
+between two usage events in their stream; *of it after the election*: from the last new leader that came in that gap to its end,
+the routers' and the clients' own part of it (–: no leader came in it).
+*Election*: from the start of the fault to the last new leader of a stream, bucket, durable or
 the cluster itself before the fault's end, by the servers' advisories; it is part of *well again*: from the start of the fault until every
 new request is answered within 1 s, and every usage event is stored 2 s after the answer. The kinds marked * count both from their
 end. *After the end*: the same (the later of both) from the end of the fault, which for a kill is the moment the server is started again;
@@ -123,7 +126,8 @@ def _by_kind(reports: Sequence[ClusterReport]) -> str:
 
 def _cells(costs: Sequence[Cost]) -> list[str]:
     *counts, unstored, incomplete = [sum(getattr(cost, name) for cost in costs) for name in COUNTS]
-    gaps = [max(cost.gap_answers_s for cost in costs), max(cost.gap_usage_s for cost in costs)]
+    longest = max(costs, key=lambda cost: cost.gap_answers_s)
+    gaps = [longest.gap_answers_s, longest.gap_after_election_s, max(cost.gap_usage_s for cost in costs)]
     elections = [cost.election_s for cost in costs if cost.election_s is not None]
     later_elections = [cost.elected_after_s for cost in costs if cost.elected_after_s is not None]
 
@@ -134,7 +138,7 @@ def _cells(costs: Sequence[Cost]) -> list[str]:
         *(str(count) for count in (len(costs), *counts)),
         f"({unstored})",
         str(incomplete),
-        *(f"{gap:.2f}" for gap in gaps),
+        *("–" if gap is None else f"{gap:.2f}" for gap in gaps),
         _pair(elections),
         pair(lambda cost: cost.answers_well_s),
         pair(lambda cost: cost.usage_well_s),
@@ -155,14 +159,16 @@ def _sums(costs: Iterable[Cost]) -> str:
         sum(getattr(cost, name) for cost in every) for name in ("sent", "lost", "double", "stuck", "unanswered", "unstored", "incomplete")
     ]
     *counts, unstored, incomplete = sums
-    return f"| all | {len(every)} | {' | '.join(str(one) for one in counts)} | ({unstored}) | {incomplete} |{' |' * 7}"
+    return f"| all | {len(every)} | {' | '.join(str(one) for one in counts)} | ({unstored}) | {incomplete} |{' |' * 8}"
 
 
 def _ledger(reports: Sequence[ClusterReport]) -> str:
     rows = [add_rows([report.balance.rows[place] for report in reports]) for place in range(len(reports[0].balance.rows))]
     refused = sum((Counter(report.balance.refused) for report in reports), Counter[str]())
     times = sum(report.balance.asked_times for report in reports)
-    return as_table(rows, times, sum(len(report.balance.different) for report in reports), refused)
+    table = as_table(rows, times, sum(len(report.balance.different) for report in reports), refused)
+    strange = [f"- {line}" for report in reports for line in report.balance.strange]
+    return "\n".join([table, "Dead letters of what was no poison:\n", *strange, ""]) if strange else table
 
 
 def _losses(reports: Sequence[ClusterReport]) -> str:

@@ -11,8 +11,10 @@ from tests.faults.cluster.report import ClusterReport, page, tables
 from tests.faults.ledger import Ledger, Row
 
 
-def a_cost(kind: str, well_s: float | None = 2.0, *, stuck: int = 0, unanswered: int = 0) -> Cost:
-    return Cost(kind, 10.0, 100, 0, 0, stuck, unanswered, 0, 3, 4.0, 5.0, 1.5, well_s, 3.0, 0.0)
+def a_cost(
+    kind: str, well_s: float | None = 2.0, *, stuck: int = 0, unanswered: int = 0, gap_s: float = 4.0, after_election_s: float | None = None
+) -> Cost:
+    return Cost(kind, 10.0, 100, 0, 0, stuck, unanswered, 0, 3, gap_s, 5.0, 1.5, well_s, 3.0, 0.0, gap_after_election_s=after_election_s)
 
 
 def a_report(*costs: Cost, lost: tuple[str, ...] = (), deaths: int = 0, is_quiet: bool = True) -> ClusterReport:
@@ -24,10 +26,16 @@ def a_report(*costs: Cost, lost: tuple[str, ...] = (), deaths: int = 0, is_quiet
 def test_runs_are_added_up_by_kind() -> None:
     table = tables([a_report(a_cost("paused", 2.0)), a_report(a_cost("paused", 6.0), a_cost("no quorum", None, stuck=1))])
     assert (
-        "| paused | 2 | 200 | 0 | 0 | 0 | 0 | (6) | 0 | 4.00 | 5.00 | 1.50 / 1.50 | 2.00 / 6.00 | 3.00 / 3.00 | – | 0.00 / 0.00 |" in table
+        "| paused | 2 | 200 | 0 | 0 | 0 | 0 | (6) | 0 | 4.00 | – | 5.00 | 1.50 / 1.50 | 2.00 / 6.00 | 3.00 / 3.00 | – | 0.00 / 0.00 |"
+        in table
     )
-    assert "| no quorum * | 1 | 100 | 0 | 0 | 1 | 0 | (3) | 0 | 4.00 | 5.00 | 1.50 / 1.50 | never / never |" in table
+    assert "| no quorum * | 1 | 100 | 0 | 0 | 1 | 0 | (3) | 0 | 4.00 | – | 5.00 | 1.50 / 1.50 | never / never |" in table
     assert "| all | 3 | 300 | 0 | 0 | 1 | 0 | (9) | 0 |" in table
+
+
+def test_the_longest_gap_is_told_with_its_own_part_after_the_election() -> None:
+    paused = [a_cost("paused", gap_s=gap_s, after_election_s=after_s) for gap_s, after_s in ((4.0, 2.5), (7.0, 0.3))]
+    assert "| (6) | 0 | 7.00 | 0.30 | 5.00 |" in tables([a_report(*paused)])
 
 
 def test_a_run_is_clean_if_nothing_is_lost_stuck_or_unanswered_and_no_process_ended() -> None:

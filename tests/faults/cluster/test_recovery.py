@@ -91,6 +91,12 @@ def test_an_election_counts_from_where_the_recovery_counts() -> None:
     assert (observed([])[0].election_s, observed([])[0].elected_after_s) == (None, None)
 
 
+def test_of_the_longest_gap_it_is_told_what_came_after_the_last_new_leader_in_it() -> None:
+    asked = [a_request("a", 11.0, 11.1), a_request("b", 14.9, 15.5), a_request("c", 15.4, 16.0)]
+    assert observed(asked, elected_at=(10.5, 14.0, 15.0, 15.9))[0].gap_after_election_s == pytest.approx(0.5)
+    assert observed(asked, elected_at=(10.5, 15.9))[0].gap_after_election_s is None
+
+
 def test_a_cost_without_an_end_is_no_number() -> None:
     killed, _ = observed([a_request("a", 12.0, 12.1)], metered_after_s=math.inf)
     assert (killed.usage_well_s, killed.mended_s) == (None, None)
