@@ -28,7 +28,7 @@ from router.console.knowledge import Knowledge
 from router.console.live_feed import LiveFeed
 from router.console.page import InvalidAddress, Page, PageNotFound, PageParams, PageSpec, Sources
 from router.console.pages import PAGES
-from router.console.rendering import render
+from router.console.rendering import compile_templates, render
 from router.console.sampler import NowState, Sampler
 from router.console.table import FORMAT, MAX_ROWS, choose_rows, view_table, write_csv, write_json
 from router.core.legible import shorten
@@ -109,6 +109,7 @@ class ConsolePages:
 
 def build_application(settings: Settings, pages: ConsolePages, login: LoginPages, mends: Sequence[Route] = ()) -> ASGIApp:
     """The application, guarded from outside: also a page that fails has the headers of the others."""
+    compile_templates()
     static = StaticFiles(packages=[("router.console", "static")])
     routes = [
         Route("/", pages.show_now),

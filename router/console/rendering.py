@@ -44,6 +44,17 @@ def _environment() -> Environment:
     return made
 
 
+def compile_templates() -> None:
+    """Compile all of them, before any is rendered in a thread.
+
+    Python 3.11 cannot build syntax trees in two threads at once: "AST constructor recursion depth mismatch"
+    (https://github.com/python/cpython/issues/106905).
+    """
+    environment = _environment()
+    for name in environment.list_templates():
+        environment.get_template(name)
+
+
 def render(template: str, specs: tuple[PageSpec, ...], **values: object) -> str:
     """The page as HTML. `access`: who asks; `notice`: what is said to them, and whether something went wrong."""
     values = {"access": None, "notice": ("", False), **values}

@@ -38,11 +38,15 @@ class RateLeases:
         self._asked: dict[RateSlice, None] = {}
         self._wake = asyncio.Event()
         self._lines = LogRateLimit(every_s=60.0)
-        rates.on_asked = self._on_asked
+        rates.on_asked, rates.on_alone = self._on_asked, self._on_alone
 
     def _on_asked(self, one: RateSlice) -> None:
         self._asked[one] = None
         self._wake.set()
+
+    def _on_alone(self, cause: str) -> None:
+        if self._lines.allow("alone"):
+            log.warning(events.RATE_LIMITS_ALONE, cause=cause)
 
     async def run(self) -> None:
         """A child of the tree: until cancelled."""
@@ -59,9 +63,7 @@ class RateLeases:
             await self._server_clock.read()
             await asyncio.gather(*map(self._grow, batch))
         except RouterError as exc:
-            self._rates.count_alone()
-            if self._lines.allow("alone"):
-                log.warning(events.RATE_LIMITS_ALONE, cause=str(exc))
+            self._rates.count_alone(str(exc))
         finally:
             for one in batch:
                 if one.is_asked:

@@ -5,9 +5,15 @@ import csv
 import html
 import io
 import re
+import threading
+from typing import Any
+
+import pytest
+from jinja2 import Environment
 
 from router.config import Settings
 from router.console.pages import PAGES as SPECS
+from router.console.rendering import _environment
 from router.delivery.api import JetStream
 from tests.support.console import Console, a_console
 from tests.support.console_data import ConsoleData, fill_console
@@ -55,3 +61,19 @@ async def check_table(console: Console, path: str, page: str) -> None:
     file = (await console.get(f"{more}format=csv")).text
     assert 0 < len(rows) == len(list(csv.DictReader(io.StringIO(file)))), path
     assert "No row matches" in await console.read(f"{more}q=no-cell-has-this"), path
+
+
+async def test_no_template_is_compiled_in_a_thread(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that are compiled at once end as a failure of the page."""
+    threads = set[threading.Thread]()
+
+    def compile_here(*given: Any, **options: Any) -> Any:
+        threads.add(threading.current_thread())
+        return compile_template(*given, **options)
+
+    compile_template = Environment.compile
+    monkeypatch.setattr(Environment, "compile", compile_here)
+    _environment.cache_clear()
+    async with a_console(settings) as console:
+        await asyncio.gather(*(console.read(path) for path in ("/doctor/settings", "/contract/rules")))
+    assert threads == {threading.main_thread()}

@@ -1,9 +1,9 @@
 """The pages beside the first ones: topology, settings, workers, providers, decisions to search, usage as charts."""
 
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
 
 import orjson
+import pyarrow as pa
 import pytest
 
 from router.config import Settings
@@ -12,6 +12,7 @@ from router.console.pages.usage import _draw, _list_days
 from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
 from router.core.clock import now_ms, steady
 from router.delivery.api import JetStream
+from router.lake.report import UsageReport
 from tests.support.console import Console, a_console, console_settings
 from tests.support.console_data import ConsoleData, fill_console
 from tests.support.service import POLICIES, a_router
@@ -92,8 +93,8 @@ def test_a_period_is_bounded_and_its_days_are_drawn_with_their_gaps() -> None:
     for wrong in ({"from": "soon"}, {"from": "2026-02-02", "to": "2026-02-01"}, {"from": "2020-01-01", "to": "2026-01-01"}):
         with pytest.raises(InvalidAddress):
             _list_days(PageParams(wrong, {}))
-    lines = [SimpleNamespace(group={"day": day}, count=3, cost=1) for day in ("2026-02-01", "2026-02-03", "2026-02-03")]
-    events, cost = _draw(lines)  # type: ignore[arg-type]
+    rows = pa.table({"day": ["2026-02-01", "2026-02-03", "2026-02-03"], "count": [3, 3, 3], "cost": [1, 1, 1]})
+    events, cost = _draw(UsageReport(("tenant_id", "day"), rows, None))
     assert list(events.bars) == [("2026-02-01", 3), ("2026-02-02", 0), ("2026-02-03", 6)]
     assert [value for _, value in cost.bars] == [1.0, 0.0, 2.0]
-    assert _draw([SimpleNamespace(group={"tenant_id": "acme"}, count=3, cost=1)]) == ()  # type: ignore[list-item]
+    assert _draw(UsageReport(("tenant_id",), pa.table({"count": [3], "cost": [1]}), None)) == ()

@@ -333,6 +333,26 @@ def test_a_key_whose_answer_had_to_wait_is_as_silent(meeting: Meeting) -> None:
     assert (meeting.told, meeting.strays) == ([("a", b"yes")], [])
 
 
+def test_a_repeat_that_a_process_hears_late_because_it_stood_still_is_answered(meeting: Meeting) -> None:
+    """The stream dropped it half a second ago. What came behind it in the socket is read after the next look."""
+    meeting.tick(0.98, 1.0)
+    meeting.ask("a", 1.0)
+    meeting.answer(1.0)
+    meeting.ask("b", 1.5)
+    meeting.tick(1.51)
+    meeting.ask("c", 1.52)
+    assert meeting.told == [("a", b"yes"), ("b", b"yes"), ("c", b"yes")]
+
+
+def test_a_repeat_long_after_a_process_stood_still_is_left_to_its_stored_copy(meeting: Meeting) -> None:
+    meeting.tick(0.5, 1.0)
+    meeting.ask("a", 1.1)
+    meeting.answer(1.1)
+    meeting.tick(*(1.0 + look / 50 for look in range(1, 50)))
+    meeting.ask("b", 2.0)
+    assert meeting.told == [("a", b"yes")]
+
+
 def test_after_two_seconds_an_answer_belongs_to_no_inbox_again(meeting: Meeting) -> None:
     meeting.ask("a", 1.0, None)
     meeting.answer(1.1, None)

@@ -1,6 +1,7 @@
 """What the ledger is made of, collected when all is quiet: from the clients, from what workers said, from the server's streams."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import orjson
 from nats.aio.client import Client
@@ -42,7 +43,10 @@ async def gathered(client: Client, stage: Stage, load: Load) -> Facts:
 
 def _written(dlq: Iterable[Standing], subject: str) -> list[Letter]:
     told = [orjson.loads(found.data) for found in dlq if found.subject == subject]
-    return [
-        Letter(letter["msg_id"], letter["source"]["sequence"], letter["message"]["payload"].encode(), letter["reason"], letter["attempts"])
-        for letter in told
-    ]
+    return [_read_letter(letter) for letter in told]
+
+
+def _read_letter(letter: dict[str, Any]) -> Letter:
+    """One of a message that broke its contract has no attempts: it was not handled."""
+    body = letter["message"]["payload"].encode()
+    return Letter(letter["msg_id"], letter["source"]["sequence"], body, letter["reason"], letter.get("attempts", 0))

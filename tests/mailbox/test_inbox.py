@@ -112,7 +112,7 @@ async def test_a_failure_is_naked_with_a_delay_where_that_is_set(broker: Broker,
 
 async def test_the_last_delivery_that_fails_ends_in_the_dead_letters(broker: Broker, nc: Client, dsn: str) -> None:
     """X18: we give up ourselves, so nothing is stranded."""
-    async with an_inbox(broker.url, dsn, failing(), ack_wait=0.3, max_deliver=2):
+    async with an_inbox(broker.url, dsn, failing(), ack_wait=30.0, nak_after=0.05, max_deliver=2):
         await publish(nc, [1])
         await until(lambda: read_dead_letters(nc))
         await until(lambda: is_settled(nc))

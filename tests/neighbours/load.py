@@ -16,7 +16,7 @@ from tests.neighbours.wire import Incoming, Wire
 
 TURN_S = 0.002  # what came due within one is sent together
 BATCH, BATCH_BYTES = 500, 256 * 1024  # made before the socket is looked at again
-BACKLOG = 4 << 20  # bytes that wait for the socket at most
+BACKLOG = 64 * 1024  # bytes that may wait for the socket when more are made: a frame has its time of sending from when it is made
 OVERLOADED = "overloaded"
 LATE = "late"  # an answer after the asker's patience
 

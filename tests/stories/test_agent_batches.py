@@ -87,7 +87,7 @@ async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_
         jetstream = JetStream(connection)
         await publish_commands(nc, range(MANY))
         await _with_limit(jetstream, 40)
-        async with an_agent(broker.url, store) as agent:
+        async with an_agent(broker.url, store, ack_wait=30.0) as agent:
             await until(lambda: agent.stats.paused)
             commands: dict[str, Any] = await jetstream.stream("MESHFORGE_COMMANDS") or {}
             assert MANY - commands["state"]["messages"] <= 40

@@ -14,6 +14,7 @@ from tests.support.stories import SILENCE_S, Inboxes, MessageRecorder, a_request
 from tests.support.waiting import until
 
 APART_S = 0.8
+STOOD_STILL_S = 0.5
 BEYOND_WINDOW_S = 0.75  # far beyond the 0.22 s in which one answer goes to all who asked: an instance may hear the first late
 
 
@@ -133,3 +134,19 @@ async def test_after_the_instance_that_answered_was_killed(asked: Asked, process
     processes[decided.index(1)].kill()
     await asked.again()
     await asked.has_one_equal_answer_each()
+
+
+async def test_again_within_the_window_to_a_router_that_stood_still(asked: Asked, nats_url: str, prefix: str) -> None:
+    """Story 8: the stream drops the repeat, and the router hears it half a second later."""
+    process = RouterProcess(names_for(nats_url, prefix))
+    try:
+        process.start()
+        await asked.again()
+        await asked.answered()
+        process.pause()
+        await asked.again()
+        await asyncio.sleep(STOOD_STILL_S)
+        process.unpause()
+        await asked.has_one_equal_answer_each()
+    finally:
+        process.remove()

@@ -110,7 +110,8 @@ async def test_two_tenants_on_three_routers_with_retries_and_a_restart_between(
         counts[event["tenant_id"], event["header"], event["rule"]] += event["count"]
     assert counts == {("acme", "trace_id", "malformed"): ACME, ("beta", "traceparent", "not_w3c"): BETA}
     assert len(events) < ACME + BETA  # most of acme's were left out, and counted
-    assert {event["inbox_prefix"] for event in events} == {"_INBOX"}
+    prefixes = {event.get("inbox_prefix") for event in events}
+    assert prefixes - {None} == {"_INBOX"}  # None: of a message that came again to a router that never heard who asked
 
 
 @pytest.mark.parametrize("count", [1, 3])

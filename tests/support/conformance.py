@@ -24,7 +24,7 @@ from tests.support.waiting import until
 STARTED, STORED, REPLIED, ACKED = "started", "stored", "replied", "acked"
 
 PACE = ConsumerOptions(
-    max_attempts=3, backoff=(0.05, 0.1, 0.2), ack_wait=0.4, heartbeat=0.2, pull_expires=1.0, publish_timeout=0.5, store_retry=0.02
+    max_attempts=3, backoff=(0.05, 0.1, 0.2), ack_wait=30.0, heartbeat=0.2, pull_expires=1.0, publish_timeout=0.5, store_retry=0.02
 )
 
 
@@ -35,6 +35,7 @@ class Script(Struct, frozen=True, kw_only=True):
     dead_letter_ack: bytes = b"+ACK"
     deadly: bytes | None = None
     max_attempts: int = PACE.max_attempts
+    ack_wait: float = PACE.ack_wait  # a short one comes to its end by itself on a busy machine
 
     def dies_on(self, message: Message) -> bool:
         return message.data == self.deadly
@@ -81,7 +82,7 @@ def a_subscription_for(script: Script, stream: str, durable: str, letters: str, 
     return Subscription(
         stream=stream,
         durable=durable,
-        options=replace(PACE, max_attempts=script.max_attempts),
+        options=replace(PACE, max_attempts=script.max_attempts, ack_wait=script.ack_wait),
         handle=handle,
         dead_letter=letter,
         failure_reply=lambda *_: Reply(SORRY),

@@ -35,7 +35,7 @@ PART = 10  # a slice is at most this part of the smaller of rate and burst
 class RateShort(LeaseShort):
     """This instance has no token: the shared bucket may have some."""
 
-    def __init__(self, one: RateSlice, on_silence: Callable[[], None]) -> None:
+    def __init__(self, one: RateSlice, on_silence: Callable[[str], None]) -> None:
         super().__init__("no token")
         self._slice = one
         self._on_silence = on_silence
@@ -46,7 +46,7 @@ class RateShort(LeaseShort):
             async with asyncio.timeout(WAIT_S):
                 await self._slice.join()
         except TimeoutError:
-            self._on_silence()
+            self._on_silence(f"no answer of the bucket within {WAIT_S:g} s")
 
 
 class RateSlice:
@@ -116,10 +116,14 @@ class RateSlice:
 
 
 class SharedRates:
-    """`on_asked` gets each slice whose bucket is to be asked: what sets it answers by `on_granted`, or calls `count_alone`."""
+    """`on_asked` gets each slice whose bucket is to be asked: what sets it answers by `on_granted`, or calls `count_alone`.
+
+    `on_alone` gets why this instance counts alone from now on.
+    """
 
     def __init__(self, limit: int = LIMIT, *, clock: Clock = steady) -> None:
         self.on_asked: Callable[[RateSlice], None] = lambda _: None
+        self.on_alone: Callable[[str], None] = lambda _: None
         self._slices: BoundedCache[str, RateSlice] = BoundedCache(limit)
         self._alone = RateLimits(limit)
         self._alone_until = -math.inf
@@ -158,9 +162,10 @@ class SharedRates:
         elif (one := self._slices.get(name_bucket(policy, tenant_id), now)) is not None:
             one.tokens += 1
 
-    def count_alone(self) -> None:
+    def count_alone(self, cause: str) -> None:
         """For some seconds: the bucket cannot be reached."""
         self._alone_until = self._clock() + ALONE_S
+        self.on_alone(cause)
 
     def _ask(self, one: RateSlice, now: float) -> None:
         one.adapt_size(now)

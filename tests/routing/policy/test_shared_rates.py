@@ -85,10 +85,12 @@ async def test_a_bucket_without_an_answer_lets_each_instance_count_alone_for_a_w
     monkeypatch.setattr("router.routing.policy.shared_rates.WAIT_S", 0.01)
     town, policy = Town(1), a_policy(rate_limit={"requests_per_second": 1, "burst": 3})
     rates = town.instances[0]
-    rates.on_asked = lambda _: None
+    causes: list[str] = []
+    rates.on_asked, rates.on_alone = lambda _: None, causes.append
     with pytest.raises(RateShort) as short:
         rates.allow(policy, "acme", town.now)
     await asyncio.wait_for(short.value.wait(), WAIT_S * 30)
+    assert causes == ["no answer of the bucket within 0.01 s"]
     assert [rates.allow(policy, "acme", town.now) for _ in range(4)] == [None, None, None, 1000]
     town.now += ALONE_S
     with pytest.raises(RateShort):
