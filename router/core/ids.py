@@ -34,7 +34,7 @@ _KEY_UNSAFE = re.compile(rb"[^A-Za-z0-9_-]")
 _ESCAPED = re.compile(rb"=([0-9A-F]{2})")
 _TOKEN_LETTERS = 11  # 66 random bits
 _BLOCK_BYTES = 33 * 64  # of the kernel's randomness at once: 256 tokens
-_NAMESPACE = uuid.UUID("6f0e1b0a-3d5c-5c8e-9a53-0d9a7a5b7c11")  # ours, fixed for ever: derived ids hang on it
+_NAMESPACE = uuid.UUID("6f0e1b0a-3d5c-5c8e-9a53-0d9a7a5b7c11").bytes  # ours, fixed for ever: derived ids hang on it
 _VARIANTS = {digit: f"{int(digit, 16) & 3 | 8:x}" for digit in "0123456789abcdef"}
 
 
@@ -119,7 +119,7 @@ def derived_uuid(*parts: str) -> str:
 
     https://www.rfc-editor.org/rfc/rfc9562#name-uuid-version-5
     """
-    text = hashlib.sha1(_NAMESPACE.bytes + "\x00".join(parts).encode(), usedforsecurity=False).hexdigest()
+    text = hashlib.sha1(_NAMESPACE + "\x00".join(parts).encode(), usedforsecurity=False).hexdigest()
     return f"{text[:8]}-{text[8:12]}-5{text[13:16]}-{_VARIANTS[text[16]]}{text[17:20]}-{text[20:32]}"
 
 

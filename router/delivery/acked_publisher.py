@@ -111,7 +111,7 @@ class AckedPublisher:
         self._now = steady
 
     async def open(self) -> None:
-        self._sid = await self._connection.subscribe_bytes(self._inbox + "*", self._on_publish_ack)
+        self._sid = await self._connection.subscribe_raw(self._inbox + "*", self._on_publish_ack)
 
     async def close(self) -> None:
         """Callers of `publish_and_wait` that still wait get NotPublished, because they may outlive the publisher."""
@@ -128,21 +128,21 @@ class AckedPublisher:
         """Publish effects. `callback` is called once, later, never inside this call."""
         now = self._now()
         if len(effects) == 1:  # nearly always
-            self._publish(PendingPublish(effects[0], now, callback))
+            self._publish(PendingPublish(effects[0], now, callback), now)
             return
         group = PublishGroup(len(effects), callback)
         for place, effect in enumerate(effects):
-            self._publish(PendingPublish(effect, now, partial(group.take, place)))
+            self._publish(PendingPublish(effect, now, partial(group.take, place)), now)
 
-    def _publish(self, pending: PendingPublish) -> None:
+    def _publish(self, pending: PendingPublish, now: float) -> None:
         known = self._known
-        if known is None or not pending.effect.owner or self._is_needed(pending, known):
+        if known is None or not pending.effect.owner or self._is_needed(pending, known, now):
             self._send(pending)
 
-    def _is_needed(self, pending: PendingPublish, known: KnownEffects) -> bool:
+    def _is_needed(self, pending: PendingPublish, known: KnownEffects, now: float) -> bool:
         """Whether the effect must be published. If an earlier copy is stored or on its way, that copy's publish ack is used."""
         effect = pending.effect
-        if (publish_ack := known.publish_ack_of(effect, self._connection.reconnect_count)) is not None:
+        if (publish_ack := known.publish_ack_of(effect, self._connection.reconnect_count, now)) is not None:
             asyncio.get_running_loop().call_soon(pending.callback, (publish_ack,))
             return False
         if (first := self._owned.get(effect.id)) is not None:
@@ -209,7 +209,12 @@ class AckedPublisher:
             self._put(pending.effect, inbox)
 
     def _on_publish_ack(self, subject: bytes, _reply: bytes, data: bytes, head: bytes | None) -> None:
-        inbox = subject.decode("utf-8", "replace")
+        try:
+            self._take_publish_ack(subject.decode("utf-8", "replace"), data, head)
+        except (Exception, asyncio.CancelledError) as exc:  # the reader must go on
+            self._connection.on_fault(exc)
+
+    def _take_publish_ack(self, inbox: str, data: bytes, head: bytes | None) -> None:
         pending = self._pending.pop(inbox, None)
         if pending is not None:
             self._on_answer(pending, data, head)
@@ -262,7 +267,7 @@ class AckedPublisher:
         others: Sequence[PublishCallback] = ()
         if self._known is not None and pending.effect.owner:
             others = self._remove_owned(pending)
-            self._known.keep(pending.effect, publish_ack)
+            self._known.keep(pending.effect, publish_ack, self._now())
         pending.callback((publish_ack,))
         for callback in others:
             callback((replace(publish_ack, is_duplicate=True),))

@@ -19,8 +19,7 @@ from nats.protocol.parser import Parser
 
 Headers = dict[str, str]
 
-_H = ord("H")
-MESSAGES = b"HM"  # how the lines of messages begin; to search it takes a third of what a tuple takes
+MESSAGES = b"HM"  # how the lines of messages begin
 
 
 class FrameParser(Parser):
@@ -58,26 +57,34 @@ class FrameParser(Parser):
         self.buf.clear()
         return data
 
-    def dispatch(self, data: bytes, at: int = 0) -> int:
+    def dispatch(self, data: bytes, at: int = 0) -> int:  # noqa: PLR0912 - once a frame
         """Call the callback of each complete frame of a direct subscription; keep an incomplete one. Returns the first other's offset."""
         callbacks, takers = self.nc.callbacks, self.nc.takers
         while True:
             if (end := data.find(b"\r\n", at)) < 0:
                 break
-            kind = data[at]
-            if kind not in MESSAGES:
-                return at
             part = data[at:end].split(b" ")
-            body = end + 2
-            try:
-                size = int(part[-1])
-                head = int(part[-2]) if kind == _H else 0
-                sid = int(part[2])
-                reply = part[3] if len(part) == (6 if kind == _H else 5) else b""
-            except (ValueError, IndexError):
+            body = middle = end + 2
+            kind, reply = part[0], b""
+            try:  # to unpack the line costs less than to look at its parts by number
+                if kind == b"MSG":
+                    if len(part) == 4:
+                        _, subject, number, size = part
+                    else:
+                        _, subject, number, reply, size = part
+                elif kind == b"HMSG":
+                    if len(part) == 5:
+                        _, subject, number, head, size = part
+                    else:
+                        _, subject, number, reply, head, size = part
+                    middle += int(head)
+                else:
+                    self._stray = None
+                    return at
+                sid, after = int(number), body + int(size) + 2
+            except ValueError:
                 self._stray = None
                 return at
-            after = body + size + 2
             if after > len(data):
                 self._needed = after - at
                 break
@@ -86,10 +93,10 @@ class FrameParser(Parser):
                 continue
             dispatch = callbacks.get(sid)
             if dispatch is None:
-                self._stray = (sid, part[1], reply, data[body + head : after - 2], data[body : body + head]), after
+                self._stray = (sid, subject, reply, data[middle : after - 2], data[body:middle]), after
                 return at
             at = after
-            dispatch(part[1], reply, data[body + head : after - 2], data[body : body + head] if head else None)
+            dispatch(subject, reply, data[middle : after - 2], data[body:middle] if middle > body else None)
         self.buf += data[at:]
         return len(data)
 

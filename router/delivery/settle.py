@@ -33,7 +33,7 @@ from router.delivery.settlement import (
     nak,
     outcome_of_error,
 )
-from router.delivery.subscription import SENT_BACK, WAITING, Subscription
+from router.delivery.subscription import ACK, SENT_BACK, WAITING, Subscription
 
 PUBLISHING = "publishing"
 ROOM = "room"
@@ -174,7 +174,10 @@ class Settler:
         if settlement.reply is not None:
             self._answer(message, settlement.reply)
         if settlement.ack is not None and not is_left:
-            self._connection.publish_nowait(ack_subject, settlement.ack)
+            if settlement.ack is ACK:
+                self._connection.acknowledge(ack_subject)
+            else:
+                self._connection.publish_nowait(ack_subject, settlement.ack)
         crashpoint("after_ack")
         if settlement.is_final:
             if message.deliveries > 1:

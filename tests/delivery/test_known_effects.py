@@ -20,7 +20,8 @@ class Publisher:
         self.connection = FakeConnection()
         self.told: list[PublishAcks | NotPublished] = []
         self.now = 0.0
-        self.publisher = AckedPublisher(self, 5.0, KnownEffects(keep_s, clock=lambda: self.now))  # type: ignore[arg-type]
+        self.publisher = AckedPublisher(self, 5.0, KnownEffects(keep_s))  # type: ignore[arg-type]
+        self.publisher._now = lambda: self.now
 
     def store(self, effect: Effect = USAGE) -> None:
         self.publisher.publish([effect], self.told.append)
@@ -94,10 +95,10 @@ async def test_an_effect_without_an_owner_and_a_consumer_without_memory_send_eve
 
 
 def test_a_tenant_that_floods_pushes_out_its_own() -> None:
-    known = KnownEffects(600, limit=SHARES * 4, clock=lambda: 0.0)
+    known = KnownEffects(600, limit=SHARES * 4)
     quiet = Effect("effects", b"", "quiet", owner="quiet")
-    known.keep(quiet, PublishAck("quiet", "S", 1, False))
+    known.keep(quiet, PublishAck("quiet", "S", 1, False), 0.0)
     for n in range(SHARES * 20):
-        known.keep(Effect("effects", b"", str(n), owner="loud"), PublishAck(str(n), "S", n, False))
-    assert known.publish_ack_of(quiet, 0) == PublishAck("quiet", "S", 1, True)
+        known.keep(Effect("effects", b"", str(n), owner="loud"), PublishAck(str(n), "S", n, False), 0.0)
+    assert known.publish_ack_of(quiet, 0, 0.0) == PublishAck("quiet", "S", 1, True)
     assert len(known) <= SHARES * 5

@@ -141,13 +141,13 @@ class RecordingConnection(Connection):
     def acknowledge(self, ack_subject: str) -> None:
         self.publish_nowait(ack_subject, ACK)
 
-    async def subscribe_bytes(self, subject: str, hear: OnRawMessage) -> int:
+    async def subscribe_raw(self, subject: str, hear: OnRawMessage) -> int:
         def dispatch(at: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
             if data.startswith(b'{"stream":' + self._own_publish_ack):
                 self._note(STORED, 0, b"")
             hear(at, reply, data, head)
 
-        return await super().subscribe_bytes(subject, dispatch)
+        return await super().subscribe_raw(subject, dispatch)
 
 
 class ServerDriver:

@@ -86,14 +86,19 @@ class RecordCreator:
     async def _open(self) -> None:
         inbox = self._connection.new_inbox() + "."
         try:
-            await self._connection.subscribe_bytes(inbox + "*", self._on_publish_ack)
+            await self._connection.subscribe_raw(inbox + "*", self._on_publish_ack)
         except (nats.errors.Error, OSError):  # the next record tries again
             self._opening = None
         else:
             self._inbox = inbox
 
     def _on_publish_ack(self, subject: bytes, _reply: bytes, data: bytes, _head: bytes | None) -> None:
-        inbox = subject.decode("utf-8", "replace")
+        try:
+            self._take_publish_ack(subject.decode("utf-8", "replace"), data)
+        except (Exception, asyncio.CancelledError) as exc:  # the reader must go on
+            self._connection.on_fault(exc)
+
+    def _take_publish_ack(self, inbox: str, data: bytes) -> None:
         pending = self._pending.pop(inbox, None)
         if pending is not None:
             self._on_answer(pending, read_publish_ack(data))

@@ -1,6 +1,6 @@
 """The measurements of one tenant's providers: this instance's own, what other instances wrote, and the figures made of both.
 
-What an outcome or an assignment changes is seen by the next reader (`update`): most policies read no figures, and pay for none.
+What an outcome or an assignment changes is seen by the next reader (`changed`): most policies read no figures, and pay for none.
 The rest (percentiles, the last minutes, what has faded, what others count) is made anew once in REFRESH_S (`refresh`), so that it
 costs nothing for each request.
 """
@@ -39,12 +39,13 @@ class MeasuredTenant:
         self.shared_at = -inf  # when this instance wrote its record
         self._elsewhere: dict[str, tuple[int, int]] = {}  # samples and in flight of other instances, by provider
         self._until = -inf
-        self._changed: dict[str, float] = {}  # providers whose figures do not show the newest change yet, and when it came
+        # Providers that an outcome or an assignment has changed, and when: the next reader sees it. Once a message, so without a call.
+        self.changed: dict[str, float] = {}
 
     def read(self, now: float) -> TenantFigures:
         if now >= self._until:
             self.refresh(now)
-        elif self._changed:
+        elif self.changed:
             self._show_changes(now)
         return self.figures
 
@@ -56,12 +57,8 @@ class MeasuredTenant:
         """The next reader makes all figures anew."""
         self._until = -inf
 
-    def update(self, name: str, now: float) -> None:
-        """An outcome or an assignment has changed the provider: the next reader sees it."""
-        self._changed[name] = now
-
     def _show_changes(self, now: float) -> None:
-        changed, self._changed = self._changed, {}
+        changed, self.changed = self.changed, {}
         if not self.figures.keys() >= changed.keys():  # of a provider that no reader has seen
             self.refresh(now)
             return
@@ -88,7 +85,7 @@ class MeasuredTenant:
     def refresh(self, now: float) -> None:
         """Make all figures anew."""
         self._until = now + REFRESH_S
-        self._changed.clear()
+        self.changed.clear()
         self.figures.choices.clear()
         for name, provider in self.providers.items():
             provider.pass_time(now)

@@ -43,8 +43,10 @@ class Measurements:
         """An assignment was stored by this instance."""
         now, provider = self._now(), self._find(tenant_id, provider_id)
         if provider is not None:
-            provider.on_assigned(assignment_id, now, has_room=self._tenants[tenant_id].has_room(provider))
-            self._note(tenant_id, provider_id, now)
+            tenant = self._tenants[tenant_id]
+            provider.on_assigned(assignment_id, now, has_room=tenant.has_room(provider))
+            tenant.changed[provider_id] = now
+            self._changed[tenant_id] = None
 
     def on_result(  # noqa: PLR0917 - once a result
         self, tenant_id: str, provider_id: str, assignment_id: str, latency_ms: float, cost: float, is_success: bool | None
@@ -57,7 +59,8 @@ class Measurements:
         if is_success is not None:
             now_ms = int(self._today() * 1000)
             provider.on_result(latency_ms=latency_ms, cost=cost, is_success=is_success, now=now, now_ms=now_ms)
-        self._note(tenant_id, provider_id, now)
+        self._tenants[tenant_id].changed[provider_id] = now
+        self._changed[tenant_id] = None
 
     # -- shared with other instances -----------------------------------------------------------------------------------
 
@@ -113,12 +116,6 @@ class Measurements:
             return tenant.providers.get(provider_id)  # with a very low limit it may have been dropped at once
         self._pairs.get((tenant_id, provider_id), 0.0)
         return provider
-
-    def _note(self, tenant_id: str, provider_id: str, now: float) -> None:
-        tenant = self._tenants.get(tenant_id)
-        if tenant is not None and provider_id in tenant.providers:
-            tenant.update(provider_id, now)
-            self._changed[tenant_id] = None
 
     def _forget(self, pair: tuple[str, str]) -> None:
         tenant_id, provider_id = pair

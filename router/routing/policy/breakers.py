@@ -23,7 +23,7 @@ from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady, wall
 from router.routing.breakers import CLOSED, BreakerRules, BreakerSnapshot, BreakerTransition, CircuitBreaker
 from router.routing.breakers.breaker import OnTransition
-from router.routing.policy.breaker_rules import Pair, ProviderOutcome, ProviderRules, classify_outcome
+from router.routing.policy.breaker_rules import FAILURE, SUCCESS, Pair, ProviderRules, classify_outcome
 from router.routing.policy.narrowed import StatesBehindBreakers
 from router.routing.policy.policy import Policy
 
@@ -76,13 +76,13 @@ class ProviderBreakers:
         begun = self._now() - min(latency_ms, MAX_WORK_MS) / 1000
         if (permit := breaker.permit_for_outcome(begun)) is None:
             return
-        match classify_outcome(status, error_code):
-            case ProviderOutcome.SUCCESS:
-                breaker.record_success(permit, latency_ms)
-            case ProviderOutcome.FAILURE:
-                breaker.record_failure(permit)
-            case ProviderOutcome.NEUTRAL:
-                breaker.release(permit)
+        outcome = classify_outcome(status, error_code)
+        if outcome is SUCCESS:
+            breaker.record_success(permit, latency_ms)
+        elif outcome is FAILURE:
+            breaker.record_failure(permit)
+        else:
+            breaker.release(permit)
 
     def find_not_closed(self, tenant_id: str) -> StatesBehindBreakers | None:
         """The tenant's breakers that are open or half open; None when all are closed."""
