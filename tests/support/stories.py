@@ -123,17 +123,8 @@ async def read_last_sequence(nc: Client, settings: Settings) -> int:
 
 async def is_settled(nc: Client, settings: Settings) -> bool:
     """Whether nothing is left to do for the decide consumer."""
-    return await consumer_is_settled(nc, settings.streams.decide.name, settings.decide.durable)
-
-
-async def consumer_is_settled(nc: Client, stream: str, durable: str) -> bool:
-    """Whether all that the stream holds was delivered and acked.
-
-    The stream is asked first, because right after a publish ack its consumer may not count the message as pending yet.
-    """
-    last = (await nc.jsm().stream_info(stream)).state.last_seq
-    info = await nc.jsm().consumer_info(stream, durable)
-    return (info.delivered.stream_seq or 0) >= last and (info.num_pending, info.num_ack_pending) == (0, 0)
+    info = await nc.jsm().consumer_info(settings.streams.decide.name, settings.decide.durable)
+    return (info.num_pending, info.num_ack_pending) == (0, 0)
 
 
 async def read_acks(nc: Client, stream: str, durable: str, *, messages: int, signals: int) -> set[bytes]:
