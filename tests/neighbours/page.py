@@ -56,9 +56,10 @@ answer in the last 5 s of looking. *Memory*: the most that the router held, MiB,
 cores that are busy a hand-over waits for the next tick of the kernel's scheduler, 4 ms; two of them and the request itself are below that.
 The *noise* rows send a neighbour's traffic past the router, to a subject that it does not know: what they show is the machine, which
 broker, generator, router and quiet tenant share, and no router can do better. *A bare program* (`--bare`): stock nats-py in the
-router's place answers each request at once, whatever it asks. *As the machine*: nothing lost, and p99 at most {ALLOWED_RATIO:g} × that of the noise row of the same traffic. Generators, and the services that a neighbour brings, run at a lower
-priority (nice {NICE}), so that they take as little as possible from the router and the server; the quiet tenant's process and its
-extension do not. Each row has a router and a server of its own, with default settings: ports are free ones, and directories its own.
+router's place answers each request at once, whatever it asks. *As the machine*: nothing lost, and p99 at most {ALLOWED_RATIO:g} × that
+of the noise row of the same traffic. Generators, and the services that a neighbour brings, run at a lower priority (nice {NICE}), so
+that they take as little as possible from the router and the server; the quiet tenant's process and its extension do not. Each row has
+a router and a server of its own, with default settings: ports are free ones, and directories its own.
 """
 
 
