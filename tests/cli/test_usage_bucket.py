@@ -22,6 +22,8 @@ def server() -> Iterator[S3Server]:
         yield server
 
 
+@pytest.mark.slow  # a server that takes one request at a time, and some hundred requests
+@pytest.mark.timeout(600)  # on a machine that is busy they take three minutes
 def test_tables_in_a_bucket_are_reported_sealed_compacted_and_vacuumed(server: S3Server) -> None:
     """UL-10. What an ingest does there is `tests/lake/stories/test_in_a_bucket`."""
     home, at = server.locate("tables"), ("--warehouse", server.locate("tables"))

@@ -519,7 +519,7 @@ async def test_a_cancelled_error_of_the_handlers_own_is_a_failure_and_frees_its_
     async with a_processor(handle, slots=1) as bench:
         bench.take(1)
         bench.take(2)
-        await until(lambda: bench.acks(2), within_s=1)
+        await until(lambda: bench.acks(2))
         assert bench.acks(1) == [b'-NAK {"delay": 1000000000}']
 
 
@@ -588,7 +588,7 @@ async def test_a_redelivery_that_waits_for_a_paused_consumer_is_handed_back_by_t
         bench.pause_switch.close("publishing", "full")
         bench.take(1, deliveries=2)
         bench.processor.stop_taking()
-        await until(lambda: bench.acks(1, 2), within_s=1)
+        await until(lambda: bench.acks(1, 2))
         counts = {1: 1} if is_expected else {}
         assert (bench.acks(1, 2), bench.attempt_counter.counts, len(begun.messages)) == ([NAK_AT_ONCE], counts, int(is_expected))
 

@@ -13,7 +13,7 @@ from tests.fuzz.mutants import blind, mutant, odd_headers
 from tests.support.broker import Broker
 from tests.support.requests import GOOD_HEADERS, every_form
 from tests.support.service import a_router, settings_for
-from tests.support.stories import a_request, ask
+from tests.support.stories import a_request, ask, has_acked_all
 from tests.support.waiting import until
 from tests.support.workers import NOW_MS, an_ack, in_every_form
 
@@ -78,6 +78,4 @@ def _send(connection: Connection, settings: Settings, rng: random.Random) -> Non
 
 
 async def _is_settled(nc: Client, settings: Settings, consumer: str) -> bool:
-    config = getattr(settings, consumer)
-    info = await nc.jsm().consumer_info(getattr(settings.streams, consumer).name, config.durable)
-    return (info.num_pending, info.num_ack_pending) == (0, 0)
+    return await has_acked_all(nc, getattr(settings.streams, consumer).name, getattr(settings, consumer).durable)

@@ -40,10 +40,10 @@ class Instance(SomeProviders):
             self.shared.note(transition)
 
     async def is_now(self, state: str) -> None:
-        await until(lambda: self.state() == state, within_s=2, what=f"{state}, not {self.state()}")
+        await until(lambda: self.state() == state, what=f"{state}, not {self.state()}")
 
     async def has_written(self) -> None:
-        await until(lambda: not self.shared._unwritten, within_s=2)
+        await until(lambda: not self.shared._unwritten)
 
 
 @contextlib.asynccontextmanager
@@ -116,7 +116,7 @@ async def test_of_two_that_write_at_once_the_last_one_wins_everywhere(bucket: Bu
         await asyncio.gather(one.has_written(), other.has_written())
         entry = await bucket.documents.get(KEY)
         assert entry is not None
-        await until(lambda: one.state() == other.state() == orjson.loads(entry.value)["state"], within_s=2)
+        await until(lambda: one.state() == other.state() == orjson.loads(entry.value)["state"])
 
 
 async def test_what_another_client_wrote_changes_nothing(bucket: Bucket, nats_url: str) -> None:
@@ -133,7 +133,7 @@ async def test_what_another_client_wrote_changes_nothing(bucket: Bucket, nats_ur
         await bucket.write(KEY, b"junk")
         await bucket.write(breaker_key("other", "openai"), orjson.dumps(foreign))
         await bucket.write(breaker_key("acme", "anthropic"), orjson.dumps({**foreign, "provider_id": "anthropic"}))
-        await until(lambda: one.state("acme", "anthropic") == OPEN, within_s=2)
+        await until(lambda: one.state("acme", "anthropic") == OPEN)
         assert (one.state(), one.state("other")) == (None, None)
 
 

@@ -6,6 +6,7 @@ import time
 
 import nats
 import nats.errors
+import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
@@ -13,6 +14,7 @@ from router.app.connect import connect_by
 from router.delivery.api import JetStream
 from router.operations.audit import read_audit
 from tests.support.admin import GET_DECISION, Json, call, code
+from tests.support.breakers import end_opening
 from tests.support.broker import Broker
 from tests.support.patient_client import connect_patiently
 from tests.support.service import a_router, settings_for
@@ -70,13 +72,13 @@ async def test_a_policy_is_put_decides_is_replaced_and_deleted(nc: Client, nats_
 
     async with a_router(settings):
         assert await call(nc, "put_policy", **names, policy=GOOD) == {"ok": True, **names, "version": 1}
-        await until(lambda: is_decided("first"), within_s=1)
+        await until(lambda: is_decided("first"))
         assert (await call(nc, "put_policy", **names, policy=SECOND, replaces=1, author="olga"))["version"] == 2
-        await until(lambda: is_decided("second"), within_s=1)
+        await until(lambda: is_decided("second"))
         stood = await call(nc, "get_policy", **names)
         assert (stood["policy"], stood["version"], stood["author"]) == (SECOND, 2, "olga")
         assert (await call(nc, "delete_policy", **names, replaces=2))["ok"] is True
-        await until(lambda: is_decided("policy_not_found"), within_s=1)
+        await until(lambda: is_decided("policy_not_found"))
         assert code(await call(nc, "get_policy", **names)) == "policy_not_found"
 
 
@@ -139,7 +141,7 @@ async def test_a_bad_entry_is_refused_with_its_field_and_a_good_one_is_listed_wi
         assert (code(refused), refused["error"]["details"]["field"]) == ("invalid_request", "timeout_ms")
         assert (await call(nc, "put_extension", **ENTRY))["version"] == 1
         assert [one["entry"] for one in (await call(nc, "list_extensions"))["extensions"]] == [ENTRY]
-        await until(is_healthy, within_s=1)
+        await until(is_healthy)
         line = (await call(nc, "get_extension_health"))["health"]["norm"]
         assert (line["latency_samples"], line["circuit_breaker_state"]) == (0, "closed")
         assert (await call(nc, "delete_extension", id="norm"))["ok"] is True
@@ -158,7 +160,7 @@ async def test_a_dry_run_shows_the_decision_its_trace_and_every_extension_as_ski
     async with a_router(settings_for(nats_url, prefix)):
         assert code(await call(nc, "dry_run_pipeline", **names, payload="hi")) == "policy_not_found"
         await call(nc, "put_policy", **names, policy=SECOND)
-        await until(is_there, within_s=1)
+        await until(is_there)
         result = (await call(nc, "dry_run_pipeline", **names, payload={"text": "hi"}))["result"]
         assert (await complexity())["complexity_score"] == 15
     assert result["decision"]["provider_id"] == "second"
@@ -178,7 +180,7 @@ async def test_a_dry_run_without_a_decision_says_why_and_nothing_is_null(nc: Cli
 
     async with a_router(settings_for(nats_url, prefix)):
         await call(nc, "put_policy", **names, policy=all_disabled)
-        await until(is_there, within_s=1)
+        await until(is_there)
         result = (await tried())["result"]
     assert result["error"]["code"] == "decision_failed"
     assert "decision" not in result
@@ -203,7 +205,7 @@ async def test_a_dry_run_that_invokes_calls_the_extensions_and_leaves_no_trace_b
     async with a_router(settings):
         await call(nc, "put_extension", **ENTRY)
         await call(nc, "put_policy", **names, policy=SECOND)
-        await until(is_shouted, within_s=2)
+        await until(is_shouted)
         (executed,) = (await dry_run())["executed_extensions"]
         assert (executed["id"], executed["status"]) == ("norm", "ok")
         assert (await call(nc, "get_extension_health"))["health"]["norm"]["latency_samples"] == 0
@@ -214,7 +216,7 @@ async def test_a_dry_run_that_invokes_calls_the_extensions_and_leaves_no_trace_b
 
 async def test_each_step_of_a_breaker_is_told_with_the_time_of_its_opening(nc: Client, nats_url: str, prefix: str) -> None:
     """Story 2, as an operator sees it; a provider's breaker stands beside the extensions'."""
-    settings = settings_for(nats_url, prefix, extension_breaker__timeout_ms=300)
+    settings = settings_for(nats_url, prefix, extension_breaker__timeout_ms=50_000)
     names, answers = {"tenant_id": "acme", "policy_id": "live"}, {"Nats-Service-Error-Code": "503", "Nats-Service-Error": "down"}
     policy = {**SECOND, "pre": [{"id": "norm", "mode": "required"}]}
 
@@ -235,11 +237,11 @@ async def test_each_step_of_a_breaker_is_told_with_the_time_of_its_opening(nc: C
         return await decide("first") == "pre_processor_failed" and (await told())["failure_count"] >= 1
 
     await nc.subscribe(ENTRY["subject"], cb=answer)
-    async with a_router(settings):
+    async with a_router(settings) as router:
         began = time.time() * 1000
-        await call(nc, "put_extension", **ENTRY)
+        await call(nc, "put_extension", **ENTRY, timeout_ms=20_000)
         await call(nc, "put_policy", **names, policy=policy)
-        await until(is_failing, within_s=2)
+        await until(is_failing)
         assert ((await told())["state"], "opened_at_ms" in await told()) == ("closed", False)
         for number in range(4):
             await decide(f"bad-{number}")
@@ -247,7 +249,10 @@ async def test_each_step_of_a_breaker_is_told_with_the_time_of_its_opening(nc: C
         assert (opened["state"], opened["failure_count"] >= 5) == ("open", True)
         assert began <= opened["opened_at_ms"] <= time.time() * 1000
         answers.clear()
-        await until(lambda: is_told("half_open"), within_s=2)
+        context = router.service._context
+        assert context is not None
+        assert end_opening(context.breakers.extensions.get("norm")) == pytest.approx(50.0)
+        assert await is_told("half_open")
         assert (await told())["opened_at_ms"] == opened["opened_at_ms"]
         assert [await decide(f"good-{number}") for number in range(2)] == ["", ""]
         assert await is_told("closed")

@@ -227,7 +227,7 @@ async def strand(jetstream: JetStream, nc: Client) -> None:
     """Deliver everything as often as the server allows, to a subscriber that never acks."""
     pull = f"$JS.API.CONSUMER.MSG.NEXT.MESHFORGE_COMMANDS.{DURABLE}"
     sub = await nc.subscribe("strand.>")
-    for number in range(200):
+    for number in range(2_000):  # forty seconds at least; on a quiet machine it is done after half a second
         await nc.publish(pull, json.dumps({"batch": 10, "no_wait": True}).encode(), reply=f"strand.{number}")
         info = await jetstream.consumer("MESHFORGE_COMMANDS", DURABLE) or {}
         if info["num_ack_pending"] == 0 and info["num_pending"] == 0 and info["delivered"]["consumer_seq"] >= 10:

@@ -1,6 +1,7 @@
 """Extensions of a live router: they hang, answer garbage, answer 2 MB, come late, go away and come back; breakers; modes; limits."""
 
 import asyncio
+import itertools
 import json
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from nats.aio.msg import Msg
 
 from router.config import Settings
 from router.routing.extensions import invoke
+from tests.support.breakers import end_opening
 from tests.support.broker import Broker
 from tests.support.extension_pipeline import (
     Answer,
@@ -171,25 +173,39 @@ async def test_an_extension_goes_away_and_comes_back(nc: Client, at: PipelinePla
 async def test_a_breaker_opens_probes_and_closes(nc: Client, at: PipelinePlace) -> None:
     """Issue 4, story 2: open, nothing is sent and it fails in under 5 ms; then at most three probes; two successes close it."""
     guard = await Extension(nc, "validator", "guard", breaks).start()
-    slow = {"guard": {"kind": "validator", "timeout_ms": 1000}}  # its failures are its own, also on a busy machine
-    async with a_pipeline(at, slow, _policies(), extension_breaker__timeout_ms=1000) as (router, settings):
+    held: list[Msg] = []
+    names = itertools.count()
+
+    async def holds(message: Msg) -> None:
+        held.append(message)
+
+    async def fails_at_once() -> bool:
+        return await _latency_ms(nc, settings, f"open-{next(names)}") < 5
+
+    async with a_pipeline(at, PATIENT, _policies(), extension_breaker__timeout_ms=50_000) as (router, settings):
         context = router.service._context
         assert context is not None
         for number in range(5):
             assert (await ask(nc, settings, _asks(number, "block")))["error"]["details"]["cause"] == "extension_error"
         assert context.breakers.extension_states()["guard"]["state"] == "open"
-        assert min([await _latency_ms(nc, settings, f"open-{number}") for number in range(5)]) < 5  # a busy machine may stop in one of them
+        await until(fails_at_once)  # a busy machine may stop in one of them
         assert (await ask(nc, settings, _asks("shut", "block")))["error"]["details"]["cause"] == "extension_unavailable"
         assert len(guard.asked) == 5
 
-        guard.answer = hangs
-        await until(lambda: context.breakers.extension_states()["guard"]["state"] == "half_open")
-        await asyncio.gather(*(ask(nc, settings, _asks(f"probe-{number}", "block")) for number in range(9)))
+        guard.answer = holds
+        assert end_opening(context.breakers.extensions.get("guard")) == pytest.approx(50.0)
+        assert context.breakers.extension_states()["guard"]["state"] == "half_open"
+        asking = [asyncio.ensure_future(ask(nc, settings, _asks(f"probe-{number}", "block"))) for number in range(9)]
+        await until(lambda: (len(held), sum(one.done() for one in asking)) == (3, 6), what="three are tried, six are refused")
+        for probe in held:
+            await breaks(probe)
+        await asyncio.gather(*asking)
         assert len(guard.asked) == 8
         assert context.breakers.extension_states()["guard"]["state"] == "open"
 
         guard.answer = passes
-        await until(lambda: context.breakers.extension_states()["guard"]["state"] == "half_open")
+        end_opening(context.breakers.extensions.get("guard"))
+        assert context.breakers.extension_states()["guard"]["state"] == "half_open"
         for number in range(2):
             assert (await ask(nc, settings, _asks(f"well-{number}", "block")))["ok"]
         assert context.breakers.extension_states()["guard"]["state"] == "closed"

@@ -17,7 +17,7 @@ from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from tests.support.broker import Broker
 from tests.support.policy_buckets import a_policy_of
 from tests.support.service import RouterProcess, names_for
-from tests.support.stories import read_page
+from tests.support.stories import has_acked_all, read_page
 from tests.support.waiting import until
 
 MIB = 1 << 20
@@ -127,8 +127,8 @@ class Place:
     async def _is_read(self, name: str) -> bool:
         if f"streams.{name}.name" not in self._names:
             return True  # heartbeats are stored nowhere
-        consumers = await self._nc.jsm().consumers_info(str(self._names[f"streams.{name}.name"]))
-        return not any(consumer.num_pending or consumer.num_ack_pending for consumer in consumers)
+        stream = str(self._names[f"streams.{name}.name"])
+        return all([await has_acked_all(self._nc, stream, one.name) for one in await self._nc.jsm().consumers_info(stream)])
 
     def memory(self) -> int:
         with open(f"/proc/{self.router.pid}/status") as status:

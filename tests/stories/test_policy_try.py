@@ -16,6 +16,7 @@ from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
 from router.operations.admin.service import ADMIN
 from router.services.policy_store import PolicyStore
+from tests.support.breakers import end_provider_opening
 from tests.support.cli import CommandResult, router
 from tests.support.delivery import connected
 from tests.support.policy import a_document, a_provider
@@ -26,6 +27,7 @@ from tests.support.stories import MessageRecorder, a_request, ask
 from tests.support.waiting import until
 
 REQUESTS = 40
+OPEN_MS = 60_000  # longer than a test
 KEY = "k-1"
 LEFT, RIGHT = a_document(a_provider("left")), a_document(a_provider("right"))
 
@@ -124,17 +126,20 @@ async def test_a_decision_is_explained_by_the_version_that_made_it(nc: Client, n
 
 async def test_the_providers_are_recorded_as_they_were(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
     """A breaker was open then and is closed by the next results: the explanation still knows why its provider fell."""
-    breaker = {"enabled": True, "failure_threshold": 2, "success_threshold": 1, "timeout_ms": 1000}
+    breaker = {"enabled": True, "failure_threshold": 2, "success_threshold": 1, "timeout_ms": OPEN_MS}
     document = a_document(a_provider("openai"), a_provider("anthropic", priority=1), circuit_breaker=breaker)
     a_file(tmp_path / "acme" / "default.json", document)
     settings = settings_for(nats_url, prefix, recorder__tenants="acme")
     async with a_router(settings, tmp_path) as running:
         await reported(nc, settings, "w-1", "w-2", status="error", error_code="SERVER_ERROR")
         assert await decided(nc, [running], "then") == ["anthropic"]
-        await until(lambda: is_back(nc, running))
+        context = running.service._context
+        assert context is not None
+        end_provider_opening(context.breakers.providers, "acme", "openai")
+        assert await is_back(nc, running)
 
         (told,) = await everyones(nc, "explain_decision", instances=1, tenant_id="acme", request_id="r-then")
-        assert 0 < told["states"]["openai"]["open_for_ms"] <= 1000
+        assert 0 < told["states"]["openai"]["open_for_ms"] <= OPEN_MS
         assert told["reevaluation"]["trace"][0] == {"stage": "eligible", "subject": "openai", "verdict": "circuit_breaker_open"}
         assert (told["reevaluation"]["decision"]["provider_id"], told["reevaluation"]["is_same"]) == ("anthropic", True)
 

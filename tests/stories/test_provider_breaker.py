@@ -8,22 +8,20 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
+from tests.support.breakers import end_provider_opening
 from tests.support.policy import a_document, a_provider, a_rule
 from tests.support.router_streams import AlertRecorder, a_result, headers_of, publish_result, results_are_settled, store_assignment
-from tests.support.service import a_router, settings_for
+from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Json, a_request, ask, read_page
 from tests.support.waiting import until
 
 HONOURED_S = 1.0
+OPEN_MS = 60_000  # longer than a test: where one goes on, it ends the opening
 
 
 @pytest.fixture
 def policies(tmp_path: Path) -> Path:
-    return write_policies(tmp_path, open_ms=1_000)
-
-
-def write_policies(home: Path, open_ms: int) -> Path:
-    """Everything goes to openai; what an open circuit stops goes to anthropic. The circuit stays open for so many milliseconds."""
+    """Everything goes to openai; what an open circuit stops goes to anthropic."""
     document = a_document(
         a_provider("openai"),
         fallbacks=[a_rule("anthropic", {"status": "circuit_breaker_open"})],
@@ -31,13 +29,13 @@ def write_policies(home: Path, open_ms: int) -> Path:
             "enabled": True,
             "failure_threshold": 3,
             "success_threshold": 2,
-            "timeout_ms": open_ms,
+            "timeout_ms": OPEN_MS,
             "half_open_max_calls": 2,
         },
     )
-    (home / "acme").mkdir()
-    (home / "acme" / "default.json").write_text(json.dumps(document))
-    return home
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "acme" / "default.json").write_text(json.dumps(document))
+    return tmp_path
 
 
 class Providers:
@@ -85,7 +83,8 @@ async def test_failures_open_it_probes_try_it_and_successes_close_it(nc: Client,
         assert await _state(router.ready.http) == "open"
         await until(lambda: "breaker_opened:provider:acme/openai" in alarms.causes("warning"))
 
-        await until(lambda: _is(router.ready.http, "half_open"), within_s=3)
+        _end_opening(router)
+        assert await _state(router.ready.http) == "half_open"
         assert [await providers.chosen() for _ in range(4)] == [USUAL, USUAL, FALLBACK, FALLBACK]
         await providers.publish_result(2)
         assert await _state(router.ready.http) == "closed"
@@ -98,7 +97,8 @@ async def test_a_failed_probe_opens_it_again(nc: Client, nats_url: str, prefix: 
     async with a_router(settings, policies) as router:
         providers = Providers(nc, settings)
         await providers.fail(3)
-        await until(lambda: _is(router.ready.http, "half_open"), within_s=3)
+        _end_opening(router)
+        assert await _state(router.ready.http) == "half_open"
         assert await providers.chosen() == USUAL
         await providers.fail(1, status="timeout", error_code=None)
         assert await providers.chosen() == FALLBACK
@@ -114,10 +114,10 @@ async def test_what_is_not_the_providers_fault_opens_nothing(nc: Client, nats_ur
         assert await providers.chosen() == USUAL
 
 
-async def test_every_router_honours_an_opening_within_a_second(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
+async def test_every_router_honours_an_opening_within_a_second(nc: Client, nats_url: str, prefix: str, policies: Path) -> None:
     """Of five failures three come to one of two routers: it tells the other, and each router that starts later."""
     settings = settings_for(nats_url, prefix, metrics__tenant_label_allowlist="acme")
-    providers, policies = Providers(nc, settings), write_policies(tmp_path, open_ms=60_000)
+    providers = Providers(nc, settings)
     async with a_router(settings, policies) as one, a_router(settings, policies) as other:
         await providers.fail(5)
         for router in (one, other):
@@ -125,6 +125,13 @@ async def test_every_router_honours_an_opening_within_a_second(nc: Client, nats_
         async with a_router(settings, policies) as late:
             assert await _state(late.ready.http) == "open"
         assert {await providers.chosen() for _ in range(4)} == {FALLBACK}
+
+
+def _end_opening(router: Running) -> None:
+    """Openai's circuit was open for as long as the policy says."""
+    context = router.service._context
+    assert context is not None
+    assert end_provider_opening(context.breakers.providers, "acme", "openai") == pytest.approx(OPEN_MS / 1000)
 
 
 async def _state(http: str) -> str | None:

@@ -46,11 +46,13 @@ async def test_it_leaves_in_time_and_nothing_finished_comes_again(nc: Client, na
     assert time.monotonic() - began < HARD_DEADLINE_MS / 1000 + LEAVING_S * slack()
     await nc.flush()
 
-    info = await nc.jsm().consumer_info(settings.streams.decide.name, settings.decide.durable)
-    finished = dict(inboxes.counts)
-    assert 0 < len(finished) < asked
-    # Delivered = finished + handed back: nothing is left to the ack wait, nothing finished is still open.
-    assert info.delivered.stream_seq - info.num_ack_pending == len(finished)
+    async def is_all_accounted_for() -> bool:
+        """Delivered = finished + handed back: nothing is left to the ack wait, nothing finished is still open."""
+        info = await nc.jsm().consumer_info(settings.streams.decide.name, settings.decide.durable)
+        return info.delivered.stream_seq - info.num_ack_pending == len(inboxes.heard)
+
+    await until(is_all_accounted_for, what="the server has read the last acks, and this client the last answers")
+    assert 0 < len(inboxes.heard) < asked
 
     router.start()
     await until(lambda: len(inboxes.heard) >= asked, what="every request to be answered")

@@ -76,6 +76,23 @@ class TimedBreaker:
         self.clock.at += seconds
 
 
+def end_opening(breaker: CircuitBreaker) -> float:
+    """Put its opening as far back as it was to last: its time is over now. Returns how many seconds that were.
+
+    For a breaker of a live router: no test need be faster than an opening, or wait for its end.
+    """
+    lasting_s = breaker._until - breaker._opened_at
+    breaker._opened_at -= lasting_s
+    breaker._until -= lasting_s
+    return lasting_s
+
+
+def end_provider_opening(breakers: ProviderBreakers, tenant_id: str, provider_id: str) -> float:
+    """The same for a provider's; plans that were kept for the time of the opening are made anew."""
+    breakers._not_closed[tenant_id].on_change()
+    return end_opening(breakers._breakers[tenant_id, provider_id])
+
+
 BREAKER: Mapping[str, object] = {"enabled": True, "failure_threshold": 3, "timeout_ms": 10_000}
 
 

@@ -13,7 +13,7 @@ from router.contracts.decision import Decision
 from router.contracts.usage import USAGE_SUBJECT
 from router.core import ids
 from tests.support.policy import a_request as a_route_request
-from tests.support.stories import Json, MessageRecorder
+from tests.support.stories import Json, MessageRecorder, has_acked_all
 from tests.support.workers import NOW_MS, a_body
 
 FAST = {"effects__publish_timeout_ms": 300, "effects__retry_ms": 50, "results__ack_wait_ms": 400}
@@ -72,8 +72,7 @@ async def read_assignments(nc: Client, settings: Settings) -> list[Json]:
 
 
 async def results_are_settled(nc: Client, settings: Settings) -> bool:
-    info = await nc.jsm().consumer_info(settings.streams.results.name, settings.results.durable)
-    return (info.num_pending, info.num_ack_pending) == (0, 0)
+    return await has_acked_all(nc, settings.streams.results.name, settings.results.durable)
 
 
 class AlertRecorder(MessageRecorder):

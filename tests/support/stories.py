@@ -123,8 +123,27 @@ async def read_last_sequence(nc: Client, settings: Settings) -> int:
 
 async def is_settled(nc: Client, settings: Settings) -> bool:
     """Whether nothing is left to do for the decide consumer."""
-    info = await nc.jsm().consumer_info(settings.streams.decide.name, settings.decide.durable)
-    return (info.num_pending, info.num_ack_pending) == (0, 0)
+    return await has_acked_all(nc, settings.streams.decide.name, settings.decide.durable)
+
+
+async def has_acked_all(nc: Client, stream: str, durable: str) -> bool:
+    """Whether everything that stands in the stream for this durable was delivered to it, and is acked for good.
+
+    Right after its publish ack a message may not be counted as pending yet: the server's consumer hears of it a little later. So the
+    stream is asked first for the last message that the durable takes, and the durable must have come as far.
+    """
+    taken = (await nc.jsm().consumer_info(stream, durable)).config.filter_subject
+    last = await _read_last_on(nc, stream, taken or ">")
+    info = await nc.jsm().consumer_info(stream, durable)
+    reached = info.delivered.stream_seq if info.delivered else 0
+    return reached >= last and (info.num_pending, info.num_ack_pending) == (0, 0)
+
+
+async def _read_last_on(nc: Client, stream: str, subject: str) -> int:
+    """The sequence of the last message that stands on a subject, 0 if none does. Its headers, which may be damaged, are not read."""
+    asked = json.dumps({"last_by_subj": subject}).encode()
+    answer = json.loads((await nc.request(f"$JS.API.STREAM.MSG.GET.{stream}", asked, timeout=60)).data)
+    return int(answer["message"]["seq"]) if "message" in answer else 0
 
 
 async def read_acks(nc: Client, stream: str, durable: str, *, messages: int, signals: int) -> set[bytes]:

@@ -58,7 +58,7 @@ async def test_a_deleted_consumer_is_missed_by_its_heartbeats(bucket: Bucket, mo
     await following.open()
     (name,) = (await bucket.jetstream.ask(f"CONSUMER.NAMES.KV_{bucket.name}"))["consumers"]
     await bucket.jetstream.ask(f"CONSUMER.DELETE.KV_{bucket.name}.{name}")
-    await until(lambda: not following.is_complete, within_s=3)
+    await until(lambda: not following.is_complete)
     await following.close()
 
 
@@ -85,7 +85,7 @@ async def test_a_closed_one_leaves_no_consumer_behind(bucket: Bucket) -> None:
         following = KvWatcher(bucket.jetstream, bucket.name, lambda found: None)
         await following.open()
         await following.close()
-    await until(partial(_has_no_consumer, bucket), within_s=2)
+    await until(partial(_has_no_consumer, bucket))
 
 
 async def _has_no_consumer(bucket: Bucket) -> bool:

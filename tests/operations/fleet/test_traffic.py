@@ -99,7 +99,7 @@ async def test_processes_whose_parent_is_killed_drain_and_end(nc: Client, settin
     finally:
         for pid in filter(is_there, left):
             os.kill(pid, signal.SIGKILL)
-    assert await is_settled(nc, settings)
+    await until(lambda: is_settled(nc, settings), what="no message is left open by those that ended")
 
 
 async def every_pid(fleet: FleetProcess) -> dict[str, int]:

@@ -18,7 +18,7 @@ from tests.support.failing_router import BEGUN, VIOLATED, FailingRouter, seen
 from tests.support.kills import AT_RANDOM_S, KillCount, KillPlan, a_server
 from tests.support.router_streams import a_result, headers_of
 from tests.support.service import names_for, settings_for
-from tests.support.stories import Inboxes, a_request, make_topology, read_dead_letters
+from tests.support.stories import Inboxes, a_request, has_acked_all, make_topology, read_dead_letters
 from tests.support.waiting import until
 
 CONSUMERS = ("decide", "results", "acks")
@@ -117,6 +117,5 @@ async def _has_dead_letters(nc: Client, settings: Settings, least: int) -> bool:
 
 async def _is_given_up(nc: Client, settings: Settings, consumer: str, messages: int) -> bool:
     """Every message has its dead letter, and is acked."""
-    info = await nc.jsm().consumer_info(getattr(settings.streams, consumer).name, getattr(settings, consumer).durable)
-    is_settled = (info.num_pending, info.num_ack_pending) == (0, 0)
+    is_settled = await has_acked_all(nc, getattr(settings.streams, consumer).name, getattr(settings, consumer).durable)
     return is_settled and await _has_dead_letters(nc, settings, messages)

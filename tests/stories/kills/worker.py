@@ -14,7 +14,7 @@ from tests.support.kills import KillCount, KillPlan, a_server, count_ids, kill_a
 from tests.support.router_streams import read_stream
 from tests.support.sdk import a_body
 from tests.support.service import names_for, settings_for
-from tests.support.stories import make_topology, read_dead_letters
+from tests.support.stories import has_acked_all, make_topology, read_dead_letters
 from tests.support.waiting import until
 
 
@@ -45,7 +45,6 @@ async def _are_settled(nc: Client, settings: Settings) -> bool:
     """Every assignment is delivered and acked."""
     stream = settings.streams.assignments.name
     try:
-        info = await nc.jsm().consumer_info(stream, DURABLE)
+        return await has_acked_all(nc, stream, DURABLE)
     except NotFoundError:
         return False
-    return (info.num_pending, info.num_ack_pending) == (0, 0)
