@@ -35,6 +35,7 @@ class Standby:
         node_id: str,
         rules: type[LeaseRules] = LeaseRules,
         span_s: float = SPAN_S,
+        *,
         clock: Clock = steady,
     ) -> None:
         self.node_id = node_id
