@@ -122,6 +122,7 @@ class Measurements:
         tenant = self._tenants[tenant_id]
         del tenant.providers[provider_id]
         tenant.figures.pop(provider_id, None)
+        tenant.changed.pop(provider_id, None)
         tenant.expire()
         if not tenant.providers:
             del self._tenants[tenant_id]

@@ -102,6 +102,13 @@ def test_the_pair_longest_without_an_outcome_goes_first() -> None:
     assert sorted(some.figures_of(TENANT)) == ["a", "c"]
 
 
+def test_a_tenant_that_no_reader_asks_for_keeps_no_names_of_forgotten_providers() -> None:
+    some = SomeMeasurements(limit=2)
+    for number in range(100):
+        some.report(f"p-{number}")
+    assert len(some._tenants[TENANT].changed) == 2
+
+
 def test_with_its_last_provider_a_tenant_is_forgotten() -> None:
     some = SomeMeasurements(limit=1)
     some.report()
