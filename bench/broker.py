@@ -41,14 +41,21 @@ def decide_subscription(url: str) -> dict[str, str]:
 async def a_broker(given: Given = NOTHING) -> AsyncIterator[str]:
     """A fresh nats-server on a free port, its store gone afterwards: no side inherits what another left in it."""
     with tempfile.TemporaryDirectory(prefix="router-bench-") as store:
-        server = EmbeddedServer(Path(store))
-        url = await server.start()
-        try:
-            async with jetstream_on(url) as jetstream:
-                await topology.create(jetstream, declare_topology(settings(url, given)))
+        async with a_broker_in(Path(store), given) as url:
             yield url
-        finally:
-            await server.stop()
+
+
+@contextlib.asynccontextmanager
+async def a_broker_in(store: Path, given: Given = NOTHING) -> AsyncIterator[str]:
+    """The same with its store in a directory, which stays."""
+    server = EmbeddedServer(store)
+    url = await server.start()
+    try:
+        async with jetstream_on(url) as jetstream:
+            await topology.create(jetstream, declare_topology(settings(url, given)))
+        yield url
+    finally:
+        await server.stop()
 
 
 @contextlib.asynccontextmanager

@@ -128,21 +128,21 @@ class AckedPublisher:
         """Publish effects. `callback` is called once, later, never inside this call."""
         now = self._now()
         if len(effects) == 1:  # nearly always
-            self._publish(PendingPublish(effects[0], now, callback), now)
+            self._publish(PendingPublish(effects[0], now, callback))
             return
         group = PublishGroup(len(effects), callback)
         for place, effect in enumerate(effects):
-            self._publish(PendingPublish(effect, now, partial(group.take, place)), now)
+            self._publish(PendingPublish(effect, now, partial(group.take, place)))
 
-    def _publish(self, pending: PendingPublish, now: float) -> None:
+    def _publish(self, pending: PendingPublish) -> None:
         known = self._known
-        if known is None or not pending.effect.owner or self._is_needed(pending, known, now):
+        if known is None or not pending.effect.owner or self._is_needed(pending, known):
             self._send(pending)
 
-    def _is_needed(self, pending: PendingPublish, known: KnownEffects, now: float) -> bool:
+    def _is_needed(self, pending: PendingPublish, known: KnownEffects) -> bool:
         """Whether the effect must be published. If an earlier copy is stored or on its way, that copy's publish ack is used."""
         effect = pending.effect
-        if (publish_ack := known.publish_ack_of(effect, self._connection.reconnect_count, now)) is not None:
+        if (publish_ack := known.publish_ack_of(effect, self._connection.reconnect_count, pending.sent_at)) is not None:
             asyncio.get_running_loop().call_soon(pending.callback, (publish_ack,))
             return False
         if (first := self._owned.get(effect.id)) is not None:

@@ -110,15 +110,11 @@ class Connection(ReconnectingClient):
     async def subscribe_raw(self, subject: str, on_message: OnRawMessage) -> int:
         """`subscribe_direct` with undecoded bytes (subject, reply, data, header block), for readers of millions of messages.
 
-        `on_message` must not raise: that would end the connection.
+        `on_message` must not raise: that would end the connection. It tells its own errors to `on_fault`.
         """
         subscription = await self.subscribe(subject, cb=_ignore_message)
         self.callbacks[subscription._id] = on_message
         return subscription._id
-
-    async def subscribe_bytes(self, subject: str, on_message: OnRawMessage) -> int:
-        """`subscribe_raw` for a function that may raise: an error of one message is reported, and the connection goes on."""
-        return await self.subscribe_raw(subject, partial(self._call_raw, on_message))
 
     async def require_permission(self, *subjects: str) -> None:
         """Flush, so that the server has seen the subscriptions to these subjects. Raises PermissionDenied for the first denied one."""
@@ -251,12 +247,6 @@ class Connection(ReconnectingClient):
                 self._heads.clear()  # of requests that other instances pulled, most of them
             self._heads[head] = headers
         self._call_on_message(on_message, subject, reply, data, head, headers)
-
-    def _call_raw(self, on_message: OnRawMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
-        try:
-            on_message(subject, reply, data, head)
-        except (Exception, asyncio.CancelledError) as exc:  # as above
-            self.on_fault(exc)
 
     def _get_flushed_future(self) -> asyncio.Future[None]:
         if self._flushed is None:  # one resolved future for all: it only wakes the flusher

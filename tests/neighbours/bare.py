@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
-import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import nats
@@ -19,36 +17,18 @@ import orjson
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from bench.broker import jetstream_on, settings
-from router.app.declared_topology import declare_topology
-from router.delivery import topology
-from router.operations.embedded import EmbeddedServer
+from bench.broker import a_broker_in
 from tests.neighbours.asking import DECIDE, PROVIDERS
 
 
 async def serve(store: Path) -> None:
-    """Answers until a signal comes. The first line says where, as the router's does."""
-    stopped = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-    async with _a_server(store) as url:
+    """Answer until this process is killed. The first line says where, as the router's does."""
+    async with a_broker_in(store) as url:
         client = await nats.connect(url)
         await client.subscribe(DECIDE, cb=_make_answer(client))
         await client.flush()
         print(json.dumps({"nats_url": url, "http": ""}), flush=True)
-        await stopped.wait()
-        await client.close()
-
-
-@contextlib.asynccontextmanager
-async def _a_server(store: Path) -> AsyncIterator[str]:
-    server = EmbeddedServer(store)
-    url = await server.start()
-    try:
-        async with jetstream_on(url) as jetstream:
-            await topology.create(jetstream, declare_topology(settings(url)))
-        yield url
-    finally:
-        await server.stop()
+        await asyncio.Event().wait()
 
 
 def _make_answer(client: Client) -> Callable[[Msg], Awaitable[None]]:

@@ -81,9 +81,6 @@ class FakeConnection:
         self.early_writes += 1
 
     async def subscribe_raw(self, subject: str, on_message: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
-        return await self.subscribe_bytes(subject, on_message)
-
-    async def subscribe_bytes(self, subject: str, on_message: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
         return await self.subscribe_direct(
             subject,
             lambda subject, reply, data, headers: on_message(subject.encode(), reply.encode(), data, head_of(headers) if headers else None),
