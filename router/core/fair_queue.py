@@ -76,7 +76,7 @@ class TenantQueue(Struct, Generic[T]):
 
 
 class FairQueue(Generic[T]):
-    """At most `places` items of `max_bytes` together, and MOST_TIMES as much with equal shares. A tenant without a weight has 1."""
+    """At most `places` items of `max_bytes` together, with equal shares MAX_SHARE_FACTOR times as much. No weight: 1."""
 
     def __init__(self, places: int, max_bytes: int, weights: Mapping[str, int] = NO_WEIGHTS) -> None:
         self._places = self._free_places = places

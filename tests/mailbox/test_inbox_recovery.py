@@ -22,18 +22,22 @@ OFTEN = StaleRowScanRules(every_s=0.05, older_than_s=0.0)
 RECEIVED = "INSERT INTO inbox_messages VALUES (%s, 'vibespro.event.vibe_created.v1', now() - interval '1 hour', NULL, 2)"
 
 
-async def _stranded(broker: Broker, nc: Client, dsn: str, count: int) -> None:
-    """An inbox was here; its process died twice of each message, and twice is as often as the server delivers them."""
+async def _stranded(broker: Broker, nc: Client, dsn: str, count: int, begun: int | None = None) -> None:
+    """An inbox was here; its process died twice with each message, and twice is as often as the server delivers them.
+
+    So often it began each of the first `begun`, all of them if None; the others it only held.
+    """
     async with an_inbox(broker.url, dsn, record, max_deliver=2, ack_wait=0.2):
         await until(lambda: _has_durable(nc))
     await publish(nc, range(count))
     await give_up_on(broker.url, count, 2)
+    for number in range(count if begun is None else begun):
+        await rows(dsn, RECEIVED, an_id(number))
 
 
 async def test_what_the_server_stopped_delivering_has_its_dead_letter(broker: Broker, nc: Client, dsn: str) -> None:
     """SD-20, X18: its body in it, its row marked, nothing left behind."""
     await _stranded(broker, nc, dsn, 3)
-    await rows(dsn, RECEIVED, an_id(0))
     async with an_inbox(broker.url, dsn, record, max_deliver=2, ack_wait=0.2):
         await until(lambda: _dead_letters(nc, 3))
         await until(lambda: _is_marked(dsn, 0))
@@ -43,10 +47,21 @@ async def test_what_the_server_stopped_delivering_has_its_dead_letter(broker: Br
     assert await effects(dsn) == []
 
 
+async def test_what_no_process_began_as_often_as_allowed_is_given_to_the_handler(broker: Broker, nc: Client, dsn: str) -> None:
+    """X18: a delivery is no attempt. What a process holds when another message kills it had a dead letter without having been tried."""
+    await _stranded(broker, nc, dsn, 3, begun=1)
+    await rows(dsn, "INSERT INTO inbox_messages VALUES (%s, 's', now(), NULL, 1)", an_id(1))
+    async with an_inbox(broker.url, dsn, record, max_deliver=2, ack_wait=0.2):
+        await until(lambda: _is_marked(dsn, 2))
+        await until(lambda: _net_is_done(nc))
+    assert [letter["message_id"] for letter in await read_dead_letters(nc)] == [an_id(0)]
+    assert (await effects(dsn), await row_of(dsn, 1), await row_of(dsn, 2)) == ([an_id(1), an_id(2)], (True, 2, None), (True, 1, None))
+
+
 async def test_one_whose_acknowledgement_alone_was_lost_has_no_dead_letter(broker: Broker, nc: Client, dsn: str) -> None:
     """Its effect stands."""
     await _stranded(broker, nc, dsn, 2)
-    await rows(dsn, "INSERT INTO inbox_messages VALUES (%s, 's', now(), now(), 1)", an_id(0))
+    await rows(dsn, "UPDATE inbox_messages SET processed_at = now() WHERE message_id = %s", an_id(0))
     async with an_inbox(broker.url, dsn, record, max_deliver=2, ack_wait=0.2):
         await until(lambda: _dead_letters(nc, 1))
         await until(lambda: _net_is_done(nc))
@@ -55,7 +70,7 @@ async def test_one_whose_acknowledgement_alone_was_lost_has_no_dead_letter(broke
 
 async def test_what_was_given_up_in_an_earlier_stream_says_nothing_of_the_new_one(broker: Broker, nc: Client, dsn: str) -> None:
     """X18: an advisory names a sequence alone; in the new stream another event has it, and that one was not given up."""
-    await _stranded(broker, nc, dsn, 1)
+    await _stranded(broker, nc, dsn, 1, begun=0)
     await nc.jetstream().delete_stream(EVENTS.name)
     async with connected(broker.url) as connection:
         await topology.create(JetStream(connection), Topology((EVENTS,)))
@@ -73,9 +88,8 @@ async def test_what_was_given_up_in_an_earlier_stream_says_nothing_of_the_new_on
 @pytest.mark.both_majors
 async def test_the_sweep_finds_what_no_advisory_told_of(broker: Broker, nc: Client, dsn: str) -> None:
     """X18."""
-    await _stranded(broker, nc, dsn, 2)
+    await _stranded(broker, nc, dsn, 2, begun=1)
     await nc.jetstream().purge_stream(ADVISORIES)
-    await rows(dsn, RECEIVED, an_id(0))
     async with an_inbox(broker.url, dsn, record, max_deliver=2, ack_wait=0.2, sweep=OFTEN):
         await until(lambda: _is_marked(dsn, 0))
     (letter,) = await read_dead_letters(nc)

@@ -78,6 +78,51 @@ async def test_a_service_that_is_absent_pauses_its_inbox(broker: Broker, nc: Cli
         assert (await read_dead_letters(nc), (await row_of(dsn, 1))[0]) == ([], False)
 
 
+@pytest.mark.parametrize("status", [404, 429])
+async def test_a_restart_while_nothing_is_served_costs_no_event_a_thing(broker: Broker, nc: Client, dsn: str, status: int) -> None:
+    """X18: an inbox that stopped on an event's last delivery left it to the dead letters, though no service had judged it."""
+    service = Changing(lambda _: status)
+    async with a_service(service.app) as url:
+        async with an_inbox(broker.url, dsn, url, max_deliver=1, ack_wait=1.0):
+            await publish(nc, [1])
+            await until(lambda: len(service.calls) >= 2, what="held")
+        assert await row_of(dsn, 1) == (False, 0, f"not served: {status}")
+        service.answer = lambda _: 200
+        async with an_inbox(broker.url, dsn, url, max_deliver=1, ack_wait=1.0):
+            await until(lambda: _is_processed(dsn, 1))
+    assert await read_dead_letters(nc) == []
+
+
+async def test_a_restart_while_the_service_is_absent_costs_no_event_a_thing(broker: Broker, nc: Client, dsn: str) -> None:
+    async with an_inbox(broker.url, dsn, nowhere(), max_deliver=1, ack_wait=1.0) as running:
+        await publish(nc, [1])
+        await until(lambda: "no connection" in (running.inbox.consumer.health.paused_for or ""))
+    service = Changing(lambda _: 200)
+    async with a_service(service.app) as url, an_inbox(broker.url, dsn, url, max_deliver=1, ack_wait=1.0):
+        await until(lambda: _is_processed(dsn, 1))
+    assert await read_dead_letters(nc) == []
+
+
+async def test_an_event_that_a_recovery_hands_to_its_service_and_fails_there_is_a_dead_letter(broker: Broker, nc: Client, dsn: str) -> None:
+    """It has had its last delivery, so this answer is the last."""
+    service = Changing(lambda _: 404)
+    async with a_service(service.app) as url:
+        async with an_inbox(broker.url, dsn, url, max_deliver=1, ack_wait=1.0):
+            await publish(nc, [1])
+            await until(lambda: len(service.calls) >= 2, what="held")
+        service.answer = lambda _: 500
+        async with an_inbox(broker.url, dsn, url, max_deliver=1, ack_wait=1.0):
+            await until(lambda: read_dead_letters(nc))
+            await until(lambda: _is_processed(dsn, 1), what="its row is marked")
+    assert [(letter["message_id"], letter["reason"]) for letter in await read_dead_letters(nc)] == [(an_id(1), "maxdeliver_exhausted")]
+    assert await row_of(dsn, 1) == (True, 1, "maxdeliver_exhausted: 500")
+
+
+async def _is_processed(dsn: str, number: int) -> bool:
+    row = await row_of(dsn, number)
+    return bool(row and row[0])
+
+
 async def test_an_address_that_answers_no_connection_is_absent_too(broker: Broker, nc: Client, dsn: str) -> None:
     async with deaf() as url, an_inbox(broker.url, dsn, url, max_deliver=1, timeout_s=3, ack_wait=30.0) as running:
         await publish(nc, [1])

@@ -129,7 +129,7 @@ BOARD = Board(
             (
                 panel(
                     "Failing helpers",
-                    "Figures, retention, scrubs, sweeps: the process works on without them.",
+                    "Figures, retention, scans: the process works on without them.",
                     "short",
                     (now("router_helper_failing", "max", "instance, helper"), "{{instance}} {{helper}}"),
                     kind="states",

@@ -31,11 +31,14 @@ RETURNING message_id::text
 """
 _SETTLE: Final[LiteralString] = """
 UPDATE inbox_messages AS i
-SET processed_at = CASE WHEN mark.is_processed THEN GREATEST(now(), i.received_at) END, last_error = mark.error
-FROM unnest(%s::uuid[], %s::bool[], %s::text[]) AS mark (message_id, is_processed, error)
+SET processed_at = CASE WHEN mark.is_processed THEN GREATEST(now(), i.received_at) END, last_error = mark.error,
+    attempts = GREATEST(i.attempts + mark.attempts, 0)
+FROM unnest(%s::uuid[], %s::bool[], %s::text[], %s::int[]) AS mark (message_id, is_processed, error, attempts)
 WHERE i.message_id = mark.message_id AND i.processed_at IS NULL
 """
-_IS_PROCESSED: Final[LiteralString] = "SELECT processed_at IS NOT NULL FROM inbox_messages WHERE message_id = %s::uuid"
+_ATTEMPTS_OF: Final[LiteralString] = """
+SELECT CASE WHEN processed_at IS NULL THEN attempts END FROM inbox_messages WHERE message_id = %s::uuid
+"""
 _UNPROCESSED: Final[LiteralString] = """
 SELECT message_id, left(subject, 1025), CASE WHEN received_at BETWEEN '0001-01-01' AND now() THEN received_at END, processed_at, attempts,
        left(last_error, 500)
@@ -50,11 +53,12 @@ ON CONFLICT (is_only) DO UPDATE SET is_only = TRUE RETURNING d.stream, d.durable
 
 
 class InboxMark(Struct, frozen=True, gc=False):
-    """The result of one message: processed or not, and the error if there is one."""
+    """The result of one message: processed or not, and the error if there is one. `attempts` is added to the row's."""
 
     message_id: str
     is_processed: bool
     error: str | None = None
+    attempts: int = 0
 
 
 class PostgresInboxAdapter:
@@ -90,14 +94,15 @@ class PostgresInboxAdapter:
 
     async def settle(self, marks: Sequence[InboxMark]) -> int:
         """Write the marks; return how many rows changed. A processed row stays as it is."""
-        columns = [m.message_id for m in marks], [m.is_processed for m in marks], [m.error for m in marks]
+        columns = [m.message_id for m in marks], [m.is_processed for m in marks], [m.error for m in marks], [m.attempts for m in marks]
         return await self._session.execute(_SETTLE, columns)
 
     # -- reads -------------------------------------------------------------------------------------------------
 
-    async def is_processed(self, message_id: str) -> bool:
-        """False also when there is no such row."""
-        return bool(await self._session.fetch_one(_IS_PROCESSED, (message_id,), make=bool))
+    async def attempts_of(self, message_id: str) -> int | None:
+        """Return how often the message was begun, 0 where no row is; None if it was processed."""
+        found = await self._session.fetch(_ATTEMPTS_OF, (message_id,), make=_attempt_count)
+        return found[0] if found else 0
 
     async def list_unprocessed(self, older_than_s: float, most: int) -> list[InboxMessage]:
         """Return rows received longer ago than that and still not processed, oldest first, including those with an impossible time.
@@ -114,6 +119,10 @@ class PostgresInboxAdapter:
 
 def _attempts(message_id: str, attempts: int) -> tuple[str, int]:
     return message_id, attempts
+
+
+def _attempt_count(attempts: int | None) -> int | None:
+    return attempts
 
 
 def _owner(stream: str, durable: str) -> tuple[str, str]:

@@ -31,12 +31,13 @@ class HandlerResult(StrEnum):
 
 
 class InboxDelivery(Struct, eq=False):
-    """One delivery. Delivery waits for `later`; `attempts` is the row's, once that is committed."""
+    """One delivery. Delivery waits for `later`; `attempts` is the row's, once that is committed. `is_held`: its attempt was taken back."""
 
     message: Message
     event: InboxEvent
     later: Deferred[Outcome]
     attempts: int = 0
+    is_held: bool = False
 
 
 class Blame(Enum):

@@ -21,6 +21,7 @@ from router.mailbox.inbox.unserved import UnservedEvents
 from router.mailbox.ports import current_message
 
 Conclude = Callable[[InboxDelivery, HandlerAnswer], Awaitable[None]]
+Hold = Callable[[InboxDelivery, str], Awaitable[None]]  # the cause
 Alarm = Callable[[Message, BaseException], None]
 
 
@@ -34,7 +35,7 @@ class RemoteHandler(Protocol):
 
 
 class HttpStrategy:
-    """A `HandlerStrategy`; `run` owns its calls."""
+    """A `HandlerStrategy`; `run` owns its calls. `hold` is told of each delivery that the handler does not judge now."""
 
     linger_s = 0.005  # capacity comes free call by call, so messages arrive one by one
 
@@ -42,6 +43,7 @@ class HttpStrategy:
         self,
         handler: RemoteHandler,
         conclude: Conclude,
+        hold: Hold,
         on_error: Alarm,
         *,
         retry_s: float = 1.0,
@@ -49,6 +51,7 @@ class HttpStrategy:
     ) -> None:
         self._handler = handler
         self._conclude = conclude
+        self._hold = hold
         self._on_error = on_error
         self._unserved = UnservedEvents(retry_s, on_trouble)
         self._tasks: asyncio.TaskGroup | None = None
@@ -78,9 +81,11 @@ class HttpStrategy:
 
     async def _call(self, delivery: InboxDelivery) -> None:
         try:
-            answer = await self._unserved.ask(delivery.event.message_id, partial(self._answer, delivery))
+            hold = partial(self._hold, delivery)
+            answer = await self._unserved.ask(delivery.event.message_id, partial(self._answer, delivery), hold)
             await self._conclude(delivery, answer)
         except BrokerUnavailable as exc:
+            await self._hold(delivery, str(exc))
             delivery.later.resolve(exc)
         finally:
             delivery.later.cancel()  # does nothing where an outcome was set

@@ -40,7 +40,8 @@ from router.mailbox.postgres import Database
 from router.operations.supervision import Child, Helper, Intensity, Strategy, Supervisor
 
 DRAIN = Deadlines(10.0, 15.0)
-RECOVERY_OPTIONS = ConsumerOptions(max_attempts=1_000_000, prefetch=16, slots=1)  # an advisory is never given up
+# An advisory is never given up, and its message may have to wait for its handler.
+RECOVERY_OPTIONS = ConsumerOptions(max_attempts=1_000_000, prefetch=16, slots=1, handler_timeout=86_400.0)
 
 
 class Inbox:
@@ -75,7 +76,13 @@ class Inbox:
         self._strategy = self._build_strategy(handler, process)
         self._inbox = InboxConsumer(database, self._strategy, self.observer, max_bytes=rules.max_payload_bytes, max_depth=rules.max_depth)
         recovery = InboxMaxDeliverRecovery(
-            jetstream, database, self._writer, self._dead_letters, rules, on_dead_letter=self.observer.on_recovered
+            jetstream,
+            database,
+            self._writer,
+            self._dead_letters,
+            rules,
+            handle_event=self._inbox.handle,
+            on_dead_letter=self.observer.on_recovered,
         )
         self._stale_rows = StaleRowScan(jetstream, database, recovery, stale_rows)
         self._retention = InboxRetention(database, jetstream, rules.stream, retention)
@@ -88,7 +95,7 @@ class Inbox:
         if not isinstance(handler, HttpEventHandler):
             return TransactionalStrategy(self._database, handler, process.conclude, on_error, self.rules.handler_timeout)
         on_trouble = self.observer.on_handler_trouble
-        return HttpStrategy(handler, process.conclude, on_error, retry_s=self.rules.store_retry, on_trouble=on_trouble)
+        return HttpStrategy(handler, process.conclude, process.hold, on_error, retry_s=self.rules.store_retry, on_trouble=on_trouble)
 
     @property
     def trouble(self) -> str | None:

@@ -1,8 +1,9 @@
-"""Recover messages that the server stopped delivering, because each process that had them died or hung.
+"""Recover messages that the server stopped delivering, because each process that had them died, hung or was stopped.
 
-Rule: docs/explanation/durability.md#safety-net.
+Rule: docs/explanation/durability.md#safety-net. A delivery is no attempt: what the row counts decides.
 
     an advisory ──> fetch the message by its sequence ──> store its dead letter ──> mark its row ──> ack the advisory
+                       └─ it was begun less often than allowed: give it to the handler, whose answer is the last
                        └─ its row is processed: only the ack was lost, nothing to do
                        └─ it is deleted: the stale row scan finds its row
 
@@ -15,8 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from router.contracts.headers import MESSAGE_ID
 from router.core import ids
+from router.core.deferred import Deferred
 from router.core.message import Effect, Message
-from router.core.outcome import MAXDELIVER_EXHAUSTED, Done, Fault, Outcome, PublishAck
+from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Fault, Outcome, PublishAck
 from router.delivery.advisories import read_stranded
 from router.delivery.api import JetStream, StoredMessage, nanos
 from router.mailbox.entities import InboxMessage
@@ -29,6 +31,9 @@ from router.mailbox.inbox.process import build_dead_mark
 from router.mailbox.inbox.rules import InboxRules
 from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.mailbox.postgres import Database
+from router.operations.observability import events, logs
+
+log = logs.logger(__name__)
 
 STRANDED_FAULT = Fault("stranded", "delivered as often as allowed, and never settled")
 NO_SUBJECT = "unreadable_subject"  # for a row whose subject no message can have
@@ -36,7 +41,7 @@ GONE_FAULT = Fault("stranded", "never settled, and its stream does not hold it a
 
 
 class InboxMaxDeliverRecovery:
-    """Writes the dead letters that no process lived to write, for one durable; calls `on_dead_letter` for each."""
+    """Ends what no process lived to end, for one durable: by `handle`, or by a dead letter, for each of which it calls `on_dead_letter`."""
 
     def __init__(
         self,
@@ -46,12 +51,14 @@ class InboxMaxDeliverRecovery:
         letters: InboxDeadLetters,
         rules: InboxRules,
         *,
+        handle_event: Callable[[Message], Outcome | Deferred[Outcome]],
         on_dead_letter: Callable[[], None] = lambda: None,
     ) -> None:
         self.stream = rules.stream
         self.durable = rules.durable
         self._jetstream = jetstream
         self._database = database
+        self._handle_event = handle_event
         self._writer = writer
         self._dead_letters = letters
         self._max_deliver = rules.max_deliver
@@ -60,14 +67,17 @@ class InboxMaxDeliverRecovery:
     async def handle(self, advisory: Message) -> Outcome:
         """Handle one advisory."""
         stored = await read_stranded(self._jetstream, self.stream, advisory)
-        return await self.give_up(stored) if stored is not None else Done()
+        return await self.recover(stored) if stored is not None else Done()
 
-    async def give_up(self, stored: StoredMessage) -> Done:
-        """Return the dead letter and then the row's mark for this message, unless it was processed. Raises InboxUnavailable."""
+    async def recover(self, stored: StoredMessage) -> Done:
+        """Return what is left to do for this message: its dead letter and then its row's mark, or nothing. Raises InboxUnavailable."""
         message = self.to_message(stored)
         message_id = message_id_of(message)
-        if not await self._is_open(message_id):
+        attempts = await self._read_attempts(message_id)
+        if attempts is None:
             return Done()
+        if attempts < self._max_deliver:
+            return await self._give_to_handler(message)
         return self._build_outcome(self._dead_letters.write(message, MAXDELIVER_EXHAUSTED, STRANDED_FAULT), message_id, STRANDED_FAULT)
 
     def give_up_row(self, row: InboxMessage) -> Done:
@@ -87,12 +97,27 @@ class InboxMaxDeliverRecovery:
         times = self._max_deliver
         return Message(subject, data, headers, self.stream, self.durable, sequence, stored_ns, times, "", times)
 
-    async def _is_open(self, message_id: str) -> bool:
+    async def _read_attempts(self, message_id: str) -> int | None:
         try:
             async with self._database.transaction() as session:
-                return not await PostgresInboxAdapter(session).is_processed(message_id)
+                return await PostgresInboxAdapter(session).attempts_of(message_id)
         except (DatabaseUnavailable, DatabaseRefused) as exc:
             raise InboxUnavailable(str(exc)) from exc
+
+    async def _give_to_handler(self, message: Message) -> Done:
+        begun = self._handle_event(message)
+        outcome = await begun if isinstance(begun, Deferred) else begun
+        log.warning(events.MESSAGE_RESCUED, stream=self.stream, sequence=message.sequence, outcome=type(outcome).__name__)
+        if not isinstance(outcome, Dead):  # then it is processed: a failure of a last delivery is Dead
+            return Done()
+        mark_row = outcome.commit
+
+        async def commit(publish_acks: Sequence[PublishAck]) -> None:
+            if mark_row is not None and (marking := mark_row(publish_acks)) is not None:
+                await marking
+            self._on_dead_letter()
+
+        return Done((self._dead_letters.write(message, outcome.reason, outcome.fault),), commit=commit)
 
     def _build_outcome(self, letter: Effect, message_id: str, fault: Fault) -> Done:
         async def commit(_: Sequence[PublishAck]) -> None:

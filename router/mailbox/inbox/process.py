@@ -4,6 +4,7 @@
     POISON                          dead letter, row marked with why         +ACK        POL-047-006
     TRANSIENT                       error written into the row               nothing     POL-047-007
     TRANSIENT, the last delivery    dead letter, row marked with why         +ACK        we give up ourselves
+    not asked, or not served        the row's attempt taken back             held        a service that is not there judges no message
 
 Delivery acks last, after all of that (docs/reference/requirements.md#sd-33). `dead_letters` writes the dead letters.
 """
@@ -44,11 +45,17 @@ class ProcessInboxMessage:
         """Write the row, then resolve the outcome for delivery."""
         delivery.later.resolve(await self._outcome(delivery, answer))
 
+    async def hold(self, delivery: InboxDelivery, cause: str) -> None:
+        """The handler did not judge the message: take the attempt back, once for each delivery, and keep the cause in the row."""
+        if not delivery.is_held:
+            delivery.is_held = True
+            await self._writer.write(InboxMark(delivery.event.message_id, False, cause, -1))
+
     async def _outcome(self, delivery: InboxDelivery, answer: HandlerAnswer) -> Outcome:
         match answer.result:
             case HandlerResult.PROCESSED | HandlerResult.ALREADY_PROCESSED:
                 crashpoint("inbox_handled")
-                await self._writer.write(InboxMark(delivery.event.message_id, True))
+                await self._writer.write(_mark(delivery, is_processed=True))
                 crashpoint("inbox_marked")
                 return Done()
             case HandlerResult.POISON:
@@ -61,7 +68,7 @@ class ProcessInboxMessage:
     async def _on_failure(self, delivery: InboxDelivery, fault: Fault) -> Outcome:
         if self._is_last(delivery.message):
             return self._dead(delivery, fault, MAXDELIVER_EXHAUSTED)
-        await self._writer.write(InboxMark(delivery.event.message_id, False, fault.message))
+        await self._writer.write(_mark(delivery, is_processed=False, error=fault.message))
         delay = self._rules.nak_after_s
         return Hold(fault) if delay is None else Retry(fault, delay)
 
@@ -71,14 +78,19 @@ class ProcessInboxMessage:
     def _dead(self, delivery: InboxDelivery, fault: Fault, reason: str) -> Dead:
         async def commit(_: Sequence[PublishAck]) -> None:
             crashpoint("inbox_dead_letter_stored")
-            await self._writer.write(build_dead_mark(delivery.event.message_id, reason, fault))
+            await self._writer.write(build_dead_mark(delivery.event.message_id, reason, fault, int(delivery.is_held)))
 
         return Dead(fault, reason, commit=commit)
 
 
-def build_dead_mark(message_id: str, reason: str, fault: Fault) -> InboxMark:
+def _mark(delivery: InboxDelivery, *, is_processed: bool, error: str | None = None) -> InboxMark:
+    """A message that was held has had its attempt now."""
+    return InboxMark(delivery.event.message_id, is_processed, error, int(delivery.is_held))
+
+
+def build_dead_mark(message_id: str, reason: str, fault: Fault, attempts: int = 0) -> InboxMark:
     """The mark of a message with a dead letter: no backlog counts it, and a lost ack makes no second dead letter.
 
     Rule: docs/reference/requirements.md#x15.
     """
-    return InboxMark(message_id, True, f"{reason}: {fault.message}")
+    return InboxMark(message_id, True, f"{reason}: {fault.message}", attempts)

@@ -3,7 +3,7 @@
 A row is stale if its message was received and not processed, and every delivery that the server allows must be over by its age. For each
 stale row the scan looks for its message on the row's subject:
 
-    at or below the last settled sequence   the server delivers it no more: store its dead letter, as the max-deliver recovery does
+    at or below the last settled sequence   the server delivers it no more: end it as the max-deliver recovery does
     above it                                the server still delivers it: leave the row
     not in the stream                       it was deleted: store a dead letter that says so
 
@@ -66,7 +66,7 @@ class StaleRowScan:
             try:
                 await self.scan()
             except RouterError as exc:
-                log.warning(events.SWEEP_FAILED, consumer=self._durable, cause=str(exc))
+                log.warning(events.STALE_ROW_SCAN_FAILED, consumer=self._durable, cause=str(exc))
             await asyncio.sleep(self._rules.every_s)
 
     async def scan(self) -> int:
@@ -108,7 +108,7 @@ class StaleRowScan:
         if sequence is not None and sequence > last_settled:
             return False
         stored = await self._jetstream.message(self._stream, sequence) if sequence is not None else None
-        done = await self._recovery.give_up(stored) if stored is not None else self._recovery.give_up_row(row)
+        done = await self._recovery.recover(stored) if stored is not None else self._recovery.give_up_row(row)
         return await self._store(acked_publisher, done)
 
     async def _store(self, acked_publisher: AckedPublisher, done: Done) -> bool:

@@ -36,8 +36,10 @@ class UnservedEvents:
         self._back = asyncio.Event()
         self.trouble: str | None = None  # why no event is served
 
-    async def ask(self, message_id: str, ask: Callable[[], Awaitable[HandlerAnswer]]) -> HandlerAnswer:
-        """Return the answer that counts; an error of `ask` passes."""
+    async def ask(
+        self, message_id: str, ask: Callable[[], Awaitable[HandlerAnswer]], hold: Callable[[str], Awaitable[None]]
+    ) -> HandlerAnswer:
+        """Return the answer that counts; before each wait for one `hold` gets the cause. An error of `ask` passes."""
         first, times = self._served, 0
         while True:
             answer = await ask()
@@ -48,6 +50,7 @@ class UnservedEvents:
                 return answer
             self._note_unserved(answer)
             times += 1
+            await hold(f"not served: {answer.detail}")
             await self._wait(delay_after(times, self._waits))
 
     def _is_suspect(self, message_id: str, others: int) -> bool:

@@ -109,7 +109,7 @@ class IntegrityScan:
         kind = type(exc).__name__  # not the text: it names a reader, which differs each time
         if kind != self._trouble:
             self._trouble = kind
-            log.warning(events.OUTBOX_SCRUB_FAILED, stream=self._stream, cause=str(exc) if isinstance(exc, RouterError) else kind)
+            log.warning(events.OUTBOX_INTEGRITY_SCAN_FAILED, stream=self._stream, cause=str(exc) if isinstance(exc, RouterError) else kind)
 
     async def _find(self, cursor: ScanCursor, before: tuple[int, int]) -> None:
         async with self._database.transaction() as session:

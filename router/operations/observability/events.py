@@ -107,7 +107,7 @@ WORKER_DEAD_LETTER: Final = "worker.dead_letter"
 
 # The mailbox
 DATABASE_UNPROTECTED: Final = "database.unprotected"  # another host, and the connection string does not require TLS
-SWEEP_FAILED: Final = "inbox.sweep_failed"
+STALE_ROW_SCAN_FAILED: Final = "inbox.stale_row_scan_failed"
 INBOX_CLEANED: Final = "inbox.cleaned"
 INBOX_WAITS: Final = "inbox.waits"  # another process holds the events, or died with them: they are redelivered after the ack wait
 INBOX_UNSERVED: Final = "inbox.unserved"  # its handler answers, and refuses every event: no attempt is used
@@ -124,7 +124,7 @@ OUTBOX_PAUSED: Final = "outbox.paused"  # the broker or the database is unavaila
 OUTBOX_RESUMED: Final = "outbox.resumed"
 OUTBOX_PARKED: Final = "outbox.parked"
 OUTBOX_TAKEN_BACK: Final = "outbox.taken_back"  # the broker lost a message that it had acknowledged: it is published again
-OUTBOX_SCRUB_FAILED: Final = "outbox.scrub_failed"  # lost messages are not found until the scan works again; publishing goes on
+OUTBOX_INTEGRITY_SCAN_FAILED: Final = "outbox.integrity_scan_failed"  # until it works again, lost messages are not found
 OUTBOX_CLEANED: Final = "outbox.cleaned"
 
 # Operators
