@@ -11,6 +11,7 @@ from router.contracts import usage
 from router.contracts.audit_event import ALL_AUDIT_EVENTS
 from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS, dead_letter_subject
 from router.contracts.violation import ALL_VIOLATIONS
+from router.delivery.advisories import ALL_ADVISORIES
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
 
 Specs = Sequence[SubscriptionSpec[ConsumerConfig]]
@@ -29,6 +30,16 @@ def declare_audit_stream(settings: Settings) -> StreamSpec:
     """What operators wrote. A full one drops its oldest event: a write is never refused because of what was written before."""
     audit = settings.streams.audit
     return replace(_stream(audit, ALL_AUDIT_EVENTS), max_messages=audit.max_messages)
+
+
+def declare_advisories_stream(settings: Settings) -> StreamSpec:
+    """The advisories about the durables of inboxes and agents; whichever of them comes first makes it."""
+    return _stream(settings.streams.advisories, ALL_ADVISORIES)
+
+
+def declare_attempts_bucket(settings: Settings) -> StreamSpec:
+    """The attempts of what failed, of every kind of process."""
+    return _bucket(settings.buckets.attempts)
 
 
 def _message_stream(spec: SubscriptionSpec[ConsumerConfig], settings: Settings) -> StreamSpec:

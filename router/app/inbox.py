@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from router.app.connect import connect_by
+from router.app.declared_topology import declare_advisories_stream, declare_attempts_bucket
 from router.app.inbox_handler import service_of
 from router.app.inbox_rules import rules_of
 from router.app.mailbox import database_of
@@ -24,7 +25,7 @@ from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Deadlines
 from router.delivery.stuck import ConnectionWatchdog, watch_connections
-from router.delivery.topology import NANOS_PER_S, Topology, bucket
+from router.delivery.topology import NANOS_PER_S, Topology
 from router.mailbox.backlog import age_s, get_inbox_backlog
 from router.mailbox.errors import DatabaseUnavailable
 from router.mailbox.inbox.http_handler import HttpEventHandler
@@ -131,12 +132,8 @@ class InboxService:
 
     @property
     def _streams(self) -> Topology:
-        attempts = self.settings.buckets.attempts
-        attempt_records = bucket(attempts.name, ttl=attempts.ttl_ms / 1000, history=attempts.history, replicas=attempts.replicas)
-        streams = self.settings.streams
-        return inbox_streams(
-            self.rules, attempt_records, letters_replicas=streams.dlq.replicas, advisories_replicas=streams.advisories.replicas
-        )
+        shared = (declare_advisories_stream(self.settings), declare_attempts_bucket(self.settings))
+        return inbox_streams(self.rules, *shared, letters_replicas=self.settings.streams.dlq.replicas)
 
     async def _ensure_streams(self, jetstream: JetStream) -> None:
         wanted = self._streams

@@ -22,6 +22,7 @@ def rules_of(settings: Settings) -> InboxRules:
         stream=inbox.stream or f"{inbox.source.upper()}_EVENTS",
         durable=inbox.durable or f"{context}__from_{inbox.source}",
         filter_subject=inbox.filter_subject or f"{inbox.source}.event.>",
+        advisories=settings.streams.advisories.name,
         ack_wait=inbox.ack_wait_ms / 1000,
         max_deliver=inbox.max_deliver,
         max_ack_pending=inbox.max_ack_pending,

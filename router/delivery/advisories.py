@@ -19,6 +19,7 @@ from router.delivery.topology import StreamSpec
 
 ADVISORY_STREAM = "ROUTER_ADVISORIES"
 ADVISORY_PREFIX = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES"
+ALL_ADVISORIES = f"{ADVISORY_PREFIX}.>"
 
 
 def advisory_subject(stream: str, durable: str) -> str:
@@ -28,7 +29,7 @@ def advisory_subject(stream: str, durable: str) -> str:
 
 def advisories_stream(name: str = ADVISORY_STREAM, replicas: int = 1) -> StreamSpec:
     """The stream that keeps the advisories about every durable of the account."""
-    return StreamSpec(name=name, subjects=(f"{ADVISORY_PREFIX}.>",), max_age=7 * 86_400.0, max_bytes=64 * 1024 * 1024, replicas=replicas)
+    return StreamSpec(name=name, subjects=(ALL_ADVISORIES,), max_age=7 * 86_400.0, max_bytes=64 * 1024 * 1024, replicas=replicas)
 
 
 def stranded_sequence(data: bytes) -> int | None:

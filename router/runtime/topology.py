@@ -46,6 +46,7 @@ class AgentTopology(Struct, frozen=True, kw_only=True):
     prefetch: int = 2_048
     sweep: float = 60.0  # between two scans for stranded messages
     replicas: int = 1
+    shared: tuple[StreamSpec, ...] = ()  # `advisories` and `attempts`, which other processes make as well; none: with default limits
 
     def stream_of(self, subject: str) -> str | None:
         """The stream that accepts a subject, or all of a filter; None: none of ours."""
@@ -90,8 +91,7 @@ class AgentTopology(Struct, frozen=True, kw_only=True):
                 duplicate_window=3_600.0,
                 replicas=copies,
             ),
-            advisories_stream(self.advisories, copies),
-            bucket(self.attempts, ttl=3_600.0, replicas=copies),
+            *(self.shared or (advisories_stream(self.advisories, copies), bucket(self.attempts, ttl=3_600.0, replicas=copies))),
         )
 
 

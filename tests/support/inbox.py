@@ -20,6 +20,7 @@ from router.core.errors import Misconfigured
 from router.core.message import Message
 from router.delivery import topology
 from router.delivery.advisories import ADVISORY_STREAM as ADVISORIES
+from router.delivery.advisories import advisories_stream
 from router.delivery.api import JetStream
 from router.delivery.consumer import Deadlines
 from router.delivery.first_connection import connect
@@ -113,7 +114,7 @@ async def an_inbox(
     jetstream = JetStream(connection)
     how = replace(Fast(), **config)
     await topology.create(jetstream, Topology((replace(EVENTS, duplicate_window=duplicate_window),)))
-    await topology.create(jetstream, inbox_streams(how, bucket(STARTS, ttl=3600)))
+    await topology.create(jetstream, inbox_streams(how, advisories_stream(), bucket(STARTS, ttl=3600)))
     asked = HttpEventHandler(HttpRules(url=handler, timeout_s=timeout_s), breaker) if isinstance(handler, str) else handler
     await rows(dsn, EFFECTS)
     async with Database(DatabaseConfig(dsn, timeout=1.0, idle_in_transaction=idle_in_transaction)) as database:

@@ -54,6 +54,7 @@ async def _run(session: CommandSession, agent: Agent, facts: dict[str, str]) -> 
 
 def make_places(settings: Settings) -> AgentTopology:
     """Return the streams and limits of agents for these settings."""
+    from router.app.declared_topology import declare_advisories_stream, declare_attempts_bucket
     from router.runtime.topology import AgentTopology
 
     agents = settings.agents
@@ -75,4 +76,5 @@ def make_places(settings: Settings) -> AgentTopology:
         prefetch=agents.prefetch,
         sweep=agents.sweep_ms / 1000,
         replicas=agents.replicas,
+        shared=(declare_advisories_stream(settings), declare_attempts_bucket(settings)),
     )

@@ -10,7 +10,7 @@ from msgspec import Struct
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.core import ids
 from router.core.errors import Misconfigured
-from router.delivery.advisories import ADVISORY_STREAM, advisories_stream, advisory_subject
+from router.delivery.advisories import ADVISORY_STREAM, advisory_subject
 from router.delivery.subscription import ConsumerOptions
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology
 from router.mailbox.inbox.dead_letters import letters_stream
@@ -23,6 +23,7 @@ class InboxRules(Struct, frozen=True, kw_only=True):
     stream: str = "VIBESPRO_EVENTS"
     durable: str = "sea__from_vibespro"
     filter_subject: str = "vibespro.event.>"
+    advisories: str = ADVISORY_STREAM  # the stream that keeps the server's advisories
     ack_wait: float = 120.0
     max_deliver: int = 20  # the server's own limit; on the last delivery we give up ourselves
     max_ack_pending: int = 50
@@ -75,14 +76,13 @@ def durable_of(rules: InboxRules) -> ConsumerSpec:
 def recovery_consumer_of(rules: InboxRules) -> ConsumerSpec:
     """The consumer of the advisories about this durable."""
     return ConsumerSpec(
-        stream=ADVISORY_STREAM,
+        stream=rules.advisories,
         durable=rules.recovery_durable,
         filter_subject=advisory_subject(rules.stream, rules.durable),
         max_ack_pending=1000,
     )
 
 
-def inbox_streams(rules: InboxRules, attempts: StreamSpec, *, letters_replicas: int = 1, advisories_replicas: int = 1) -> Topology:
+def inbox_streams(rules: InboxRules, advisories: StreamSpec, attempts: StreamSpec, *, letters_replicas: int = 1) -> Topology:
     """All but the stream of events, which its publisher makes. `attempts`: the bucket of recorded attempts."""
-    letters = letters_stream(rules.context, letters_replicas)
-    return Topology((letters, advisories_stream(replicas=advisories_replicas), attempts))
+    return Topology((letters_stream(rules.context, letters_replicas), advisories, attempts))
