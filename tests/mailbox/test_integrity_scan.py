@@ -191,7 +191,7 @@ async def test_a_relay_that_may_not_read_publishes_and_says_so_once(dsn: str, da
                     await _publishes_while_the_scrub_fails(dsn, database, OutboxStream(JetStream(connection, timeout_s=0.3)))
                 finally:
                     await connection.close()
-            assert [line["stream"] for line in lines.all() if line["event"] == "outbox.scrub_failed"] == [STREAM]
+            assert [line["stream"] for line in lines.all() if line["event"] == "outbox.integrity_scan_failed"] == [STREAM]
     finally:
         broker.remove()
 

@@ -150,7 +150,7 @@ async def run_rounds(database: Database, place: OutboxStream, *, of: RelayOption
     """Rounds until one finds nothing or the broker is away; the last one that found something, else the last."""
     relay = OutboxPublisher(of or config(), database, place.jetstream)
     last = RelayReport()
-    async with open_nats_publisher(place.jetstream, is_atomic=relay.is_atomic, timeout_s=1.0) as publisher:
+    async with open_nats_publisher(place.jetstream, is_atomic=relay.is_atomic, timeout_s=10.0) as publisher:
         while True:
             report = await relay.run_batch(publisher)
             if not report.found:
