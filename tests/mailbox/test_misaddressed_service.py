@@ -118,6 +118,24 @@ async def test_an_event_that_a_recovery_hands_to_its_service_and_fails_there_is_
     assert await row_of(dsn, 1) == (True, 1, "maxdeliver_exhausted: 500")
 
 
+async def test_an_event_that_is_held_after_its_last_delivery_holds_up_no_other(broker: Broker, nc: Client, dsn: str) -> None:
+    """The recovery had one slot: whatever was stranded behind an event that waits for its service waited with it."""
+    service = Changing(lambda _: 404)
+    async with a_service(service.app) as url:
+        async with an_inbox(broker.url, dsn, url, max_deliver=1, ack_wait=1.0):
+            await publish(nc, range(4))
+            await until(lambda: len(set(service.calls)) == 4, what="each is held")
+            await until(lambda: len(service.calls) >= 8)
+        throttled = set(map(an_id, range(3)))
+        service.answer = lambda message_id: 429 if message_id in throttled else 200
+        async with an_inbox(broker.url, dsn, url, max_deliver=1, ack_wait=1.0):
+            await until(lambda: _is_processed(dsn, 3))
+            assert [(await row_of(dsn, number))[0] for number in range(3)] == [False] * 3
+            throttled.clear()
+            await until(lambda: _is_processed(dsn, 0))
+    assert await read_dead_letters(nc) == []
+
+
 async def _is_processed(dsn: str, number: int) -> bool:
     row = await row_of(dsn, number)
     return bool(row and row[0])

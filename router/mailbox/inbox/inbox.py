@@ -40,8 +40,8 @@ from router.mailbox.postgres import Database
 from router.operations.supervision import Child, Helper, Intensity, Strategy, Supervisor
 
 DRAIN = Deadlines(10.0, 15.0)
-# An advisory is never given up, and its message may have to wait for its handler.
-RECOVERY_OPTIONS = ConsumerOptions(max_attempts=1_000_000, prefetch=16, slots=1, handler_timeout=86_400.0)
+# An advisory is never given up. Its message may have to wait for its handler, and then delays no other.
+RECOVERY_OPTIONS = ConsumerOptions(max_attempts=1_000_000, prefetch=64, slots=64, handler_timeout=86_400.0)
 
 
 class Inbox:

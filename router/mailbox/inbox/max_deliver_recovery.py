@@ -41,7 +41,7 @@ GONE_FAULT = Fault("stranded", "never settled, and its stream does not hold it a
 
 
 class InboxMaxDeliverRecovery:
-    """Ends what no process lived to end, for one durable: by `handle`, or by a dead letter, for each of which it calls `on_dead_letter`."""
+    """Ends what no process lived to end, for one durable: by `handle_event`, or by a dead letter, told to `on_dead_letter`."""
 
     def __init__(
         self,
