@@ -25,6 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.delivery.identical import IdenticalRequests
+from router.delivery.standstill import Standstill
 from router.delivery.waiting_inboxes import NO_INBOX, CorrelationKey, RequestIdentity, WaitingInbox, WaitingInboxes
 
 Send = Callable[[str, bytes], None]  # inbox, data
@@ -33,9 +34,6 @@ Send = Callable[[str, bytes], None]  # inbox, data
 # longer ago than this, the right one may be yet to come: the answer goes to all of them, and waits for one more.
 INBOX_FRESH_S = 0.02
 MAX_KEPT_REQUEST_BYTES = 16 * 1024
-HOLD_S = 0.05  # a look is due each 20 ms: after so long without one, this process stood still
-HOLD_COUNTS_S = 0.5  # for so long after it, what was sent meanwhile is still being read
-MAX_HOLD_S = 5.0
 ANSWERED_FOR_S = 2.0  # for so long after an answer, further copies of a request without an id get none
 
 
@@ -90,8 +88,7 @@ class ReplyCorrelator:
         self._waiting: dict[CorrelationKey, deque[UnclaimedAnswer]] = {}
         self._answered: OrderedDict[CorrelationKey, Answered] = OrderedDict()  # requests with an id, oldest first
         self._answered_without_id: OrderedDict[CorrelationKey, float] = OrderedDict()  # when each was answered, oldest first
-        self._ticked_at = inf
-        self._hold, self._held_until = 0.0, -inf  # how long this process stood still of late, and until when that counts
+        self._standstill = Standstill()  # a repeat that the stream dropped is not taken for one that it stores, however late it is heard
 
     @property
     def pending(self) -> int:
@@ -120,7 +117,11 @@ class ReplyCorrelator:
         if self._waiting and key in self._waiting:
             self._claim(request, content_hash, inbox, now, number)
             return
-        if msg_id is not None and (known := self._answered.get(key)) is not None and now - known.at <= self.span + self._measure_hold(now):
+        if (
+            msg_id is not None
+            and (known := self._answered.get(key)) is not None
+            and now - known.at <= self.span + self._standstill.measure(now)
+        ):
             if inbox != known.to:
                 self._send(
                     inbox, known.data if known.content_hash == content_hash else self._answer_of_other(known.request, request, known.data)
@@ -230,14 +231,12 @@ class ReplyCorrelator:
 
     def tick(self, now: float) -> None:
         """Called some fifty times a second: removes what has expired."""
-        if now - self._ticked_at > HOLD_S:
-            self._hold, self._held_until = self._measure_hold(now), now + HOLD_COUNTS_S
-        self._ticked_at = now
+        self._standstill.look(now)
         if self._waiting:
             self._end_waits(now)
         self._answer_left_over(now)
         self.identical.announce(now)
-        while self._answered and next(iter(self._answered.values())).at < now - self.span - self._measure_hold(now):
+        while self._answered and next(iter(self._answered.values())).at < now - self.span - self._standstill.measure(now):
             self._answered.popitem(last=False)
         while self._answered_without_id and next(iter(self._answered_without_id.values())) < now - ANSWERED_FOR_S:
             self._answered_without_id.popitem(last=False)
@@ -245,15 +244,6 @@ class ReplyCorrelator:
             self._start_generation(now)
 
     # -- helpers ---------------------------------------------------------------------------------------------
-
-    def _measure_hold(self, now: float) -> float:
-        """How long what is heard now may have waited in the socket because this process stood still, seconds.
-
-        A repeat that the stream dropped is not taken for one that it stores, however late it is heard.
-        """
-        lately = self._hold if now < self._held_until else 0.0
-        since = now - self._ticked_at
-        return min(max(lately, since), MAX_HOLD_S) if since > HOLD_S else lately
 
     def _start_generation(self, now: float) -> None:
         in_flight = (_hash_content(one) if one.msg_id is None else hash(one.msg_id) for one in self._read_in_flight())
