@@ -1,7 +1,9 @@
 import math
+import subprocess
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import get_overloads
+from pathlib import Path
 from uuid import UUID
 
 import psycopg
@@ -50,10 +52,26 @@ async def test_a_synchronous_connection_adds_without_await(dsn: str) -> None:
         assert connection.execute("SELECT payload FROM outbox_events").fetchall() == [({"n": 1},)]
 
 
-def test_a_forgotten_await_is_seen_by_a_type_checker() -> None:
-    """mypy tells of a Coroutine that is not used (unused-coroutine), of an Awaitable it says nothing unless asked."""
-    is_async, is_sync = (one.__annotations__["return"] for one in get_overloads(add))
-    assert (is_async, is_sync) == ("Coroutine[Any, Any, None]", "None")
+PROGRAM = """\
+import psycopg
+from router import outbox
+
+async def pay(connection: psycopg.AsyncConnection, event: outbox.OutboxEvent) -> None:
+    await outbox.add(connection, event)
+    outbox.add(connection, event)
+
+def pay_at_once(connection: psycopg.Connection, event: outbox.OutboxEvent) -> None:
+    outbox.add(connection, event)
+"""
+
+
+def test_a_forgotten_await_is_seen_by_mypy(tmp_path: Path) -> None:
+    """As mypy is without a setting: it tells of a Coroutine that is not used, of an Awaitable it says nothing unless asked."""
+    (tmp_path / "pay.py").write_text(PROGRAM)
+    command = [sys.executable, "-m", "mypy", "--config-file=", f"--cache-dir={tmp_path / 'cache'}", "--no-error-summary", "pay.py"]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=170, check=False)
+    assert [line.partition(": ")[0] for line in told.stdout.splitlines() if "error:" in line] == ["pay.py:6"], told.stderr
+    assert "[unused-coroutine]" in told.stdout
 
 
 async def test_plain_sql_as_documented_is_enough(dsn: str) -> None:

@@ -19,8 +19,10 @@ SYNC: Final = "within its transaction, outbox.add({}.driver_connection, event), 
 ASYNC: Final = "within its transaction, await outbox.add((await {}.get_raw_connection()).driver_connection, event), with postgresql+psycopg"
 WAYS: Final = {
     ("sqlalchemy", "Session"): SYNC.format("session.connection().connection"),
+    ("sqlalchemy", "scoped_session"): SYNC.format("session.connection().connection"),
     ("sqlalchemy", "Connection"): SYNC.format("connection.connection"),
     ("sqlalchemy", "AsyncSession"): ASYNC.format("(await session.connection())"),
+    ("sqlalchemy", "async_scoped_session"): ASYNC.format("(await session.connection())"),
     ("sqlalchemy", "AsyncConnection"): ASYNC.format("connection"),
     ("sqlalchemy", ""): SYNC.format("connection.connection"),
     ("asyncpg", ""): INSERT,
