@@ -31,7 +31,7 @@ class ExecAssignmentAck(Struct, frozen=True, kw_only=True, gc=False, omit_defaul
     """A valid acknowledgement, whatever form it came in."""
 
     assignment_id: str
-    status: str  # one of STATUSES
+    status: str  # one of ACK_STATUSES
     acknowledged_at: int  # milliseconds since the epoch; the time of its first storing where none was given
     message: str | None = None
     request_id: str | None = None

@@ -6,14 +6,22 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from nats.aio.client import Client
+from nats.aio.msg import Msg
 
+from router.cli.worker import make_places
+from router.config import Settings
 from router.contracts.assignment import assignment_id_of
 from router.core.errors import Misconfigured
 from router.delivery.topology import Topology, create
 from router.sdk import Worker
 from router.sdk.start_point import StartPoint
 from router.sdk.worker import worker_durable
+from tests.support.router_streams import a_result, publish_result, read_usage, results_are_settled
 from tests.support.sdk import WorkerStreams, a_body, a_step, run_workers, some_worker_streams
+from tests.support.service import a_router, settings_for
+from tests.support.stories import a_request, ask
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -49,6 +57,43 @@ async def _done_by(place: WorkerStreams, *, durable: str = "caf-worker", **setti
 
 async def test_what_has_a_result_is_not_done_again(place: WorkerStreams) -> None:
     assert await _done_by(place) == ["a-3", "a-4"]
+
+
+async def test_what_both_kinds_of_worker_did_is_metered_once(nc: Client, nats_url: str, prefix: str) -> None:
+    """Three requests are done by a worker on the subject; the one that comes next is the first that the worker on the stream does."""
+    settings = settings_for(nats_url, prefix)
+    subject = settings.assignment.subjects[0]
+    done: list[str] = []
+
+    async def report(message: Msg) -> None:
+        assignment = json.loads(message.data)
+        ids = {name: assignment[name] for name in ("assignment_id", "request_id", "tenant_id")}
+        await publish_result(nc, settings, a_result("on the subject", **ids))
+
+    worker = Worker(
+        nats_url,
+        lambda assignment: done.append(assignment.request_id) or a_step(),  # type: ignore[func-returns-value]
+        worker_id="w-1",
+        subject=subject,
+        topology=make_places(settings),
+    )
+    async with a_router(settings):
+        on_the_subject = await nc.subscribe(subject, cb=report)
+        for number in range(3):
+            assert (await ask(nc, settings, a_request(number, push_assignment=True)))["ok"]
+        await until(lambda: _is_metered(nc, settings, 3))
+        await on_the_subject.unsubscribe()
+        async with run_workers(worker):
+            assert (await ask(nc, settings, a_request("next", push_assignment=True)))["ok"]
+            await until(lambda: _is_metered(nc, settings, 4))
+            await until(lambda: results_are_settled(nc, settings))
+        metered = await read_usage(nc, settings)
+    assert done == ["r-next"]
+    assert sorted(event["request_id"] for event in metered) == ["r-0", "r-1", "r-2", "r-next"]
+
+
+async def _is_metered(nc: Client, settings: Settings, count: int) -> bool:
+    return len(await read_usage(nc, settings)) >= count
 
 
 async def test_only_what_comes_from_now_on(place: WorkerStreams) -> None:

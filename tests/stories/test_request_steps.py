@@ -25,7 +25,7 @@ def environ_of(settings: Settings) -> dict[str, str]:
 
 
 async def test_a_pushed_request_is_shown_from_its_coming_to_its_bill(nc: Client, nats_url: str, prefix: str) -> None:
-    settings = settings_for(nats_url, prefix)
+    settings = settings_for(nats_url, prefix, acks__enabled=True)
     async with a_router(settings), connected(nats_url) as connection:
         for tenant in ("acme", "globex"):
             await ask(nc, settings, a_request(7, tenant_id=tenant, push_assignment=True))
@@ -33,6 +33,9 @@ async def test_a_pushed_request_is_shown_from_its_coming_to_its_bill(nc: Client,
         jetstream = JetStream(connection)
         pushed = (await find_request_steps(jetstream, settings, "acme", "r-7", look=100)).steps
         assignment_id = next(step.facts["assignment_id"] for step in pushed if step.what == "assignment")
+        for tenant, taken in (("acme", assignment_id), ("globex", "a-of-globex")):
+            ack = {"assignment_id": taken, "request_id": "r-7", "tenant_id": tenant, "status": "accepted"}
+            await nc.jetstream().publish(settings.acks.subject, orjson.dumps(ack))
         good = a_result(7, assignment_id=assignment_id, request_id="r-7", tenant_id="acme")
         await publish_result(nc, settings, good, headers_of("good"))
         await publish_result(nc, settings, orjson.dumps({**orjson.loads(good), "status": "done"}), headers_of("bad"))
@@ -46,8 +49,9 @@ async def test_a_pushed_request_is_shown_from_its_coming_to_its_bill(nc: Client,
         unknown = await call_command_async("request", "r-7", "--tenant", "initech", "--nats-url", nats_url, environ=environ_of(settings))
 
     whats = [step.what for step in found.steps]
-    assert whats[:3] == ["request", "decision", "assignment"]
-    assert sorted(whats[3:]) == ["dead letter", "result", "result", "usage event"]
+    assert whats[:4] == ["request", "decision", "assignment", "acknowledgement"]
+    assert sorted(whats[4:]) == ["dead letter", "result", "result", "usage event"]
+    assert found.steps[3].facts["status"] == "accepted"
     assert not [step for step in found.steps if "payload" in step.facts]
     assert any("the newest 1 messages were read" in gap for gap in shorter.gaps)
     assert (told.status, [step["what"] for step in told.json["steps"]]) == (0, whats)
