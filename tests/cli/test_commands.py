@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
+import pty
 import signal
+import subprocess
 from asyncio.subprocess import PIPE
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +43,19 @@ def test_a_decision_is_printed_as_json(url: str) -> None:
     assert ended.status == 0
     assert ended.json["decision"]["provider_id"] == "local-small"
     assert ended.json["context"]["request_id"] == "r-1"
+
+
+@pytest.mark.parametrize(("asked", "is_one_line"), [((), False), (("--json",), True)], ids=["for a person", "--json"])
+def test_an_answer_is_indented_on_a_terminal_but_for_programs(url: str, asked: tuple[str, ...], is_one_line: bool) -> None:
+    """As the help says of both; a terminal is a terminal here."""
+    terminal, given_to_the_command = pty.openpty()
+    command = [*COMMAND, *ASK, "--payload", "x", "--nats-url", url, *asked]
+    status = subprocess.run(command, stdout=given_to_the_command, env=clean_environment(), timeout=120, check=False).returncode
+    told = os.read(terminal, 65_536).decode()
+    os.close(given_to_the_command)
+    os.close(terminal)
+    assert (status, json.loads(told)["ok"]) == (0, True)
+    assert (len(told.splitlines()) == 1) is is_one_line
 
 
 def test_the_context_reaches_the_policy(url: str) -> None:
