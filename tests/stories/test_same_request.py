@@ -62,3 +62,17 @@ async def test_a_retry_under_its_message_id_that_the_stream_dropped_has_the_answ
         answers = {name: json.loads(inboxes.answers(name)[0]) for name in bodies}
         assert answers["retry"] == answers["first"]
         assert answers["other"]["error"]["details"]["cause"] == "message_id_taken"
+
+
+async def test_of_a_large_one_under_its_message_id_only_the_same_bytes_are_the_same(nc: Client, nats_url: str, prefix: str) -> None:
+    """Above 16 KiB the router keeps a digest of a request that it answered, not the request."""
+    settings = settings_for(nats_url, prefix, streams__decide__duplicate_window_ms=60_000)
+    inboxes = await Inboxes.under(nc, prefix)
+    body = a_body(SIZES["large"])
+    async with a_router(settings):
+        for number, (name, asked) in enumerate({"first": body, "retry": body, "reordered": turned_round(body)}.items()):
+            await inboxes.publish(nc, settings, name, json.dumps(asked).encode(), Nats_Msg_Id="m-large")
+            await until(lambda number=number: len(inboxes) > number)
+        answers = {name: json.loads(inboxes.answers(name)[0]) for name in ("first", "retry", "reordered")}
+    assert answers["retry"] == answers["first"]
+    assert answers["reordered"]["error"]["details"]["cause"] == "message_id_taken"
