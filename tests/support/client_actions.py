@@ -169,7 +169,7 @@ CLIENT_ACTIONS = (
         ("operator",),
         {"deliver_subject": "_INBOX_operator.backup", "no_consumers": True},
     ),
-    ClientAction("purge a stream", "ask", f"{_API}STREAM.PURGE.ROUTER_USAGE", ()),
+    ClientAction("purge the stream of usage", "ask", f"{_API}STREAM.PURGE.ROUTER_USAGE", ()),
     ClientAction("delete a stream", "ask", f"{_API}STREAM.DELETE.ROUTER_USAGE", ()),
     ClientAction(
         "spy on decide requests by a consumer of one's own",
