@@ -1,11 +1,11 @@
 #!/bin/sh
 # One ingest on a cluster: ./submit.sh s3://BUCKET [spark-submit options…]
-# SPARK_MASTER (default yarn), NATS_URL (an address that executors reach), lake.tar.gz beside this file,
-# see docs/how-to/spark.md.
+# SPARK_MASTER (default yarn), NATS_URL (an address that executors reach); lake.tar.gz and lake/ in the directory in
+# which it is called, see docs/how-to/spark.md.
 set -eu
 bucket=$1
 shift
-cd "$(dirname "$0")"
+here=$(dirname "$0")
 
 # ./lake is the archive on an executor, and the environment it was packed from here.
 PYSPARK_PYTHON=./lake/bin/python exec spark-submit \
@@ -17,4 +17,4 @@ PYSPARK_PYTHON=./lake/bin/python exec spark-submit \
   --conf spark.sql.session.timeZone=UTC \
   --conf spark.redaction.regex='(?i)secret|password|token|creds|nkey|access[.]?key|url' \
   "$@" \
-  ingest.py --warehouse "s3://${bucket#*://}/warehouse" --nats-url "${NATS_URL:?an address that executors reach}"
+  "$here/ingest.py" --warehouse "s3://${bucket#*://}/warehouse" --nats-url "${NATS_URL:?an address that executors reach}"
