@@ -26,7 +26,7 @@ outbox = typer.Typer(no_args_is_help=True, help="The outbox: publish it, inspect
 async def relay(session: CommandSession) -> int:
     """Publish until SIGTERM or Ctrl-C; then finish the current transaction and end with 0. A second signal ends at once: 130.
 
-    Several may run: one works and the others wait, or they share the work (mailbox.relay.subscriptions). Prints one JSON line,
+    Several may run: one works and the others wait, or they share the work (mailbox.relay.partitions). Prints one JSON line,
     outbox.ready, when it works; logs go to standard error.
 
     Example:  ROUTER_MAILBOX__DSN=postgresql://localhost/sea router outbox relay --context sea
