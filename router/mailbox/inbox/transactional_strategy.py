@@ -59,6 +59,10 @@ class _RollbackRequested(Exception):
         self.result = result
 
 
+class HandlerRaised(Exception):
+    """What a handler raised that is no Exception: SystemExit, or a cancellation that was not its own."""
+
+
 class TransactionalStrategy:
     """A `HandlerStrategy`; `run` does its work."""
 
@@ -171,9 +175,19 @@ class TransactionalStrategy:
     async def _run(self, session: Session, delivery: InboxDelivery) -> None:
         current_message.set(delivery.message)
         crashpoint("inbox_handling")
-        result = await self._handler(session.driver, delivery.event)
+        result = await self._call(session.driver, delivery.event)
         if result not in GOOD:
             raise _RollbackRequested(result) if isinstance(result, HandlerResult) else _misuse_error(result)
+
+    async def _call(self, connection: Driver, event: InboxEvent) -> HandlerResult | None:
+        """A failure of this event alone: a cancellation that passed on would end the strategy, an exit the process."""
+        try:
+            return await self._handler(connection, event)
+        except (asyncio.CancelledError, SystemExit) as exc:
+            task = asyncio.current_task()
+            if isinstance(exc, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            raise HandlerRaised(type(exc).__name__) from exc
 
     def _answer_for(self, delivery: InboxDelivery, exc: Exception) -> HandlerAnswer:
         match exc:
