@@ -204,8 +204,9 @@ class TransactionalStrategy:
                 return HandlerAnswer(HandlerResult.TRANSIENT, describe_failure(exc))
 
     async def _is_database_up(self) -> bool:
+        """Whether there is a connection for handlers: one that the inbox has for itself says nothing of theirs."""
         try:
-            async with self._database.transaction() as session:
+            async with self._handlers.transaction() as session:
                 await session.execute("SELECT 1")
         except (DatabaseUnavailable, DatabaseRefused):
             return False
