@@ -62,7 +62,7 @@ _A_DAY_S = 86_400.0  # the assignment's own deadline is what ends a handler
 
 
 class Worker:
-    """One process' share of the work. `run` until cancelled, or until SIGTERM or Ctrl-C; then it drains.
+    """One process' share of the work. `run` until cancelled, or until SIGTERM or Ctrl-C; then it drains. It may run again afterwards.
 
     `handler`: async, or a plain function (then in a thread). `subject`: which assignments, wildcards allowed, None = all of
     the stream. `slots`: assignments at once; while the handler answers without waiting, three times as many more are pulled ahead.
@@ -101,13 +101,12 @@ class Worker:
         self._drain_s = drain_s
         self._topology = topology
         self._start = start
-        self._attempts = Attempts(handler, slots)
+        self._handler = handler
         self._durable = worker_durable(topology.stream, durable, subject=subject, ack_wait_s=ack_wait_s)
         self._options = _make_options(slots, max_attempts, ack_wait_s)
         self._logger = ConsumerLogger(durable)
         self._assignments = partial(
             Assignments,
-            attempts=self._attempts,
             worker_id=worker_id,
             encoding=encoding,
             accepts=accepts,
@@ -128,21 +127,22 @@ class Worker:
         connection = await open_connection(self._nats, "router-worker", broker := BrokerLog("worker"))
         jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
         start_point = StartPoint(jetstream, self._topology.stream, self._topology.results, self._start)
+        attempts = Attempts(self._handler, self._slots)
         try:
             async with watch_connections(connection):
                 await self._wait_for_durable(jetstream, start_point)
                 url = connection.connected_url
                 on_ready(f"nats://{url.hostname}:{url.port}" if url is not None else "")
-                await supervise(self._tree(jetstream, start_point))
+                await supervise(self._tree(jetstream, start_point, attempts))
         finally:
-            self._attempts.close()
+            attempts.close()
             broker.is_closing = True
             with contextlib.suppress(Exception):  # closing must not fail on a connection that is closed already
                 await connection.flush()
                 await connection.close()
 
-    def _tree(self, jetstream: JetStream, start_point: StartPoint) -> Supervisor:
-        consumer = self._consumer(jetstream, start_point)
+    def _tree(self, jetstream: JetStream, start_point: StartPoint, attempts: Attempts) -> Supervisor:
+        consumer = self._consumer(jetstream, start_point, attempts)
         heartbeat = WorkerHeartbeat(
             jetstream.connection,
             self._topology.heartbeats,
@@ -157,8 +157,8 @@ class Worker:
         )
         return Supervisor("worker", children, intensity=Intensity(5, 30))
 
-    def _consumer(self, jetstream: JetStream, start_point: StartPoint) -> Consumer:
-        assignments = self._assignments(jetstream.connection, start_point=start_point)
+    def _consumer(self, jetstream: JetStream, start_point: StartPoint, attempts: Attempts) -> Consumer:
+        assignments = self._assignments(jetstream.connection, attempts, start_point=start_point)
         subscription = Subscription(
             stream=self._durable.stream,
             durable=self._durable.durable,

@@ -52,6 +52,17 @@ async def test_a_key_is_known_once_it_is_marked(processed: Processed) -> None:
     assert not await processed.has("sha256:2")
 
 
+async def test_a_store_that_was_closed_may_be_opened_again(make: Make) -> None:
+    """For a consumer that a program runs again."""
+    store = make(DURABLE)
+    for _ in range(2):
+        await store.open()
+        await store.mark("k")
+        assert await store.has("k")
+        assert not await store.mark("k")
+        await store.close()
+
+
 async def test_of_two_that_mark_a_key_one_is_told_that_it_was_there(processed: Processed) -> None:
     """SR-23."""
     assert sorted(await asyncio.gather(processed.mark("k"), processed.mark("k"))) == [False, True]

@@ -74,15 +74,19 @@ class SqliteProcessed:
         self._durable = durable
         self._keep_s = keep_s
         self._clock = clock
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="processed")
         self._commits: GroupCommit[PendingKey, bool] = GroupCommit(self._commit_group)
         self._committing: asyncio.Task[None] | None = None
         self._pruned_at = 0.0
+        self._thread: ThreadPoolExecutor
         self._writer: sqlite3.Connection
         self._reader: sqlite3.Connection
 
     async def open(self) -> None:
-        """Raises Misconfigured for a file of another schema, or one that cannot be opened."""
+        """Open the file; a store that was closed may be opened again.
+
+        Raises Misconfigured for a file of another schema, or one that cannot be opened.
+        """
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="processed")
         try:
             self._writer = await self._run_in_thread(self._connect)
             self._reader = self._connect()
