@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Coroutine
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from router.cli.command import CommandSession, command
+from router.cli.exit_codes import OUTPUT_CLOSED
 from router.cli.import_target import import_function
 from router.cli.output import print_event
 
@@ -65,6 +67,7 @@ def worker(
     """Answer assignments until SIGTERM or Ctrl-C; then finish what is in flight and end with 0. A second signal ends at once: 130.
 
     Prints one JSON line, worker.ready, once it takes assignments, then one for each that it handled. Logs go to standard error.
+    When the reader of its output stops (`router worker … | head`), it drains and ends with 141.
 
     Example:  router worker --echo --latency-ms 20    router worker --providers    router worker my_package.models:answer
     """
@@ -78,9 +81,9 @@ def worker(
     options: dict[str, Any] = {"slots": slots, "heartbeat_s": heartbeat, "ack_wait_s": ack_wait, "drain_s": drain, "encoding": encoding}
     places: dict[str, Any] = {"subject": subject or settings.assignment.subjects[0], "durable": durable, "topology": make_places(settings)}
     name = worker_id or f"{socket.gethostname()}:{os.getpid()}"
-    on_done = _ignore if quiet else _print_handled
-    made = Worker(settings.nats, handler, worker_id=name, on_done=on_done, start=cast("Start", start), **options, **places)
-    return _work(session, made, client, {"durable": durable, "slots": slots})
+    lines = HandledLines(is_quiet=quiet)
+    made = Worker(settings.nats, handler, worker_id=name, on_done=lines.print, start=cast("Start", start), **options, **places)
+    return _work(session, made, client, lines, {"durable": durable, "slots": slots})
 
 
 def _choose_handler(settings: Settings, target: str | None, echo: Handler | None) -> tuple[Client | None, Handler]:
@@ -108,7 +111,7 @@ def make_places(settings: Settings) -> WorkerTopology:
     )
 
 
-async def _work(session: CommandSession, worker: Worker, client: Client | None, facts: dict[str, object]) -> int:
+async def _work(session: CommandSession, worker: Worker, client: Client | None, lines: HandledLines, facts: dict[str, object]) -> int:
     from router.app.garbage_collection import calm_collector
 
     def announce(nats_url: str) -> None:
@@ -116,7 +119,33 @@ async def _work(session: CommandSession, worker: Worker, client: Client | None, 
 
     with calm_collector():
         async with client or nullcontext():
-            return await session.serve(worker.run(announce))
+            status = await session.serve(lines.run(worker.run(announce)))
+            return OUTPUT_CLOSED if lines.is_closed and not status else status
+
+
+class HandledLines:
+    """One JSON line for each assignment that was handled. A reader that closed the output ends the worker, which drains first."""
+
+    def __init__(self, *, is_quiet: bool) -> None:
+        self._is_quiet = is_quiet
+        self.is_closed = False
+        self._work: asyncio.Task[Any] | None = None
+
+    async def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do `work` until it ends, or until the output is closed: then it is cancelled."""
+        self._work = asyncio.current_task()
+        await work
+
+    def print(self, assignment: ExecAssignment, step: StepResult, latency_ms: int) -> None:
+        """The worker's `on_done`."""
+        if self._is_quiet or self.is_closed:
+            return
+        try:
+            _print_handled(assignment, step, latency_ms)
+        except BrokenPipeError:
+            self.is_closed = True
+            if self._work is not None:
+                self._work.cancel()
 
 
 def _print_handled(assignment: ExecAssignment, step: StepResult, latency_ms: int) -> None:
@@ -129,6 +158,3 @@ def _print_handled(assignment: ExecAssignment, step: StepResult, latency_ms: int
         latency_ms=latency_ms,
         **({"error_code": step.error_code} if step.error_code is not None else {}),
     )
-
-
-def _ignore(*_: object) -> None: ...

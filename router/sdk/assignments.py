@@ -22,15 +22,19 @@ from router.contracts.exec_assignment import ExecAssignment, read_exec_assignmen
 from router.contracts.headers import message_id_in
 from router.core.clock import now_ms
 from router.core.errors import Poison
+from router.core.handler_exit import contain_exit
 from router.core.masking import shorten
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Fault, Outcome, Retry
 from router.delivery.connection import Connection
 from router.delivery.encoded_headers import EncodedHeaders, head_with_id
+from router.operations.observability import LogRateLimit, events, logs
 from router.sdk import reports
 from router.sdk.attempts import Attempts, AttemptsResult
 from router.sdk.start_point import StartPoint
 from router.sdk.step import NO_ATTEMPT_LEFT, UNREADABLE_CODE, UNSENDABLE, StepResult, build_failure
+
+log = logs.logger(__name__)
 
 _ROOM_FOR_HEADERS = 4096  # of the server's max_payload, which counts them too
 
@@ -75,6 +79,7 @@ class Assignments:
         self._on_done = on_done
         self._topology = topology
         self._start_point = start_point
+        self._lines = LogRateLimit(every_s=60.0)
 
     async def handle(self, message: Message) -> Outcome:
         """The consumer's handler."""
@@ -94,7 +99,7 @@ class Assignments:
         attempted = self._attempts.begin(assignment)
         if not isinstance(attempted, AttemptsResult):
             attempted = await attempted
-        self._on_done(assignment, attempted.step, attempted.latency_ms)
+        self._tell(assignment, attempted)
         return Done((self._report(assignment, message, headers, attempted),))
 
     def build_dead_letter(self, message: Message, _reason: str, fault: Fault) -> Effect:
@@ -106,6 +111,15 @@ class Assignments:
         data = reports.unstarted_bytes(message, assignment, fault, code=code, now_ms=now_ms())
         headers = reports.build_headers(assignment, message) if assignment is not None else {}
         return reports.letter_effect(self._topology.letters, data, message, headers)
+
+    def _tell(self, assignment: ExecAssignment, attempted: AttemptsResult) -> None:
+        """Call the user's `on_done`: where it fails, the log says so, and the result is stored all the same."""
+        try:
+            with contain_exit:
+                self._on_done(assignment, attempted.step, attempted.latency_ms)
+        except Exception as exc:  # the author's code may raise anything
+            if self._lines.allow(type(exc).__name__):
+                log.warning(events.HANDLER_FAILED, function="on_done", error=type(exc).__name__, exc_info=exc)
 
     def _report(self, assignment: ExecAssignment, message: Message, headers: EncodedHeaders, attempted: AttemptsResult) -> Effect:
         if attempted.is_hopeless:

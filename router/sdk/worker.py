@@ -67,7 +67,7 @@ class Worker:
     `handler`: async, or a plain function (then in a thread). `subject`: which assignments, wildcards allowed, None = all of
     the stream. `slots`: assignments at once; while the handler answers without waiting, three times as many more are pulled ahead.
     `accepts`: why an assignment is not taken, None = it is. `on_done` hears of every assignment that was handled, just before its
-    result is stored: the assignment, the step, milliseconds.
+    result is stored: the assignment, the step, milliseconds. What it raises is logged, and changes nothing.
     `drain_s`: seconds that work in flight may take after a stop.
     `start`: what becomes of assignments that were stored before the durable was made, by the worker that makes it
     (`start_point`): "unanswered" are done, or none ("new"), or all, also those with a result.

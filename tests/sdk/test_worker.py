@@ -3,11 +3,9 @@
 import asyncio
 import json
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import AsyncIterator
-from subprocess import PIPE
 
 import pytest
 
@@ -17,7 +15,6 @@ from router.contracts.result import ExecResult, read_result
 from router.core.errors import BrokerUnavailable, Misconfigured, Poison, Transient
 from router.delivery.topology import ConsumerSpec, Topology, create
 from router.sdk import Worker
-from tests.support.cli import COMMAND, clean_environment
 from tests.support.requests import a_message
 from tests.support.sdk import WorkerStreams, a_body, a_step, run_workers, some_worker_streams, with_options
 from tests.support.waiting import until
@@ -277,7 +274,7 @@ async def test_who_does_not_accept_leaves_it_to_another_worker(place: WorkerStre
 
 
 async def test_a_worker_killed_at_work_hands_its_assignment_to_another_and_there_is_one_result(place: WorkerStreams) -> None:
-    mortal = _a_worker_process(place, "--latency-ms", "60000")
+    mortal = place.start_process("--latency-ms", "60000")
     try:
         assert mortal.stdout is not None
         assert json.loads(await asyncio.to_thread(mortal.stdout.readline))["event"] == "worker.ready"
@@ -419,15 +416,3 @@ def test_what_an_assignment_leaves_out_has_its_usual_value() -> None:
     least = {name: value for name, value in a_body().items() if name not in ("options", "metadata", "trace_id", "decision", "correlation")}
     read = read_exec_assignment(json.dumps(least | {"options": None}).encode())
     assert (read.deadline_ms, read.max_attempts, read.backoff_ms, read.trace_id, read.metadata) == (60_000, 2, 200, None, {})
-
-
-def _a_worker_process(place: WorkerStreams, *options: str) -> "subprocess.Popen[bytes]":
-    environ = {
-        "ROUTER_ASSIGNMENT__SUBJECTS": place.subject,
-        "ROUTER_RESULTS__SUBJECT": place.topology.results,
-        "ROUTER_ACKS__SUBJECT": place.topology.acks,
-        "ROUTER_STREAMS__ASSIGNMENTS__NAME": place.topology.stream,
-        "ROUTER_BUCKETS__ATTEMPTS__NAME": place.topology.attempts,
-    }
-    command = [*COMMAND, "worker", "--echo", "--nats-url", place.url, "--ack-wait", "1", *options]
-    return subprocess.Popen(command, stdout=PIPE, stderr=PIPE, env=clean_environment(environ))

@@ -3,8 +3,10 @@
 import asyncio
 import itertools
 import json
+import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from subprocess import PIPE
 from typing import Any
 
 from router.delivery.api import JetStream, StoredMessage
@@ -12,6 +14,7 @@ from router.delivery.connection import Connection
 from router.delivery.first_connection import connect
 from router.delivery.topology import StreamSpec, Topology, bucket, create
 from router.sdk import ExecAssignment, StepResult, Worker, WorkerTopology
+from tests.support.cli import COMMAND, clean_environment
 from tests.support.waiting import until
 
 _PLACES = itertools.count(1)
@@ -84,6 +87,18 @@ class WorkerStreams:
     def worker(self, handler: Callable[[ExecAssignment], Any], worker_id: str = "w-1", **settings: Any) -> Worker:
         given = {"subject": self.subject, "topology": self.topology, "ack_wait_s": 1.0, "heartbeat_s": 0.05, **settings}
         return Worker(self.url, handler, worker_id=worker_id, **given)
+
+    def start_process(self, *options: str) -> "subprocess.Popen[bytes]":
+        """`router worker --echo`; the caller ends it."""
+        environ = {
+            "ROUTER_ASSIGNMENT__SUBJECTS": self.subject,
+            "ROUTER_RESULTS__SUBJECT": self.topology.results,
+            "ROUTER_ACKS__SUBJECT": self.topology.acks,
+            "ROUTER_STREAMS__ASSIGNMENTS__NAME": self.topology.stream,
+            "ROUTER_BUCKETS__ATTEMPTS__NAME": self.topology.attempts,
+        }
+        command = [*COMMAND, "worker", "--echo", "--nats-url", self.url, "--ack-wait", "1", *options]
+        return subprocess.Popen(command, stdout=PIPE, stderr=PIPE, env=clean_environment(environ))
 
     async def push(self, *bodies: Json | bytes) -> None:
         for body in bodies:
