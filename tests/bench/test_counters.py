@@ -25,7 +25,7 @@ RECORDS, ASSIGNMENTS = "$KV.ROUTER_ASSIGNMENTS_KNOWN.", "caf.exec.assign.v1"
 PUSHED = (*KINDS, RECORDS, ASSIGNMENTS)
 TAKEN, RESULTS = "caf.exec.assign.v1.ack", "caf.exec.result.v1"
 WORKED = (TAKEN, RESULTS, ACKS, PULLS)
-AT_START = 100  # questions of a start, whatever comes then: about one for each stream, bucket and consumer
+AT_START = 200  # questions of a start, about one for each stream, bucket and consumer, and pulls: the more, the busier the machine
 
 
 def unheard(**_: str) -> None: ...
