@@ -132,7 +132,7 @@ class Assignments:
         """Encode the result, or an error where it cannot be sent: the content of a result must not lose the outcome."""
         try:
             data = reports.result_bytes(assignment, attempted, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding)
-        except (TypeError, ValueError) as exc:
+        except Exception as exc:  # JSON refuses a value, or one of the author's own classes raises
             problem = f"the result cannot be written down: {shorten(str(exc))}"
         else:
             if len(data) <= self._connection.max_payload - _ROOM_FOR_HEADERS:

@@ -14,6 +14,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
+from sys import float_info
 from types import CoroutineType
 
 from msgspec import Struct
@@ -75,7 +76,8 @@ class Attempts:
             step = build_failure(DEADLINE_PASSED, f"not done within its deadline of {assignment.deadline_ms} ms", status=TIMEOUT)
         except Poison as exc:
             step, is_hopeless = build_failure(HOPELESS, _describe(exc)), True
-        return AttemptsResult(replace(step, cost=totals.cost + step.cost), totals.attempts, round((steady() - begun) * 1000), is_hopeless)
+        step = replace(step, cost=min(totals.cost + step.cost, float_info.max))
+        return AttemptsResult(step, totals.attempts, round((steady() - begun) * 1000), is_hopeless)
 
     def close(self) -> None:
         if self._pool is not None:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from router.contracts.exec_assignment import ExecAssignment
 
@@ -41,7 +42,7 @@ class StepResult(Struct, frozen=True, kw_only=True):
 
     status: str = OK
     output: object = None
-    cost: float = 0.0  # of this attempt, in the policy's currency
+    cost: float = 0.0  # of this attempt, in the policy's currency; another number (numpy's, a Decimal, a Fraction) becomes a float
     error_code: int | str | None = None  # 1xxx..5xxx; sent as text
     error_message: str | None = None
     metadata: Mapping[str, object] = NOTHING
@@ -50,6 +51,8 @@ class StepResult(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.status not in RESULT_STATUS:
             raise ValueError(f"status should be one of {', '.join(RESULT_STATUS)}")
+        if type(self.cost) is not float:
+            force_setattr(self, "cost", _to_float(self.cost))
         if not (math.isfinite(self.cost) and self.cost >= 0):
             raise ValueError("cost should be a finite number, 0 or more")
 
@@ -60,3 +63,11 @@ Handler = Callable[[ExecAssignment], StepResult | Awaitable[StepResult]]
 def build_failure(code: str, message: str, *, status: str = ERROR, is_retriable: bool = False) -> StepResult:
     """A failure that the worker itself reports."""
     return StepResult(status=status, error_code=code, error_message=message, is_retriable=is_retriable)
+
+
+def _to_float(cost: float) -> float:
+    """The same number as JSON can hold it; NaN for what is no number, or too large for one."""
+    try:
+        return float(cost) if math.isfinite(cost) else math.nan
+    except (TypeError, ValueError, OverflowError):
+        return math.nan

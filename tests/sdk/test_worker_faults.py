@@ -4,6 +4,8 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
+from decimal import Decimal
+from fractions import Fraction
 from typing import NoReturn
 
 import pytest
@@ -73,3 +75,48 @@ async def test_a_worker_whose_output_is_closed_drains_and_ends(place: WorkerStre
         assert (status, errors.read()) == (141, b"")
     assert [result["status"] for result in await place.results()] == ["success"]
     assert await place.stored(place.topology.letters) == []
+
+
+class Float64(float):
+    """As numpy's: a float that JSON does not take."""
+
+
+@pytest.mark.parametrize("cost", [Float64(0.5), Decimal("0.5"), Fraction(1, 2)])
+def test_a_cost_of_any_number_is_a_float(cost: float) -> None:
+    assert type(a_step(cost=cost).cost) is float
+    assert a_step(cost=cost).cost == 0.5
+
+
+@pytest.mark.parametrize("cost", ["0.5", None, 1j, 10**400, Decimal("1e999")])
+def test_a_cost_that_is_no_number_is_refused_where_the_step_is_made(cost: object) -> None:
+    with pytest.raises(ValueError, match="cost should be"):
+        a_step(cost=cost)
+
+
+@pytest.mark.parametrize("cost", [Float64(0.5), Decimal("0.5")])
+async def test_a_cost_of_any_number_is_stored_with_the_result(place: WorkerStreams, cost: float) -> None:
+    async with run_workers(place.worker(lambda _: a_step(cost=cost))):
+        await place.push(a_body())
+        (result,) = await place.results()
+    assert (result["status"], result["cost"]) == ("success", 0.5)
+
+
+async def test_the_costs_of_all_attempts_are_stored_however_large(place: WorkerStreams) -> None:
+    async with run_workers(place.worker(lambda _: a_step(status="error", cost=1.5e308, is_retriable=True))):
+        await place.push(a_body())
+        (result,) = await place.results()
+    assert (result["status"], result["cost"]) == ("error", sys.float_info.max)
+
+
+class Unprintable:
+    """An error code whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+async def test_an_error_code_without_a_text_is_an_error_result(place: WorkerStreams) -> None:
+    async with run_workers(place.worker(lambda _: a_step(status="error", error_code=Unprintable()))):
+        await place.push(a_body())
+        (result,) = await place.results()
+    assert (result["status"], result["error_code"], result["cost"]) == ("error", "2002", 0.5)
