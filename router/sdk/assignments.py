@@ -5,6 +5,7 @@
     not accepted here  -> Retry: another worker may; at last a dead letter  ack: rejected
     not readable       -> Dead: a dead letter                               ack: error, where it has an id
     done elsewhere     -> Done: before the durable was made (`start_point`)  ack: none
+    no thread is free  -> it waits; when the worker stops, it goes back      ack: none yet
 
 Acknowledgements are a plain publish: there may be no listener (`ack_enabled`), and nothing waits for them.
 """
@@ -37,6 +38,8 @@ from router.sdk.step import NO_ATTEMPT_LEFT, UNREADABLE_CODE, UNSENDABLE, StepRe
 log = logs.logger(__name__)
 
 _ROOM_FOR_HEADERS = 4096  # of the server's max_payload, which counts them too
+
+NO_THREAD = Retry(Fault("stopping", "the worker stops, and no thread is free"), 0.0, uses_attempt=False)  # another worker does it
 
 Accepts = Callable[[ExecAssignment], str | None]
 OnDone = Callable[[ExecAssignment, StepResult, int], None]
@@ -92,9 +95,13 @@ class Assignments:
         if starts is not None and starts.is_before_start(message) and await starts.is_over(assignment.tenant_id, assignment.assignment_id):
             return Done()
         headers = reports.build_headers(assignment, message)
-        if (reason := self._accepts(assignment)) is not None:
+        with contain_exit:
+            reason = self._accepts(assignment)
+        if reason is not None:
             self._acknowledge(assignment, headers, REJECTED, reason)
             return Retry(Fault("rejected", f"not accepted by {self._worker_id}: {reason}"))
+        if self._attempts.needs_thread and not await self._attempts.acquire_thread():
+            return NO_THREAD
         self._acknowledge(assignment, headers, ACCEPTED)
         attempted = self._attempts.begin(assignment)
         if not isinstance(attempted, AttemptsResult):

@@ -4,8 +4,8 @@
     the deadline passes            -> a timeout           Poison                           -> an error, and hopeless
 
 An async handler runs on the loop and is cancelled at its deadline; one that answers without waiting costs no timer. A plain function
-runs in a thread, so that heartbeats and deadlines go on; a thread cannot be stopped, so past its deadline it keeps its place in the
-pool until it returns.
+runs in a thread, so that heartbeats and deadlines go on. A thread cannot be stopped: past its deadline a function keeps its thread until it
+returns. An assignment begins, and so does its deadline, when a thread is free for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable
-from concurrent.futures import ThreadPoolExecutor
 from sys import float_info
 from types import CoroutineType
 
@@ -23,9 +22,10 @@ from msgspec.structs import replace
 from router.contracts.exec_assignment import ExecAssignment
 from router.core.clock import steady
 from router.core.errors import Poison, Transient
+from router.core.handler_exit import contain_exit
 from router.core.masking import shorten
 from router.core.remaining_steps import RemainingSteps
-from router.operations.observability import events, logs
+from router.operations.observability import LogRateLimit, events, logs
 from router.sdk.step import (
     CANCELLED,
     DEADLINE_PASSED,
@@ -38,6 +38,7 @@ from router.sdk.step import (
     StepResult,
     build_failure,
 )
+from router.sdk.threads import DaemonThreads
 
 log = logs.logger(__name__)
 
@@ -57,7 +58,22 @@ class Attempts:
     def __init__(self, handler: Handler, slots: int) -> None:
         self._handler = handler
         is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
-        self._pool = None if is_async else ThreadPoolExecutor(slots, thread_name_prefix="router-worker")
+        self._slots = slots
+        self._threads = None if is_async else DaemonThreads(slots, "router-worker")
+        self._lines = LogRateLimit(every_s=60.0)
+
+    @property
+    def needs_thread(self) -> bool:
+        """Whether `acquire_thread` comes before `begin`."""
+        return self._threads is not None
+
+    async def acquire_thread(self) -> bool:
+        """Wait until a thread is free; then `begin` at once. False: the worker stops, and none is free."""
+        assert self._threads is not None  # what `needs_thread` says  # noqa: S101
+        if self._threads.are_busy and self._lines.allow("threads"):
+            name = getattr(self._handler, "__qualname__", type(self._handler).__name__)
+            log.warning(events.WORKER_THREADS_HELD, handler=name, held=self._threads.held, threads=self._slots)
+        return await self._threads.acquire()
 
     def begin(self, assignment: ExecAssignment) -> AttemptsResult | Awaitable[AttemptsResult]:
         """Make as many attempts as are allowed and needed. The caller awaits what is no result yet, in the same task."""
@@ -79,9 +95,14 @@ class Attempts:
         step = replace(step, cost=min(totals.cost + step.cost, float_info.max))
         return AttemptsResult(step, totals.attempts, round((steady() - begun) * 1000), is_hopeless)
 
+    def stop_waiting(self) -> None:
+        """No assignment waits for a thread from now on."""
+        if self._threads is not None:
+            self._threads.stop_waiting()
+
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._threads is not None:
+            self._threads.close()
 
     async def _repeat(self, assignment: ExecAssignment, totals: _AttemptTotals, answer: object) -> StepResult:
         while True:
@@ -91,18 +112,28 @@ class Attempts:
                 return step
             totals.cost += step.cost
             await asyncio.sleep(assignment.backoff_ms / 1000)
-            answer = self._call_handler(assignment)
+            answer = self._call_again(assignment)
+
+    def _call_again(self, assignment: ExecAssignment) -> object:
+        return self._call_handler(assignment) if self._threads is None else self._wait_and_call(self._threads, assignment)
+
+    async def _wait_and_call(self, threads: DaemonThreads, assignment: ExecAssignment) -> object:
+        """Another attempt: its thread was free in the meantime, for others."""
+        if not await threads.acquire():
+            raise Transient("the worker stops, and no thread is free")
+        return await threads.call(self._handler, assignment)
 
     def _call_handler(self, assignment: ExecAssignment) -> object:
         """The handler's answer, or an awaitable of it, which raises what the handler raised."""
         try:
-            if self._pool is not None:
-                return asyncio.get_running_loop().run_in_executor(self._pool, self._handler, assignment)
-            answer = self._handler(assignment)
-            if not isinstance(answer, CoroutineType) and not inspect.isawaitable(answer):
-                return answer
-            steps = answer.__await__()
-            return RemainingSteps(steps, next(steps))
+            if self._threads is not None:
+                return self._threads.call(self._handler, assignment)
+            with contain_exit:
+                answer = self._handler(assignment)
+                if not isinstance(answer, CoroutineType) and not inspect.isawaitable(answer):
+                    return answer
+                steps = answer.__await__()
+                return RemainingSteps(steps, next(steps))
         except StopIteration as ended:  # it never waited
             return ended.value
         except (Exception, asyncio.CancelledError) as exc:  # the author's code may raise anything
@@ -111,9 +142,10 @@ class Attempts:
     async def _read_answer(self, assignment: ExecAssignment, answer: object) -> StepResult:
         try:
             if inspect.isawaitable(answer):
-                answer = await answer
-                if self._pool is not None and inspect.isawaitable(answer):  # a plain function may return one
+                with contain_exit:
                     answer = await answer
+                    if self._threads is not None and inspect.isawaitable(answer):  # a plain function may return one
+                        answer = await answer
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise  # by the deadline, or by a drain: not by the handler

@@ -64,7 +64,7 @@ _A_DAY_S = 86_400.0  # the assignment's own deadline is what ends a handler
 class Worker:
     """One process' share of the work. `run` until cancelled, or until SIGTERM or Ctrl-C; then it drains. It may run again afterwards.
 
-    `handler`: async, or a plain function (then in a thread). `subject`: which assignments, wildcards allowed, None = all of
+    `handler`: async, or a plain function (then in one of `slots` threads). `subject`: which assignments, wildcards allowed, None = all of
     the stream. `slots`: assignments at once; while the handler answers without waiting, three times as many more are pulled ahead.
     `accepts`: why an assignment is not taken, None = it is. `on_done` hears of every assignment that was handled, just before its
     result is stored: the assignment, the step, milliseconds. What it raises is logged, and changes nothing.
@@ -153,7 +153,7 @@ class Worker:
         )
         children = (
             Child("heartbeats", heartbeat.run),  # the first to start is the last to end: it says `stopped`
-            Child("assignments", lambda: _consume(consumer, heartbeat), shutdown_s=self._drain_s + 5),
+            Child("assignments", lambda: _consume(consumer, heartbeat, attempts), shutdown_s=self._drain_s + 5),
         )
         return Supervisor("worker", children, intensity=Intensity(5, 30))
 
@@ -224,14 +224,15 @@ def _make_options(slots: int, max_attempts: int, ack_wait_s: float) -> ConsumerO
     )
 
 
-async def _consume(consumer: Consumer, heartbeat: WorkerHeartbeat) -> None:
-    """Run the consumer, and publish a heartbeat that says `draining` before it drains."""
+async def _consume(consumer: Consumer, heartbeat: WorkerHeartbeat, attempts: Attempts) -> None:
+    """Run the consumer. Before it drains, publish a heartbeat that says so, and hand back what waits for a thread."""
     work = asyncio.create_task(consumer.run())
     try:
         await asyncio.wait({work})
     finally:
         if not work.done():
             heartbeat.drain()
+            attempts.stop_waiting()
             work.cancel()
         await work
 

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from typing import NoReturn
@@ -11,7 +12,8 @@ from typing import NoReturn
 import pytest
 
 from router import ExecAssignment, StepResult
-from tests.support.sdk import WorkerStreams, a_body, a_step, run_workers, some_worker_streams
+from tests.support.sdk import WorkerStreams, a_body, a_step, run_workers, some_worker_streams, with_options
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ async def test_an_on_done_that_raises_leaves_the_result_as_it_is(
         results = await place.results(2)
         await place.settled()
     assert [result["status"] for result in results] == ["success", "success"]
-    assert len([record for record in caplog.records if "on_done" in str(record.__dict__)]) == 1
+    assert caplog.text.count("handler.failed function=on_done") == 1
 
 
 async def test_a_worker_whose_output_is_closed_drains_and_ends(place: WorkerStreams) -> None:
@@ -120,3 +122,57 @@ async def test_an_error_code_without_a_text_is_an_error_result(place: WorkerStre
         await place.push(a_body())
         (result,) = await place.results()
     assert (result["status"], result["error_code"], result["cost"]) == ("error", "2002", 0.5)
+
+
+# -- plain handlers that do not return ---------------------------------------------------------------------------------
+
+
+class Hanging:
+    """A plain handler: the assignment `hung` takes until `go_on` is set, any other ends at once."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.begun: list[str] = []
+
+    def __call__(self, assignment: ExecAssignment) -> StepResult:
+        self.begun.append(assignment.assignment_id)
+        if assignment.assignment_id == "hung":
+            self.go_on.wait(60)
+        return a_step()
+
+
+@pytest.fixture
+def hanging() -> Iterator[Hanging]:
+    handler = Hanging()
+    yield handler
+    handler.go_on.set()
+
+
+async def test_an_assignment_begins_only_when_a_thread_is_free(
+    place: WorkerStreams, hanging: Hanging, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with run_workers(place.worker(hanging, slots=1)):
+        await place.push(a_body("hung", **with_options(deadline_ms=50)))
+        await place.results(1)
+        await place.push(a_body("a-2", **with_options(deadline_ms=50)), a_body("a-3", **with_options(deadline_ms=50)))
+        await until(lambda: "worker.threads_held" in caplog.text)
+        await asyncio.sleep(0.2)  # four times their deadline
+        assert [ack["assignment_id"] for ack in place.acks] == ["hung"]
+        assert len(await place.stored(place.topology.results)) == 1
+        hanging.go_on.set()
+        results = await place.results(3)
+    assert [(result["assignment_id"], result["status"]) for result in results[1:]] == [("a-2", "success"), ("a-3", "success")]
+    assert hanging.begun == ["hung", "a-2", "a-3"]
+    assert caplog.text.count("worker.threads_held handler=Hanging held=1 threads=1") == 1
+
+
+async def test_what_waits_for_a_thread_is_handed_back_when_the_worker_stops(place: WorkerStreams, hanging: Hanging) -> None:
+    async with run_workers(place.worker(hanging, "held", slots=1, drain_s=60.0)):
+        await place.push(a_body("hung", **with_options(deadline_ms=50)))
+        await place.results(1)
+        await place.push(a_body("a-2"))
+        await until(lambda: place.beats[-1]["status"] == "busy")
+    async with run_workers(place.worker(plain, "free")):
+        _, result = await place.results(2)
+        await place.settled()
+    assert (result["status"], result["metadata"]["worker_id"], hanging.begun) == ("success", "free", ["hung"])

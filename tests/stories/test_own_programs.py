@@ -14,6 +14,7 @@ from router.delivery.topology import StreamSpec, Topology, bucket, create
 from tests.support.agents import publish_until_stored
 from tests.support.broker import Broker
 from tests.support.delivery import connected
+from tests.support.extension_author import a_request, data_of
 from tests.support.sdk import a_body
 from tests.support.stories import has_acked_all
 from tests.support.user_programs import a_user_program
@@ -194,6 +195,47 @@ async def test_a_signal_drains_and_ends_without_a_traceback(broker: Broker, nc: 
     assert (status, running.out) == (0, "")
     assert running.err.splitlines() == ["begun", "done", *end.last_words]
     await until(lambda: has_acked_all(nc, end.stream, end.durable), what="what was in hand is settled")  # acks come after the end, too
+
+
+HUNG_WORKER = """
+import sys, time
+import router
+
+def answer(assignment):
+    print("begun", file=sys.stderr, flush=True)
+    time.sleep(600)
+
+router.run(router.Worker(sys.argv[1], answer, worker_id="w-1", durable=sys.argv[2], drain_s=0.1))
+"""
+
+
+async def test_a_signal_ends_a_worker_whose_plain_handler_never_returns(broker: Broker, nc: Client) -> None:
+    await empty_streams(nc)
+    async with a_user_program(HUNG_WORKER, broker.url, "hung") as running:
+        await assign(nc, broker.url)
+        await running.says("begun")
+        assert await running.told(signal.SIGTERM) == 0
+
+
+HUNG_EXTENSION = """
+import sys, time
+from router.sdk.extension import pre, serve
+
+@pre("hung_program", blocking=True)
+def hung(request):
+    print("begun", file=sys.stderr, flush=True)
+    time.sleep(600)
+
+serve(hung, url=sys.argv[1], drain_s=0.1, on_ready=lambda _: print("ready", file=sys.stderr, flush=True))
+"""
+
+
+async def test_a_signal_ends_an_extension_whose_blocking_function_never_returns(broker: Broker, nc: Client) -> None:
+    async with a_user_program(HUNG_EXTENSION, broker.url) as running:
+        await running.says("ready")
+        await nc.publish("beamline.ext.pre.hung_program.v1", data_of(a_request()), reply=nc.new_inbox())
+        await running.says("begun")
+        assert await running.told(signal.SIGTERM) == 0
 
 
 @pytest.mark.parametrize("program", [NO_SERVER, NO_SERVER_TO_SERVE_ON], ids=["run", "serve"])

@@ -2,6 +2,7 @@
 
     plain function     answered between two messages: no task, no queue
     any other          a task each, `concurrency` at once; more wait, each with its own deadline; too many: 503
+    blocking           the same, and a request begins when a thread is free: one past its deadline keeps its thread until it returns
 
 A deadline is relative (`Router-Deadline-Ms`: the time that is left), since hosts' clocks differ. So it runs from the moment the
 message arrives here, and a request that waited too long is not begun.
@@ -12,7 +13,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
@@ -28,6 +28,7 @@ from router.sdk.extension.author import Extension
 from router.sdk.extension.function_runner import FunctionRunner, build_overdue_error
 from router.sdk.extension.replies import IncomingCall, Replies, build_stopping_error
 from router.sdk.extension.results import RequestFailed
+from router.sdk.threads import DaemonThreads
 
 REFUSALS: Mapping[str, RequestFailed] = {
     OVERLOADED: RequestFailed(503, "overloaded", "Too many requests wait; ask again"),
@@ -50,8 +51,8 @@ class RequestDispatcher(RequestServer[IncomingCall]):
 
     def __init__(self, extension: Extension, connection: Connection, outlets: ReplyStreams, rules: DispatcherRules) -> None:
         super().__init__(connection, extension.id, at_once=rules.concurrency, drain_s=rules.drain_s)
-        self._pool = ThreadPoolExecutor(rules.concurrency, thread_name_prefix=extension.id) if extension.blocking else None
-        self._runner = FunctionRunner(extension, self._pool)
+        self._threads = DaemonThreads(rules.concurrency, extension.id) if extension.blocking else None
+        self._runner = FunctionRunner(extension, self._threads)
         self._replies = Replies(connection, outlets)
         self._rules = rules
         self._addresses = ReplyAddresses(rules.prefixes, (connection.own_inboxes,))
@@ -103,8 +104,8 @@ class RequestDispatcher(RequestServer[IncomingCall]):
         await super().drain()
         for call in self._waiting:
             self.refuse(call, STOPPING)
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._threads is not None:
+            self._threads.close()
 
     def _answer_now(self, call: IncomingCall) -> None:
         try:

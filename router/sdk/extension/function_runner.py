@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from concurrent.futures import Executor
 from typing import Any
 
 from router.core.clock import steady
@@ -20,10 +19,12 @@ from router.operations.observability import LogRateLimit, events, logs
 from router.routing.extensions.entry import POST, PRE, PROVIDER, VALIDATOR
 from router.sdk.extension.author import Extension
 from router.sdk.extension.provider_io import Output, encode_output, join_pieces, last_piece, piece_of, read_invocation
+from router.sdk.extension.replies import build_stopping_error
 from router.sdk.extension.request import read_request
 from router.sdk.extension.response import encode_post, encode_pre, encode_validator
 from router.sdk.extension.results import Refused, RequestFailed
 from router.sdk.extension.trace import build_tracer
+from router.sdk.threads import DaemonThreads
 
 log = logs.logger(__name__)
 
@@ -44,11 +45,15 @@ def build_overdue_error() -> RequestFailed:
 
 
 class FunctionRunner:
-    """Runs one extension's function. `pool` runs a function that blocks; `tell` gets the exceptions that it raised."""
+    """Runs one extension's function. `threads` run a function that blocks, None = one of its own; `tell` gets the exceptions that it
+    raised.
+    """
 
-    def __init__(self, extension: Extension, pool: Executor | None = None, tell: Callable[[BaseException], None] | None = None) -> None:
+    def __init__(
+        self, extension: Extension, threads: DaemonThreads | None = None, tell: Callable[[BaseException], None] | None = None
+    ) -> None:
         self._extension = extension
-        self._pool = pool
+        self._threads = threads or DaemonThreads(1, extension.id)
         self._read, self._say = _BY_KIND[extension.kind]
         self._lines = LogRateLimit(every_s=1.0)
         self._tell = tell or self._log
@@ -64,7 +69,7 @@ class FunctionRunner:
                 raise self._translate(exc) from None
 
     async def run(self, data: bytes, headers: Headers, deadline: float | None) -> bytes:
-        """For any other; `deadline` is a time of the steady clock. Raises Failed, CancelledError."""
+        """For any other; `deadline` is a time of the steady clock. Raises RequestFailed, CancelledError."""
         with self._traced(headers):
             try:
                 request = self._read(data, headers)
@@ -73,7 +78,7 @@ class FunctionRunner:
                 raise self._translate(exc) from None
 
     async def stream(self, data: bytes, headers: Headers, deadline: float | None) -> AsyncGenerator[bytes, None]:
-        """The pieces of a streaming provider, the last one done. Raises Failed, CancelledError."""
+        """The pieces of a streaming provider, the last one done. Raises RequestFailed, CancelledError."""
         last = Output()
         try:
             async with contextlib.aclosing(self._extension.function(self._read(data, headers))) as yields:
@@ -92,7 +97,14 @@ class FunctionRunner:
             return join_pieces([piece async for piece in function(request)])
         if not self._extension.blocking:
             return await function(request)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, function, request)
+        return await self._call_in_thread(request)
+
+    async def _call_in_thread(self, request: Any) -> object:
+        if self._threads.are_busy and self._threads.held and self._lines.allow("threads"):
+            log.warning(events.EXTENSION_THREADS_HELD, extension=self._extension.id, held=self._threads.held)
+        if not await self._threads.acquire():
+            raise build_stopping_error()
+        return await self._threads.call(self._extension.function, request)
 
     def _translate(self, exc: BaseException) -> RequestFailed:
         """The error that the caller gets. An author's `sys.exit()`, or a cancelled task of the author's own, ends one request."""

@@ -114,6 +114,26 @@ async def test_a_blocking_function_runs_in_a_thread(nats_url: str, asker: Extens
     assert [answer.code for answer in heard] == [None, None]
 
 
+async def test_a_request_begins_only_when_a_thread_is_free(nats_url: str, asker: ExtensionClient, caplog: pytest.LogCaptureFixture) -> None:
+    go_on, begun = threading.Event(), []
+
+    @pre(an_id(), blocking=True)
+    def hangs(request: Request) -> None:
+        begun.append(request.payload)
+        go_on.wait(30 if request.payload == "hung" else 0)
+
+    async with serve_extension(nats_url, hangs, concurrency=1):
+        try:
+            late = [await asker.ask(hangs.subject, a_request(name), {"Router-Deadline-Ms": "50"}) for name in ("hung", "never begun")]
+            waits = asyncio.create_task(asker.ask(hangs.subject, a_request("begun")))
+            await asyncio.sleep(0.05)
+        finally:
+            go_on.set()
+        answered = await waits
+    assert ([one.code for one in late], answered.code, begun) == (["504", "504"], None, ["hung", "begun"])
+    assert caplog.text.count("extension.threads_held") == 1
+
+
 async def test_so_many_at_once_and_the_others_wait(nats_url: str, asker: ExtensionClient) -> None:
     at_work, most, free = 0, 0, asyncio.Event()
 
