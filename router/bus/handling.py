@@ -4,7 +4,7 @@ acknowledges.
 cannot be read, version not supported   -> Dead: dead letter, TERM
 its key is known                        -> Done, and nothing else happens
 processed                               -> marked, Done
-Nak, or an exception                    -> Retry
+Nak, an exception, or `sys.exit()`      -> Retry
 Term, or Poison                         -> Dead
 anything else, or a Write that the store cannot keep      -> the consumer ends (`wait_for_misuse`); its messages stay
 """
@@ -24,6 +24,7 @@ from router.contracts.envelope import MessageEnvelope, read_envelope
 from router.contracts.malformed import Malformed
 from router.core.crashpoints import crashpoint
 from router.core.errors import BrokerUnavailable, Misconfigured
+from router.core.handler_exit import contain_cancellation
 from router.core.message import Message
 from router.core.outcome import PROCESSING_ERROR, Dead, Done, Fault, Outcome, Retry
 from router.core.signatures import HandlerMisused, require_call
@@ -87,8 +88,9 @@ class EnvelopeProcessor:
     async def _answer(self, envelope: MessageEnvelope) -> BusAnswer:
         begun = time.perf_counter()
         try:
-            answer = self._handle(envelope)
-            return await answer if inspect.isawaitable(answer) else answer
+            with contain_cancellation:
+                answer = self._handle(envelope)
+                return await answer if inspect.isawaitable(answer) else answer
         finally:
             self.meter.on_handled(time.perf_counter() - begun)
 

@@ -21,6 +21,7 @@ from router.bus.subjects import query_subject
 from router.contracts.codec import read_object, write_value
 from router.contracts.envelope import MessageEnvelope, read_envelope
 from router.core.errors import BrokerUnavailable, Poison, RouterError, Unanswered
+from router.core.handler_exit import contain_cancellation
 from router.core.signatures import require_call
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
@@ -84,7 +85,7 @@ class QueryResponder(RequestServer[Query]):
     """Answers one query on one connection: `run` until cancelled."""
 
     def __init__(self, connection: Connection, settings: BusSettings, query: str, respond: Responder) -> None:
-        """A response that takes longer than WITHIN_S is answered `timeout`.
+        """A response that takes longer than RESPONSE_TIMEOUT_S seconds is answered `timeout`.
 
         Raises Misconfigured for a responder that is not asynchronous, or does not take an envelope.
         """
@@ -108,7 +109,9 @@ class QueryResponder(RequestServer[Query]):
         try:
             question = read_envelope(request.data, max_bytes=self._settings.max_payload_bytes, max_depth=self._settings.max_depth)
             async with asyncio.timeout(RESPONSE_TIMEOUT_S):
-                answer = write_value({"ok": True, "payload": dict(await self._respond(question))})
+                with contain_cancellation:
+                    response = await self._respond(question)
+                answer = write_value({"ok": True, "payload": dict(response)})
             if len(answer) > self._connection.max_payload:
                 raise Poison("the answer is larger than the connection allows")
         except RouterError as exc:

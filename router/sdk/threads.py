@@ -19,7 +19,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from router.core.handler_exit import HandlerExited, contain_exit
+from router.core.handler_exit import HandlerExited
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -122,9 +122,9 @@ class DaemonThreads:
 def _call(function: Callable[[Any], Any], argument: object) -> tuple[object, BaseException | None]:
     """What it returned, or what it raised as an exception that a future can hold."""
     try:
-        with contain_exit:
-            return function(argument), None
-    except (StopIteration, KeyboardInterrupt, GeneratorExit) as exc:  # in a thread they mean nothing to the caller
-        return None, HandlerExited(f"{type(exc).__name__}: {exc}")
-    except BaseException as exc:
+        return function(argument), None
+    except asyncio.CancelledError as exc:
         return None, exc
+    except BaseException as exc:  # what would end a thread, or a generator, is no concern of the caller's
+        is_plain = isinstance(exc, Exception) and not isinstance(exc, StopIteration)
+        return None, exc if is_plain else HandlerExited(f"{type(exc).__name__}: {exc}")

@@ -1,6 +1,7 @@
 """The order of a consumer's work, on a consumer in memory: which messages are processed, marked and acked, and which never are."""
 
 import asyncio
+import sys
 from typing import Any
 
 import orjson
@@ -188,3 +189,32 @@ async def test_copies_that_are_in_hand_at_the_same_time_are_processed_once() -> 
     assert begun == ["evt_1", "evt_1"]
     assert [isinstance(one, Done) for one in outcomes] == [False, True, True]
     assert metrics.duplicates == {("c",): 1}
+
+
+async def _cancelled_elsewhere(_: MessageEnvelope) -> None:
+    task = asyncio.create_task(asyncio.sleep(30))
+    asyncio.get_running_loop().call_soon(task.cancel)
+    await task
+
+
+async def _exits(_: MessageEnvelope) -> None:
+    sys.exit(3)
+
+
+def _exits_plainly(_: MessageEnvelope) -> None:
+    sys.exit(3)
+
+
+@pytest.mark.parametrize("fails", [_cancelled_elsewhere, _exits, _exits_plainly])
+async def test_a_handler_that_exits_or_awaits_a_cancelled_task_is_an_attempt_that_failed(fails: BusHandler) -> None:
+    calls: list[str] = []
+
+    def handle(envelope: MessageEnvelope) -> Any:
+        calls.append(envelope.message_id)
+        return fails(envelope) if len(calls) == 1 else None
+
+    twin = an_in_memory_consumer(handle)
+    twin.publish(SUBJECT, envelope_bytes(an_envelope()))
+    await twin.run()
+    assert len(calls) == 2
+    assert (twin.steps[-1].kind, twin.steps[-1].value) == ("acked", b"+ACK")

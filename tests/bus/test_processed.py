@@ -9,6 +9,7 @@ import pytest
 
 from router.bus.processed import BucketProcessed, MemoryProcessed, Processed, SqliteProcessed, StoreUnavailable
 from router.core.errors import BrokerUnavailable, Misconfigured
+from router.core.handler_exit import HandlerExited
 from router.delivery.api import JetStream
 from tests.support.delivery import connected
 
@@ -219,3 +220,12 @@ async def store_again(directory: Path) -> None:
     store = SqliteProcessed(directory / "keys.db", DURABLE)
     await store.open()
     await store.close()
+
+
+async def test_a_write_that_exits_fails_its_own_message_alone(file: SqliteProcessed) -> None:
+    def exits(_: object) -> None:
+        raise SystemExit(3)
+
+    bad, good = await asyncio.gather(file.mark("bad", exits), file.mark("good"), return_exceptions=True)
+    assert (type(bad), good) == (HandlerExited, True)
+    assert [await file.has(key) for key in ("bad", "good")] == [False, True]

@@ -1,6 +1,7 @@
 """Questions and answers, on a real server with the stream behind the subject."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 
@@ -143,3 +144,26 @@ async def test_no_text_of_a_responder_ends_it(bus: Bus) -> None:
             with pytest.raises(QueryRefused) as refused:
                 await bus.query("status", QUESTION)
             assert len(str(refused.value)) <= 1000
+
+
+async def _cancelled_elsewhere(_: MessageEnvelope) -> Mapping[str, object]:
+    task = asyncio.create_task(asyncio.sleep(30))
+    asyncio.get_running_loop().call_soon(task.cancel)
+    await task
+    return {}
+
+
+async def _exits(_: MessageEnvelope) -> Mapping[str, object]:
+    sys.exit(3)
+
+
+@pytest.mark.parametrize("fails", [_cancelled_elsewhere, _exits])
+async def test_a_responder_that_exits_or_awaits_a_cancelled_task_fails_one_question(bus: Bus, fails: Responder) -> None:
+    async def respond(question: MessageEnvelope) -> Mapping[str, object]:
+        return await (echo if question.payload.get("loop_id") == "loop_2" else fails)(question)
+
+    async with responding(bus, respond):
+        with pytest.raises(QueryRefused, match="the responder failed"):
+            await bus.query("status", QUESTION, timeout=3)
+        second = an_envelope(message_type="LoopStatus", payload={"loop_id": "loop_2"})
+        assert await bus.query("status", second) == {"heard": {"loop_id": "loop_2"}}

@@ -124,6 +124,50 @@ async def test_an_error_code_without_a_text_is_an_error_result(place: WorkerStre
     assert (result["status"], result["error_code"], result["cost"]) == ("error", "2002", 0.5)
 
 
+async def _exits_at_once(assignment: ExecAssignment) -> StepResult:
+    sys.exit(3)
+
+
+async def _exits_later(assignment: ExecAssignment) -> StepResult:
+    await asyncio.sleep(0.01)
+    sys.exit(3)
+
+
+@pytest.mark.parametrize("handler", [_exits_at_once, _exits_later, _exit])
+async def test_a_handler_that_exits_fails_one_assignment(place: WorkerStreams, handler: object) -> None:
+    async with run_workers(place.worker(handler)):  # type: ignore[arg-type]
+        await place.push(a_body("a-1"), a_body("a-2"))
+        results = await place.results(2)
+    assert [(result["status"], result["error_code"]) for result in results] == [("error", "2001")] * 2
+    assert results[0]["error_message"] == "SystemExit: 3"
+
+
+async def test_an_accepts_that_exits_is_an_attempt_that_failed(place: WorkerStreams) -> None:
+    calls: list[str] = []
+
+    def accepts(assignment: ExecAssignment) -> str | None:
+        calls.append(assignment.assignment_id)
+        return sys.exit(3) if len(calls) == 1 else None
+
+    async with run_workers(place.worker(plain, accepts=accepts)):
+        await place.push(a_body())
+        (result,) = await place.results()
+    assert (result["status"], calls) == ("success", ["a-1", "a-1"])
+
+
+async def test_a_handler_whose_own_task_was_cancelled_fails_one_assignment(place: WorkerStreams) -> None:
+    async def awaits_a_cancelled_task(assignment: ExecAssignment) -> StepResult:
+        task = asyncio.create_task(asyncio.sleep(30))
+        asyncio.get_running_loop().call_later(0.01, task.cancel)
+        await task
+        return a_step()
+
+    async with run_workers(place.worker(awaits_a_cancelled_task)):
+        await place.push(a_body("a-1"), a_body("a-2"))
+        results = await place.results(2)
+    assert [(result["status"], result["error_code"]) for result in results] == [("cancelled", "2001")] * 2
+
+
 # -- plain handlers that do not return ---------------------------------------------------------------------------------
 
 

@@ -26,6 +26,7 @@ from router.core.clock import Clock, wall
 from router.core.coalescer import GroupCommit
 from router.core.crashpoints import crashpoint
 from router.core.errors import Misconfigured
+from router.core.handler_exit import contain_exit
 
 SCHEMA_VERSION = 1  # what SCHEMA writes down
 PROCESSED_SCHEMA = """
@@ -150,7 +151,8 @@ class SqliteProcessed:
         result: bool | Exception = is_new
         if is_new and mark.write is not None:
             try:
-                mark.write(self._writer.cursor())
+                with contain_exit:
+                    mark.write(self._writer.cursor())
             except Exception as exc:  # the handler's own failure: only its message fails
                 if _is_of_the_file(exc):
                     raise

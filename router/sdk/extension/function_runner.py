@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 from router.core.clock import steady
+from router.core.handler_exit import is_cancelled
 from router.operations.observability import LogRateLimit, events, logs
 from router.routing.extensions.entry import POST, PRE, PROVIDER, VALIDATOR
 from router.sdk.extension.author import Extension
@@ -115,7 +116,7 @@ class FunctionRunner:
                 return RequestFailed(exc.status, exc.code, str(exc))
             case KeyboardInterrupt() | GeneratorExit():
                 raise exc
-            case asyncio.CancelledError() if _is_cancelled():
+            case asyncio.CancelledError() if is_cancelled():
                 raise exc
         self._tell(exc)
         return RequestFailed(500, "failed", f"{self._extension.id} failed; its own log says why")
@@ -123,14 +124,6 @@ class FunctionRunner:
     def _log(self, exc: BaseException) -> None:
         if self._lines.allow(type(exc).__name__):
             log.error(events.EXTENSION_FAILED, extension=self._extension.id, error=type(exc).__name__, exc_info=exc)
-
-
-def _is_cancelled() -> bool:
-    """Whether we are told to stop, by a deadline or a drain."""
-    with contextlib.suppress(RuntimeError):  # no loop runs: `router extension try`
-        task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
-    return False
 
 
 async def _run_within(deadline: float | None, work: Awaitable[object]) -> object:
