@@ -77,10 +77,14 @@ class InFlight:
 
     def __init__(self, connection: Connection, ack_wait_s: float) -> None:
         self._connection = connection
-        self._signal_s = ack_wait_s / SIGNALS_PER_ACK_WAIT
-        self._late_s = ack_wait_s - self._signal_s  # a signal that is so late comes after the ack wait
+        self.set_ack_wait(ack_wait_s)
         self.by_position: dict[tuple[int, int], InFlightMessage] = {}  # the processor looks into it without a call, once a message
         self._now = steady
+
+    def set_ack_wait(self, ack_wait_s: float) -> None:
+        """The durable's: from the next signal of each message on."""
+        self._signal_s = ack_wait_s / SIGNALS_PER_ACK_WAIT
+        self._late_s = ack_wait_s - self._signal_s  # a signal that is so late comes after the ack wait
 
     def __len__(self) -> int:
         return len(self.by_position)

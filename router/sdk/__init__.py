@@ -6,7 +6,9 @@ worker                        handle assignments
     step, attempts            what a handler returns; its attempts at one assignment
     assignments, reports      one assignment in, one outcome out; its acks and results as bytes
     echo, provider_handler    handlers that come with the package: return the payload, or invoke the provider
+    shared_durable            the durable, which another may have made with other settings
     heartbeat, consumer_logger    heartbeats; what a worker logs
+threads                       daemon threads for plain functions of workers and extensions
 signals                       how a user's program ends by a signal: `router.run(worker)`
 bus                           publish and consume envelopes; what a handler may return: `from router.bus import Nak, Term`
 agent                         run an agent with exactly-once effects: `from router.sdk.agent import Agent, Outgoing`

@@ -33,7 +33,7 @@ from router.contracts import assignment
 from router.core import ids
 from router.core.errors import BrokerDenied, Misconfigured, RouterError
 from router.core.signatures import require_call
-from router.delivery.api import JetStream
+from router.delivery.api import JetStream, Json
 from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.stuck import watch_connections
 from router.delivery.subscription import ConsumerOptions, Subscription
@@ -47,6 +47,7 @@ from router.sdk.attempts import Attempts
 from router.sdk.connect import open_connection
 from router.sdk.consumer_logger import ConsumerLogger
 from router.sdk.heartbeat import WorkerHeartbeat
+from router.sdk.shared_durable import SharedDurable
 from router.sdk.signals import run_until_signal
 from router.sdk.start_point import START_POINTS, Start, StartPoint
 from router.sdk.step import Handler
@@ -68,7 +69,8 @@ class Worker:
     the stream. `slots`: assignments at once; while the handler answers without waiting, three times as many more are pulled ahead.
     `accepts`: why an assignment is not taken, None = it is. `on_done` hears of every assignment that was handled, just before its
     result is stored: the assignment, the step, milliseconds. What it raises is logged, and changes nothing.
-    `drain_s`: seconds that work in flight may take after a stop.
+    `drain_s`: seconds that work in flight may take after a stop. `ack_wait_s`: of the durable, where this worker makes it: after so many
+    seconds without a sign of a worker, its assignments go to others.
     `start`: what becomes of assignments that were stored before the durable was made, by the worker that makes it
     (`start_point`): "unanswered" are done, or none ("new"), or all, also those with a result.
     """
@@ -103,7 +105,7 @@ class Worker:
         self._start = start
         self._handler = handler
         self._durable = worker_durable(topology.stream, durable, subject=subject, ack_wait_s=ack_wait_s)
-        self._options = _make_options(slots, max_attempts, ack_wait_s)
+        self._options = partial(_make_options, slots, max_attempts)
         self._logger = ConsumerLogger(durable)
         self._assignments = partial(
             Assignments,
@@ -118,7 +120,8 @@ class Worker:
         """Work until cancelled, or until a signal ends the program. `on_ready` gets the server's URL once, before the first assignment.
 
         Raises BrokerUnavailable when no server answers at the start, BrokerDenied when it refuses the login, has no JetStream or
-        gives no permission, ConnectionStuck when only a new process comes through. A stream that is not there yet is waited for.
+        gives no permission, ConnectionStuck when only a new process comes through, Misconfigured when the durable is there with another
+        filter. A stream that is not there yet is waited for.
         """
         await run_until_signal(self.work(on_ready))
 
@@ -127,13 +130,14 @@ class Worker:
         connection = await open_connection(self._nats, "router-worker", broker := BrokerLog("worker"))
         jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
         start_point = StartPoint(jetstream, self._topology.stream, self._topology.results, self._start)
+        durable = SharedDurable(jetstream, self._durable)
         attempts = Attempts(self._handler, self._slots)
         try:
             async with watch_connections(connection):
-                await self._wait_for_durable(jetstream, start_point)
+                await self._wait_for_durable(jetstream, start_point, durable)
                 url = connection.connected_url
                 on_ready(f"nats://{url.hostname}:{url.port}" if url is not None else "")
-                await supervise(self._tree(jetstream, start_point, attempts))
+                await supervise(self._tree(jetstream, start_point, durable, attempts))
         finally:
             attempts.close()
             broker.is_closing = True
@@ -141,8 +145,8 @@ class Worker:
                 await connection.flush()
                 await connection.close()
 
-    def _tree(self, jetstream: JetStream, start_point: StartPoint, attempts: Attempts) -> Supervisor:
-        consumer = self._consumer(jetstream, start_point, attempts)
+    def _tree(self, jetstream: JetStream, start_point: StartPoint, durable: SharedDurable, attempts: Attempts) -> Supervisor:
+        consumer = self._consumer(jetstream, start_point, durable, attempts)
         heartbeat = WorkerHeartbeat(
             jetstream.connection,
             self._topology.heartbeats,
@@ -157,32 +161,43 @@ class Worker:
         )
         return Supervisor("worker", children, intensity=Intensity(5, 30))
 
-    def _consumer(self, jetstream: JetStream, start_point: StartPoint, attempts: Attempts) -> Consumer:
+    def _consumer(self, jetstream: JetStream, start_point: StartPoint, durable: SharedDurable, attempts: Attempts) -> Consumer:
         assignments = self._assignments(jetstream.connection, attempts, start_point=start_point)
         subscription = Subscription(
             stream=self._durable.stream,
             durable=self._durable.durable,
-            options=self._options,
+            options=self._options(durable.ack_wait_s),
             handle=trace_handler(assignments.handle),
             dead_letter=trace_dead_letter(assignments.build_dead_letter),
             observer=self._logger,
         )
-        return Consumer(
+        consumer = Consumer(
             subscription,
             jetstream,
             attempts_bucket=self._topology.attempts,
             create=partial(self._create, jetstream, start_point),
-            on_found=start_point.read_note,
+            on_found=partial(self._read_durable, durable, start_point),
             deadlines=Deadlines(self._drain_s, self._drain_s + 2),
         )
+        durable.on_ack_wait = partial(_set_ack_wait, consumer)
+        return consumer
 
-    async def _wait_for_durable(self, jetstream: JetStream, start_point: StartPoint) -> None:
-        create = partial(self._create, jetstream, start_point)
+    async def _read_durable(self, durable: SharedDurable, start_point: StartPoint, info: Json) -> None:
+        """Called for the durable that is found, and for each that takes its place while the worker works. Raises Misconfigured."""
+        try:
+            await durable.read(info)
+        except Misconfigured as exc:
+            self._logger.on_start_failure(exc)
+            raise
+        await start_point.read_note(info)
+
+    async def _wait_for_durable(self, jetstream: JetStream, start_point: StartPoint, durable: SharedDurable) -> None:
+        create, on_found = partial(self._create, jetstream, start_point), partial(self._read_durable, durable, start_point)
         while True:
             try:
-                if await restore(jetstream, self._durable.stream, self._durable.durable, create, start_point.read_note) is not None:
+                if await restore(jetstream, self._durable.stream, self._durable.durable, create, on_found) is not None:
                     return
-            except BrokerDenied:
+            except (BrokerDenied, Misconfigured):
                 raise  # waiting cannot help
             except RouterError as exc:  # the broker is unavailable again: tried again
                 self._logger.on_start_failure(exc)
@@ -222,6 +237,11 @@ def _make_options(slots: int, max_attempts: int, ack_wait_s: float) -> ConsumerO
         max_waiting=max(1, slots // 4),  # full dead letters hold back what was given up, not the other assignments
         full_retry=_FULL_RETRY_S,
     )
+
+
+def _set_ack_wait(consumer: Consumer, ack_wait_s: float) -> None:
+    if consumer.processor is not None:
+        consumer.processor.in_flight.set_ack_wait(ack_wait_s)
 
 
 async def _consume(consumer: Consumer, heartbeat: WorkerHeartbeat, attempts: Attempts) -> None:

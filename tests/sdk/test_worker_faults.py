@@ -2,16 +2,20 @@
 
 import asyncio
 import json
+import re
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 from router import ExecAssignment, StepResult
+from router.core.errors import BrokerRefused, Misconfigured
+from router.delivery.topology import ConsumerSpec, Topology, create
 from tests.support.sdk import WorkerStreams, a_body, a_step, run_workers, some_worker_streams, with_options
 from tests.support.waiting import until
 
@@ -220,3 +224,63 @@ async def test_what_waits_for_a_thread_is_handed_back_when_the_worker_stops(plac
         _, result = await place.results(2)
         await place.settled()
     assert (result["status"], result["metadata"]["worker_id"], hanging.begun) == ("success", "free", ["hung"])
+
+
+# -- a durable that another made ---------------------------------------------------------------------------------------
+
+
+async def _make_durable(place: WorkerStreams, **settings: Any) -> None:
+    spec = ConsumerSpec(**{"stream": place.topology.stream, "durable": "caf-worker", "filter_subject": place.subject, **settings})
+    await create(place.jetstream, Topology((), (spec,)))
+
+
+async def test_the_durable_s_own_ack_wait_says_how_often_a_worker_signals(place: WorkerStreams) -> None:
+    """Else the server gives work in progress to another worker, where that of the durable is the shorter one."""
+    await _make_durable(place, ack_wait=1.0)
+    begun: list[str] = []
+
+    async def slow(assignment: ExecAssignment) -> StepResult:
+        begun.append(assignment.assignment_id)
+        await asyncio.sleep(2.5)
+        return a_step()
+
+    async with run_workers(place.worker(slow, ack_wait_s=60.0), place.worker(slow, "w-2", ack_wait_s=60.0)):
+        await place.push(a_body())
+        await place.results()
+        await place.settled()
+    assert begun == ["a-1"]
+
+
+@pytest.mark.parametrize("others", [1, 2])
+async def test_a_durable_with_another_filter_is_refused(place: WorkerStreams, others: int) -> None:
+    has = [f"{place.subject}.other", f"{place.subject}.another"][:others]
+    stream = place.topology.stream
+    await place.jetstream.ask(f"STREAM.UPDATE.{stream}", {"name": stream, "subjects": [place.subject, *has]})
+    await _make_durable(place, filter_subject=None, filter_subjects=tuple(has))
+    words = f"subject: the durable caf-worker of {stream} gets {', '.join(sorted(has))}, and this worker asks for {place.subject}: "
+    with pytest.raises(Misconfigured, match=re.escape(words)):
+        await asyncio.wait_for(place.worker(plain).run(), 10)
+
+
+async def test_another_filter_at_work_is_told_in_the_log_and_nothing_is_taken(
+    place: WorkerStreams, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = place.topology.stream
+    await place.jetstream.ask(f"STREAM.UPDATE.{stream}", {"name": stream, "subjects": [place.subject, f"{place.subject}.other"]})
+
+    async def replace_durable() -> bool:
+        await place.jetstream.ask(f"CONSUMER.DELETE.{stream}.caf-worker")
+        with suppress(BrokerRefused):  # the worker was first: it is tried again
+            await _make_durable(place, filter_subject=f"{place.subject}.other")
+        return "and this worker asks for" in caplog.text
+
+    async with run_workers(place.worker(plain)):
+        await until(replace_durable)
+
+
+@pytest.mark.parametrize(("has", "asked"), [(None, "the subject"), ("the subject", None)])
+async def test_no_filter_is_the_same_as_the_stream_s_only_subject(place: WorkerStreams, has: str | None, asked: str | None) -> None:
+    await _make_durable(place, filter_subject=place.subject if has else None)
+    async with run_workers(place.worker(plain, subject=place.subject if asked else None)):
+        await place.push(a_body())
+        assert len(await place.results()) == 1
