@@ -32,12 +32,12 @@ from router.bus.subjects import EVENTS
 from router.bus.topology import apply_topology, declare_streams
 from router.contracts.envelope import MessageEnvelope
 from router.contracts.envelope_making import make_envelope
-from router.core.errors import BrokerUnavailable, ConnectionStuck, Misconfigured, RouterError
+from router.core.errors import BrokerDenied, BrokerUnavailable, ConnectionStuck, Misconfigured, RouterError
 from router.core.outcome import PublishAck
 from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
 from router.delivery.stuck import ConnectionWatchdog, watch_connections, watch_quietly
-from router.delivery.topology import ConsumerSpec, Difference, Topology
+from router.delivery.topology import MISSING, ConsumerSpec, Difference, Topology
 from router.operations.observability import events, logs
 from router.operations.supervision import Child, Intensity, Supervisor, supervise
 from router.sdk.consumer_logger import BusConsumerLogger
@@ -154,6 +154,7 @@ class Bus:
         `only`: one domain (`loop`) or one command. `store`: a SQLite file for the processed keys, `shared_keys`, or None: this
         process' memory, which a restart forgets. Raises Misconfigured: the durable is there with another filter, `only` names nothing
         that there is, or the handler does not take an envelope or answers what means nothing; its messages stay in the stream.
+        Raises BrokerDenied when this user may not see or make the durable.
         """
         durable = durable_of(self.settings, Interest(name=name, category=category, only=only), options)
         processed = self._store_at(store, durable.durable)
@@ -175,16 +176,27 @@ class Bus:
             await processed.close()
 
     async def _durable_there(self, durable: ConsumerSpec) -> None:
-        """Create or check the durable, waiting for an unavailable broker. Raises Misconfigured, BrokerRefused."""
+        """Create or check the durable, waiting for an unavailable broker. Raises Misconfigured, BrokerRefused, BrokerDenied."""
         while True:
             try:
                 differences = await apply_topology(self.jetstream, self.settings, Topology((), (durable,)))
+            except BrokerDenied:
+                raise  # waiting cannot help
             except BrokerUnavailable:
                 await asyncio.sleep(CONSUMER_CHECK_S)
                 continue
             for difference in differences:
-                raise Misconfigured("name", f"{difference}; choose another name, or delete that consumer")
+                raise self._refuse(difference)
             return
+
+    def _refuse(self, difference: Difference) -> Misconfigured:
+        if difference.state != MISSING:
+            return Misconfigured("name", f"{difference}; choose another name, or delete that consumer")
+        return Misconfigured(
+            "topology",
+            f"{difference}, and topology={self._all.topology} creates nothing: run this consumer once with topology=create, as a user "
+            "that may create it; `router bus topology --apply` makes the streams",
+        )
 
     async def query(self, query: str, envelope: MessageEnvelope, *, timeout: float = 5.0) -> Mapping[str, object]:  # noqa: ASYNC109
         """Send a query, and wait `timeout` seconds for its response. Raises Unanswered, QueryRefused, BrokerUnavailable."""

@@ -5,6 +5,7 @@ import re
 import sqlite3
 import sys
 from asyncio.subprocess import PIPE
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,12 +15,22 @@ from router import Bus
 from router.bus import SqliteProcessed, StoreUnavailable
 from router.bus.processed import Write
 from router.contracts.envelope import MessageEnvelope
-from router.core.errors import BrokerUnavailable, Misconfigured, RouterError
+from router.core.errors import BrokerUnavailable, Misconfigured, PermissionDenied, RouterError
+from tests.support.broker import Broker
 from tests.support.bus import QUICK, a_bus, an_envelope, read_bus_stream, run_consumer, wait_until_settled
 from tests.support.cli import clean_environment
 from tests.support.waiting import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "first-steps.md"
+
+
+@pytest.fixture(scope="module")
+def limited_url() -> Iterator[str]:
+    """Its user may ask for no consumer."""
+    limits = 'permissions: {publish: {deny: ["$JS.API.CONSUMER.INFO.>"]}}'
+    broker = Broker(f"authorization {{ users [ {{user: a, password: p, {limits}}} ] }}").start()
+    yield broker.url.replace("nats://", "nats://a:p@")
+    broker.remove()
 
 
 class _Locked(SqliteProcessed):
@@ -91,8 +102,15 @@ async def test_a_role_that_may_make_nothing_finds_what_others_made(nats_url: str
         monkeypatch.setenv(name, value)
     async with Bus(nats_url) as bus:
         assert await bus.jetstream.stream(f"{prefix}-events") is None
-        with pytest.raises(Misconfigured, match="is missing"):
+        with pytest.raises(Misconfigured, match=r"topology: .*projector is missing, and topology=check creates nothing: .*topology=create"):
             await bus.consume("projector", lambda _: None)
+
+
+async def test_a_consumer_that_may_not_see_its_durable_is_told_at_once(limited_url: str, prefix: str) -> None:
+    """Waiting would not help: its permissions must be corrected."""
+    async with a_bus(limited_url, prefix) as bus:
+        with pytest.raises(PermissionDenied, match=r"no permission to publish to \$JS\.API\.CONSUMER\.INFO"):
+            await asyncio.wait_for(bus.consume("projector", lambda _: None), 10)
 
 
 async def test_a_store_that_is_away_pauses_the_consumer_and_no_message_pays(nats_url: str, prefix: str, tmp_path: Path) -> None:
