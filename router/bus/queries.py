@@ -23,6 +23,7 @@ from router.contracts.envelope import MessageEnvelope, read_envelope
 from router.core.errors import BrokerUnavailable, Poison, RouterError, Unanswered
 from router.core.handler_exit import contain_cancellation
 from router.core.signatures import require_call
+from router.delivery.calls.connected import wait_until_connected
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 from router.delivery.request_server import FAILED, OVERLOADED, STOPPING, ReplyAddresses, RequestServer
@@ -54,11 +55,15 @@ async def ask(
     envelope: MessageEnvelope,
     timeout: float = 5.0,  # noqa: ASYNC109 - a question's deadline is part of asking
 ) -> Mapping[str, object]:
-    """Return the payload of the response. Raises QueryRefused, Unanswered, BrokerUnavailable, UnknownSubject."""
+    """Return the payload of the response. While the broker is away, it waits for the broker, within `timeout`, and sends only then.
+
+    Raises QueryRefused, Unanswered, BrokerUnavailable, UnknownSubject.
+    """
     subject = query_subject(settings.stream_prefix, query)
     effect = effect_of(subject, envelope)
+    left_s = await wait_until_connected(connection, timeout)
     try:
-        reply = await connection.request(subject, effect.data, timeout=timeout, headers={MSG_ID: effect.id})
+        reply = await connection.request(subject, effect.data, timeout=left_s, headers={MSG_ID: effect.id})
     except (nats.errors.TimeoutError, nats.errors.NoRespondersError) as exc:
         raise Unanswered(f"no answer on {subject} within {timeout:g} s") from exc
     except (nats.errors.Error, OSError) as exc:

@@ -17,9 +17,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -28,7 +27,9 @@ from msgspec import Struct
 
 from router.contracts.codec import text_of
 from router.core import ids
-from router.core.errors import ConnectionStuck, Misconfigured, NoRouter, RouterError, Unanswered
+from router.core.errors import BrokerUnavailable, ConnectionStuck, Misconfigured, NoRouter, RouterError, Unanswered
+from router.delivery.calls.connected import wait_until_connected
+from router.delivery.calls.stream import require_fit
 from router.delivery.connection import Connection, head_of
 from router.delivery.stuck import ConnectionWatchdog
 from router.sdk.answer import Answer, read_answer
@@ -100,8 +101,9 @@ class Client(ProviderCalls):
         """Ask for a decision (docs/reference/contracts.md#decide-requests, form a). `payload` is any JSON value, or bytes.
 
         `request_id` makes it the same request when it is asked again, for ten minutes: the same decision, no second
-        side effect. `timeout`: seconds that each of `attempts` waits; an attempt is the same message again.
-        Raises Unanswered, BrokerUnavailable, ConnectionStuck, PermissionDenied; a router that says no is an Answer.
+        side effect. `timeout`: seconds that each of `attempts` waits; an attempt is the same message again. While the broker is away, it
+        waits for the broker and sends only then.
+        Raises Unanswered, BrokerUnavailable (nothing was sent), ConnectionStuck, PermissionDenied; a router that says no is an Answer.
         """
         beside = {
             "policy_id": policy_id,
@@ -147,13 +149,23 @@ class Client(ProviderCalls):
                 _open_span(subject, {"Nats-Msg-Id": token, **headers, "Reply-To": inbox}) as carried,
             ):
                 head = head_of(carried)
-                if len(head) + len(body) > connection.max_payload:
-                    raise RouterError(f"a request of {len(head) + len(body)} bytes is above the server's limit of {connection.max_payload}")
-                post = partial(connection.publish_nowait, subject, body, inbox, head)
+                require_fit(connection, head, body)
+
+                async def post() -> float:
+                    left_s = await self._wait_for_connection(timeout)
+                    connection.publish_nowait(subject, body, inbox, head)
+                    return left_s
+
                 return await _wait_for_answer(answer, post, subject, timeout_s=timeout, attempts=attempts)
         finally:
             del self._waiting[token]
             answer.cancel()
+
+    async def _wait_for_connection(self, timeout_s: float) -> float:
+        try:
+            return await wait_until_connected(self._open(), timeout_s)
+        finally:
+            self._open()  # raises ConnectionStuck: it was given up meanwhile
 
     def _open(self) -> Connection:
         if self._connection is None:
@@ -187,13 +199,26 @@ def _open_span(subject: str, headers: Mapping[str, str]) -> AbstractContextManag
     return trace_request(subject, headers)
 
 
-async def _wait_for_answer(answer: asyncio.Future[T], post: Callable[[], None], subject: str, *, timeout_s: float, attempts: int) -> T:
-    """Send again while no answer comes. Raises Unanswered."""
+async def _wait_for_answer(
+    answer: asyncio.Future[T], post: Callable[[], Awaitable[float]], subject: str, *, timeout_s: float, attempts: int
+) -> T:
+    """Send again while no answer comes. `post` returns the seconds that are left. Raises Unanswered; BrokerUnavailable if none was sent."""
+    away: BrokerUnavailable | None = None
+    sent = 0
     for _ in range(attempts):
-        post()
-        done, _pending = await asyncio.wait({answer}, timeout=timeout_s)
+        try:
+            left_s = await post()
+        except ConnectionStuck:
+            raise
+        except BrokerUnavailable as exc:
+            away = exc
+            continue
+        sent += 1
+        done, _pending = await asyncio.wait({answer}, timeout=left_s)
         if done:
             return answer.result()
+    if away is not None and not sent:
+        raise away
     raise Unanswered(
         f"no answer on {subject} within {timeout_s:g} s"
         + (f" ({attempts} attempts)" if attempts > 1 else "")

@@ -49,6 +49,10 @@ class ProviderCalls:
     def _open(self) -> Connection:
         raise NotImplementedError
 
+    async def _wait_for_connection(self, timeout_s: float) -> float:
+        """Return the seconds that are left. Raises BrokerUnavailable."""
+        raise NotImplementedError
+
     async def _ask(
         self,
         subject: str,
@@ -75,7 +79,7 @@ class ProviderCalls:
     ) -> ProviderResponse:
         """One question, one response, which may say no. `context.policy_id` may choose a version.
 
-        `timeout`: seconds; the provider gets what is left of it. Raises Unanswered, BrokerUnavailable.
+        `timeout`: seconds; the provider gets what is left of it. Raises Unanswered, BrokerUnavailable (nothing was sent).
         """
         request = _request(
             tenant_id=tenant_id,
@@ -86,7 +90,8 @@ class ProviderCalls:
             request_id=request_id,
             trace_id=trace_id,
         )
-        return await self._ask(INVOKE, request_bytes(request), _headers(request, timeout), read_response, timeout=timeout)
+        left_s = await self._wait_for_connection(timeout)
+        return await self._ask(INVOKE, request_bytes(request), _headers(request, left_s), read_response, timeout=left_s)
 
     async def invoke_stream(
         self,
@@ -114,8 +119,9 @@ class ProviderCalls:
             request_id=request_id,
             trace_id=trace_id,
         )
-        head = head_of(_headers(request, timeout))
-        stream = Stream(self._open(), INVOKE_STREAM, request_bytes(request), head, silence_s=min(timeout, LONGEST_SILENCE_S))
+        left_s = await self._wait_for_connection(timeout)
+        head = head_of(_headers(request, left_s))
+        stream = Stream(self._open(), INVOKE_STREAM, request_bytes(request), head, silence_s=min(left_s, LONGEST_SILENCE_S))
         async with aclosing(_chunks(stream)) as chunks:
             async for chunk in chunks:
                 yield chunk

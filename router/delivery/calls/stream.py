@@ -51,10 +51,11 @@ class Stream:
         self._news: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Ask. Raises BrokerUnavailable."""
+        """Ask. Raises BrokerUnavailable, RouterError for a request that the server would not take."""
         if not self._connection.is_connected:
             raise BrokerUnavailable("not connected")
         subject, data, head = self._question
+        require_fit(self._connection, head, data)
         inbox = self._connection.new_inbox()
         self._sid = await self._connection.subscribe_direct(inbox, self._on_message)
         self._connection.publish_nowait(subject, data, inbox, head)
@@ -109,6 +110,12 @@ class Stream:
             self._waiting.append(StreamPiece(data, headers or NO_HEADERS))
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
+
+
+def require_fit(connection: Connection, head: bytes, data: bytes) -> None:
+    """Raises RouterError: for a request above its limit, the server would close the connection."""
+    if (size := len(head) + len(data)) > connection.max_payload:
+        raise RouterError(f"a request of {size} bytes is above the server's limit of {connection.max_payload}")
 
 
 def _cut() -> BrokerUnavailable:
