@@ -1,6 +1,6 @@
 """An assignment as a worker reads it: ExecAssignment (docs/reference/contracts.md#assignments), every field that work needs.
 
-Any router may have written it, so what is optional may be absent or null, and unknown fields are ignored. What the
+Any router may have written it, so what is optional may be absent, null or empty, and unknown fields are ignored. What the
 router itself reads back of one is less (`assignment.Assignment`), and must be as it wrote it.
 """
 
@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from router.contracts.codec import UNREADABLE_ERRORS, bytes_of
+from router.contracts.field_readers import OPAQUE, SCOPED, is_scoped
 from router.core import ids
 from router.core.errors import Poison
 
@@ -20,6 +21,9 @@ USUAL_DEADLINE_MS = 60_000
 USUAL_ATTEMPTS = 2
 USUAL_BACKOFF_MS = 200
 _MAX_ATTEMPTS = 100  # an assignment must not keep a worker for ever
+
+_OPAQUE = ("assignment_id", "request_id")
+_OPTIONAL = ("trace_id", "run_id", "flow_id", "step_id")
 
 Metadata = Mapping[str, object]
 
@@ -52,9 +56,23 @@ def read_exec_assignment(data: bytes) -> ExecAssignment:
         payload = bytes_of(wire.job.payload, wire.job.payload_encoding) if wire.job.payload_encoding else wire.job.payload
     except (*UNREADABLE_ERRORS, ValueError, TypeError, AttributeError) as exc:
         raise Poison(f"not an assignment: {exc}") from exc
-    if not ids.is_opaque(wire.assignment_id):
-        raise Poison("not an assignment: its id is none")
+    _check_ids(wire)
     return _assignment(wire, payload)
+
+
+def _check_ids(wire: _ExecAssignmentWire) -> None:
+    """Raises Poison. Ids go into headers and reports, which have limits of their own."""
+    for name in _OPAQUE:
+        if not ids.is_opaque(getattr(wire, name)):
+            raise Poison(f"not an assignment: {name} should be {OPAQUE}")
+    for name in _OPTIONAL:
+        if (value := getattr(wire, name)) and not ids.is_opaque(value):
+            raise Poison(f"not an assignment: {name} should be {OPAQUE}")
+    if not is_scoped(wire.tenant_id):
+        raise Poison(f"not an assignment: tenant_id should be {SCOPED}")
+    for name, value in (("executor.provider_id", wire.executor.provider_id), ("job.type", wire.job.type)):
+        if len(value) > ids.MAX_TYPE:
+            raise Poison(f"not an assignment: {name} is above {ids.MAX_TYPE} characters")
 
 
 def _assignment(wire: _ExecAssignmentWire, payload: object) -> ExecAssignment:
@@ -71,10 +89,10 @@ def _assignment(wire: _ExecAssignmentWire, payload: object) -> ExecAssignment:
         deadline_ms=options.deadline_ms,
         max_attempts=retry.max_attempts,
         backoff_ms=retry.backoff_ms,
-        trace_id=wire.trace_id,
-        run_id=wire.run_id,
-        flow_id=wire.flow_id,
-        step_id=wire.step_id,
+        trace_id=wire.trace_id or None,
+        run_id=wire.run_id or None,
+        flow_id=wire.flow_id or None,
+        step_id=wire.step_id or None,
         metadata=wire.metadata or {},
     )
 

@@ -284,3 +284,40 @@ async def test_no_filter_is_the_same_as_the_stream_s_only_subject(place: WorkerS
     async with run_workers(place.worker(plain, subject=place.subject if asked else None)):
         await place.push(a_body())
         assert len(await place.results()) == 1
+
+
+# -- assignments with ids above the limits -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tenant_id": "t" * 70_000},  # its headers would be above JetStream's limit
+        {"tenant_id": "t" * 600_000},  # a report of it would be above the server's
+        {"tenant_id": "a b"},
+        {"trace_id": "t" * 70_000},
+        {"request_id": "r" * 600_000},
+        {"run_id": "r" * 129},
+        {"flow_id": "f" * 129},
+        {"step_id": "a b"},
+        {"executor": {"provider_id": "p" * 257}},
+        {"job": {"type": "j" * 257}},
+    ],
+    ids=lambda wrong: "-".join(wrong),
+)
+async def test_an_assignment_with_an_id_that_is_none_is_a_dead_letter_and_the_next_one_is_done(
+    place: WorkerStreams, wrong: dict[str, object]
+) -> None:
+    async with run_workers(place.worker(plain)):
+        await place.push(a_body("a-1", **wrong), a_body("a-2"))
+        (letter,), (result,) = await place.letters(), await place.results()
+        await place.settled()
+    assert (letter["assignment_id"], letter["status"], letter["error_code"], result["assignment_id"]) == ("a-1", "error", "1001", "a-2")
+    assert next(iter(wrong)).split("_")[0] in letter["error_message"]
+
+
+async def test_a_workflow_id_that_is_empty_is_absent(place: WorkerStreams) -> None:
+    async with run_workers(place.worker(plain)):
+        await place.push(a_body("a-1", run_id="", flow_id=None, trace_id=""))
+        (result,) = await place.results()
+    assert not {"run_id", "flow_id", "trace_id"} & set(result)

@@ -21,6 +21,7 @@ from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import Headers
 from router.sdk.extension.provider_io import broken_piece
+from router.sdk.extension.response import raise_invalid
 from router.sdk.extension.results import RequestFailed
 
 ERROR_LETTERS = 200  # of an error's text in a header
@@ -51,6 +52,11 @@ class Replies:
         self._outlets = outlets
 
     def answer(self, call: IncomingCall, data: bytes) -> None:
+        try:
+            self._require_fit(data)
+        except RequestFailed as failed:
+            self.decline(call, failed)
+            return
         self._connection.publish_nowait(call.reply, data)
         call.finish()
 
@@ -68,6 +74,7 @@ class Replies:
             try:
                 async with contextlib.aclosing(pieces):
                     async for piece in pieces:
+                        self._require_fit(piece)
                         outlet.send(piece)
                         await self._room()
             except RequestFailed as failed:
@@ -77,6 +84,11 @@ class Replies:
                 error = "stopped"
                 outlet.send(broken_piece(build_stopping_error()))
         call.finish(error)
+
+    def _require_fit(self, data: bytes) -> None:
+        """Raises RequestFailed: for an answer above the server's limit, it would close the connection."""
+        if len(data) > self._connection.max_payload:
+            raise_invalid("payload", f"the answer of {len(data)} bytes is above the server's limit of {self._connection.max_payload}")
 
     async def _room(self) -> None:
         """Let other tasks run, and the socket send: an author's generator may never await, nor know how fast the reader is."""

@@ -19,6 +19,7 @@ from typing import Final
 from msgspec import Struct
 
 from router.core.errors import Misconfigured, Poison
+from router.core.masking import shorten
 
 NOTHING: Mapping[str, object] = MappingProxyType({})
 
@@ -69,10 +70,13 @@ class Refused(Poison):
 
 
 class RequestFailed(Exception):
-    """Why a request gets an error instead of an answer: `status` as in HTTP, `code` for programs, `field` where there is one."""
+    """Why a request gets an error instead of an answer: `status` as in HTTP, `code` for programs, `field` where there is one.
+
+    Its text is cut to 4096 characters, and can be sent: an author's error may quote a whole payload.
+    """
 
     def __init__(self, status: int, code: str, message: str, field: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(shorten(message).encode("utf-8", "replace").decode())
         self.status = status
         self.code = code
         self.field = field

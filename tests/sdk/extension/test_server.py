@@ -10,7 +10,7 @@ import pytest
 
 from router.contracts.provider_chunk import read_chunk
 from router.core.errors import Misconfigured
-from router.sdk.extension import Extension, ExtensionServer, Invocation, Output, Request, pre, provider, reject, validator
+from router.sdk.extension import Extension, ExtensionServer, Invocation, Output, Refused, Request, pre, provider, reject, validator
 from tests.support.broker import Broker
 from tests.support.extension_author import ExtensionClient, a_prompt, a_request, an_extension_client, an_id, data_of, serve_extension
 from tests.support.waiting import until
@@ -46,6 +46,42 @@ async def test_an_error_has_the_service_protocols_headers_and_names_the_field(na
         unfit = await asker.ask(one.subject, a_request())
     assert (bad.code, bad.error["field"]) == ("400", "tenant_id")
     assert (unfit.code, unfit.error["field"]) == ("422", "metadata")
+
+
+@pytest.mark.parametrize("text", ["x" * (9 << 20), "half of a pair: \ud800"])
+@pytest.mark.parametrize("blocking", [False, True])
+async def test_a_refusal_of_any_text_is_answered_within_the_limits(
+    nats_url: str, asker: ExtensionClient, text: str, blocking: bool
+) -> None:
+    @pre(an_id(), blocking=blocking)
+    def refuses(_: Request) -> None:
+        raise Refused(text)
+
+    async with serve_extension(nats_url, refuses):
+        heard = await asker.ask(refuses.subject, a_request())
+        again = await asker.ask(refuses.subject, a_request())
+    assert (heard.code, heard.error["code"], again.code) == ("422", "refused", "422")
+    assert 0 < len(heard.error["message"]) <= 5000
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_an_answer_above_the_server_s_limit_is_an_error_and_the_connection_stays(streams: bool) -> None:
+    broker = Broker(max_payload=64 * 1024).start()
+
+    async def pieces(_: Invocation) -> AsyncIterator[str]:
+        yield "x" * 100_000
+
+    large = provider(an_id())(pieces if streams else lambda _: "x" * 100_000)
+    try:
+        async with serve_extension(broker.url, large), an_extension_client(broker.url) as asker:
+            for _ in range(2):
+                heard = await asker.ask(large.subject, a_prompt(), {"Router-Stream": "true"} if streams else {})
+                if streams:
+                    assert heard.body["metadata"]["error_code"] == "invalid_answer"
+                else:
+                    assert (heard.code, heard.error["code"]) == ("422", "invalid_answer")
+    finally:
+        broker.remove()
 
 
 async def test_it_is_found_and_counted_by_the_service_protocol(nats_url: str, asker: ExtensionClient) -> None:
