@@ -17,6 +17,7 @@ from router.delivery import denials, tls
 from router.delivery.connection import Connection
 from router.delivery.reconnecting import PING_EVERY_S
 
+CONNECT_TIMEOUT_S = 2.0  # nats-py's, where the options do not say
 ONE_TRY = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0.1}  # of each server
 
 
@@ -31,8 +32,10 @@ async def connect(
     """A Connection that never gives up reconnecting; `options` are nats-py's.
 
     `read_options` reads them anew, with what files hold by then: for `can_open_another`.
-    Raises BrokerUnavailable if the first connection takes longer than `timeout_s`, so that a wrong address is reported.
+    Raises BrokerUnavailable if the first connection takes longer than `timeout_s`, so that a wrong address is reported. Each further
+    server adds its `connect_timeout`: servers that vanished may be tried before one that answers.
     """
+    timeout_s += max(0, len(_servers(options)) - 1) * options.get("connect_timeout", CONNECT_TIMEOUT_S)
     _warn_of_login(options)
     connection = Connection()
     refusals = denials.LoginRefusals(_format_servers(options), len(_servers(options)), denials.log_denial)

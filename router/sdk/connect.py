@@ -15,7 +15,10 @@ DEFAULT_URL = "nats://localhost:4222"
 
 
 async def open_connection(nats: str | NatsConfig, name: str, broker: BrokerLog | None = None) -> Connection:
-    """Open a connection; with URLs alone, comma-separated, it is named `name`. Raises BrokerUnavailable when no server answers."""
+    """Open a connection; with URLs alone, comma-separated, it is named `name`.
+
+    Raises BrokerUnavailable when no server answers, within 2 seconds for each URL.
+    """
     on_lost, on_back = (broker.on_disconnected, broker.on_reconnected) if broker is not None else (None, None)
     if isinstance(nats, str):
         return await connect(

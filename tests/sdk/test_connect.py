@@ -1,5 +1,11 @@
 """The SDK's classes connect by a URL, or by those of a cluster."""
 
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from router.config import load
 from router.sdk.connect import open_connection
 
 NOTHING = "nats://127.0.0.1:1"
@@ -7,5 +13,22 @@ NOTHING = "nats://127.0.0.1:1"
 
 async def test_of_several_urls_the_one_that_answers_is_taken(nats_url: str) -> None:
     connection = await open_connection(f"{NOTHING},{nats_url}", "several")
+    assert connection.is_connected
+    await connection.close()
+
+
+@pytest.fixture
+def silent_url() -> Iterator[str]:
+    """A host that accepts connections and never says a word, as one does that vanished behind a proxy."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"nats://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("by", ["urls", "settings"])
+async def test_each_of_several_urls_gets_its_time(nats_url: str, silent_url: str, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nats.aio.client.shuffle", lambda _: None)  # the two that are silent are tried first
+    urls = f"{silent_url},{silent_url.replace('127.0.0.1', 'localhost')},{nats_url}"
+    given = urls if by == "urls" else load(None, {"nats.url": urls, "nats.connect_timeout_ms": 500}, {}).settings.nats
+    connection = await open_connection(given, "test")
     assert connection.is_connected
     await connection.close()
