@@ -16,7 +16,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +28,7 @@ from router.runtime.agent import DEFAULT_TOPOLOGY, AgentRuntime
 from router.runtime.envelope import Envelope
 from router.runtime.topology import AgentTopology
 from router.sdk.agent_pages import AgentPages
-from router.sdk.connect import open_connection
+from router.sdk.connect import close_connection, open_connection
 from router.sdk.signals import run_until_signal
 
 if TYPE_CHECKING:
@@ -87,6 +86,4 @@ class Agent:
                 await self._runtime.run(jetstream, lambda: on_ready(address), *pages)
         finally:
             broker.is_closing = True
-            with contextlib.suppress(Exception):  # closing must not fail on a connection that is closed already
-                await connection.flush()
-                await connection.close()
+            await close_connection(connection)

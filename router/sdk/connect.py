@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from router.delivery.connection import Connection
@@ -27,3 +28,13 @@ async def open_connection(nats: str | NatsConfig, name: str, broker: BrokerLog |
     from router.app.connect import connect_by  # logging in by settings is rare here, and costs an import of every room
 
     return await connect_by(nats, on_lost=on_lost, on_back=on_back)
+
+
+async def close_connection(connection: Connection) -> None:
+    """Send what is written, and close. It never fails: the server may hang, or the connection be closed already."""
+    try:
+        with contextlib.suppress(Exception):
+            await connection.flush()
+    finally:
+        with contextlib.suppress(Exception):
+            await connection.close()

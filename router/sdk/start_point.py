@@ -23,7 +23,7 @@ from router.contracts.assignment import assignment_id_of
 from router.contracts.malformed import Malformed
 from router.contracts.result import RESULT
 from router.contracts.worker import read_body
-from router.core.errors import RouterError
+from router.core.errors import BrokerUnavailable, RouterError
 from router.core.ids import is_opaque, is_scoped
 from router.core.message import Message
 from router.delivery.api import JetStream, Json, StoredMessage
@@ -75,12 +75,15 @@ class StartPoint:
         return message.sequence <= self._up_to
 
     async def is_over(self, tenant_id: str, assignment_id: str) -> bool:
-        """Whether an assignment that was stored before need not be done. Raises BrokerUnavailable."""
+        """Whether an assignment that was stored before need not be done.
+
+        Raises BrokerUnavailable, also where the server refuses to show results: no assignment is done, or given up, until it does.
+        """
         if self._how != "unanswered":
             return True
         async with self._reading:
             if self._answered is None:
-                self._answered = await self._read()
+                self._answered = await self._read_or_wait()
                 log.info(events.WORKER_STARTS, stream=self._stream, up_to=self._up_to, answered=len(self._answered))
         return f"{tenant_id} {assignment_id}" in self._answered or f" {assignment_id}" in self._answered
 
@@ -98,6 +101,14 @@ class StartPoint:
     async def _stream_of_results(self) -> str | None:
         names = (await self._jetstream.ask("STREAM.NAMES", {"subject": self._results})).get("streams") or []
         return str(names[0]) if names else None
+
+    async def _read_or_wait(self) -> set[str]:
+        try:
+            return await self._read()
+        except BrokerUnavailable:
+            raise
+        except RouterError as exc:  # no attempt of the assignment's: its handler has not begun
+            raise BrokerUnavailable(f"results cannot be read: {exc}") from exc
 
     async def _read(self) -> set[str]:
         stream = await self._stream_of_results()

@@ -22,7 +22,6 @@ others, and one that was done twice still has one result: both carry the same me
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -44,7 +43,7 @@ from router.operations.supervision import Child, Intensity, Supervisor, supervis
 from router.sdk import reports
 from router.sdk.assignments import DEFAULT_TOPOLOGY, Accepts, Assignments, OnDone, WorkerTopology
 from router.sdk.attempts import Attempts
-from router.sdk.connect import open_connection
+from router.sdk.connect import close_connection, open_connection
 from router.sdk.consumer_logger import ConsumerLogger
 from router.sdk.heartbeat import WorkerHeartbeat
 from router.sdk.shared_durable import SharedDurable
@@ -141,9 +140,7 @@ class Worker:
         finally:
             attempts.close()
             broker.is_closing = True
-            with contextlib.suppress(Exception):  # closing must not fail on a connection that is closed already
-                await connection.flush()
-                await connection.close()
+            await close_connection(connection)
 
     def _tree(self, jetstream: JetStream, start_point: StartPoint, durable: SharedDurable, attempts: Attempts) -> Supervisor:
         consumer = self._consumer(jetstream, start_point, durable, attempts)

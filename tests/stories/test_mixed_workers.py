@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 from router.cli.worker import make_places
 from router.config import Settings
 from router.contracts.assignment import assignment_id_of
-from router.core.errors import Misconfigured
+from router.core.errors import BrokerRefused, Misconfigured
 from router.delivery.topology import Topology, create
 from router.sdk import Worker
 from router.sdk.start_point import StartPoint
@@ -94,6 +94,21 @@ async def test_what_both_kinds_of_worker_did_is_metered_once(nc: Client, nats_ur
 
 async def _is_metered(nc: Client, settings: Settings, count: int) -> bool:
     return len(await read_usage(nc, settings)) >= count
+
+
+async def test_results_that_the_server_refuses_to_show_are_read_again_and_no_assignment_is_given_up(
+    place: WorkerStreams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, refusals = StartPoint._read, [BrokerRefused(10116, "batch deliver subject rejected")] * 2
+
+    async def refused_first(start_point: StartPoint) -> set[str]:
+        if refusals:
+            raise refusals.pop()
+        return await read(start_point)
+
+    monkeypatch.setattr(StartPoint, "_read", refused_first)
+    assert await _done_by(place, max_attempts=1) == ["a-3", "a-4"]
+    assert await place.stored(place.topology.letters) == []
 
 
 async def test_only_what_comes_from_now_on(place: WorkerStreams) -> None:

@@ -73,6 +73,8 @@ class Registration:
 
 async def put_missing(connection: Connection, entry: Mapping[str, object], headers: Mapping[str, str] | None) -> bool:
     """Return whether the entry was written now; False: one existed. Raises Unanswered; RouterError when the router refuses."""
+    if not connection.is_connected:
+        raise Unanswered("the broker is away")  # a request would be kept until it is back, and so would each of the next ones
     body = orjson.dumps({**entry, "replaces": 0, "author": REGISTRATION_AUTHOR})
     try:
         answer = await connection.request(PUT, body, timeout=TIMEOUT_S, headers=dict(headers) if headers else None)
@@ -81,9 +83,11 @@ async def put_missing(connection: Connection, entry: Mapping[str, object], heade
         raise Unanswered("no router answers to register it") from exc
     except orjson.JSONDecodeError as exc:
         raise Unanswered("what answers to register it is no router") from exc
+    if not isinstance(response, dict):
+        raise Unanswered("what answers to register it is no router")
     if response.get("ok") is True:
         return True
-    error = response.get("error") or {}
+    error = found if isinstance(found := response.get("error"), dict) else {}
     if error.get("code") == CONFLICT:
         return False
     raise RouterError(f"the router refuses the entry: {error.get('code')}: {error.get('message')}")

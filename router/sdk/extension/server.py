@@ -10,7 +10,6 @@ It waits for an unavailable broker, and subscribes again when it is back.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.connection import Connection
 from router.delivery.request_server import INBOXES
 from router.delivery.stuck import watch_connections
-from router.sdk.connect import DEFAULT_URL, open_connection
+from router.sdk.connect import DEFAULT_URL, close_connection, open_connection
 from router.sdk.extension.author import Extension
 from router.sdk.extension.dispatcher import DispatcherRules, RequestDispatcher
 from router.sdk.extension.endpoint import build_endpoint, create_service
@@ -78,9 +77,7 @@ class ExtensionServer:
             async with watch_connections(connection), ReplyStreams(connection) as outlets:
                 await self._serve(connection, outlets, on_ready)
         finally:
-            with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
-                await connection.flush()
-                await connection.close()
+            await close_connection(connection)
 
     async def _serve(self, connection: Connection, outlets: ReplyStreams, on_ready: Callable[[str], None]) -> None:
         services: list[Service] = []

@@ -107,6 +107,19 @@ async def test_without_a_router_it_is_served_and_asks_again(nats_url: str, asker
         await admin.close()
 
 
+@pytest.mark.parametrize("answer", [["ok"], "ok", None, {"ok": False, "error": "no"}])
+async def test_an_answer_of_another_form_does_not_end_the_server(answer: Any, nats_url: str, asker: ExtensionClient) -> None:
+    admin = await Admin(asker, answer).open()
+    one = pre(an_id())(lambda _: None)
+    async with serve_extension(nats_url, one, register=True):
+        await until(lambda: admin.asked)
+        await asker.connection.flush()
+        assert (await asker.ask(one.subject, a_request())).code is None
+        if not isinstance(answer, dict):
+            await until(lambda: len(admin.asked) >= 2)  # it is no router's: asked again
+    await admin.close()
+
+
 async def test_after_a_reconnect_the_registry_hears_of_it_again() -> None:
     broker = Broker().start()
     try:
