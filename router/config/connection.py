@@ -54,4 +54,8 @@ class NatsConfig(Group):
         default=(), description="monitoring ports of the servers, comma-separated http URLs: `doctor` and `topology apply` read their room"
     )
     js_domain: OptionalToken = Field(default=None, description="JetStream domain")
-    connect_timeout_ms: Millis = Field(default=2_000, description="one attempt to connect gives up after this, milliseconds")
+    connect_timeout_ms: Millis = Field(
+        default=2_000,
+        description="one attempt to connect gives up after this, milliseconds; the first connect may take twice that, "
+        "and once more for each further server",
+    )

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.core.crashpoints import crashpoint
 from router.core.errors import Poison
+from router.core.handler_exit import contain_exit
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Outcome, Retry
 from router.core.signatures import HandlerMisused
@@ -165,8 +166,9 @@ class BatchProcessor:
 
     def _apply_one(self, item: BatchItem, state: StateTransaction) -> bool:
         try:
-            self._adapter.receive(item.envelope)
-            answer = self._adapter.apply(Context(self._agent, item.envelope.idempotency_key, state, item.attempt), item.envelope)
+            with contain_exit:
+                self._adapter.receive(item.envelope)
+                answer = self._adapter.apply(Context(self._agent, item.envelope.idempotency_key, state, item.attempt), item.envelope)
             item.outgoing = [
                 build_outgoing_row(self._agent, item.envelope, one, place=item.place, number=number, rules=self._rules)
                 for number, one in enumerate(read_messages(answer))

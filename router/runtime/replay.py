@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from router.core.errors import Misconfigured, RouterError
+from router.core.handler_exit import contain_exit
 from router.runtime.adapter import AgentAdapter, Context, check_adapter, read_messages
 from router.runtime.database import StoreFile, open_read_only
 from router.runtime.envelope import stored_envelope
@@ -88,8 +89,9 @@ def _apply_one(adapter: AgentAdapter, state: StateTransaction, row: Row) -> list
     place, key, _, _, _, content, _, attempts = row
     envelope = stored_envelope(content)
     try:
-        adapter.receive(envelope)
-        answers = read_messages(adapter.apply(Context(adapter.name, key, state, attempts), envelope))
+        with contain_exit:
+            adapter.receive(envelope)
+            answers = read_messages(adapter.apply(Context(adapter.name, key, state, attempts), envelope))
         messages = [
             build_outgoing_row(adapter.name, envelope, one, place=place, number=number, rules=ALL_SUBJECTS)
             for number, one in enumerate(answers)

@@ -26,6 +26,7 @@ from router.core.clock import steady
 from router.core.coalescer import Coalescer
 from router.core.crashpoints import crashpoint
 from router.core.errors import Poison
+from router.core.handler_exit import contain_cancellation
 from router.core.outcome import Done
 from router.core.signatures import HandlerMisused, require_call
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
@@ -57,10 +58,6 @@ class _RollbackRequested(Exception):
     def __init__(self, result: HandlerResult) -> None:
         super().__init__(result.value)
         self.result = result
-
-
-class HandlerRaised(Exception):
-    """What a handler raised that is no Exception: SystemExit, or a cancellation that was not its own."""
 
 
 class TransactionalStrategy:
@@ -175,19 +172,10 @@ class TransactionalStrategy:
     async def _run(self, session: Session, delivery: InboxDelivery) -> None:
         current_message.set(delivery.message)
         crashpoint("inbox_handling")
-        result = await self._call(session.driver, delivery.event)
+        with contain_cancellation:  # one that passed on would end the strategy
+            result = await self._handler(session.driver, delivery.event)
         if result not in GOOD:
             raise _RollbackRequested(result) if isinstance(result, HandlerResult) else _misuse_error(result)
-
-    async def _call(self, connection: Driver, event: InboxEvent) -> HandlerResult | None:
-        """A failure of this event alone: a cancellation that passed on would end the strategy, an exit the process."""
-        try:
-            return await self._handler(connection, event)
-        except (asyncio.CancelledError, SystemExit) as exc:
-            task = asyncio.current_task()
-            if isinstance(exc, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise
-            raise HandlerRaised(type(exc).__name__) from exc
 
     def _answer_for(self, delivery: InboxDelivery, exc: Exception) -> HandlerAnswer:
         match exc:
