@@ -16,6 +16,7 @@ import pytest
 from router import ExecAssignment, StepResult
 from router.core.errors import BrokerRefused, Misconfigured
 from router.delivery.topology import ConsumerSpec, Topology, create
+from tests.support.observability import LogLines
 from tests.support.sdk import WorkerStreams, a_body, a_step, run_workers, some_worker_streams, with_options
 from tests.support.waiting import until
 
@@ -54,15 +55,13 @@ def _exit(*_: object) -> NoReturn:
 
 
 @pytest.mark.parametrize("on_done", [_raise, _exit])
-async def test_an_on_done_that_raises_leaves_the_result_as_it_is(
-    place: WorkerStreams, on_done: object, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_on_done_that_raises_leaves_the_result_as_it_is(place: WorkerStreams, on_done: object, lines: LogLines) -> None:
     async with run_workers(place.worker(plain, on_done=on_done)):
         await place.push(a_body("a-1"), a_body("a-2"))
         results = await place.results(2)
         await place.settled()
     assert [result["status"] for result in results] == ["success", "success"]
-    assert caplog.text.count("handler.failed function=on_done") == 1
+    assert [line["function"] for line in lines.of("handler.failed")] == ["on_done"]
 
 
 async def test_a_worker_whose_output_is_closed_drains_and_ends(place: WorkerStreams) -> None:
@@ -196,14 +195,12 @@ def hanging() -> Iterator[Hanging]:
     handler.go_on.set()
 
 
-async def test_an_assignment_begins_only_when_a_thread_is_free(
-    place: WorkerStreams, hanging: Hanging, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_assignment_begins_only_when_a_thread_is_free(place: WorkerStreams, hanging: Hanging, lines: LogLines) -> None:
     async with run_workers(place.worker(hanging, slots=1)):
         await place.push(a_body("hung", **with_options(deadline_ms=50)))
         await place.results(1)
         await place.push(a_body("a-2", **with_options(deadline_ms=50)), a_body("a-3", **with_options(deadline_ms=50)))
-        await until(lambda: "worker.threads_held" in caplog.text)
+        await until(lambda: lines.of("worker.threads_held"))
         await asyncio.sleep(0.2)  # four times their deadline
         assert [ack["assignment_id"] for ack in place.acks] == ["hung"]
         assert len(await place.stored(place.topology.results)) == 1
@@ -211,7 +208,8 @@ async def test_an_assignment_begins_only_when_a_thread_is_free(
         results = await place.results(3)
     assert [(result["assignment_id"], result["status"]) for result in results[1:]] == [("a-2", "success"), ("a-3", "success")]
     assert hanging.begun == ["hung", "a-2", "a-3"]
-    assert caplog.text.count("worker.threads_held handler=Hanging held=1 threads=1") == 1
+    (line,) = lines.of("worker.threads_held")
+    assert (line["handler"], line["held"], line["threads"]) == ("Hanging", 1, 1)
 
 
 async def test_what_waits_for_a_thread_is_handed_back_when_the_worker_stops(place: WorkerStreams, hanging: Hanging) -> None:
@@ -262,9 +260,7 @@ async def test_a_durable_with_another_filter_is_refused(place: WorkerStreams, ot
         await asyncio.wait_for(place.worker(plain).run(), 10)
 
 
-async def test_another_filter_at_work_is_told_in_the_log_and_nothing_is_taken(
-    place: WorkerStreams, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_another_filter_at_work_is_told_in_the_log_and_nothing_is_taken(place: WorkerStreams, lines: LogLines) -> None:
     stream = place.topology.stream
     await place.jetstream.ask(f"STREAM.UPDATE.{stream}", {"name": stream, "subjects": [place.subject, f"{place.subject}.other"]})
 
@@ -272,7 +268,7 @@ async def test_another_filter_at_work_is_told_in_the_log_and_nothing_is_taken(
         await place.jetstream.ask(f"CONSUMER.DELETE.{stream}.caf-worker")
         with suppress(BrokerRefused):  # the worker was first: it is tried again
             await _make_durable(place, filter_subject=f"{place.subject}.other")
-        return "and this worker asks for" in caplog.text
+        return "and this worker asks for" in lines.stream.getvalue()
 
     async with run_workers(place.worker(plain)):
         await until(replace_durable)

@@ -23,6 +23,9 @@ class LogLines:
     def all(self) -> list[dict[str, object]]:
         return [json.loads(line) for line in self.stream.getvalue().splitlines()]
 
+    def of(self, event: str) -> list[dict[str, object]]:
+        return [line for line in self.all() if line["event"] == event]
+
     def only(self) -> dict[str, object]:
         (line,) = self.all()
         return line

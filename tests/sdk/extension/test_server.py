@@ -13,6 +13,7 @@ from router.core.errors import Misconfigured
 from router.sdk.extension import Extension, ExtensionServer, Invocation, Output, Refused, Request, pre, provider, reject, validator
 from tests.support.broker import Broker
 from tests.support.extension_author import ExtensionClient, a_prompt, a_request, an_extension_client, an_id, data_of, serve_extension
+from tests.support.observability import LogLines
 from tests.support.waiting import until
 
 PING = pre(an_id("ping"))(lambda _: None)
@@ -150,7 +151,7 @@ async def test_a_blocking_function_runs_in_a_thread(nats_url: str, asker: Extens
     assert [answer.code for answer in heard] == [None, None]
 
 
-async def test_a_request_begins_only_when_a_thread_is_free(nats_url: str, asker: ExtensionClient, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_request_begins_only_when_a_thread_is_free(nats_url: str, asker: ExtensionClient, lines: LogLines) -> None:
     go_on, begun = threading.Event(), []
 
     @pre(an_id(), blocking=True)
@@ -167,7 +168,7 @@ async def test_a_request_begins_only_when_a_thread_is_free(nats_url: str, asker:
             go_on.set()
         answered = await waits
     assert ([one.code for one in late], answered.code, begun) == (["504", "504"], None, ["hung", "begun"])
-    assert caplog.text.count("extension.threads_held") == 1
+    assert len(lines.of("extension.threads_held")) == 1
 
 
 async def test_so_many_at_once_and_the_others_wait(nats_url: str, asker: ExtensionClient) -> None:
