@@ -8,6 +8,8 @@ the loop, about 10 µs; this costs two calls. A caller that must wait may await 
     deferred.map(function)             another Deferred, of `function(value)`
     deferred.convert(function)         this Deferred, from now on of `function(value)`
     deferred.cancel()                  resolve with CancelledError: what the maker resolves with afterwards is ignored
+
+A maker that may keep a value back for long gives a HoldableDeferred, and says so by `hold`: nobody needs to wait for its turn then.
 """
 
 from __future__ import annotations
@@ -75,6 +77,31 @@ class Deferred(Generic[T]):
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.add_callback(lambda result: None if future.done() else _settle(future, result))
         return (yield from future)
+
+
+class HoldableDeferred(Deferred[T]):
+    """A Deferred whose maker tells when its value will take long, though all is well: who only waits for its turn goes on."""
+
+    __slots__ = ("_on_held", "is_held")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_held = False
+        self._on_held: list[Callable[[], object]] = []
+
+    def hold(self) -> None:
+        """The value comes later. Calls what waits for that, the first time."""
+        if not self.is_held:
+            self.is_held = True
+            for callback in self._on_held:
+                callback()
+
+    def on_held(self, callback: Callable[[], object]) -> None:
+        """`callback` is called when the value is held back; at once if it is. It may never be."""
+        if self.is_held:
+            callback()
+        else:
+            self._on_held.append(callback)
 
 
 def _apply(function: Callable[[T], R], result: T | BaseException) -> R | BaseException:

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from router.core.ack_subject import parse_ack_subject
 from router.core.clock import steady
-from router.core.deferred import Deferred
+from router.core.deferred import Deferred, HoldableDeferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import NO_HEADERS, Message
 from router.core.outcome import Done, Fault, Outcome, Retry
@@ -283,6 +283,8 @@ class MessageProcessor:
         if outcome is not None and not isinstance(outcome, BaseException):
             self.settler.conclude(message, outcome)
         elif outcome is None or isinstance(outcome, asyncio.CancelledError):
+            if (held := self.in_flight.find(message)) is not None and _is_held(held.call):
+                self._redeliveries.give_back(message)
             self._hand_back.send(message)
         elif isinstance(outcome, BrokerUnavailable):
             self._stall(message, outcome)
@@ -318,6 +320,8 @@ class MessageProcessor:
             self._begin(held.message, is_held=True, waits_as=MessageState.UNAVAILABLE)
             if held.call is not None:
                 await _wait_until_over(held.call)
+            if _is_held(held.call) and held.state is MessageState.UNAVAILABLE:  # its handler works, and has its reasons
+                self.in_flight.enter(held.message, MessageState.HANDLING)
             if held.state is MessageState.UNAVAILABLE:
                 continue
             for other in self.in_flight.list_in(MessageState.UNAVAILABLE):
@@ -374,10 +378,16 @@ class MessageProcessor:
 
 
 async def _wait_until_over(call: HandlerCall) -> None:
-    """A handler that waits has ended, whatever came of it."""
+    """A handler that waits has ended, whatever came of it; or it holds its message, and no other has to wait for that."""
     if isinstance(call, PooledCall):
         await call.wait_until_over()
     elif isinstance(call, Deferred):
-        future = asyncio.get_running_loop().create_future()
-        call.add_callback(lambda _: None if future.done() else future.set_result(None))
-        await future
+        over = asyncio.Event()
+        call.add_callback(lambda _: over.set())
+        if isinstance(call, HoldableDeferred):
+            call.on_held(over.set)
+        await over.wait()
+
+
+def _is_held(call: HandlerCall | None) -> bool:
+    return isinstance(call, HoldableDeferred) and call.is_held

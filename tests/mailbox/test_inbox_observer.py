@@ -37,7 +37,7 @@ def test_each_end_has_its_code() -> None:
     watch.on_settled(a_message(), Hold(FAULT), False)
     watch.on_settled(a_message(), Dead(FAULT, PROCESSING_ERROR), True)
     watch.on_settled(a_message(), Retry(FAULT), True)
-    watch.on_recovered()
+    watch.on_recovered("stranded")
     ends = ("processed", "transient", "processing_error", "maxdeliver_exhausted", "stranded")
     assert counted(watch) == dict.fromkeys(ends, 1)
 

@@ -107,6 +107,7 @@ async def an_inbox(
     duplicate_window: float = 3600.0,
     breaker: RemoteBreaker | None = None,
     idle_in_transaction: float = 10.0,
+    deadlines: Deadlines = Deadlines(5.0, 6.0),  # noqa: B008 - frozen
     **config: object,
 ) -> AsyncIterator[Running]:
     """`handler`: a function of the test's, or the URL of a service."""
@@ -118,9 +119,7 @@ async def an_inbox(
     asked = HttpEventHandler(HttpRules(url=handler, timeout_s=timeout_s), breaker) if isinstance(handler, str) else handler
     await rows(dsn, EFFECTS)
     async with Database(DatabaseConfig(dsn, timeout=1.0, idle_in_transaction=idle_in_transaction)) as database:
-        inbox = Inbox(
-            how, jetstream, database, asked, node_id="test", attempts_bucket=STARTS, stale_rows=sweep, deadlines=Deadlines(5.0, 6.0)
-        )
+        inbox = Inbox(how, jetstream, database, asked, node_id="test", attempts_bucket=STARTS, stale_rows=sweep, deadlines=deadlines)
         await inbox.open()
         running = Running(inbox, asyncio.create_task(supervise(inbox.tree())))
         try:
@@ -213,13 +212,13 @@ async def record_acks(url: str, stream: str = EVENTS.name) -> AsyncIterator[Reco
 
 
 @asynccontextmanager
-async def a_service(app: Starlette) -> AsyncIterator[str]:
-    """The URL of an application's `/handle`, served by this loop."""
+async def a_service(app: Starlette, port: int = 0) -> AsyncIterator[str]:
+    """The URL of an application's `/handle`, served by this loop; `port` 0: any."""
     config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, access_log=False)
     config.load()
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server(("127.0.0.1", port)) as listener:
         await server.startup([listener])
         serving = asyncio.create_task(server.main_loop())
         try:

@@ -17,7 +17,7 @@ from typing import Protocol
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.core.coalescer import Coalescer
 from router.core.crashpoints import crashpoint
-from router.core.deferred import Deferred
+from router.core.deferred import Deferred, HoldableDeferred
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault, Outcome
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
@@ -58,18 +58,29 @@ class InboxConsumer:
 
     def handle(self, message: Message) -> Outcome | Deferred[Outcome]:
         """CMD-051 (docs/reference/requirements.md#cmd-051); delivery calls it with one message at a time."""
-        event = read_event(message, self._max_bytes, self._max_depth)
-        if isinstance(event, Fault):
-            return Dead(event)
-        delivery = InboxDelivery(message, event, Deferred())
-        self._enqueue(delivery)
-        return delivery.later
+        return self._begin(message, may_be_held=True)
+
+    def handle_rescued(self, message: Message) -> Outcome | Deferred[Outcome]:
+        """The same for a message that the server delivers no more. If its service does not serve it, the outcome is a Hold."""
+        return self._begin(message, may_be_held=False)
+
+    def is_in_hand(self, message_id: str) -> bool:
+        """Whether this process works on the message: its row counts an attempt that has no end yet."""
+        return message_id in self._copies
 
     async def run(self) -> None:
         """Run until cancelled. Raises nothing on purpose: an unavailable database pauses the consumer."""
         while True:
             deliveries = await self._queue.take(MAX_ROWS_PER_COMMIT, self._strategy.linger_s)
             await self._receive([delivery for delivery in deliveries if not delivery.later.is_resolved])
+
+    def _begin(self, message: Message, *, may_be_held: bool) -> Outcome | Deferred[Outcome]:
+        event = read_event(message, self._max_bytes, self._max_depth)
+        if isinstance(event, Fault):
+            return Dead(event)
+        delivery = InboxDelivery(message, event, HoldableDeferred(), may_be_held)
+        self._enqueue(delivery)
+        return delivery.later
 
     def _enqueue(self, delivery: InboxDelivery) -> None:
         message_id = delivery.event.message_id
@@ -107,6 +118,7 @@ class InboxConsumer:
         if attempts is not None:
             delivery.attempts = attempts
             return True
-        self._meter.on_duplicate(delivery.message)
+        if delivery.may_be_held:  # the recovery counts its own
+            self._meter.on_duplicate(delivery.message)
         delivery.later.resolve(Done())
         return False

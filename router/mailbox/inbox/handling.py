@@ -14,7 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from router.core.deferred import Deferred
+from router.core.deferred import HoldableDeferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
 from router.core.outcome import Outcome
@@ -31,13 +31,18 @@ class HandlerResult(StrEnum):
 
 
 class InboxDelivery(Struct, eq=False):
-    """One delivery. Delivery waits for `later`; `attempts` is the row's, once that is committed. `is_held`: its attempt was taken back."""
+    """One delivery. Delivery waits for `later`; `attempts` is the row's, once that is committed, and counts this one.
+
+    `may_be_held`: its message stays in flight while its service does not serve it. `was_begun`: its handler has seen the event.
+    """
 
     message: Message
     event: InboxEvent
-    later: Deferred[Outcome]
+    later: HoldableDeferred[Outcome]
+    may_be_held: bool = True
     attempts: int = 0
-    is_held: bool = False
+    was_begun: bool = False
+    is_taken_back: bool = False  # this attempt, in the row
 
 
 class Blame(Enum):

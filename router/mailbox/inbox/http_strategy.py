@@ -21,7 +21,7 @@ from router.mailbox.inbox.unserved import UnservedEvents
 from router.mailbox.ports import current_message
 
 Conclude = Callable[[InboxDelivery, HandlerAnswer], Awaitable[None]]
-Hold = Callable[[InboxDelivery, str], Awaitable[None]]  # the cause
+Hold = Callable[[InboxDelivery, str], Awaitable[None]]  # the cause; a delivery that may not be held is resolved by it
 Alarm = Callable[[Message, BaseException], None]
 
 
@@ -81,14 +81,20 @@ class HttpStrategy:
 
     async def _call(self, delivery: InboxDelivery) -> None:
         try:
-            hold = partial(self._hold, delivery)
-            answer = await self._unserved.ask(delivery.event.message_id, partial(self._answer, delivery), hold)
-            await self._conclude(delivery, answer)
+            answer = await self._unserved.ask(delivery.event.message_id, partial(self._answer, delivery), partial(self._keep, delivery))
+            if answer is not None:
+                await self._conclude(delivery, answer)
         except BrokerUnavailable as exc:
             await self._hold(delivery, str(exc))
             delivery.later.resolve(exc)
         finally:
             delivery.later.cancel()  # does nothing where an outcome was set
+
+    async def _keep(self, delivery: InboxDelivery, cause: str) -> bool:
+        """Whether the delivery is held until its service serves it."""
+        delivery.later.hold()
+        await self._hold(delivery, cause)
+        return delivery.may_be_held
 
     async def _answer(self, delivery: InboxDelivery) -> HandlerAnswer:
         current_message.set(delivery.message)  # in this task's context alone

@@ -40,8 +40,8 @@ from router.mailbox.postgres import Database
 from router.operations.supervision import Child, Helper, Intensity, Strategy, Supervisor
 
 DRAIN = Deadlines(10.0, 15.0)
-# An advisory is never given up. Its message may have to wait for its handler, and then delays no other.
-RECOVERY_OPTIONS = ConsumerOptions(max_attempts=1_000_000, prefetch=64, slots=64, handler_timeout=86_400.0)
+# An advisory is never given up. Its message may take its handler's time, and then delays no other.
+RECOVERY_OPTIONS = ConsumerOptions(max_attempts=1_000_000, prefetch=64, slots=64, max_delayed=936, handler_timeout=86_400.0)
 
 
 class Inbox:
@@ -81,8 +81,9 @@ class Inbox:
             self._writer,
             self._dead_letters,
             rules,
-            handle_event=self._inbox.handle,
-            on_dead_letter=self.observer.on_recovered,
+            handle_event=self._inbox.handle_rescued,
+            is_in_hand=self._inbox.is_in_hand,
+            on_ended=self.observer.on_recovered,
         )
         self._stale_rows = StaleRowScan(jetstream, database, recovery, stale_rows)
         self._retention = InboxRetention(database, jetstream, rules.stream, retention)
@@ -93,7 +94,9 @@ class Inbox:
     def _build_strategy(self, handler: Handler | HttpEventHandler, process: ProcessInboxMessage) -> TransactionalStrategy | HttpStrategy:
         on_error = self.observer.on_handler_error
         if not isinstance(handler, HttpEventHandler):
-            return TransactionalStrategy(self._database, handler, process.conclude, on_error, self.rules.handler_timeout)
+            return TransactionalStrategy(
+                self._database, handler, process.conclude, process.take_back, on_error, timeout_s=self.rules.handler_timeout
+            )
         on_trouble = self.observer.on_handler_trouble
         return HttpStrategy(handler, process.conclude, process.hold, on_error, retry_s=self.rules.store_retry, on_trouble=on_trouble)
 

@@ -3,7 +3,8 @@
 Rule: docs/explanation/durability.md#safety-net. A delivery is no attempt: what the row counts decides.
 
     an advisory ──> fetch the message by its sequence ──> store its dead letter ──> mark its row ──> ack the advisory
-                       └─ it was begun less often than allowed: give it to the handler, whose answer is the last
+                       └─ it was begun less often than allowed: give it to the handler
+             └─ that fails, or is not there: the advisory comes again, and with it the message, until its attempts are used up
                        └─ its row is processed: only the ack was lost, nothing to do
                        └─ it is deleted: the stale row scan finds its row
 
@@ -14,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from router.contracts.headers import MESSAGE_ID
 from router.core import ids
 from router.core.deferred import Deferred
 from router.core.message import Effect, Message
-from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Fault, Outcome, PublishAck
+from router.core.outcome import MAXDELIVER_EXHAUSTED, Done, Fault, Hold, Outcome, PublishAck, Retry
 from router.delivery.advisories import read_stranded
 from router.delivery.api import JetStream, StoredMessage, nanos
 from router.mailbox.entities import InboxMessage
@@ -35,13 +38,14 @@ from router.operations.observability import events, logs
 
 log = logs.logger(__name__)
 
+PROCESSED, STRANDED = "processed", "stranded"  # how a message ended, beside the reasons of dead letters
 STRANDED_FAULT = Fault("stranded", "delivered as often as allowed, and never settled")
 NO_SUBJECT = "unreadable_subject"  # for a row whose subject no message can have
 GONE_FAULT = Fault("stranded", "never settled, and its stream does not hold it any more")
 
 
 class InboxMaxDeliverRecovery:
-    """Ends what no process lived to end, for one durable: by `handle_event`, or by a dead letter, told to `on_dead_letter`."""
+    """Ends what no process lived to end, for one durable: by `handle_event`, or by a dead letter. `on_ended` gets the code of each end."""
 
     def __init__(
         self,
@@ -52,32 +56,41 @@ class InboxMaxDeliverRecovery:
         rules: InboxRules,
         *,
         handle_event: Callable[[Message], Outcome | Deferred[Outcome]],
-        on_dead_letter: Callable[[], None] = lambda: None,
+        is_in_hand: Callable[[str], bool],
+        on_ended: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.stream = rules.stream
         self.durable = rules.durable
         self._jetstream = jetstream
         self._database = database
         self._handle_event = handle_event
+        self._is_in_hand = is_in_hand
         self._writer = writer
         self._dead_letters = letters
         self._max_deliver = rules.max_deliver
-        self._on_dead_letter = on_dead_letter
+        self._again_s = rules.nak_after if rules.nak_after is not None else rules.ack_wait
+        self._on_ended = on_ended
 
     async def handle(self, advisory: Message) -> Outcome:
         """Handle one advisory."""
         stored = await read_stranded(self._jetstream, self.stream, advisory)
         return await self.recover(stored) if stored is not None else Done()
 
-    async def recover(self, stored: StoredMessage) -> Done:
-        """Return what is left to do for this message: its dead letter and then its row's mark, or nothing. Raises InboxUnavailable."""
+    async def recover(self, stored: StoredMessage) -> Done | Retry:
+        """Return what is left to do for this message: its dead letter and then its row's mark, or nothing; or to try again later.
+
+        Raises InboxUnavailable.
+        """
         message = self.to_message(stored)
         message_id = message_id_of(message)
+        was_in_hand = self._is_in_hand(message_id)  # the scan and the advisory may come to it at the same time
         attempts = await self._read_attempts(message_id)
         if attempts is None:
             return Done()
+        if was_in_hand or self._is_in_hand(message_id):
+            return Retry(STRANDED_FAULT, self._again_s, uses_attempt=False)
         if attempts < self._max_deliver:
-            return await self._give_to_handler(message)
+            return await self._give_to_handler(replace(message, attempts=attempts + 1))
         return self._build_outcome(self._dead_letters.write(message, MAXDELIVER_EXHAUSTED, STRANDED_FAULT), message_id, STRANDED_FAULT)
 
     def give_up_row(self, row: InboxMessage) -> Done:
@@ -104,24 +117,27 @@ class InboxMaxDeliverRecovery:
         except (DatabaseUnavailable, DatabaseRefused) as exc:
             raise InboxUnavailable(str(exc)) from exc
 
-    async def _give_to_handler(self, message: Message) -> Done:
+    async def _give_to_handler(self, message: Message) -> Done | Retry:
         begun = self._handle_event(message)
         outcome = await begun if isinstance(begun, Deferred) else begun
+        if isinstance(outcome, Retry | Hold):
+            return Retry(outcome.fault, self._again_s, uses_attempt=False)
         log.warning(events.MESSAGE_RESCUED, stream=self.stream, sequence=message.sequence, outcome=type(outcome).__name__)
-        if not isinstance(outcome, Dead):  # then it is processed: a failure of a last delivery is Dead
+        if isinstance(outcome, Done):
+            self._on_ended(PROCESSED)
             return Done()
         mark_row = outcome.commit
 
         async def commit(publish_acks: Sequence[PublishAck]) -> None:
             if mark_row is not None and (marking := mark_row(publish_acks)) is not None:
                 await marking
-            self._on_dead_letter()
+            self._on_ended(outcome.reason)
 
         return Done((self._dead_letters.write(message, outcome.reason, outcome.fault),), commit=commit)
 
     def _build_outcome(self, letter: Effect, message_id: str, fault: Fault) -> Done:
         async def commit(_: Sequence[PublishAck]) -> None:
             await self._writer.write(build_dead_mark(message_id, MAXDELIVER_EXHAUSTED, fault))
-            self._on_dead_letter()
+            self._on_ended(STRANDED)
 
         return Done((letter,), commit=commit)

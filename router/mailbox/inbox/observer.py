@@ -13,6 +13,7 @@ from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, Outcome, Retry
 from router.delivery.logging_observer import LoggingObserver
 from router.mailbox.inbox.event import message_id_of
+from router.mailbox.inbox.max_deliver_recovery import PROCESSED, STRANDED
 from router.mailbox.inbox.process import build_dead_mark
 from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.operations.observability import LogRateLimit, events, logs
@@ -29,7 +30,7 @@ class InboxStats(Struct):
     failed: int = 0  # not acknowledged
 
 
-PROCESSED, DUPLICATE, TRANSIENT, STRANDED = "processed", "duplicate", "transient", "stranded"  # and the reasons of dead letters
+DUPLICATE, TRANSIENT = "duplicate", "transient"  # beside how messages end, and the reasons of dead letters
 CODES = (PROCESSED, DUPLICATE, TRANSIENT, STRANDED, VALIDATION_FAILED, PROCESSING_ERROR, MAXDELIVER_EXHAUSTED)
 
 
@@ -62,9 +63,9 @@ class InboxObserver(LoggingObserver):
         else:
             self._on_dead_letter(message, outcome)
 
-    def on_recovered(self) -> None:
-        """The max-deliver recovery wrote a dead letter that no process had lived to write."""
-        self.codes[STRANDED] += 1
+    def on_recovered(self, code: str) -> None:
+        """The recovery ended a message that the server delivers no more; `stranded`: its handler was not called any more."""
+        self.codes[code] += 1
 
     def _on_dead_letter(self, message: Message, outcome: Outcome) -> None:
         self.stats.letters += 1

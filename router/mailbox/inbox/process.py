@@ -3,10 +3,11 @@
     PROCESSED, ALREADY_PROCESSED    row marked                               +ACK        POL-047-005
     POISON                          dead letter, row marked with why         +ACK        POL-047-006
     TRANSIENT                       error written into the row               nothing     POL-047-007
-    TRANSIENT, the last delivery    dead letter, row marked with why         +ACK        we give up ourselves
+    TRANSIENT, the last attempt     dead letter, row marked with why         +ACK        we give up ourselves
     not asked, or not served        the row's attempt taken back             held        a service that is not there judges no message
 
-Delivery acks last, after all of that (docs/reference/requirements.md#sd-33). `dead_letters` writes the dead letters.
+The row counts attempts: a delivery that a restart spent, or for which no service was there, is none. Delivery acks last, after all of
+that (docs/reference/requirements.md#sd-33). `dead_letters` writes the dead letters.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import assert_never
 from msgspec import Struct
 
 from router.core.crashpoints import crashpoint
-from router.core.message import Message
+from router.core.deferred import Deferred
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Dead, Done, Fault, Hold, Outcome, PublishAck, Retry
 from router.mailbox.inbox.adapter import InboxMark
 from router.mailbox.inbox.handling import HandlerAnswer, HandlerResult, InboxDelivery
@@ -25,6 +26,7 @@ from router.mailbox.inbox.status_writer import InboxStatusWriter
 
 POISON = "handler_poison"
 TRANSIENT = "handler_transient"
+NOT_SERVED = "not_served"  # the fault of a Hold: no dead letter has it
 
 
 class FailureRules(Struct, frozen=True, kw_only=True):
@@ -45,11 +47,17 @@ class ProcessInboxMessage:
         """Write the row, then resolve the outcome for delivery."""
         delivery.later.resolve(await self._outcome(delivery, answer))
 
+    def take_back(self, delivery: InboxDelivery, cause: str) -> Deferred[None]:
+        """The handler did not judge the message: its row has one attempt fewer, and the cause, when the result is there."""
+        delivery.is_taken_back = True
+        return self._writer.write(InboxMark(delivery.event.message_id, False, cause, -1))
+
     async def hold(self, delivery: InboxDelivery, cause: str) -> None:
-        """The handler did not judge the message: take the attempt back, once for each delivery, and keep the cause in the row."""
-        if not delivery.is_held:
-            delivery.is_held = True
-            await self._writer.write(InboxMark(delivery.event.message_id, False, cause, -1))
+        """Take the attempt back, once for each delivery. A message that nothing keeps in flight ends here, with a Hold."""
+        if not delivery.is_taken_back:
+            await self.take_back(delivery, cause)
+        if not delivery.may_be_held:
+            delivery.later.resolve(Hold(Fault(NOT_SERVED, cause)))
 
     async def _outcome(self, delivery: InboxDelivery, answer: HandlerAnswer) -> Outcome:
         match answer.result:
@@ -66,26 +74,23 @@ class ProcessInboxMessage:
                 assert_never(answer.result)
 
     async def _on_failure(self, delivery: InboxDelivery, fault: Fault) -> Outcome:
-        if self._is_last(delivery.message):
+        if delivery.attempts >= self._rules.max_deliver > 0:
             return self._dead(delivery, fault, MAXDELIVER_EXHAUSTED)
         await self._writer.write(_mark(delivery, is_processed=False, error=fault.message))
         delay = self._rules.nak_after_s
         return Hold(fault) if delay is None else Retry(fault, delay)
 
-    def _is_last(self, message: Message) -> bool:
-        return message.deliveries >= self._rules.max_deliver > 0
-
     def _dead(self, delivery: InboxDelivery, fault: Fault, reason: str) -> Dead:
         async def commit(_: Sequence[PublishAck]) -> None:
             crashpoint("inbox_dead_letter_stored")
-            await self._writer.write(build_dead_mark(delivery.event.message_id, reason, fault, int(delivery.is_held)))
+            await self._writer.write(build_dead_mark(delivery.event.message_id, reason, fault, int(delivery.is_taken_back)))
 
         return Dead(fault, reason, commit=commit)
 
 
 def _mark(delivery: InboxDelivery, *, is_processed: bool, error: str | None = None) -> InboxMark:
-    """A message that was held has had its attempt now."""
-    return InboxMark(delivery.event.message_id, is_processed, error, int(delivery.is_held))
+    """A message whose attempt was taken back has had it now."""
+    return InboxMark(delivery.event.message_id, is_processed, error, int(delivery.is_taken_back))
 
 
 def build_dead_mark(message_id: str, reason: str, fault: Fault, attempts: int = 0) -> InboxMark:

@@ -3,7 +3,7 @@
 A row is stale if its message was received and not processed, and every delivery that the server allows must be over by its age. For each
 stale row the scan looks for its message on the row's subject:
 
-    at or below the last settled sequence   the server delivers it no more: end it as the max-deliver recovery does
+    at or below the last settled sequence   the server delivers it no more: end it as the max-deliver recovery does, or try at the next scan
     above it                                the server still delivers it: leave the row
     not in the stream                       it was deleted: store a dead letter that says so
 
@@ -77,10 +77,10 @@ class StaleRowScan:
             return 0
         last_settled = await self._read_last_settled()
         sequences = {subject: await self._read_sequences(subject) for subject in {row.subject for row in rows}}
+        found = [(row, sequences[row.subject].get(str(row.message_id))) for row in rows]
+        found.sort(key=lambda pair: pair[1] is not None)  # what needs no handler does not wait for one
         async with open_publisher(self._jetstream) as acked_publisher:
-            return sum(
-                [await self._give_up(acked_publisher, row, sequences[row.subject].get(str(row.message_id)), last_settled) for row in rows]
-            )
+            return sum([await self._give_up(acked_publisher, row, sequence, last_settled) for row, sequence in found])
 
     async def _read_last_settled(self) -> int:
         """The last sequence that the durable delivers no more. The ack floor alone stays below the messages that were given up last."""
@@ -104,12 +104,12 @@ class StaleRowScan:
         return found
 
     async def _give_up(self, acked_publisher: AckedPublisher, row: InboxMessage, sequence: int | None, last_settled: int) -> bool:
-        """Store the row's dead letter. False: its message is still to be delivered, or was processed meanwhile."""
+        """Store the row's dead letter. False: its message is still to be delivered, has no answer yet, or was processed meanwhile."""
         if sequence is not None and sequence > last_settled:
             return False
         stored = await self._jetstream.message(self._stream, sequence) if sequence is not None else None
-        done = await self._recovery.recover(stored) if stored is not None else self._recovery.give_up_row(row)
-        return await self._store(acked_publisher, done)
+        outcome = await self._recovery.recover(stored) if stored is not None else self._recovery.give_up_row(row)
+        return isinstance(outcome, Done) and await self._store(acked_publisher, outcome)
 
     async def _store(self, acked_publisher: AckedPublisher, done: Done) -> bool:
         if not done.effects or done.commit is None:

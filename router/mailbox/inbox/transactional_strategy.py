@@ -13,18 +13,20 @@ The handler returns None or a HandlerResult; anything else ends the inbox, and i
 never succeed, any other exception for one that may. It must not commit, and may wait as long as `inbox.handler.timeout_ms` says. The
 planner treats its connection by the server's own settings. Statements of a batch go through psycopg's pipeline, which may report a failure
 only at the end; the event is then handled again alone, where the failure shows at once. A rolled-back handler runs again, so its calls to
-the outside happen at least once, as everywhere.
+the outside happen at least once, as everywhere. An event that no handler began, or under which the database went away, has its attempt
+taken back: `take_back`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 from router.core.clock import steady
 from router.core.coalescer import Coalescer
 from router.core.crashpoints import crashpoint
+from router.core.deferred import Deferred
 from router.core.errors import Poison
 from router.core.handler_exit import contain_cancellation
 from router.core.outcome import Done
@@ -39,10 +41,12 @@ from router.mailbox.ports import current_message
 from router.mailbox.postgres import Database, Driver, Session
 
 Handler = Callable[[Driver, InboxEvent], Awaitable[HandlerResult | None]]
+TakeBack = Callable[[InboxDelivery, str], Deferred[None]]  # the cause; the result is there when the row says so
 
 MAX_EVENTS_PER_TRANSACTION = 100
 QUICK_S = 0.5  # a batch that takes longer was too large
 SHARED_TIMEOUT_PART = 1 / 6  # the share of its timeout that an event may take while others wait for it; alone it has all of it
+LAST_MARKS_S = 1.0  # the database has so long to take the marks of what was never begun
 SPARE_S = 5.0  # added to the handler's timeout: then the server ends an idle transaction, of a process that hangs or lost its network
 GOOD = (None, HandlerResult.PROCESSED, HandlerResult.ALREADY_PROCESSED)
 
@@ -66,12 +70,22 @@ class TransactionalStrategy:
     linger_s = 0.0  # capacity comes free by the batch
     trouble: str | None = None  # a function is always there
 
-    def __init__(self, database: Database, handler: Handler, conclude: Conclude, on_error: Alarm, timeout_s: float = 30.0) -> None:
+    def __init__(
+        self,
+        database: Database,
+        handler: Handler,
+        conclude: Conclude,
+        take_back: TakeBack,
+        on_error: Alarm,
+        *,
+        timeout_s: float = 30.0,
+    ) -> None:
         check_handler(handler)
         self._database = database
         self._handlers = database  # while it runs: a pool whose settings suit a service's own code
         self._handler = handler
         self._conclude = conclude
+        self._take_back = take_back
         self._on_error = on_error
         self._timeout_s = timeout_s
         self._queue: Coalescer[InboxDelivery] = Coalescer()
@@ -95,11 +109,21 @@ class TransactionalStrategy:
                 raise
             self._suspend_all(misuse)
             raise misuse from None
+        finally:
+            await self._give_up_waiting()
 
     def _suspend_all(self, misuse: HandlerMisused) -> None:
         """The handler is not called again: waiting and later deliveries stay in the stream."""
         self.unavailable = InboxUnavailable(str(misuse))
-        _suspend([*self._queue.take_all(), *self._retries.take_all()], misuse)
+        self._suspend([*self._queue.take_all(), *self._retries.take_all()], misuse)
+
+    async def _give_up_waiting(self) -> None:
+        """The inbox stops, and what waits goes back: nobody began it."""
+        marks = self._return_unbegun([*self._queue.take_all(), *self._retries.take_all()])
+        with suppress(TimeoutError, asyncio.CancelledError):
+            async with asyncio.timeout(LAST_MARKS_S):
+                for mark in marks:
+                    await mark
 
     async def _handle_batches(self) -> None:
         """Handle events at their first attempt, many in one transaction."""
@@ -107,6 +131,7 @@ class TransactionalStrategy:
         while True:
             deliveries = await self._queue.take(most)
             begun = steady()
+            self._return_unbegun([delivery for delivery in deliveries if delivery.later.is_resolved])  # a drain gave them back
             stands = await self._handle([delivery for delivery in deliveries if not delivery.later.is_resolved])
             # Like the pull window: after a slow or failing batch the next one is small, so few events share its fate.
             most = min(2 * most, MAX_EVENTS_PER_TRANSACTION) if stands and steady() - begun < QUICK_S else 1
@@ -115,7 +140,9 @@ class TransactionalStrategy:
         """Handle events that were begun before, or took too long, one by one, each with its whole time; no other event waits for them."""
         while True:
             for delivery in await self._retries.take(1):
-                if not delivery.later.is_resolved:
+                if delivery.later.is_resolved:
+                    self._return_unbegun([delivery])
+                else:
                     await self._handle_alone(delivery)
 
     async def _handle(self, deliveries: Sequence[InboxDelivery]) -> bool:
@@ -123,11 +150,11 @@ class TransactionalStrategy:
         try:
             await self._apply(deliveries, SHARED_TIMEOUT_PART * self._timeout_s)
         except HandlerMisused as exc:
-            _suspend(deliveries, exc)
+            self._suspend(deliveries, exc)
             raise
         except Exception as exc:  # the handler's or the database's: one message alone shows whose it is
             if isinstance(exc, DatabaseUnavailable) and not await self._is_database_up():
-                _suspend(deliveries, exc)
+                self._suspend(deliveries, exc)
             elif len(deliveries) > 1:
                 for delivery in deliveries:
                     await self._handle([delivery])
@@ -144,11 +171,11 @@ class TransactionalStrategy:
             try:
                 await self._apply([delivery], self._timeout_s)
             except HandlerMisused as exc:
-                _suspend([delivery], exc)
+                self._suspend([delivery], exc)
                 raise
             except Exception as exc:  # as above
                 if isinstance(exc, DatabaseUnavailable) and not await self._is_database_up():
-                    _suspend([delivery], exc)
+                    self._suspend([delivery], exc)
                 elif is_last or not isinstance(exc, DatabaseUnavailable):
                     await self._conclude(delivery, self._answer_for(delivery, exc))
                 else:
@@ -171,6 +198,7 @@ class TransactionalStrategy:
 
     async def _run(self, session: Session, delivery: InboxDelivery) -> None:
         current_message.set(delivery.message)
+        delivery.was_begun = True
         crashpoint("inbox_handling")
         with contain_cancellation:  # one that passed on would end the strategy
             result = await self._handler(session.driver, delivery.event)
@@ -191,6 +219,15 @@ class TransactionalStrategy:
                 self._on_error(delivery.message, exc)
                 return HandlerAnswer(HandlerResult.TRANSIENT, describe_failure(exc))
 
+    def _suspend(self, deliveries: Sequence[InboxDelivery], cause: Exception) -> None:
+        """Resolve the deliveries as unavailable: the database is, or the inbox ends. Their rows are written when they can be."""
+        for delivery in deliveries:
+            self._take_back(delivery, str(cause))
+            delivery.later.resolve(InboxUnavailable(str(cause)))
+
+    def _return_unbegun(self, deliveries: Sequence[InboxDelivery]) -> list[Deferred[None]]:
+        return [self._take_back(delivery, "the inbox stopped before its turn") for delivery in deliveries if not delivery.was_begun]
+
     async def _is_database_up(self) -> bool:
         """Whether there is a connection for handlers: one that the inbox has for itself says nothing of theirs."""
         try:
@@ -203,9 +240,3 @@ class TransactionalStrategy:
 
 def _misuse_error(result: object) -> HandlerMisused:
     return HandlerMisused("handler", f"it returned {type(result).__name__}, and should return None or a HandlerResult")
-
-
-def _suspend(deliveries: Sequence[InboxDelivery], cause: Exception) -> None:
-    """Resolve the deliveries as unavailable: the database is, or the inbox ends."""
-    for delivery in deliveries:
-        delivery.later.resolve(InboxUnavailable(str(cause)))

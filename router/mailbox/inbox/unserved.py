@@ -20,7 +20,7 @@ from router.mailbox.inbox.handling import Blame, HandlerAnswer
 
 SERVED_SINCE = 10  # so many events served since one was not served first: the service is there
 IN_A_ROW = 3  # answers that serve no event, and it is told as trouble
-MAX_SUSPECTS = 1000  # ids of events that were refused alone; the oldest is forgotten first
+MAX_REFUSED = 1000  # ids of events that were not served; the oldest is forgotten first
 TIMES = (1, 2, 4, 8, 16, 32)  # the waits, in `retry_s`
 
 
@@ -31,39 +31,43 @@ class UnservedEvents:
         self._waits = tuple(times * retry_s for times in TIMES)
         self._on_trouble = on_trouble
         self._served = 0
-        self._suspects: dict[str, None] = {}
+        self._refused: dict[str, int] = {}  # by message id: how many events had been served when it was refused first
         self._in_a_row = 0
         self._back = asyncio.Event()
         self.trouble: str | None = None  # why no event is served
 
     async def ask(
-        self, message_id: str, ask: Callable[[], Awaitable[HandlerAnswer]], hold: Callable[[str], Awaitable[None]]
-    ) -> HandlerAnswer:
-        """Return the answer that counts; before each wait for one `hold` gets the cause. An error of `ask` passes."""
-        first, times = self._served, 0
+        self, message_id: str, ask: Callable[[], Awaitable[HandlerAnswer]], hold: Callable[[str], Awaitable[bool]]
+    ) -> HandlerAnswer | None:
+        """Return the answer that counts. Before each wait for one `hold` gets the cause: False ends the waiting, and the result is None.
+
+        An error of `ask` passes.
+        """
+        times = 0
         while True:
             answer = await ask()
             if answer.blame is Blame.EVENT:
-                self._note_served(answer)
+                self._note_served(message_id, answer)
                 return answer
-            if answer.blame is Blame.UNKNOWN and self._is_suspect(message_id, self._served - first):
+            if answer.blame is Blame.UNKNOWN and self._is_at_fault(message_id):
                 return answer
             self._note_unserved(answer)
             times += 1
-            await hold(f"not served: {answer.detail}")
+            if not await hold(f"not served: {answer.detail}"):
+                return None
             await self._wait(delay_after(times, self._waits))
 
-    def _is_suspect(self, message_id: str, others: int) -> bool:
-        """Whether the event is at fault: others were served since it was first refused, now or at an earlier delivery."""
-        if others >= SERVED_SINCE:
-            self._suspects[message_id] = None
-            if len(self._suspects) > MAX_SUSPECTS:
-                del self._suspects[next(iter(self._suspects))]
-        return message_id in self._suspects and self.trouble is None
+    def _is_at_fault(self, message_id: str) -> bool:
+        """Whether enough others were served since the event was first refused, now or at an earlier delivery."""
+        first = self._refused.setdefault(message_id, self._served)
+        if len(self._refused) > MAX_REFUSED:
+            del self._refused[next(iter(self._refused))]
+        return self._served - first >= SERVED_SINCE and self.trouble is None
 
-    def _note_served(self, answer: HandlerAnswer) -> None:
+    def _note_served(self, message_id: str, answer: HandlerAnswer) -> None:
         if not answer.is_useful:
             return
+        self._refused.pop(message_id, None)
         self._served += 1
         self._in_a_row = 0
         if self.trouble is not None:
