@@ -9,7 +9,7 @@ the loop, about 10 µs; this costs two calls. A caller that must wait may await 
     deferred.convert(function)         this Deferred, from now on of `function(value)`
     deferred.cancel()                  resolve with CancelledError: what the maker resolves with afterwards is ignored
 
-A maker that may keep a value back for long gives a HoldableDeferred, and says so by `hold`: nobody needs to wait for its turn then.
+A maker that may keep a value back for long gives a HoldableDeferred, and says so by `hold`: what only waits for its turn goes on then.
 """
 
 from __future__ import annotations

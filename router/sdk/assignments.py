@@ -39,7 +39,7 @@ log = logs.logger(__name__)
 
 _ROOM_FOR_HEADERS = 4096  # of the server's max_payload, which counts them too
 
-NO_THREAD = Retry(Fault("stopping", "the worker stops, and no thread is free"), 0.0, uses_attempt=False)  # another worker does it
+NO_THREAD = Retry(Fault("rejected", "the worker stops, and no thread is free"), 0.0, uses_attempt=False)  # another worker does it
 
 Accepts = Callable[[ExecAssignment], str | None]
 OnDone = Callable[[ExecAssignment, StepResult, int], None]

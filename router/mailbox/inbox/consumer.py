@@ -60,7 +60,7 @@ class InboxConsumer:
         """CMD-051 (docs/reference/requirements.md#cmd-051); delivery calls it with one message at a time."""
         return self._begin(message, may_be_held=True)
 
-    def handle_rescued(self, message: Message) -> Outcome | Deferred[Outcome]:
+    def rescue(self, message: Message) -> Outcome | Deferred[Outcome]:
         """The same for a message that the server delivers no more. If its service does not serve it, the outcome is a Hold."""
         return self._begin(message, may_be_held=False)
 

@@ -40,7 +40,8 @@ from router.mailbox.postgres import Database
 from router.operations.supervision import Child, Helper, Intensity, Strategy, Supervisor
 
 DRAIN = Deadlines(10.0, 15.0)
-# An advisory is never given up. Its message may take its handler's time, and then delays no other.
+# An advisory is never given up. Its message may take its handler's time, and delays no other. With those that come again they are at most
+# as many as the server's max_ack_pending.
 RECOVERY_OPTIONS = ConsumerOptions(max_attempts=1_000_000, prefetch=64, slots=64, max_delayed=936, handler_timeout=86_400.0)
 
 
@@ -81,7 +82,7 @@ class Inbox:
             self._writer,
             self._dead_letters,
             rules,
-            handle_event=self._inbox.handle_rescued,
+            handle_event=self._inbox.rescue,
             is_in_hand=self._inbox.is_in_hand,
             on_ended=self.observer.on_recovered,
         )

@@ -26,7 +26,6 @@ from router.mailbox.inbox.status_writer import InboxStatusWriter
 
 POISON = "handler_poison"
 TRANSIENT = "handler_transient"
-NOT_SERVED = "not_served"  # the fault of a Hold: no dead letter has it
 
 
 class FailureRules(Struct, frozen=True, kw_only=True):
@@ -57,7 +56,7 @@ class ProcessInboxMessage:
         if not delivery.is_taken_back:
             await self.take_back(delivery, cause)
         if not delivery.may_be_held:
-            delivery.later.resolve(Hold(Fault(NOT_SERVED, cause)))
+            delivery.later.resolve(Hold(Fault(TRANSIENT, cause)))
 
     async def _outcome(self, delivery: InboxDelivery, answer: HandlerAnswer) -> Outcome:
         match answer.result:

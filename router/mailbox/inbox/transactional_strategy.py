@@ -110,15 +110,15 @@ class TransactionalStrategy:
             self._suspend_all(misuse)
             raise misuse from None
         finally:
-            await self._give_up_waiting()
+            await self._clear_queues()
 
     def _suspend_all(self, misuse: HandlerMisused) -> None:
         """The handler is not called again: waiting and later deliveries stay in the stream."""
         self.unavailable = InboxUnavailable(str(misuse))
         self._suspend([*self._queue.take_all(), *self._retries.take_all()], misuse)
 
-    async def _give_up_waiting(self) -> None:
-        """The inbox stops, and what waits goes back: nobody began it."""
+    async def _clear_queues(self) -> None:
+        """The inbox stops, and what waits goes back without having been begun."""
         marks = self._return_unbegun([*self._queue.take_all(), *self._retries.take_all()])
         with suppress(TimeoutError, asyncio.CancelledError):
             async with asyncio.timeout(LAST_MARKS_S):
