@@ -36,7 +36,7 @@ OnRawMessage = Callable[[bytes, bytes, bytes, bytes | None], None]  # subject, r
 MAX_READ_BYTES = 256 * 1024  # asyncio's transports read so much from the socket at once
 MAX_HEADS = 1024  # header blocks of requests that were heard and not pulled yet; a later one is parsed again
 MAX_HEAD_BYTES = 1024  # of one
-UNSUBSCRIBE_TIMEOUT_S = 2  # seconds that a server may take to confirm an unsubscription
+LAST_FLUSH_S = 2  # seconds that a server may take to confirm what is sent last: an unsubscription, the answers of a drain
 
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 
@@ -134,16 +134,21 @@ class Connection(ReconnectingClient):
         subscription = self._subs.get(sid)
         try:
             if subscription is not None and self.is_connected:
-                with contextlib.suppress(nats.errors.Error, OSError):  # a server that hangs must not hold up a drain
+                with contextlib.suppress(nats.errors.Error, OSError):
                     await self._send_unsubscribe(sid)
                     if not at_once:
-                        await self.flush(timeout=UNSUBSCRIBE_TIMEOUT_S)
+                        await self.flush_last()
         finally:
             self.callbacks.pop(sid, None)
             self.takers.pop(sid, None)
             if subscription is not None:
                 subscription._stop_processing()
                 self._remove_sub(sid)
+
+    async def flush_last(self) -> None:
+        """Flush for at most `LAST_FLUSH_S`. It never fails: a server that hangs must not hold up a drain, nor make it an error."""
+        with contextlib.suppress(nats.errors.Error, OSError):
+            await self.flush(timeout=LAST_FLUSH_S)
 
     def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
         """Append one PUB (or HPUB, with a block made by `head_of`) to the write buffer; it is written in this turn of the event loop.

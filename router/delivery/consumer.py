@@ -314,4 +314,4 @@ class Consumer:
         await puller.close()
         self.was_clean = await processor.drain(self._deadlines.soft, self._deadlines.hard)
         if self._connection.is_connected:
-            await self._connection.flush()
+            await self._connection.flush_last()

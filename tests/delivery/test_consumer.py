@@ -11,6 +11,7 @@ from nats.errors import Error as NatsError
 
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Handler, Outcome
+from router.delivery import connection as connections
 from router.delivery import consumer as consumers
 from router.delivery.api import JetStream, Json
 from router.delivery.consumer import Consumer, Deadlines, Health
@@ -223,6 +224,26 @@ async def test_a_drain_hands_back_what_was_never_begun_and_leaves_no_subscriptio
     async with at_work(Working(place)) as another:
         await until(place.is_settled)
         assert sorted(another.begun) == [b"64", b"65", b"66", b"67", b"68", b"69"]
+
+
+async def test_a_drain_from_a_server_that_says_nothing_ends_as_a_cancellation(
+    broker: Broker, place: WorkStreams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A supervisor that stops it must not take that for a failure of the consumer."""
+    monkeypatch.setattr(connections, "LAST_FLUSH_S", 0.1)
+    async with a_path_to(broker) as path:
+        connection = await connect({"servers": [path.url], "ping_interval": 3600})
+        subscription = a_subscription(lambda _: Done(), stream=place.stream, durable=place.durable)
+        consumer = Consumer(subscription, JetStream(connection), attempts_bucket=place.bucket)
+        task = asyncio.create_task(consumer.run())
+        try:
+            await until(lambda: consumer.health.is_ready)
+            path.is_cut.set()
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            await connection.close()
+    assert task.cancelled()
 
 
 async def test_a_life_that_ended_while_paused_does_not_pause_the_next_one(place: WorkStreams) -> None:
