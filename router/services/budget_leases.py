@@ -64,6 +64,8 @@ class BudgetLeases:
                 await self._wait()
                 if self._table.tenants:
                     await self._work()
+                else:
+                    self._asked.clear()
         finally:
             await asyncio.shield(self._give_back(list(self._table.slices.values())))
 
@@ -73,20 +75,26 @@ class BudgetLeases:
                 await self._wake.wait()
         except TimeoutError:
             pass
+        self._wake.clear()  # here, where no work may follow: a wait for what is set already would never let another task run
 
     async def _work(self) -> None:
-        self._wake.clear()
         asked, self._asked = self._asked, {}
         try:
             await self._clock.read()
-            over = [one for one in self._table.slices.values() if one.remaining and one.lease_ends <= self._clock()]
-            await asyncio.gather(*map(self._grow, asked.values()), *(self._move(one) for one in over if id(one) not in asked))
+            slices = list(self._table.slices.values())
+            over = [one for one in slices if one.remaining and one.lease_ends <= self._clock() and id(one) not in asked]
+            kept = [one for one in slices if id(one) in asked]
+            done = await asyncio.gather(*map(self._grow, kept), *map(self._move, over), return_exceptions=True)
+            for failure in filter(None, done):
+                raise failure
         except RouterError as exc:
             if self._lines.allow("leases"):
                 log.warning(events.BUDGET_UNAVAILABLE, cause=str(exc))
-            self._asked = {**asked, **self._asked}  # they are asked for until the bucket answers
             await asyncio.sleep(LOOK_S)
             self._wake.set()
+        finally:
+            again = {key: one for key, one in asked.items() if one.is_asked}  # until the bucket answers
+            self._asked = {**again, **self._asked}
 
     async def _grow(self, one: BudgetSlice) -> None:
         """Take what was asked for. Raises BrokerUnavailable."""

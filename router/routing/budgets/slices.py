@@ -93,6 +93,10 @@ class BudgetSlice:
         self._refused_from, self._refused_until = nanos, now + REFUSED_S
         self._answer()
 
+    def release(self) -> None:
+        """The budget is gone: what waits is decided without it."""
+        self._answer()
+
     def _answer(self) -> None:
         self.is_asked, self.need = False, 0
         waiters, self._waiters = self._waiters, []

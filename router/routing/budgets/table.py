@@ -46,6 +46,8 @@ class BudgetTable:
         self.tenants.clear()
         for tenant_id, slices in by_tenant.items():
             self.tenants[tenant_id] = TenantBudgets(self.life, slices, self._clock, self._on_charge)
+        for key in before.keys() - self._slices.keys():
+            before[key].release()
 
     def take_charge(self, request: RouteRequest) -> Charge | None:
         """What the decision of this request has reserved, for its assignment; once."""
