@@ -343,6 +343,7 @@ class LiveRequests(Generic[A]):
         self.refusals.report()
         while (request := self._queue.take()) is not None:
             self._handle(request)
+        await asyncio.sleep(0)  # a task that is cancelled before its first step would tell no instance its inbox
         for task in list(self._running):
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)

@@ -46,17 +46,20 @@ class ConfirmByReadback:
 
     async def run(self) -> None:
         """A supervised child: receive the stored copies."""
+        while True:
+            if self._jetstream.connection.is_connected:
+                await self._hear()
+            await asyncio.sleep(SUBSCRIPTION_CHECK_S)
+
+    async def _hear(self) -> None:
+        """Receive copies until the consumer may be gone. The next one has another inbox, so the server removes this one."""
         connection = self._jetstream.connection
-        inbox = connection.new_inbox()
+        reconnects, inbox = connection.reconnect_count, connection.new_inbox()
         sid = await connection.subscribe_direct(inbox, self._on_copy)
         try:
-            while True:
-                reconnects = connection.reconnect_count
-                if connection.is_connected and await self._follow(inbox):
-                    self._is_subscribed.set()
-                while self._is_subscribed.is_set() and reconnects == connection.reconnect_count and not self._is_silent:  # noqa: ASYNC110 - three causes
-                    await asyncio.sleep(SUBSCRIPTION_CHECK_S)
-                self._is_subscribed.clear()
+            if await self._follow(inbox):
+                self._is_subscribed.set()
+            while self._is_subscribed.is_set() and reconnects == connection.reconnect_count and not self._is_silent:  # noqa: ASYNC110 - three causes
                 await asyncio.sleep(SUBSCRIPTION_CHECK_S)
         finally:
             self._is_subscribed.clear()

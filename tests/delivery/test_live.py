@@ -352,6 +352,14 @@ async def test_the_end_handles_what_waits_and_leaves_what_needs_time() -> None:
     assert (bench.sent(), bench.told) == ([b"yes"], {"answered": 1, "left": 1})
 
 
+async def test_a_request_that_was_begun_in_the_turn_of_the_end_is_left_to_its_stored_copy() -> None:
+    bench = Bench(lambda _: _wait_for_ever())
+    bench.hear("acme:slow")
+    await asyncio.sleep(0)  # its task is there, and has not run
+    await bench.live.close()
+    assert bench.told == {"left": 1}
+
+
 async def test_a_deep_backlog_switches_it_on_and_a_short_one_for_a_while_off() -> None:
     bench = Bench(after_s=0.1)
     now = 0.0

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from router.core.errors import BrokerUnavailable, Poison
+from router.delivery import readback as readbacks
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
 from router.delivery.readback import ConfirmByReadback
@@ -98,3 +99,26 @@ async def test_it_hears_again_when_the_server_comes_back() -> None:
             assert await readback.store(b"", {"Nats-Msg-Id": "b"}) >= 2  # it may be stored twice, and is known once it is seen
     finally:
         broker.remove()
+
+
+async def test_reconnects_leave_no_consumer_behind(broker: Broker, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readbacks, "INACTIVE_THRESHOLD_S", 1)
+    async with reading(broker, prefix) as (readback, jetstream):
+
+        followed, follow = [], readback._follow
+
+        async def note(inbox: str) -> bool:
+            is_there = await follow(inbox)
+            followed.append(inbox)
+            return is_there
+
+        async def is_one_left() -> bool:
+            info = await jetstream.stream(prefix)
+            return info is not None and info["state"]["consumer_count"] == 1
+
+        monkeypatch.setattr(readback, "_follow", note)
+        for number in (1, 2):
+            await jetstream.connection.force_reconnect()
+            await until(lambda number=number: len(followed) == number)  # type: ignore[misc]
+        await until(is_one_left)
+        assert await readback.store(b"", {"Nats-Msg-Id": "a"}) == 1
