@@ -104,7 +104,6 @@ async def test_it_hears_again_when_the_server_comes_back() -> None:
 async def test_reconnects_leave_no_consumer_behind(broker: Broker, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readbacks, "INACTIVE_THRESHOLD_S", 1)
     async with reading(broker, prefix) as (readback, jetstream):
-
         followed, follow = [], readback._follow
 
         async def note(inbox: str) -> bool:

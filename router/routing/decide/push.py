@@ -148,6 +148,7 @@ class AssignmentPusher:
         of = assignment_id(request)
         if not self._in_progress.try_acquire(of):
             return self._push_in_turn(of, request, message, decide, conclude)
+        decided: Decision | Refusal | RunPipeline | None = None
         try:
             decided = decide()
             if isinstance(decided, Decision):
@@ -158,6 +159,8 @@ class AssignmentPusher:
             self._in_progress.release(of)
             raise
         self._in_progress.release(of)
+        if isinstance(decided, Refusal):  # made once: another would take another token of a rate limit, and count again
+            return self._push_in_turn(of, request, message, lambda: decided, conclude)
         return self._push_in_turn(of, request, message, decide, conclude)
 
     async def _push_in_turn(self, of: str, request: RouteRequest, message: Message, decide: Decide, conclude: Callable[[Pushed], T]) -> T:

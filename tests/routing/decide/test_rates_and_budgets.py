@@ -6,13 +6,15 @@ import orjson
 import pytest
 
 from router.core.clock import steady
+from router.core.deferred import Deferred
 from router.routing.budgets import Budget, BudgetSlice, BudgetTable
-from router.routing.decide import DecideHandler
+from router.routing.decide import AssignmentPusher, DecideHandler, NewAssignment
 from router.routing.policy import PolicyTable, RateLimits
 from tests.support.pipelines import FakeExtensions, ok, piped_policy
 from tests.support.policy import a_policy
 from tests.support.requests import a_body, a_message
 
+NOON_S = 1_800_000_000
 LIMIT = {"requests_per_second": 1, "burst": 1}
 
 
@@ -54,3 +56,30 @@ async def test_a_request_that_waits_for_a_budget_takes_one_token(*, is_piped: bo
     waiting = handler(a_message(a_body()))
     done = await waiting  # type: ignore[misc]
     assert orjson.loads(done.reply.data)["ok"] is True
+
+
+class EmptyBucket:
+    """Of known assignments: it holds none."""
+
+    async def find(self, key: str) -> bytes | None:
+        return None
+
+    def create(self, key: str, new: NewAssignment) -> Deferred[bytes]:
+        raise AssertionError(key)
+
+
+async def test_a_pushed_request_that_is_refused_is_decided_once() -> None:
+    table = BudgetTable("life", 0.01, lambda: NOON_S)
+    table.replace([Budget(tenant_id="acme", amount=10**12, window="month")])
+    (spent,) = table.slices.values()
+    spent.ends_s = NOON_S + 3600
+    spent.on_refused(1, NOON_S)
+    handler = DecideHandler(
+        PolicyTable({("acme", "default"): a_policy(rate_limit=LIMIT)}),
+        Meter(),  # type: ignore[arg-type]
+        rates=RateLimits(),
+        budgets=table.tenants,
+        push=AssignmentPusher(EmptyBucket()),
+    )
+    done = await handler(a_message({**a_body(), "push_assignment": True}))  # type: ignore[misc]
+    assert orjson.loads(done.reply.data)["error"]["code"] == "budget_exceeded", "a second decision would find no token"
