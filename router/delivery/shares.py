@@ -1,10 +1,12 @@
 """Each tenant's share of a stream: once the stream is half full, a tenant above its share may store nothing more.
 
     look     below half: nothing is counted
-             above: read headers and add up the sizes of each tenant's messages; new ones in each run, all of them once a minute
+             above: read headers and add up the sizes of each tenant's messages: new ones in each run, and all of them once a minute,
+             in a second count that replaces the one in use when it is whole
     add      what this process stores between two runs; another instance counts it in its next run
 
-So a tenant can hold its share, what was free below the half, and what other instances stored for it within one run.
+So a tenant can hold its share, what was free below the half, and what other instances stored for it within one run. What has left the
+stream counts for two minutes at most; longer above 600 000 messages, which take more than a minute to count.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ import asyncio
 from collections import Counter
 from contextlib import suppress
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from router.core.backoff import spread
 from router.core.clock import Clock, steady
 from router.core.errors import RouterError
-from router.delivery.api import JetStream, Json, StoredMessage
+from router.delivery.api import JetStream, StoredMessage
 from router.delivery.shared_info import SharedInfo
 from router.delivery.stream_reader import open_reader
 
@@ -27,7 +29,7 @@ NEARLY_FULL_FROM = 0.9
 SHARES_EVERY_S = 5.0
 MAX_AGE_S = 7.0  # of the stream's info while tenants are not counted; the topology's monitor asks for it more often than that
 RECOUNT_EVERY_S = 60.0
-MAX_READ = 50_000  # headers in one run
+MAX_READ = 50_000  # headers in one run, of the new messages and of all
 READ_BATCH = 1_000
 MAX_TENANTS = 10_000  # above it only the largest are kept: no other can be near its share
 OVERHEAD_BYTES = 300  # estimate for a stored message beside its payload: subject, headers, the server's record
@@ -41,6 +43,14 @@ class ShareRules(Struct, frozen=True, kw_only=True):
     header: str = "tenant_id"
 
 
+class _Count(Struct):
+    """Bytes in the stream by tenant, of the messages up to the sequence `read_to`."""
+
+    begun_at: float
+    read_to: int = 0
+    sizes: Counter[str] = field(default_factory=Counter)
+
+
 class TenantShares:
     """For one stream. Below half, `is_over` and `add` cost the reading of an attribute."""
 
@@ -49,15 +59,14 @@ class TenantShares:
         self._infos = infos if infos is not None else SharedInfo(jetstream)
         self._rules = rules
         self._clock = clock
-        self._counted: Counter[str] = Counter()  # bytes in the stream, by tenant
-        self._added: Counter[str] = Counter()  # by this process, since the last run
+        self._counted = _Count(clock())  # the count in use
+        self._anew: _Count | None = None  # of all messages, under way
+        self._added: Counter[str] = Counter()  # by this process, since the count in use was last at the end of the stream
         self._limit = 0.0  # bytes of one tenant; 0: nothing is counted
-        self._read_to = 0
-        self._anew_at = 0.0
         self._free = 0.0  # bytes until the stream is nearly full
 
     def is_over(self, tenant: str) -> bool:
-        return bool(self._limit) and self._counted[tenant] + self._added[tenant] > self._limit
+        return bool(self._limit) and self._counted.sizes[tenant] + self._added[tenant] > self._limit
 
     @property
     def is_nearly_full(self) -> bool:
@@ -78,35 +87,51 @@ class TenantShares:
 
     async def look(self, max_age: float = 0.0) -> None:
         """Raises BrokerUnavailable, BrokerRefused."""
+        before = self._added.copy()
         info = await self._infos.stream(self._rules.stream, max_age)
         limit = info["config"].get("max_bytes", -1) if info is not None else -1
         if info is None or limit <= 0 or self._rules.share >= 1 or info["state"]["bytes"] < COUNTED_FROM * limit:
             self._forget()
             return
-        await self._count(info["state"])
-        self._added.clear()
         self._free = NEARLY_FULL_FROM * limit - info["state"]["bytes"]
         self._limit = self._rules.share * limit
+        is_whole = await self._count(info["state"]["last_seq"])
+        # What was added since the question stays, though the count may hold it: it counts twice for one run at most. What is still
+        # added of an unfinished count may be in the part that was read: at most what this process stored since the last whole one.
+        self._added = _keep_largest(self._added - before if is_whole else self._added)
 
     def _forget(self) -> None:
-        self._counted.clear()
+        self._counted, self._anew = _Count(self._clock()), None
         self._added.clear()
-        self._limit, self._read_to, self._anew_at = 0.0, 0, 0.0
+        self._limit = 0.0
 
-    async def _count(self, state: Json) -> None:
-        now = self._clock()
-        if now >= self._anew_at:
-            self._counted.clear()
-            self._read_to, self._anew_at = 0, now + RECOUNT_EVERY_S
-        if self._read_to >= state["last_seq"]:
-            return
-        async with open_reader(self._jetstream, self._rules.stream, self._read_to + 1, headers_only=True) as reader:
+    async def _count(self, last: int) -> bool:
+        """Whether the count in use holds all up to the sequence `last`. Only then all are counted anew."""
+        if not await self._read_on(self._counted, last):
+            return False
+        if self._anew is None and self._clock() - self._counted.begun_at >= RECOUNT_EVERY_S:
+            self._anew = _Count(self._clock())
+        if self._anew is not None and await self._read_on(self._anew, last):
+            self._counted, self._anew = self._anew, None
+        return True
+
+    async def _read_on(self, count: _Count, last: int) -> bool:
+        """Add at most MAX_READ messages; whether it holds all up to `last`, and maybe some that came since."""
+        if count.read_to >= last:
+            return True
+        async with open_reader(self._jetstream, self._rules.stream, count.read_to + 1, headers_only=True) as reader:
             async for found in reader.read_all(READ_BATCH, MAX_READ):
-                self._read_to = found[-1].sequence
+                count.read_to = found[-1].sequence
                 for one in found:
-                    self._counted[one.headers.get(self._rules.header, "")] += _size(one)
-        if len(self._counted) > MAX_TENANTS:
-            self._counted = Counter(dict(self._counted.most_common(MAX_TENANTS // 10)))
+                    count.sizes[one.headers.get(self._rules.header, "")] += _size(one)
+        count.sizes = _keep_largest(count.sizes)
+        if reader.total <= MAX_READ:
+            count.read_to = max(count.read_to, last)  # the last ones may have been removed
+        return count.read_to >= last
+
+
+def _keep_largest(sizes: Counter[str]) -> Counter[str]:
+    return sizes if len(sizes) <= MAX_TENANTS else Counter(dict(sizes.most_common(MAX_TENANTS // 10)))
 
 
 def _size(head: StoredMessage) -> int:

@@ -49,7 +49,7 @@ class SharedBreakers(SharedBucket):
         self._on_news: Callable[[News], None] = lambda _: None
         self._unwritten: dict[str, BreakerRecord] = {}
         self._wake = asyncio.Event()
-        self._known: dict[str, int] = {}  # the newest revision of each key that was applied, or written here
+        self._known: dict[str, int] = {}  # of keys in the bucket: the newest revision that was applied, or written here
         self._newest = 0  # of the bucket: a lower one means that the bucket was recreated
 
     def attach(self, on_news: Callable[[News], None]) -> None:
@@ -82,6 +82,9 @@ class SharedBreakers(SharedBucket):
             self._known.clear()
         self._newest = newest
         self._on_news(dict(news for key, entry in entries.items() if (news := self._read_news(key, entry)) is not None))
+        for key in self._known.keys() - entries.keys():
+            if self._known[key] <= newest:  # a later one was written here, and has not come back yet
+                del self._known[key]
 
     def _read_news(self, key: str, entry: BucketEntry) -> tuple[tuple[str, str], RemoteTransition] | None:
         if key in self._unwritten or entry.revision <= self._known.get(key, 0):

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import orjson
 import pytest
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from router.contracts.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes
 from router.delivery.api import JetStream
@@ -198,6 +198,36 @@ def test_in_a_bucket_that_was_made_again_revisions_begin_again() -> None:
     assert some.state() == OPEN
     shared.on_change({KEY: entry_of(1, state="closed")})
     assert some.state() == CLOSED
+
+
+async def test_what_has_left_the_bucket_is_forgotten(bucket: Bucket, nats_url: str) -> None:
+    """Entries leave by their time to live: else every pair that ever opened would be known for ever."""
+    async with an_instance(nats_url, bucket.name) as one:
+        for provider in ("openai", "anthropic"):
+            record = replace(RECORD, provider_id=provider)
+            await bucket.write(breaker_key("acme", provider), breaker_record_bytes(record))
+        await until(lambda: len(one.shared._known) == 2)
+        await bucket.documents.delete(KEY, revision=one.shared._known[KEY])
+        await until(lambda: list(one.shared._known) == [breaker_key("acme", "anthropic")])
+
+
+async def test_what_was_written_here_is_known_until_it_comes_back_whatever_else_changes() -> None:
+    some, bucket = SomeProviders(), OneKey()
+    shared = a_sharing(some)
+    shared._documents = shared._mirror = bucket  # type: ignore[assignment]
+    some.report(3)
+    shared.note(some.transitions[0])
+    writing = asyncio.create_task(shared.write())
+    await until(lambda: not shared._unwritten)
+    writing.cancel()
+    other = breaker_key("acme", "anthropic")
+    for revision in (2, 3):
+        shared.on_change({other: BucketEntry(other, b"", revision, 0)})
+    assert shared._known == {KEY: 5, other: 3}
+    shared.on_change({KEY: entry_of(4, state="closed")})
+    assert some.state() == OPEN
+    shared.on_change({other: BucketEntry(other, b"", 6, 0)})
+    assert shared._known == {other: 6}
 
 
 async def test_our_own_word_is_never_news_to_us() -> None:

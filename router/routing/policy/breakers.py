@@ -43,6 +43,7 @@ class ProviderBreakers:
     """At most `limit` breakers; the one longest without a result is dropped first. `policies` returns the current table by
     (tenant, policy), the same object until it changes. Pairs are (tenant, provider).
 
+    Openings of other instances are kept until their time is over, at most `limit`: a breaker that is created later honours them.
     A breaker's name is `{tenant}/{provider}`: neither can hold a slash.
     """
 
@@ -64,7 +65,7 @@ class ProviderBreakers:
         self._on_change = on_change
         self._breakers: dict[Pair, CircuitBreaker] = {}
         self._not_closed: dict[str, StatesBehindBreakers] = {}  # by tenant; there is one while a breaker is not closed
-        self._remote: Mapping[Pair, RemoteTransition] = {}
+        self._remote: BoundedCache[Pair, RemoteTransition] = BoundedCache(limit)  # openings, until their time is over
         self._policies_seen: Table = {}
         self._rules = ProviderRules({})
 
@@ -100,8 +101,12 @@ class ProviderBreakers:
 
     def apply_remote(self, news: Mapping[Pair, RemoteTransition]) -> None:
         """Apply the transitions that other instances have published since the last call."""
-        self._remote = {pair: told for pair, told in {**self._remote, **news}.items() if told.until is not None}
+        now = self._now()
         for pair, told in news.items():
+            if told.until is None or told.until <= now:
+                self._remote.remove(pair)
+            else:
+                self._remote.put(pair, told, told.until, now, owner=pair[0])
             if (breaker := self._find(*pair)) is not None:
                 self._apply(pair[0], breaker, told)
 
@@ -136,9 +141,13 @@ class ProviderBreakers:
         )
         self._on_create(*pair)
         self._order.put(pair, True, inf, 0.0, owner=pair[0])
-        if (told := self._remote.get(pair)) is not None:
+        if (told := self._find_told(pair)) is not None:
             self._apply(pair[0], breaker, told)
         return breaker
+
+    def _find_told(self, pair: Pair) -> RemoteTransition | None:
+        """Another instance's opening whose time is not over."""
+        return self._remote.peek(pair, self._now())
 
     def _apply(self, tenant_id: str, breaker: CircuitBreaker, told: RemoteTransition) -> None:
         if told.until is None:
@@ -171,7 +180,7 @@ class ProviderBreakers:
                 self._forget(pair)
             elif rules != breaker.rules:
                 breaker.set_rules(rules)
-        for pair in self._remote:
+        for pair in filter(self._find_told, self._remote.keys()):
             self._find(*pair)
 
     def _forget(self, pair: Pair) -> None:

@@ -148,6 +148,36 @@ def test_what_was_told_before_its_policy_came_holds_once_it_is_there() -> None:
     assert known.states_of("acme").get("openai") is not None
 
 
+def test_what_was_told_is_forgotten_when_its_time_is_over() -> None:
+    some, known = providers(a_policy(a_provider("openai")))
+    some.breakers.apply_remote({("acme", "openai"): RemoteTransition(8.0, 123)})
+    some.clock.at = 8.0
+    some.replace(a_guarded_policy())
+    assert (known.states_of("acme"), len(some.breakers)) == (NO_STATES, 0)
+    some.report(1)
+    assert some.state() == CLOSED
+
+
+def test_openings_of_tenants_that_never_came_back_take_no_place_of_one_that_is_open() -> None:
+    some = SomeProviders(limit=4)
+    for number in range(10):
+        some.breakers.apply_remote({(f"gone{number}", "openai"): RemoteTransition(8.0, 123)})
+    some.clock.at = 9.0
+    some.report(3)
+    some.replace(a_guarded_policy(), a_guarded_policy(tenant="_shared"))
+    assert some.state() == OPEN
+
+
+def test_what_others_tell_is_kept_up_to_the_limit() -> None:
+    some = SomeProviders(limit=20)
+    for number in range(100):
+        some.breakers.apply_remote({(f"unknown{number}", "openai"): RemoteTransition(8.0, 123)})
+    some.replace(a_guarded_policy(tenant="_shared"))
+    assert len(some.breakers.snapshots()) == 20
+    assert len(some.breakers._remote) == 20
+    assert some.state("unknown99") == OPEN, "the newest are kept"
+
+
 def test_a_policy_that_goes_takes_its_breaker_along_and_other_rules_hold_at_once() -> None:
     some, known = providers()
     some.report(3)
