@@ -8,9 +8,12 @@ from router.delivery.topology import StreamSpec
 
 
 def list_in_order(settings: Settings) -> list[StreamSpec]:
-    """Every declared stream, each before the streams of its effects: request, assignment, result, usage event."""
-    streams = settings.streams
-    effects = (streams.assignments.name, streams.results.name, streams.acks.name, streams.usage.name, streams.dlq.name)
+    """Every declared stream, each before the streams of its effects: request, assignment, result, usage event.
+
+    What is spent of budgets comes before the usage events: each one that is settled there has its event in the later copy.
+    """
+    streams, spent = settings.streams, f"KV_{settings.buckets.budgets_spent.name}"
+    effects = (streams.assignments.name, streams.results.name, streams.acks.name, spent, streams.usage.name, streams.dlq.name)
     rank = {name: number for number, name in enumerate(effects, start=1)}
     buckets = len(rank) + 1  # written before their message is acked, whichever stream it stands in
     return sorted(declare_topology(settings).streams, key=lambda spec: rank.get(spec.name, buckets if spec.name.startswith("KV_") else 0))

@@ -1,9 +1,12 @@
 """What was spent of one budget in one window: a document of the bucket `ROUTER_BUDGETS_SPENT` (docs/reference/budgets.md#slices).
 
     key      {tenant}.{budget}.{when the budget was made, ms}.{start of the window, s}
-    value    {settled, events, through, is_counted, notices, leases{"{life}.{number}": {held, expires_ms}}}
+    value    {settled, events, series, through, stored_ns, is_mixed, is_counted, notices, leases{"{life}.{number}": {held, expires_ms}}}
 
 Money is in nanos. A lease is what an instance may reserve or has reserved. The key `settlement` says which instance settles, and how far.
+
+A series names the sequences of one usage stream: when the stream was made, and a random part. A sequence of another series says nothing, so
+the time at which an event was stored says whether it is counted.
 """
 
 from __future__ import annotations
@@ -31,11 +34,17 @@ class SpentLease(Struct, frozen=True):
 
 
 class SpentRecord(Struct, frozen=True, kw_only=True):
-    """`through`: the sequence of the last usage event in `settled`; `is_counted`: the events before the first lease are in it."""
+    """`through`: the sequence of the last usage event in `settled`, in its series; `stored_ns`: when the latest was stored.
+
+    `is_mixed`: events of other series are in it as well; `is_counted`: the events before the first lease are in it.
+    """
 
     settled: int = 0
     events: _Count = 0
+    series: str = ""  # of every document that is counted
     through: _Count = 0
+    stored_ns: _Count = 0
+    is_mixed: bool = False
     is_counted: bool = False
     notices: tuple[int, ...] = ()  # percent
     leases: dict[str, SpentLease] = {}
@@ -46,10 +55,12 @@ class SpentRecord(Struct, frozen=True, kw_only=True):
 
 
 class SettlementRecord(Struct, frozen=True):
-    """Who settles, and the last sequence of the usage stream whose event is in every document."""
+    """Who settles, and the last sequence of the usage stream whose event is in every document; when it was stored."""
 
     life: str
+    series: str
     through: _Count
+    stored_ns: _Count
 
 
 def build_spent_key(tenant_id: str, budget_id: str, created_ms: int, starts_s: int) -> str:
@@ -57,12 +68,20 @@ def build_spent_key(tenant_id: str, budget_id: str, created_ms: int, starts_s: i
     return ids.key(tenant_id, budget_id, str(created_ms), str(starts_s))
 
 
+def find_created(series: str) -> str:
+    """When the usage stream of a series was made, as the server says it."""
+    return series.partition(" ")[0]
+
+
 def read_spent_record(data: bytes) -> SpentRecord:
     """Raises Poison."""
     try:
-        return _decode(data)
+        record = _decode(data)
     except UNREADABLE_ERRORS as exc:
         raise Poison("not a record of what was spent") from exc
+    if record.is_counted and not record.series:
+        raise Poison("a record of what was spent that does not say of which usage stream")
+    return record
 
 
 def read_settlement_record(data: bytes) -> SettlementRecord:

@@ -77,6 +77,7 @@ class FinishedRemoval:
         self._on_failure = on_failure
         self._clock = clock
         self._notes: deque[tuple[float, int]] = deque()  # (when, the last sequence then), oldest first
+        self._created = ""  # which stream they are of
         self._named: OrderedDict[str, None] = OrderedDict()  # oldest first
         self.key = f"FINISHED.{rules.stream}.{','.join(rules.subjects)}"  # of its runs, among what instances share
         self._read_to = 0
@@ -104,13 +105,13 @@ class FinishedRemoval:
         run = await self._infos.read(self.key, MAX_AGE * self._rules.every, self._look_and_tell)
         if self._runs != runs or run is None:
             return
-        self._note(self._clock(), run["last_seq"])
+        self._note(self._clock(), run["created"], run["last_seq"])
         if run["is_held"] and self._named:
             await self.look()
 
     async def _look_and_tell(self) -> Json | None:
         await self.look()
-        return {"last_seq": self._notes[-1][1], "is_held": self._is_held} if self._notes else None
+        return {"created": self._created, "last_seq": self._notes[-1][1], "is_held": self._is_held} if self._notes else None
 
     async def look(self) -> int:
         """Remove finished messages; returns how many. Raises BrokerUnavailable, BrokerRefused."""
@@ -135,13 +136,14 @@ class FinishedRemoval:
         state, limit = info["state"], info["config"].get("max_bytes", -1)
         is_tight = 0 < limit * TIGHT_FROM <= state["bytes"]
         now, last = self._clock(), state["last_seq"]
-        old = self._note(now, last)
+        old = self._note(now, info["created"], last)
         return State(state["first_seq"], last, last - 1 if is_tight else min(old, last - 1), is_tight)
 
-    def _note(self, now: float, last: int) -> int:
+    def _note(self, now: float, created: str, last: int) -> int:
         """Note the stream's last sequence; returns the one that is old enough."""
-        if self._notes and last < self._notes[-1][1]:
-            self._notes.clear()  # the stream was re-created
+        if created != self._created or (self._notes and last < self._notes[-1][1]):
+            self._notes.clear()  # another stream, or one that has lost its end
+            self._created = created
         old = self._find_last_before(now - self._rules.keep)
         self._notes.append((now, last))
         return old

@@ -5,6 +5,7 @@
                    new events ──> documents, each with the sequence it is counted through ──> the settlement's own record
 
 Whatever dies when: an event at or below a document's sequence is in it. Two that settle at once do no harm; one stops at its next write.
+A usage stream that was made anew is noticed by its reader, or by its info within ten seconds; `usage_place` says where it goes on.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from router.contracts.reservation import RESERVATION_HEADER, read_reservation
 from router.contracts.spent_record import SETTLEMENT_KEY, SettlementRecord, SpentRecord, read_settlement_record
 from router.contracts.usage_cost import UsageCost, read_usage_cost
 from router.core.clock import Clock, steady
-from router.core.errors import Conflict, Poison, RouterError
+from router.core.errors import BrokerUnavailable, Conflict, Poison, RouterError
 from router.delivery.api import JetStream, StoredMessage, nanos
 from router.delivery.buckets.lease import LeaseWatch
 from router.delivery.stream_reader import StreamReader, open_reader
@@ -33,6 +34,7 @@ from router.services.event_memory import EventMemory
 from router.services.live_budgets import LiveBudgets
 from router.services.server_clock import ServerClock
 from router.services.spent_documents import SpentDocuments
+from router.services.usage_place import UsagePlace, find_place
 
 log = logs.logger(__name__)
 
@@ -42,7 +44,7 @@ RENEW_S = 1.0
 BATCH = 500
 REMEMBERED = 100_000  # events before the last one, read when an instance begins
 
-Place = tuple[Budget, BudgetWindow]
+BudgetPlace = tuple[Budget, BudgetWindow]
 
 
 class BudgetSettlement:
@@ -70,7 +72,8 @@ class BudgetSettlement:
         self._clock = clock
         self._watch = LeaseWatch(LEASE_S, clock)
         self._revision = 0  # of the settlement's record, while this instance settles
-        self._through = 0
+        self._place = UsagePlace()
+        self._read_to = 0  # the reader's last sequence
         self._renewed_at = 0.0
         self._reader: StreamReader | None = None
         self._memory = EventMemory()
@@ -104,18 +107,17 @@ class BudgetSettlement:
         if entry is not None and not self._watch.is_over:
             return False
         record = _read_settlement(entry.value) if entry is not None else None
-        self._through = record.through if record is not None else await self._find_last()
+        await self._server_clock.read(max_age=0.0)
+        self._place = await find_place(self._jetstream, self._stream, record)
+        if record is not None and record.series != self._place.series:
+            log.warning(events.USAGE_REPLACED, stream=self._stream, created=self._place.created, through=self._place.through)
         await self._renew(entry.revision if entry is not None else None)
         await self._live.reload()  # a budget that was put a moment ago misses no event
-        self._memory, self._counted = EventMemory(), set()
-        reader = StreamReader(self._jetstream, self._stream, max(1, self._through - REMEMBERED))
+        self._memory, self._counted, self._read_to = EventMemory(), set(), 0
+        reader = StreamReader(self._jetstream, self._stream, max(1, self._place.through - REMEMBERED))
         self._reader = reader
         await reader.open()
         return True
-
-    async def _find_last(self) -> int:
-        info = await self._jetstream.stream(self._stream)
-        return int(info["state"]["last_seq"]) if info is not None else 0
 
     async def _stop(self) -> None:
         reader, self._reader, self._revision = self._reader, None, 0
@@ -125,30 +127,39 @@ class BudgetSettlement:
 
     async def _renew(self, revision: int | None) -> None:
         """Raises Conflict: another instance settles."""
-        data = msgspec.json.encode(SettlementRecord(self._table.life, self._through))
+        place = self._place
+        data = msgspec.json.encode(SettlementRecord(self._table.life, place.series, place.through, place.stored_ns))
         self._revision = await self._documents.bucket.put(SETTLEMENT_KEY, data, revision=revision)
         self._renewed_at = self._clock()
 
     async def _settle_round(self) -> None:
         await self._server_clock.read()
+        self._require_same(is_same=self._server_clock.created == self._place.created)
         for budget in self._list_budgets():
             await self._count(budget, find_window(budget.window, self._server_clock()))
         while self._reader is not None and (batch := await self._reader.read(BATCH)):
-            before = self._through
+            self._require_same(is_same=batch[0].sequence > self._read_to)  # a restored stream has the reader's consumer, as it was
+            self._read_to, before = batch[-1].sequence, self._place
             await self._settle(batch)
-            if self._through != before or self._clock() - self._renewed_at > RENEW_S:
+            if self._place != before or self._clock() - self._renewed_at > RENEW_S:
                 await self._renew(self._revision)
         if self._clock() - self._renewed_at > RENEW_S:
             await self._renew(self._revision)
+
+    def _require_same(self, *, is_same: bool) -> None:
+        """Raises BrokerUnavailable: the settlement begins again, where the stream that there is now goes on."""
+        if not is_same:
+            raise BrokerUnavailable(f"stream {self._stream} was made anew")
 
     def _list_budgets(self) -> list[Budget]:
         return [one.budget for one in self._table.slices.values()]
 
     async def _settle(self, batch: Sequence[StoredMessage]) -> None:
         """Add these events to the documents."""
-        found: dict[Place, list[SettledCost]] = {}
+        found: dict[BudgetPlace, list[SettledCost]] = {}
+        series = self._place.series
         for stored in batch:
-            is_new = stored.sequence > self._through
+            is_new = stored.sequence > self._place.through
             cost = read_usage_cost(stored.data)
             if cost is not None and self._memory.is_first(cost.event_id, stored.sequence):
                 is_end = self._memory.is_first(f"{cost.tenant_id} {cost.reference}", stored.sequence)
@@ -156,10 +167,10 @@ class BudgetSettlement:
                     self._add(found, cost, stored, is_end=is_end)
         for (budget, window), costs in found.items():
             await self._count(budget, window)
-            await self._change(budget, window, lambda record, costs=costs: settle_costs(record, costs))  # type: ignore[misc]
-        self._through = max(self._through, batch[-1].sequence)
+            await self._change(budget, window, lambda record, costs=costs: settle_costs(record, series, costs))  # type: ignore[misc]
+        self._place = self._place.move_to(batch[-1])
 
-    def _add(self, found: dict[Place, list[SettledCost]], cost: UsageCost, stored: StoredMessage, *, is_end: bool) -> None:
+    def _add(self, found: dict[BudgetPlace, list[SettledCost]], cost: UsageCost, stored: StoredMessage, *, is_end: bool) -> None:
         budgets = self._table.tenants.get(cost.tenant_id)
         if budgets is None:
             return
@@ -169,8 +180,9 @@ class BudgetSettlement:
             if _is_counted_by(one.budget, cost, policy_id):
                 number = reservation.leases.get(one.budget.budget_id) if reservation is not None and is_end else None
                 lease_id = f"{reservation.life}.{number}" if reservation is not None and number is not None else None
-                place = one.budget, find_window(one.budget.window, nanos(stored.time) / 1e9)
-                settled = SettledCost(stored.sequence, cost.nanos, lease_id, reservation.nanos if reservation is not None else 0)
+                stored_ns = nanos(stored.time)
+                place = one.budget, find_window(one.budget.window, stored_ns / 1e9)
+                settled = SettledCost(stored.sequence, stored_ns, cost.nanos, lease_id, reservation.nanos if reservation is not None else 0)
                 found.setdefault(place, []).append(settled)
 
     async def _change(self, budget: Budget, window: BudgetWindow, change: Callable[[SpentRecord], SpentRecord]) -> None:
@@ -201,22 +213,22 @@ class BudgetSettlement:
 
     async def _sum(self, budget: Budget, window: BudgetWindow) -> SpentRecord:
         """What the events of the window up to `through` cost."""
-        memory, record, through = EventMemory(), SpentRecord(is_counted=True), self._through
+        memory, record, place = EventMemory(), SpentRecord(is_counted=True), self._place
         since = datetime.fromtimestamp(window.starts_s, UTC)
         async with open_reader(self._jetstream, self._stream, since=since) as reader:
             while batch := await reader.read(BATCH):
                 costs = []
                 for stored in batch:
-                    cost = read_usage_cost(stored.data) if stored.sequence <= through else None
+                    cost = read_usage_cost(stored.data) if stored.sequence <= place.through else None
                     if cost is None or not memory.is_first(cost.event_id, stored.sequence) or nanos(stored.time) / 1e9 >= window.ends_s:
                         continue
                     reservation = read_reservation(stored.headers.get(RESERVATION_HEADER))
                     if cost.tenant_id == budget.tenant_id and _is_counted_by(budget, cost, reservation.policy_id if reservation else None):
-                        costs.append(SettledCost(stored.sequence, cost.nanos))
-                record = settle_costs(record, costs)
-                if batch[-1].sequence >= through:
+                        costs.append(SettledCost(stored.sequence, nanos(stored.time), cost.nanos))
+                record = settle_costs(record, place.series, costs)
+                if batch[-1].sequence >= place.through:
                     break
-        return replace(record, through=max(record.through, through))
+        return replace(record, series=place.series, through=place.through, stored_ns=place.stored_ns)
 
 
 def _is_counted_by(budget: Budget, cost: UsageCost, policy_id: str | None) -> bool:

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from router.contracts.spent_record import SETTLEMENT_KEY, build_spent_key, read_settlement_record, read_spent_record
+from router.contracts.spent_record import (
+    SETTLEMENT_KEY,
+    SettlementRecord,
+    SpentRecord,
+    build_spent_key,
+    find_created,
+    read_settlement_record,
+    read_spent_record,
+)
 from router.core import ids
 from router.core.errors import Poison
 from router.delivery.api import JetStream
@@ -19,7 +27,8 @@ from router.services.budget_store import read_stored_budget
 class BudgetSum(Struct, frozen=True, kw_only=True):
     """One budget in one window: nanos of so many events, the last of them at sequence `through`, and none is left out up to `complete`.
 
-    Times are seconds since the epoch.
+    Times are seconds since the epoch. Sequences are of the usage stream that was made at `created`; `is_mixed`: events of another one,
+    or of an end that it has lost, are among them.
     """
 
     tenant_id: str
@@ -32,6 +41,8 @@ class BudgetSum(Struct, frozen=True, kw_only=True):
     events: int
     through: int
     complete: int
+    created: str
+    is_mixed: bool = False
 
     @property
     def name(self) -> str:
@@ -42,31 +53,31 @@ async def read_budget_sums(jetstream: JetStream, budgets: str, spent: str) -> li
     """Every window of the budgets that there are. Raises BrokerUnavailable."""
     documents = DocumentBucket(jetstream, spent)
     settlement = await documents.get(SETTLEMENT_KEY)  # first: what it names is in every document that is read after it
-    through = _read_through(settlement)
+    settled = _read_settlement(settlement)
     stored = await DocumentBucket(jetstream, budgets).read_all()
     entries = await documents.read_all()
-    return [one for entry in stored.values() for one in _list_sums(entry, entries, through)]
+    return [one for entry in stored.values() for one in _list_sums(entry, entries, settled)]
 
 
-def _read_through(entry: BucketEntry | None) -> int:
+def _read_settlement(entry: BucketEntry | None) -> SettlementRecord | None:
     try:
-        return read_settlement_record(entry.value).through if entry is not None else 0
+        return read_settlement_record(entry.value) if entry is not None else None
     except Poison:
-        return 0
+        return None
 
 
-def _list_sums(stored: BucketEntry, entries: Mapping[str, BucketEntry], through: int) -> Iterator[BudgetSum]:
+def _list_sums(stored: BucketEntry, entries: Mapping[str, BucketEntry], settled: SettlementRecord | None) -> Iterator[BudgetSum]:
     try:
         budget = read_stored_budget(stored).budget
     except (Poison, BudgetError):
         return
     prefix = build_spent_key(budget.tenant_id, budget.budget_id, budget.created_ms, 0).removesuffix("0")
     for key, entry in entries.items():
-        if key.startswith(prefix) and (one := _read_sum(budget, key, entry, through)) is not None:
+        if key.startswith(prefix) and (one := _read_sum(budget, key, entry, settled)) is not None:
             yield one
 
 
-def _read_sum(budget: Budget, key: str, entry: BucketEntry, through: int) -> BudgetSum | None:
+def _read_sum(budget: Budget, key: str, entry: BucketEntry, settled: SettlementRecord | None) -> BudgetSum | None:
     parts = ids.parts_of(key)
     try:
         record = read_spent_record(entry.value)
@@ -85,5 +96,13 @@ def _read_sum(budget: Budget, key: str, entry: BucketEntry, through: int) -> Bud
         settled=record.settled,
         events=record.events,
         through=record.through,
-        complete=max(record.through, through),
+        complete=_find_complete(record, settled),
+        created=find_created(record.series),
+        is_mixed=record.is_mixed,
     )
+
+
+def _find_complete(record: SpentRecord, settled: SettlementRecord | None) -> int:
+    """A sequence of another series says nothing."""
+    is_same = settled is not None and settled.series == record.series
+    return max(record.through, settled.through) if settled is not None and is_same else record.through

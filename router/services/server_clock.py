@@ -20,17 +20,18 @@ class ServerClock:
         self._now = now
         self._offset = wall_clock() - now()
         self._read_at = float("-inf")
+        self.created = ""  # when the stream was made, as the last answer says
 
     def __call__(self) -> float:
         return self._now() + self._offset
 
-    async def read(self) -> None:
-        """Ask the server if its last answer is older than ten seconds. Raises BrokerUnavailable."""
+    async def read(self, max_age: float = READ_EVERY_S) -> None:
+        """Ask the server if its last answer is older than so many seconds. Raises BrokerUnavailable."""
         before = self._now()
-        if before - self._read_at < READ_EVERY_S:
+        if before - self._read_at < max_age:
             return
         info = await self._jetstream.stream(self._stream)
         after = self._now()
         if info is not None and "ts" in info:
             self._offset = nanos(info["ts"]) / 1e9 - (before + after) / 2
-            self._read_at = after
+            self._read_at, self.created = after, info["created"]

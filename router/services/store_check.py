@@ -19,6 +19,7 @@ from router.contracts.canary_record import read_canary_record
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.figures_record import read_figures_record
 from router.contracts.rate_record import read_rate_record
+from router.contracts.spent_record import SETTLEMENT_KEY, read_settlement_record, read_spent_record
 from router.contracts.usage import UsageEvent
 from router.contracts.violation import read_violation
 from router.core.errors import RouterError
@@ -61,12 +62,18 @@ def list_readers(settings: Settings) -> Mapping[str, Read]:
         f"KV_{buckets.policies.name}": lambda _, data: version_record.read_record(data),
         f"KV_{buckets.extensions.name}": lambda _, data: version_record.read_record(data),
         f"KV_{buckets.budgets.name}": lambda _, data: version_record.read_record(data),
+        f"KV_{buckets.budgets_spent.name}": _read_spent,
         f"KV_{buckets.assignments_known.name}": _read_known_assignment,
         f"KV_{buckets.breakers.name}": read_breaker_record,
         f"KV_{buckets.figures.name}": read_figures_record,
         f"KV_{buckets.canaries.name}": read_canary_record,
         f"KV_{buckets.rate_limits.name}": lambda _, data: read_rate_record(data),
     }
+
+
+def _read_spent(key: str, data: bytes) -> object:
+    """The bucket holds the settlement's record beside the documents."""
+    return read_settlement_record(data) if key == SETTLEMENT_KEY else read_spent_record(data)
 
 
 def _read_known_assignment(key: str, data: bytes) -> object:

@@ -67,6 +67,15 @@ def test_a_bucket_of_two_kinds_of_records_is_read_by_key() -> None:
         read("a-1", assignment_ack_bytes(ack))
 
 
+def test_what_is_spent_of_budgets_is_read_beside_the_record_of_the_settlement() -> None:
+    read = list_readers(Settings())["KV_ROUTER_BUDGETS_SPENT"]
+    assert read("settlement", b'{"life": "one", "series": "then", "through": 3, "stored_ns": 4}')
+    assert read("acme.day.1.2", b'{"is_counted": true, "series": "then", "through": 3, "stored_ns": 4}')
+    for key, data in (("settlement", b'{"life": "one", "through": 3}'), ("acme.day.1.2", b'{"is_counted": true, "through": 3}')):
+        with pytest.raises(Poison):
+            read(key, data)
+
+
 def test_the_version_before_reads_it_if_its_format_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     fine, broken = StoreReport("one", 1, 1), StoreReport("one", 1, 1, 1)
     monkeypatch.setattr(store_check, "FORMATS", {"1.0.0": 1, "1.1.0": 1, "2.0.0": 2})

@@ -186,3 +186,16 @@ async def test_a_stream_that_was_made_anew_is_waited_for_anew(work: Work) -> Non
     await work.publish(5)
     await work.settle("worker", *range(1, 6))
     assert await work.removal.look() == 0
+
+
+async def test_a_stream_that_was_made_anew_and_has_grown_longer_is_waited_for_anew(work: Work) -> None:
+    """Its last sequence alone does not show it."""
+    await work.durable("worker", work.one)
+    await work.publish(5)
+    await after_the_window(work)
+    await work.jetstream.ask(f"STREAM.DELETE.{work.stream}")
+    await create(work.jetstream, Topology((StreamSpec(name=work.stream, subjects=(work.one, work.two)),)))
+    await work.durable("worker", work.one)
+    await work.publish(9)
+    await work.settle("worker", *range(1, 10))
+    assert await work.removal.look() == 0

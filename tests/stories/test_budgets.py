@@ -13,6 +13,7 @@ from nats.aio.client import Client
 from router.contracts.money import format_nanos
 from router.lake.reconcile.settled import read_sums
 from router.lake.source.options import read_options
+from router.operations.recovery.snapshot import restore_snapshot, take_snapshot
 from tests.support.budgets import BudgetTown, serve_assignments, write_policies
 from tests.support.router_streams import AlertRecorder, publish_result, read_usage
 from tests.support.service import a_router, settings_for
@@ -98,3 +99,33 @@ async def test_a_result_that_is_repeated_is_settled_once_and_a_drained_router_gi
     for router in town.routers:
         await router.stop()
     assert (await town.command("show", "acme", "month"))["reserved"] == "0"
+
+
+async def test_a_usage_stream_that_was_made_anew_is_settled_from_its_first_event(town: BudgetTown) -> None:
+    """What was settled before stays settled; the sequences begin at 1 again."""
+    await town.put("--amount", "10", "--window", "month")
+    await town.spend(range(3))
+    await town.wait_until_settled("month", 3)
+    async with town.lose_usage() as (jetstream, config):
+        await jetstream.ask(f"STREAM.CREATE.{config['name']}", config)
+    await town.spend(range(3, 5))
+    assert (await town.wait_until_settled("month", 5))["settled"] == "0.05"
+    await town.spend(range(5, 9))
+    assert (await town.wait_until_settled("month", 9))["settled"] == "0.09"
+    assert await read_settled(town) == [("0.09", 9, "month")]
+
+
+async def test_a_stream_that_lost_its_end_counts_each_event_once_and_none_is_skipped(town: BudgetTown) -> None:
+    """It is restored from a backup that is older than the documents: their last sequences belong to other events then."""
+    await town.put("--amount", "10", "--window", "month")
+    await town.spend(range(3))
+    await town.wait_until_settled("month", 3)
+    saved: list[bytes] = []
+    async with town.open_jetstream() as jetstream:
+        snapshot = await take_snapshot(jetstream, town.usage, saved.append)
+    await town.spend(range(3, 6))
+    await town.wait_until_settled("month", 6)
+    async with town.lose_usage() as (jetstream, config):
+        await restore_snapshot(jetstream, config["name"], snapshot, saved)
+    await town.spend(range(6, 11))
+    assert (await town.wait_until_settled("month", 11))["settled"] == "0.11"

@@ -15,7 +15,7 @@ from router.lake.reconcile.budgets import BUDGETS_CHECK
 from router.lake.reconcile.settled import read_sums
 from router.lake.source.broker import read_facts
 from router.lake.source.fetch import read_record_batches
-from router.lake.source.offset import SequenceRange
+from router.lake.source.offset import SequenceRange, StreamState
 from router.lake.source.options import SourceOptions, read_options
 from tests.faults.budget_stage import cost_of
 from tests.lake.without_jvm import IN_PROCESS
@@ -69,13 +69,13 @@ def compare_with_silver(town: BudgetTown, warehouse: Path) -> ReconcileCheck:
     """As `router usage reconcile` does, after `router usage ingest`; both without a JVM."""
     settings = town.routers[0].settings
     options = read_options({"url": settings.nats.url[0], "stream": settings.streams.usage.name})
-    lake = Lake(IN_PROCESS, warehouse)
-    lake.batch(read_all(options))
+    facts = read_facts(options)
+    lake = Lake(IN_PROCESS, warehouse, facts)
+    lake.batch(read_all(options, facts))
     settled = read_sums(options, settings.buckets.budgets.name, settings.buckets.budgets_spent.name)
     checks = reconcile(IN_PROCESS, lake.warehouse, settled=settled).checks
     return next(check for check in checks if check.name == BUDGETS_CHECK)
 
 
-def read_all(options: SourceOptions) -> pa.Table:
-    facts = read_facts(options)
+def read_all(options: SourceOptions, facts: StreamState) -> pa.Table:
     return pa.Table.from_batches(read_record_batches(options, SequenceRange(1, facts.last + 1, facts.created), ARROW))

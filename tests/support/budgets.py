@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -10,7 +10,9 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.config import Settings
+from router.delivery.api import JetStream
 from tests.support.cli import call_command
+from tests.support.delivery import connected
 from tests.support.paced_provider import make_headers
 from tests.support.patient_client import connect_patiently
 from tests.support.policy import a_document, a_provider
@@ -79,6 +81,29 @@ class BudgetTown:
     async def ask(self, name: object, **fields: object) -> Json:
         """The answer to a request whose assignment is pushed."""
         return await ask(self.nc, self.routers[0].settings, a_request(name, push_assignment=True, **fields))
+
+    async def spend(self, names: Iterable[int]) -> None:
+        """Requests that are decided, and metered."""
+        for name in names:
+            assert (await self.ask(name))["ok"]
+
+    @property
+    def usage(self) -> str:
+        return self.routers[0].settings.streams.usage.name
+
+    @asynccontextmanager
+    async def open_jetstream(self) -> AsyncIterator[JetStream]:
+        async with connected(self._url) as connection:
+            yield JetStream(connection)
+
+    @asynccontextmanager
+    async def lose_usage(self) -> AsyncIterator[tuple[JetStream, Json]]:
+        """The usage stream is deleted; the block makes another one, by this configuration."""
+        async with self.open_jetstream() as jetstream:
+            info = await jetstream.stream(self.usage)
+            assert info is not None
+            await jetstream.ask(f"STREAM.DELETE.{self.usage}")
+            yield jetstream, info["config"]
 
     async def wait_until_settled(self, budget: str, events: int) -> Json:
         """The budget as `show` prints it, once so many events are settled."""

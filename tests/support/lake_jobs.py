@@ -50,14 +50,14 @@ def messages(bodies: Sequence[bytes], *, first: int = 1, came: datetime = NOON +
 class Lake:
     """A warehouse of its own, fed a micro-batch at a time."""
 
-    def __init__(self, spark: SparkSession, home: Path | str) -> None:
+    def __init__(self, spark: SparkSession, home: Path | str, facts: StreamState = FACTS) -> None:
         self.spark = spark
         self.home = home
         self.warehouse = Warehouse(str(home))
         self._next = 1
         self._batch = 0
         self.told: list[Cut] = []
-        self.writing = MicroBatchSink(self.warehouse, FACTS, TASKS, self.told.append)
+        self.writing = MicroBatchSink(self.warehouse, facts, TASKS, self.told.append)
 
     def take(self, *bodies: bytes, came: datetime = NOON + timedelta(seconds=1)) -> None:
         rows = messages(bodies, first=self._next, came=came)

@@ -6,7 +6,7 @@ a reservation stays in `held` until its usage event moves its cost to `settled`,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,9 +23,10 @@ class LeaseGrant(Struct, frozen=True):
 
 
 class SettledCost(Struct, frozen=True):
-    """One usage event of a budget: its sequence and cost, and the reservation that it ends, if any."""
+    """One usage event of a budget: its sequence, when it was stored, its cost, and the reservation that it ends, if any."""
 
     sequence: int
+    stored_ns: int
     nanos: int
     lease_id: str | None = None
     reserved: int = 0
@@ -75,19 +76,37 @@ def return_lease(record: SpentRecord, lease_id: str, nanos: int) -> SpentRecord:
     return replace(record, leases=leases)
 
 
-def settle_costs(record: SpentRecord, costs: Iterable[SettledCost]) -> SpentRecord:
-    """Add the costs of events that are not in it yet, in the order of the stream."""
-    settled, events, through, leases = record.settled, record.events, record.through, dict(record.leases)
+def settle_costs(record: SpentRecord, series: str, costs: Iterable[SettledCost]) -> SpentRecord:
+    """Add the costs of events that are not in it yet. `costs`: in the order of the stream, their sequences of this series."""
+    missing = [cost for cost in costs if not _has_settled(record, series, cost)]
+    if not missing:
+        return record
+    return replace(
+        record,
+        settled=record.settled + sum(cost.nanos for cost in missing),
+        events=record.events + len(missing),
+        series=series,
+        through=missing[-1].sequence,
+        stored_ns=max(record.stored_ns, missing[-1].stored_ns),
+        is_mixed=record.is_mixed or (record.series != series and record.events > 0),
+        leases=_end_reservations(record.leases, missing),
+    )
+
+
+def _has_settled(record: SpentRecord, series: str, cost: SettledCost) -> bool:
+    """By the sequence; by the time where the record counts another series: of a copy of that stream, or of one that came after it."""
+    return cost.sequence <= record.through if record.series == series else cost.stored_ns <= record.stored_ns
+
+
+def _end_reservations(leases: Mapping[str, SpentLease], costs: Iterable[SettledCost]) -> dict[str, SpentLease]:
+    """What the leases hold when these events have ended their reservations."""
+    left = dict(leases)
     for cost in costs:
-        if cost.sequence <= through:
-            continue
-        settled, events, through = settled + cost.nanos, events + 1, cost.sequence
-        lease = leases.get(cost.lease_id) if cost.lease_id is not None else None
-        if lease is not None and cost.lease_id is not None:
-            leases[cost.lease_id] = SpentLease(max(0, lease.held - cost.reserved), lease.expires_ms)
-    return replace(record, settled=settled, events=events, through=through, leases=leases)
+        if cost.lease_id is not None and (lease := left.get(cost.lease_id)) is not None:
+            left[cost.lease_id] = SpentLease(max(0, lease.held - cost.reserved), lease.expires_ms)
+    return left
 
 
 def open_next_window(before: SpentRecord, now_ms: int) -> SpentRecord:
     """The document of the window after `before`: nothing is settled, and what was held is held on."""
-    return SpentRecord(is_counted=True, leases=expire_leases(before, now_ms).leases)
+    return SpentRecord(is_counted=True, series=before.series, leases=expire_leases(before, now_ms).leases)

@@ -13,14 +13,14 @@ from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.routing.budgets import find_window
 from router.services.budget_sums import BudgetSum
 from tests.lake.without_jvm import IN_PROCESS
-from tests.support.lake_accounts import DAY, Rows, an_account, body, tables_of
+from tests.support.lake_accounts import CREATED, DAY, Rows, an_account, body, tables_of
 
 COSTS = ["0.25", "0.000000001", "1000000000"]
 WINDOW = find_window("day", DAY.timestamp())
 
 
 def a_sum(settled: int = 1_000_000_000_250_000_001, events: int = 3, **changed: Any) -> BudgetSum:
-    fields = {"budget_id": "day", "policy_id": None, "provider_id": None, "through": 3, "complete": 3, **changed}
+    fields = {"budget_id": "day", "policy_id": None, "provider_id": None, "through": 3, "complete": 3, "created": CREATED, **changed}
     return BudgetSum(tenant_id="acme", starts_s=WINDOW.starts_s, ends_s=WINDOW.ends_s, settled=settled, events=events, **fields)
 
 
@@ -74,6 +74,11 @@ def test_a_window_ends_where_the_next_one_begins(tmp_path: Path) -> None:
 def test_a_window_that_is_ahead_of_the_tables_is_not_compared(tmp_path: Path) -> None:
     check = checked(tmp_path, [a_sum(1, 1, through=4, complete=4)])
     assert check.verdict == "skipped"
+
+
+@pytest.mark.parametrize("one", [a_sum(1, 1, created="2026-11-21T00:00:00Z"), a_sum(1, 1, is_mixed=True)])
+def test_a_window_that_another_stream_was_counted_into_is_not_compared(tmp_path: Path, one: BudgetSum) -> None:
+    assert checked(tmp_path, [one]).verdict == "skipped"
 
 
 def test_a_window_that_began_before_the_tables_is_not_compared(tmp_path: Path) -> None:

@@ -53,6 +53,13 @@ async def test_the_other_order_loses_the_effect(servers: tuple[Broker, Broker], 
     assert await _handle_the_rest(settings) == {}
 
 
+def test_what_is_spent_is_saved_before_the_events_that_are_settled_in_it() -> None:
+    """Otherwise an event would be settled that the restored stream does not hold, and again when it is metered again."""
+    settings = Settings()
+    names = [spec.name for spec in list_in_order(settings)]
+    assert names.index(f"KV_{settings.buckets.budgets_spent.name}") < names.index(settings.streams.usage.name)
+
+
 async def test_without_a_restart_of_the_server_the_effect_is_stored_again(servers: tuple[Broker, Broker], tmp_path: Path) -> None:
     """The control of the restart: a server knows no ids of what it restored until it starts again."""
     settings = await _save_around_the_work(servers, tmp_path, results_first=True)

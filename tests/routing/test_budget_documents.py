@@ -1,0 +1,44 @@
+"""What becomes of the document of a budget when usage events are settled: each is in it once, whichever stream holds it."""
+
+from router.contracts.spent_record import SpentLease, SpentRecord
+from router.routing.budgets import open_next_window, settle_costs
+from router.routing.budgets.leases import SettledCost
+
+EMPTY = SpentRecord(is_counted=True, series="first")
+
+
+def a_cost(sequence: int, stored_ns: int | None = None, **fields: object) -> SettledCost:
+    """An event that costs one nano, stored at ten times its sequence."""
+    return SettledCost(sequence, stored_ns if stored_ns is not None else 10 * sequence, 1, **fields)  # type: ignore[arg-type]
+
+
+def test_events_at_or_below_the_sequence_are_in_it() -> None:
+    record = settle_costs(EMPTY, "first", [a_cost(1), a_cost(2)])
+    again = settle_costs(record, "first", [a_cost(1), a_cost(2, 99), a_cost(3, 5)])
+    assert (again.settled, again.events, again.through, again.stored_ns, again.is_mixed) == (3, 3, 3, 20, False)
+
+
+def test_another_stream_counts_from_its_own_first_sequence_and_what_is_settled_stays() -> None:
+    record = settle_costs(EMPTY, "first", [a_cost(1_000_000, 50)])
+    then = settle_costs(record, "second", [a_cost(1, 60), a_cost(2, 70)])
+    assert (then.settled, then.series, then.through, then.is_mixed) == (3, "second", 2, True)
+    assert settle_costs(then, "second", [a_cost(2, 70)]) is then
+
+
+def test_a_copy_of_the_stream_adds_only_what_was_stored_later() -> None:
+    record = settle_costs(EMPTY, "first", [a_cost(1), a_cost(2)])
+    assert settle_costs(record, "copy", [a_cost(1), a_cost(2)]) is record
+    assert settle_costs(record, "copy", [a_cost(2), a_cost(3)]).settled == 3
+
+
+def test_a_document_without_events_is_of_one_stream_alone() -> None:
+    then = settle_costs(EMPTY, "second", [a_cost(1)])
+    assert (then.series, then.is_mixed) == ("second", False)
+
+
+def test_the_next_window_counts_from_no_sequence_and_keeps_what_is_held() -> None:
+    lease = SpentLease(5, 1_000)
+    record = settle_costs(SpentRecord(is_counted=True, series="first", leases={"a.1": lease}), "second", [a_cost(7)])
+    following = open_next_window(record, 0)
+    assert following == SpentRecord(is_counted=True, series="second", leases={"a.1": lease})
+    assert settle_costs(following, "second", [a_cost(6, lease_id="a.1", reserved=2)]).held == 3
