@@ -27,6 +27,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from router.core.errors import BrokerUnavailable, NoLeader, QuorumLost, RouterError
+from router.core.message import Message
 from router.delivery.acked_publisher import AckedPublisher, EffectPublisher
 from router.delivery.api import JetStream, Json
 from router.delivery.attempts import AttemptCounter
@@ -145,6 +146,10 @@ class Consumer:
             (self.processor.settler.refused.cause or self.processor.outages.cause) if self.processor else None,
             self._cause,
         )
+
+    def is_in_hand(self, message: Message) -> bool:
+        """Whether this process works on a message of its durable, or has sent it back and expects it again."""
+        return self.processor is not None and self.processor.is_in_hand(message)
 
     async def run(self) -> None:
         """Run until cancelled, then drain. It may be run again."""

@@ -185,6 +185,10 @@ class MessageProcessor:
         counted = (MessageState.COUNTING, MessageState.UNEXPLAINED) if self._redeliveries.is_unavailable else ()
         return len(self.in_flight.list_in(MessageState.UNAVAILABLE, *counted))
 
+    def is_in_hand(self, message: Message) -> bool:
+        """Whether it is in flight here, or was sent back and is expected again."""
+        return message in self.in_flight or self._redeliveries.is_sent_back(message)
+
     def free_capacity(self) -> int:
         """How many more may be asked for. What we NAKed counts against the server's max_ack_pending, so it is bounded too."""
         options = self.subscription.options

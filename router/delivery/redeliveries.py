@@ -69,6 +69,10 @@ class RedeliveryTracker:
         """Why it comes again: this process NAKed it. None: its redelivery is unexplained."""
         return self._sent_back.pop((message.sequence, message.stored_ns), None)
 
+    def is_sent_back(self, message: Message) -> bool:
+        """Whether this process NAKed it, and expects it again."""
+        return (message.sequence, message.stored_ns) in self._sent_back
+
     def find_last_ack(self, message: Message) -> bytes | None:
         """The last ack of a message that is settled, if this delivery left the server before it heard it.
 

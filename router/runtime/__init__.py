@@ -15,6 +15,7 @@ The author of an agent implements `adapter`, and gets an `envelope`. The protoco
     store, rows, bulk           its statements, its values, many rows at a time
     thread, store_worker        SQLite's own thread, so that the event loop never waits for a disk
     topology, preparation       streams, filters, durables; created, or refused because they belong to another store
-    dead_letters, observer, max_deliver_recovery      dead letters; messages that the server gave up (advisories, and a sweep)
+    dead_letters, observer                  dead letters; what is counted
+    max_deliver_recovery, stranded_sweep    messages that the server gave up: by its advisories, and where these were lost
     hashes, replay, verify, listing    the store read again: the same content, the same hash
 """

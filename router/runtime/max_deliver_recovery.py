@@ -4,23 +4,21 @@ A delivery is no attempt: five crashes of the process strand a message that was 
 gives up by its sequence, and hands it to the agent like any other; the store's own count decides when it is hopeless.
 
     advisory ──> fetch by sequence ──> the agent's batch ──> publish its messages, or its dead letter ──> delete it from the work queue
-    sweep    ──> messages - num_pending - num_ack_pending > 0, twice: publish the advisories that the server should have sent
+
+`stranded_sweep` publishes the advisories that were lost with the server.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import assert_never
 
-import orjson
-
-from router.core.errors import BrokerRefused, RouterError
+from router.core.errors import BrokerRefused
 from router.core.ids import subject_matcher
 from router.core.message import Effect, Message
 from router.core.outcome import Commit, Dead, Done, Fault, Hold, Outcome, PublishAck, Retry
-from router.delivery.advisories import advisory_subject, read_stranded
+from router.delivery.advisories import read_stranded
 from router.delivery.api import JetStream, StoredMessage, nanos
 from router.operations.observability import events, logs
 from router.runtime.observer import AgentAlerts
@@ -33,7 +31,7 @@ Letter = Callable[[Message, str, Fault], Effect | None]
 
 
 class AgentMaxDeliverRecovery:
-    """For one subscription. `handle` is the handler of the advisories' consumer; `sweep` a supervised child."""
+    """For one subscription. `handle` is the handler of the advisories' consumer."""
 
     def __init__(
         self, subscription: AgentSubscription, jetstream: JetStream, *, take: Take, letter: Letter, alerts: AgentAlerts, is_work_queue: bool
@@ -51,7 +49,7 @@ class AgentMaxDeliverRecovery:
         stored = await read_stranded(self._jetstream, self._subscription.stream, advisory)
         if stored is None or not self._is_ours(stored.subject):
             return Done()  # settled after all, or a re-created stream
-        message = _to_message(stored, self._subscription)
+        message = to_message(stored, self._subscription)
         outcome = await self._take(message)
         log.warning(events.MESSAGE_RESCUED, stream=self._subscription.stream, sequence=stored.sequence, outcome=type(outcome).__name__)
         self._alerts.on_recovered(self._subscription.durable, message)
@@ -82,46 +80,8 @@ class AgentMaxDeliverRecovery:
 
         return run
 
-    async def sweep(self, every_s: float) -> None:
-        """Find stranded messages of a work queue also when their advisory was lost with the server."""
-        suspected = False
-        while True:
-            await asyncio.sleep(every_s)
-            with contextlib.suppress(RouterError):  # the broker is unavailable: tried again
-                stranded, delivered = await self._count_stranded()
-                if stranded > 0 and suspected:
-                    await self._publish_advisories(delivered)
-                suspected = stranded > 0
 
-    async def _count_stranded(self) -> tuple[int, int]:
-        """Count messages that are neither pending nor waiting for an ack, and return the last delivered sequence."""
-        there = [await self._count(one) for one in self._subscription.filters]
-        info = await self._jetstream.consumer(self._subscription.stream, self._subscription.durable) or {}
-        left = info.get("num_pending", 0) + info.get("num_ack_pending", 0)
-        return sum(there) - left if info else 0, info.get("delivered", {}).get("stream_seq", 0)
-
-    async def _count(self, subjects: str) -> int:
-        info = await self._jetstream.ask(f"STREAM.INFO.{self._subscription.stream}", {"subjects_filter": subjects})
-        return sum((info["state"].get("subjects") or {}).values())
-
-    async def _publish_advisories(self, delivered: int) -> None:
-        """Publish advisories in the server's place. A message that only waits for its ack is handled early, and once."""
-        subject = advisory_subject(self._subscription.stream, self._subscription.durable)
-        for one in self._subscription.filters:
-            sequence = 0
-            while stored := await self._jetstream.get_next(self._subscription.stream, one, sequence + 1):
-                if (sequence := stored.sequence) > delivered:
-                    break
-                alerts = {"stream": self._subscription.stream, "consumer": self._subscription.durable, "stream_seq": sequence}
-                await self._jetstream.publish(subject, orjson.dumps(alerts), {"Nats-Msg-Id": _sweep_id(stored, self._subscription)})
-
-
-def _sweep_id(stored: StoredMessage, subscription: AgentSubscription) -> str:
-    """It holds the stream's time: in a re-created stream the same sequence is another message."""
-    return f"sweep:{subscription.stream}:{stored.sequence}:{nanos(stored.time)}"
-
-
-def _to_message(stored: StoredMessage, subscription: AgentSubscription) -> Message:
+def to_message(stored: StoredMessage, subscription: AgentSubscription) -> Message:
     """Build the message as a consumer would: the same stream time gives the same `ts` and the same dead letter's id."""
     stored_ns = nanos(stored.time)
     return Message(

@@ -29,6 +29,7 @@ from router.runtime.max_deliver_recovery import AgentMaxDeliverRecovery
 from router.runtime.observer import AgentAlerts, AgentObserver
 from router.runtime.preparation import create_durable
 from router.runtime.store_worker import StoreWorker
+from router.runtime.stranded_sweep import StrandedSweep
 from router.runtime.topology import AgentSubscription, AgentTopology, recovery_durable_of
 
 TERM = b"+TERM"
@@ -85,9 +86,10 @@ class AgentTree:
         yield Child(subscription.stream, messages.run, shutdown_s=stop_s)
         yield Child(f"{subscription.stream}.stranded", advisories.run, shutdown_s=stop_s)
         if is_queue:
-            sweep = Helper(f"{subscription.stream}.sweep", partial(recovery.sweep, self._topology.sweep))
-            self.helpers.append(sweep)
-            yield sweep.child
+            sweep = StrandedSweep(subscription, self._jetstream, advisories=self._topology.advisories, is_in_hand=messages.is_in_hand)
+            helper = Helper(f"{subscription.stream}.sweep", partial(sweep.run, self._topology.sweep))
+            self.helpers.append(helper)
+            yield helper.child
 
     def _consumer(self, stream: str, durable: str, handle: Handler, dead_letter_ack: bytes, prefetch: int) -> Consumer:
         spec = self._specs[stream, durable]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
 
 from router.core.errors import Misconfigured, Poison
 from router.delivery import topology
@@ -257,6 +258,36 @@ async def test_what_the_server_gave_up_is_applied_all_the_same(broker: Broker, n
         assert count_applied(store) == {"k-1": 1}
         assert [letter["original_subject"] for letter in await letters(jetstream)] == [SUBJECT]
         assert len(await read_sent(jetstream)) == 1
+
+
+async def strand_first(jetstream: JetStream, nc: Client, deliveries: int) -> None:
+    """Send the first message back as often as the server delivers it, and lose its advisory."""
+    pull = f"$JS.API.CONSUMER.MSG.NEXT.MESHFORGE_COMMANDS.{DURABLE}"
+    for _ in range(deliveries):
+        delivery = await nc.request(pull, b"", timeout=10, old_style=True)
+        await nc.request(delivery.reply, b"-NAK", timeout=10)
+    with contextlib.suppress(TimeoutError, NatsError):
+        await nc.request(pull, json.dumps({"batch": 1, "no_wait": True}).encode(), timeout=10, old_style=True)
+    await until(lambda: jetstream.get_last("ROUTER_ADVISORIES", advisory_subject("MESHFORGE_COMMANDS", DURABLE)))
+    await jetstream.ask("STREAM.PURGE.ROUTER_ADVISORIES")
+
+
+async def test_a_message_that_waits_for_its_next_attempt_is_not_rescued_along_with_one_that_was_given_up(
+    broker: Broker, nc: Client, tmp_path: Path
+) -> None:
+    """MF-8: it would have a second chain of attempts, so the message would be given up sooner."""
+    store = tmp_path / "w.db"
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        async with an_agent(broker.url, store, ack_wait=300.0):
+            pass  # streams and durables are there
+        await send(nc, a_command("k-1"))
+        await strand_first(jetstream, nc, AgentTopology().max_deliver)
+        await send(nc, a_command("k-2", fail=2))
+        async with an_agent(broker.url, store, ack_wait=300.0, sweep=0.1) as agent:
+            await settled(jetstream)
+        assert count_applied(store) == {"k-1": 1, "k-2": 1}
+        assert agent.stats.rescued == 1
 
 
 def keyless(*numbers: int) -> list[bytes]:

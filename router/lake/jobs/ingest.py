@@ -128,8 +128,10 @@ def start_ingest(spark: SparkSession, job: IngestJob, on_cut: IngestCallback = l
     return RunningIngest(query.start, writing, facts.head - following, checkpoint)
 
 
-def _follow_cut(end: StreamEnd, on_cut: IngestCallback, cut: Cut) -> None:
-    on_cut(cut, StreamReport() if cut.progress is None else end.follow(cut.progress))
+def _follow_cut(end: StreamEnd, on_cut: IngestCallback, cut: Cut) -> StreamState | None:
+    report = StreamReport() if cut.progress is None else end.follow(cut.progress)
+    on_cut(cut, report)
+    return report.facts
 
 
 def _check_trimming(job: IngestJob, facts: StreamState) -> None:

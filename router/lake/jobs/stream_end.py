@@ -10,11 +10,12 @@ the next ingest deletes then. A broker that does not answer ends no ingest: the 
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.core.errors import RouterError
 from router.delivery.api import nanos
 from router.lake.source.broker import Broker, fetch_facts
-from router.lake.source.offset import NANOS_PER_S
+from router.lake.source.offset import NANOS_PER_S, StreamState
 from router.lake.source.options import SourceOptions
 from router.lake.warehouse import Progress
 
@@ -25,13 +26,14 @@ class StreamReport(Struct, frozen=True, kw_only=True):
     events_behind: int | None = None  # sequences that the tables do not have
     seconds_behind: float | None = None  # how long the first of them has been stored, by the server's clock; 0: there is none
     trimmed: int | None = None  # messages that were deleted
+    facts: StreamState | None = None  # before anything was deleted
 
 
 async def _read_report(broker: Broker, stream: str, last: int) -> StreamReport:
     facts = await fetch_facts(broker.jetstream, stream)
     waiting = await broker.jetstream.get_next(stream, ">", last + 1) if facts.last > last else None
     age = 0.0 if waiting is None else (nanos(facts.read_at) - nanos(waiting.time)) / NANOS_PER_S
-    return StreamReport(events_behind=max(0, facts.last - last), seconds_behind=round(max(0.0, age), 3))
+    return StreamReport(events_behind=max(0, facts.last - last), seconds_behind=round(max(0.0, age), 3), facts=facts)
 
 
 async def _trim(broker: Broker, progress: Progress) -> int:
@@ -56,11 +58,7 @@ class StreamEnd:
             with Broker(self._options) as broker:
                 report = broker.run(_read_report(broker, progress.stream, progress.last))
                 if self._is_trimmed:
-                    return StreamReport(
-                        events_behind=report.events_behind,
-                        seconds_behind=report.seconds_behind,
-                        trimmed=broker.run(_trim(broker, progress)),
-                    )
+                    return replace(report, trimmed=broker.run(_trim(broker, progress)))
         except RouterError:
             pass  # what is committed stands; the next cut asks again
         return report

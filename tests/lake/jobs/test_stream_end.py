@@ -1,5 +1,6 @@
 """After a cut: how far the tables are behind the stream, and, if that is wanted, a stream without what they hold."""
 
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,11 +9,11 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from router.core.errors import Misconfigured
-from router.lake.jobs.ingest import IngestJob, _check_trimming
+from router.lake.jobs.ingest import IngestJob, _check_trimming, _follow_cut
 from router.lake.jobs.micro_batch_sink import MicroBatchSink
 from router.lake.jobs.stream_end import StreamEnd, StreamReport
 from router.lake.source.broker import read_facts
-from router.lake.warehouse import Cut, Progress
+from router.lake.warehouse import Progress
 from tests.support.broker import Broker
 from tests.support.lake import ARROW, Feed
 from tests.support.lake_jobs import FACTS, TASKS, Lake, a_body
@@ -39,7 +40,8 @@ def test_the_lag_is_the_sequences_and_the_age_of_what_the_tables_lack(feed: Feed
     assert (behind.events_behind, behind.trimmed) == (3, None)
     assert behind.seconds_behind is not None
     assert behind.seconds_behind > 0
-    assert end.follow(progress(feed, 5)) == StreamReport(events_behind=0, seconds_behind=0.0)
+    level = end.follow(progress(feed, 5))
+    assert (level.events_behind, level.seconds_behind, level.trimmed) == (0, 0.0, None)
     assert feed.messages() == 4
 
 
@@ -99,17 +101,12 @@ def test_a_stream_without_an_age_is_not_trimmed_for_nothing_would_bound_deduplic
 
 def a_lake(feed: Feed, spark: SparkSession, home: Path, *, is_trimmed: bool = False) -> Lake:
     lake, end = Lake(spark, home), StreamEnd(feed.options(), is_trimmed=is_trimmed)
-    lake.writing = MicroBatchSink(lake.warehouse, read_facts(feed.options()), TASKS, lambda cut: follow(end, cut))
+    lake.writing = MicroBatchSink(lake.warehouse, read_facts(feed.options()), TASKS, partial(_follow_cut, end, lambda _, __: None))
     return lake
 
 
 def read(feed: Feed, start: int, end: int) -> pa.Table:
     return pa.Table.from_batches(feed.batches(start, end), ARROW)
-
-
-def follow(end: StreamEnd, cut: Cut) -> None:
-    assert cut.progress is not None
-    end.follow(cut.progress)
 
 
 def die(name: str, at: str) -> None:
