@@ -79,9 +79,8 @@ class AckedReplayPublisher:
         found = await self._jetstream.message(publish_ack.stream, publish_ack.sequence)
         if found is not None and (found.headers.get("Nats-Msg-Id"), found.data) == (effect.id, effect.data):
             return None
-        return Unproven(
-            f"{self.stream} remembers its id {effect.id} from another message, until its duplicate window ends", is_certain=True
-        )
+        what = "but holds its message no more" if found is None else "from another message"
+        return Unproven(f"{self.stream} remembers its id {effect.id}, {what}, until its duplicate window ends", is_certain=True)
 
 
 class NoAckReplayPublisher:
