@@ -36,7 +36,7 @@ async def _interrupted(house: DeadLetterStreams, *letters: int, run: str = "") -
         await journal.begin()
         info = await house.jetstream.stream(house.stream)
         assert info is not None
-        await journal.note(house.stream, info["state"]["last_seq"])
+        await journal.note({house.stream: info["state"]["last_seq"]})
         effects = [Effect(house.subject, b"?", f"replay:{at}:1", {RUN: run or journal.run}) for at in letters]
         for effect in effects:
             await house.jetstream.connection.publish(effect.subject, effect.data, headers={**effect.headers, "Nats-Msg-Id": effect.id})
