@@ -39,7 +39,9 @@ def list_permissions(whose: str, settings: Settings, specs: Specs) -> Iterator[t
             yield f"$JS.ACK.{durable}.>", f"$KV.{attempts}.{stream}.>", dead_letter_subject(section.subject, settings.dlq.subject_pattern)
         elif whose == "operators, denied":
             yield f"$JS.API.CONSUMER.MSG.NEXT.{durable}", f"$JS.API.CONSUMER.DELETE.{durable}"
-        elif whose in ("operators", f"the {spec.sender}"):
+        elif whose == "operators":
+            yield section.taken_subject, f"$JS.API.CONSUMER.MSG.NEXT.{stream}.*"
+        elif whose == f"the {spec.sender}":
             yield (section.taken_subject,)
 
 

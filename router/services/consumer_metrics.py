@@ -16,7 +16,7 @@ from router.delivery.logging_observer import LoggingObserver
 from router.delivery.processor import ANSWERED_LIVE, REFUSED_SUBJECT
 from router.delivery.settlement import STORAGE_FULL
 from router.delivery.subscription import DEAD_LETTER_OMITTED, DECLINED, SENT_BACK, WAITING
-from router.operations.deadletters.replay import RUN
+from router.operations.deadletters.interrupted import RUN
 from router.operations.observability import LogRateLimit, Metrics, events, logs
 from router.services.alerts import Alerts
 from router.services.answer_counts import count_answer, count_failed

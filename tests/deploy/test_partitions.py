@@ -10,6 +10,7 @@ from nats.aio.client import Client as Nats
 from router import Client
 from router.config import Settings, load
 from tests.support.broker import Broker
+from tests.support.cli import call_command_async
 from tests.support.deployed import DEPLOY, Deployed
 from tests.support.router_streams import read_stream
 from tests.support.service import a_router
@@ -101,14 +102,20 @@ async def test_the_server_s_mapping_gives_the_stored_and_the_heard_copy_one_part
 
 
 async def test_the_roles_of_a_partitioned_server_do_their_work() -> None:
-    """With accounts.conf and its permissions: both parts made by the operator, a router on each, asked by a gateway until one is left."""
+    """With accounts.conf: parts made by the operator, who replays; a router on each, asked by a gateway until one is left."""
     deployed = Deployed(is_partitioned=True).start()
     try:
         for partition in ("0", "1"):
             await deployed.make_topology(ROUTER_DECIDE__PARTITION=partition)
         parts = [
             deployed.settings(
-                "router", http__port=0, acks__enabled=True, decide__partition=own, decide__standby=other, decide__lease_ms=300
+                "router",
+                http__port=0,
+                acks__enabled=True,
+                tenants_allowed="acme",
+                decide__partition=own,
+                decide__standby=other,
+                decide__lease_ms=300,
             )
             for own, other in (("0", "1"), ("1", "0"))
         ]
@@ -122,10 +129,13 @@ async def test_the_roles_of_a_partitioned_server_do_their_work() -> None:
             asked = {"tenant_id": "acme", "message_type": "chat", "payload": "hello"}
             answers = [await client.decide(**asked, request_id=f"r-{n}") for n in range(20)]
             answers += [await named.decide(**asked, request_id=f"n-{n}") for n in range(5)]
+            await client.decide(**{**asked, "tenant_id": "evil"}, request_id="refused")
+            replayed = await call_command_async("dlq", "replay", "--all", "--json", environ=deployed.environ("operator"))
             await second.stop()
             answers += [await client.decide(**asked, request_id=f"s-{n}") for n in range(20)]
         violations = deployed.violations()
     finally:
         deployed.remove()
     assert all(answer.decision is not None for answer in answers)
+    assert (replayed.status, replayed.json["sent"], replayed.json["kept"]) == (0, 1, []), replayed.err
     assert violations == []

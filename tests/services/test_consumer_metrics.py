@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from router.core.outcome import Dead, Done, Fault, PublishAck, Retry
-from router.operations.deadletters.replay import RUN
+from router.operations.deadletters.interrupted import RUN
 from router.services.consumer_metrics import ConsumerMetrics
 from tests.support.app import RecordedAlerts, a_consumer_metrics
 from tests.support.delivery import a_delivery

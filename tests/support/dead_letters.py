@@ -50,8 +50,8 @@ class DeadLetterStreams:
         self.letters = f"{prefix}_DLQ"
         self._stored = 0
 
-    async def build(self, *, no_ack: bool = False) -> "DeadLetterStreams":
-        config: dict[str, Any] = {"name": self.stream, "subjects": [self.subject], "no_ack": no_ack}
+    async def build(self, *, no_ack: bool = False, retention: str = "limits") -> "DeadLetterStreams":
+        config: dict[str, Any] = {"name": self.stream, "subjects": [self.subject], "no_ack": no_ack, "retention": retention}
         await self.jetstream.ask(f"STREAM.CREATE.{self.stream}", {**config, "duplicate_window": 100_000_000})
         await self.jetstream.ask(
             f"STREAM.CREATE.{self.letters}", {"name": self.letters, "subjects": [f"{self.subject}.dlq", f"{self.subject}.x"]}

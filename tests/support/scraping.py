@@ -18,7 +18,7 @@ from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
 from router.delivery.topology import Topology
-from router.operations.deadletters.replay import RUN
+from router.operations.deadletters.interrupted import RUN
 from router.sdk.agent import Agent
 from tests.support.agents import a_command
 from tests.support.counting_agent import SUBJECT as COUNT

@@ -46,7 +46,7 @@ async def replay(
     edit: Annotated[bool, typer.Option("--edit", help="Open the payload of the one dead letter in $EDITOR first.")] = False,
     max_replays: Annotated[int, typer.Option(help="Publish a message again at most this often in all.", min=1)] = 3,
     forget: Annotated[
-        bool, typer.Option("--forget-interrupted", help="Continue, although what a killed replay sent long ago is no longer known.")
+        bool, typer.Option("--forget-interrupted", help="Continue, although what a killed replay sent is no longer known.")
     ] = False,
 ) -> int:
     """Publish the messages of dead letters again, where they failed; a dead letter is removed once its message is proven to be stored.

@@ -8,7 +8,8 @@
     stats      dead letters counted by kind
     export     dead letters as JSON lines
     original   a dead letter -> the message to send again, or why that is impossible
-    replay     the protocol: send, prove, remove; safe to kill. `journal` records its progress, `publishers` prove what is stored
+    replay     the protocol: send, prove, remove; safe to kill. `journal` records its progress, `publishers` prove what is stored,
+               `interrupted` finds what a killed one sent
     discard    removes dead letters
     depth      the gauge: how many dead letters there are
     requests   many API requests at once
@@ -21,11 +22,12 @@ from router.operations.deadletters.depth import DepthGauge
 from router.operations.deadletters.discard import discard
 from router.operations.deadletters.export import as_fields, as_full_fields, export
 from router.operations.deadletters.heads import DeadLetterHead, read_heads
+from router.operations.deadletters.interrupted import ReplayUnprovable
 from router.operations.deadletters.journal import ReplayRunning
 from router.operations.deadletters.listing import DeadLetterFilter, list_newest_first, show
 from router.operations.deadletters.original import NotReplayed, ReplayOptions, original_of
 from router.operations.deadletters.parse import DeadLetter, DeadLetterSource, parse
-from router.operations.deadletters.replay import ReplayRate, ReplayReport, ReplayUnprovable, rehearse, replay
+from router.operations.deadletters.replay import ReplayRate, ReplayReport, rehearse, replay
 from router.operations.deadletters.selection import DeadLetterBatch, read_by_filter, read_by_sequence
 from router.operations.deadletters.stats import DeadLetterGroup, group_by, reason_and_error, subject_and_reason
 

@@ -15,6 +15,7 @@ The key is written with the revision that was read, so of two that start at once
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from secrets import token_hex
 
 import msgspec
@@ -89,9 +90,9 @@ class ReplayJournal:
         """The earlier replay is finished: from here on the entry is this run's alone."""
         await self._write(self._entry((self.run,)))
 
-    async def note(self, stream: str, floor: int) -> None:
-        """Store a stream's floor, before the first message to it: the next replay searches from there."""
-        self.floors = {**self.floors, stream: floor}
+    async def note(self, floors: Mapping[str, int]) -> None:
+        """Store the floors of streams, before the first message to them: the next replay searches from there."""
+        self.floors = {**floors, **self.floors}
         await self._write(self._entry((self.run,), self.floors))
 
     async def end(self) -> None:

@@ -24,6 +24,7 @@ from router.core.errors import Poison
 from router.core.masking import MASK
 from router.core.message import Effect
 from router.delivery.api import JetStream
+from router.delivery.partitions import is_stored_as
 from router.operations.deadletters.parse import UNREADABLE, WORKERS_SUBJECTS, DeadLetter
 
 REPLAY_COUNT = "x-replay-count"
@@ -114,9 +115,9 @@ async def _from_source(jetstream: JetStream, letter: DeadLetter, _: ReplayOption
     place = f"{source.stream} {source.sequence}"
     if stored is None:
         raise _MessageLostError(f"its message is in neither the dead letter nor {place}")
-    if stored.subject != letter.original_subject or ids.sha256_hex(stored.data) != letter.payload_hash:
+    if not is_stored_as(stored.subject, letter.original_subject) or ids.sha256_hex(stored.data) != letter.payload_hash:
         raise _MessageLostError(f"another message stands in {place}: the stream was made anew")
-    return stored.subject, stored.data, _add_first_stored(letter, stored.headers)
+    return letter.original_subject, stored.data, _add_first_stored(letter, stored.headers)
 
 
 def _add_first_stored(letter: DeadLetter, headers: Mapping[str, str]) -> Mapping[str, str]:

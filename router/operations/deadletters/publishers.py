@@ -3,6 +3,8 @@
     a stream that acknowledges    its publish ack. A duplicate counts if the message at its sequence is this very one
     a `no_ack` stream (decide)    the message itself, seen in the stream under its id: no PubAck is to be had,
                                   and a reply address would make us a requester who is answered with a decision
+    its partitions                likewise, in whichever of their streams it is stored: it is published to the public subject,
+                                  and the server's mapping, which nobody can ask for, draws the partition
 
 These classes return proofs only; `replay` acts on them.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import Protocol
 
@@ -21,9 +24,12 @@ from router.core.message import Effect
 from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
 from router.delivery.api import JetStream
 from router.delivery.connection import head_of
-from router.delivery.stream_reader import open_reader
+from router.delivery.partitions import list_partition_streams
+from router.delivery.stream_reader import StreamReader, open_reader
+from router.operations.deadletters.selection import SELECTION_PAGE
 
 PUBLISH_TIMEOUT_S = 5.0  # without news of a message that was sent
+LOOK_EVERY_S = 0.01
 
 
 class Unproven(Struct, frozen=True):
@@ -37,10 +43,10 @@ Proofs = Mapping[str, Unproven | None]  # by effect id; None: it stands there
 
 
 class ReplayPublisher(Protocol):
-    """One subject in one stream. `floor`: the stream's last sequence before anything was sent."""
+    """One subject. `floors`: of each stream that may store it, the last sequence before anything was sent."""
 
-    stream: str
-    floor: int
+    @property
+    def floors(self) -> Mapping[str, int]: ...
 
     async def send(self, effects: Sequence[Effect]) -> Proofs:
         """Send all, and wait for the proofs."""
@@ -51,7 +57,7 @@ class AckedReplayPublisher:
 
     def __init__(self, jetstream: JetStream, publisher: AckedPublisher, stream: str, floor: int) -> None:
         self.stream = stream
-        self.floor = floor
+        self.floors = {stream: floor}
         self._jetstream = jetstream
         self._publisher = publisher
 
@@ -79,34 +85,47 @@ class AckedReplayPublisher:
         found = await self._jetstream.message(publish_ack.stream, publish_ack.sequence)
         if found is not None and (found.headers.get("Nats-Msg-Id"), found.data) == (effect.id, effect.data):
             return None
-        return Unproven(
-            f"{self.stream} remembers its id {effect.id} from another message, until its duplicate window ends", is_certain=True
-        )
+        what = "but holds its message no more" if found is None else "from another message"
+        return Unproven(f"{self.stream} remembers its id {effect.id}, {what}, until its duplicate window ends", is_certain=True)
 
 
 class NoAckReplayPublisher:
-    """Publishes to a `no_ack` stream, and reads it from its floor on."""
+    """Publishes to a subject of `no_ack` streams, and reads each of them from its floor on."""
 
-    def __init__(self, jetstream: JetStream, stream: str, subject: str, floor: int) -> None:
-        self.stream = stream
-        self.floor = floor
+    def __init__(self, jetstream: JetStream, floors: Mapping[str, int]) -> None:
+        self.floors = floors
         self._jetstream = jetstream
-        self._subject = subject
-        self._seen = floor
+        self._seen = dict(floors)
 
     async def send(self, effects: Sequence[Effect]) -> Proofs:
         missing = {effect.id for effect in effects}
-        async with open_reader(self._jetstream, self.stream, self._seen + 1, subject=self._subject, headers_only=True) as reader:
+        async with AsyncExitStack() as stack:
+            readers = {stream: await stack.enter_async_context(self._open(stream)) for stream in self.floors}
             for effect in effects:
                 self._jetstream.connection.publish_nowait(
                     effect.subject, effect.data, "", head_of({**effect.headers, "Nats-Msg-Id": effect.id})
                 )
             crashpoint_sent("replay_posted")
-            while missing and (found := await reader.read(len(missing), PUBLISH_TIMEOUT_S)):
-                missing.difference_update(message.headers.get("Nats-Msg-Id", "") for message in found)
-                self._seen = found[-1].sequence
-        doubt = Unproven(f"it was not seen in {self.stream} within {PUBLISH_TIMEOUT_S:g} s", is_certain=False)
+            await self._look(readers, missing)
+        doubt = Unproven(f"it was not seen in {' or '.join(self.floors)} within {PUBLISH_TIMEOUT_S:g} s", is_certain=False)
         return {effect.id: doubt if effect.id in missing else None for effect in effects}
+
+    def _open(self, stream: str) -> AbstractAsyncContextManager[StreamReader]:
+        return open_reader(self._jetstream, stream, self._seen[stream] + 1, headers_only=True)
+
+    async def _look(self, readers: Mapping[str, StreamReader], missing: set[str]) -> None:
+        """Until none is missing, or none of them came for a while. No stream is waited for: the message may come to another."""
+        loop = asyncio.get_running_loop()
+        left, until = len(missing), loop.time() + PUBLISH_TIMEOUT_S
+        while missing and loop.time() < until:
+            for stream, reader in readers.items():
+                if found := await reader.read(SELECTION_PAGE):
+                    missing.difference_update(message.headers.get("Nats-Msg-Id", "") for message in found)
+                    self._seen[stream] = found[-1].sequence
+            if len(missing) < left:
+                left, until = len(missing), loop.time() + PUBLISH_TIMEOUT_S
+            else:
+                await asyncio.sleep(LOOK_EVERY_S)
 
 
 class ReplayPublishers:
@@ -126,9 +145,14 @@ class ReplayPublishers:
     async def _open(self, subject: str) -> ReplayPublisher | None:
         names: Sequence[str] = (await self._jetstream.ask("STREAM.NAMES", {"subject": subject})).get("streams") or []
         info = await self._jetstream.stream(names[0]) if names else None
-        if info is None:
-            return None
-        floor = int(info["state"]["last_seq"])
-        if not info["config"].get("no_ack"):
-            return AckedReplayPublisher(self._jetstream, self._publisher, names[0], floor)
-        return NoAckReplayPublisher(self._jetstream, names[0], subject, floor)
+        if info is not None and not info["config"].get("no_ack"):
+            return AckedReplayPublisher(self._jetstream, self._publisher, names[0], int(info["state"]["last_seq"]))
+        floors = await self._read_floors([*names, *await list_partition_streams(self._jetstream, subject)])
+        return NoAckReplayPublisher(self._jetstream, floors) if floors else None
+
+    async def _read_floors(self, streams: Sequence[str]) -> Mapping[str, int]:
+        """Of the `no_ack` streams. One from before the partitions binds the subject still, and a mapping lets nothing reach it."""
+        infos = {stream: await self._jetstream.stream(stream) for stream in streams}
+        return {
+            stream: int(info["state"]["last_seq"]) for stream, info in infos.items() if info is not None and info["config"].get("no_ack")
+        }

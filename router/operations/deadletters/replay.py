@@ -14,7 +14,7 @@ hours. What covers it is the journal:
 
 Killed in 1 the next one begins there again; in 3 nothing was sent; in 4 to 6 the floors and the secret tell what was.
 A process' last bytes reach the server before its death does, but a stream stores a little later than it receives: 1 waits
-for that. A message that fails again makes a new dead letter; n goes with it as `x-replay-count`, and is capped.
+for that (`interrupted`). A message that fails again makes a new dead letter; n goes with it as `x-replay-count`, and is capped.
 """
 
 from __future__ import annotations
@@ -27,26 +27,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.core.crashpoints import crashpoint
-from router.core.errors import RouterError
 from router.core.message import Effect
 from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
-from router.delivery.stream_reader import open_reader
 from router.operations.deadletters.discard import Progress, remove
-from router.operations.deadletters.journal import JournalEntry, ReplayJournal
+from router.operations.deadletters.interrupted import RUN, finish, letter_of
+from router.operations.deadletters.journal import ReplayJournal
 from router.operations.deadletters.original import NotReplayed, ReplayOptions, originals_of
 from router.operations.deadletters.publishers import ReplayPublishers
 from router.operations.deadletters.selection import SELECTION_PAGE, DeadLetterBatch
 from router.operations.observability.tracing_messages import trace_replay
-
-RUN = "x-replay-run"
-SETTLE_DELAY_S = 0.25  # after its process is gone: what it sent has been stored by then
-
-
-class ReplayUnprovable(RouterError):
-    """Messages of an interrupted replay may have left their stream already, so it cannot be proven what was sent."""
-
-    code = "replay_unprovable"
 
 
 class ReplayReport(Struct):
@@ -137,7 +127,7 @@ class _ReplayRun:
         before = await self._journal.begin()
         if before is None:
             return 0
-        finished = sum([await self._finish(before, stream, floor, is_forgetful) for stream, floor in before.floors.items()])
+        finished = await finish(self._jetstream, self._stream, before, is_forgetful=is_forgetful)
         crashpoint("replay_finished")
         await self._journal.finished_earlier()
         return finished
@@ -159,39 +149,20 @@ class _ReplayRun:
     async def _send(self, subject: str, effects: Sequence[Effect], report: ReplayReport) -> bool:
         outlet = await self._outlets.find(subject)
         if outlet is None:
-            report.kept += [NotReplayed(_letter_of(effect.id), f"no stream takes {subject}") for effect in effects]
+            report.kept += [NotReplayed(letter_of(effect.id), f"no stream takes {subject}") for effect in effects]
             return True
-        if outlet.stream not in self._journal.floors:
-            await self._journal.note(outlet.stream, outlet.floor)
+        if not outlet.floors.keys() <= self._journal.floors.keys():
+            await self._journal.note(outlet.floors)
             crashpoint("replay_noted")
         proofs = await outlet.send([replace(effect, headers={**effect.headers, RUN: self._journal.run}) for effect in effects])
         crashpoint("replay_proven")
-        proven = [_letter_of(effect_id) for effect_id, doubt in proofs.items() if doubt is None]
+        proven = [letter_of(effect_id) for effect_id, doubt in proofs.items() if doubt is None]
         await remove(self._jetstream, self._stream, proven)
         crashpoint("replay_removed")
         report.sent += len(proven)
         doubts = {effect_id: doubt for effect_id, doubt in proofs.items() if doubt is not None}
-        report.kept += [NotReplayed(_letter_of(effect_id), doubt.cause) for effect_id, doubt in doubts.items()]
+        report.kept += [NotReplayed(letter_of(effect_id), doubt.cause) for effect_id, doubt in doubts.items()]
         return all(doubt.is_certain for doubt in doubts.values())
-
-    async def _finish(self, before: JournalEntry, stream: str, floor: int, is_forgetful: bool) -> int:
-        info = await self._jetstream.stream(stream)
-        if info is None:
-            return 0  # what it sent there is gone, and was lost with the stream
-        first = int(info["state"]["first_seq"])
-        if first > floor + 1 and not is_forgetful:
-            raise ReplayUnprovable(
-                f"what an interrupted replay sent to {stream} may be gone: it stood above {floor}, {first} is the oldest"
-            )
-        finished = 0
-        await asyncio.sleep(SETTLE_DELAY_S)
-        async with open_reader(self._jetstream, stream, floor + 1, headers_only=True) as reader:
-            left = reader.total
-            while left > 0 and (found := await reader.read(min(SELECTION_PAGE, left))):
-                left -= len(found)
-                sent = [_letter_of(message.headers["Nats-Msg-Id"]) for message in found if message.headers.get(RUN) in before.runs]
-                finished += await remove(self._jetstream, self._stream, sent)
-        return finished
 
 
 @asynccontextmanager
@@ -209,8 +180,3 @@ def _group_by_subject(effects: Iterable[Effect]) -> Mapping[str, Sequence[Effect
     for effect in effects:
         found.setdefault(effect.subject, []).append(effect)
     return found
-
-
-def _letter_of(message_id: str) -> int:
-    """`replay:{letter}:{n}`"""
-    return int(message_id.split(":")[1])

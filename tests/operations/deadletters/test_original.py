@@ -84,6 +84,14 @@ async def test_a_payload_that_is_not_in_the_dead_letter_is_taken_from_its_stream
     assert (found.data, found.id, found.headers["trace_id"]) == (big.data, "replay:1:2", "t")
 
 
+async def test_a_payload_that_stands_under_a_partition_s_subject_is_sent_to_the_public_one() -> None:
+    letter = a_dead_letter(a_failed_message(b"x" * 5000), max_bytes=2000)
+    found = await _original(letter, StoredMessage("beamline.router.v1.decide.p.1", 7, b"x" * 5000, {}, ""))
+    assert (found.subject, found.data) == ("beamline.router.v1.decide", b"x" * 5000)
+    for other in ("beamline.router.v1.decide.p.1.x", "beamline.router.v1.decide.x.1", "beamline.router.v1.decide.p."):
+        assert "another message" in await _cause(letter, StoredMessage(other, 7, b"x" * 5000, {}, ""))
+
+
 async def test_a_payload_that_its_stream_no_longer_holds_is_said_to_be_gone() -> None:
     letter = a_dead_letter(a_failed_message(b"x" * 5000), max_bytes=2000)
     assert await _cause(letter) == "its message is in neither the dead letter nor ROUTER_DECIDE 7"

@@ -8,8 +8,8 @@ from router.core.message import Effect
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.storing import open_publisher
 from router.operations.deadletters import ReplayRate, ReplayRunning, ReplayUnprovable, read_by_filter, rehearse
+from router.operations.deadletters.interrupted import RUN
 from router.operations.deadletters.journal import ReplayJournal
-from router.operations.deadletters.replay import RUN
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
 
 
@@ -17,6 +17,12 @@ from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_store
 async def either(request: pytest.FixtureRequest, jetstream: JetStream, prefix: str) -> DeadLetterStreams:
     """Both kinds of stream that a message may have come from."""
     return await DeadLetterStreams(jetstream, f"{prefix[:30]}_{request.param}").build(no_ack=request.param == "no_ack")
+
+
+@pytest.fixture
+async def queue(jetstream: JetStream, prefix: str) -> DeadLetterStreams:
+    """A work queue, as agents' commands are."""
+    return await DeadLetterStreams(jetstream, prefix).build(retention="workqueue")
 
 
 def _ids(sent: list[StoredMessage]) -> list[str]:
@@ -30,7 +36,7 @@ async def _interrupted(house: DeadLetterStreams, *letters: int, run: str = "") -
         await journal.begin()
         info = await house.jetstream.stream(house.stream)
         assert info is not None
-        await journal.note(house.stream, info["state"]["last_seq"])
+        await journal.note({house.stream: info["state"]["last_seq"]})
         effects = [Effect(house.subject, b"?", f"replay:{at}:1", {RUN: run or journal.run}) for at in letters]
         for effect in effects:
             await house.jetstream.connection.publish(effect.subject, effect.data, headers={**effect.headers, "Nats-Msg-Id": effect.id})
@@ -134,6 +140,53 @@ async def test_a_lost_journal_stops_a_replay_until_it_is_confirmed(house: DeadLe
         await house.replay()
     assert await house.left() == [1, 2]
     assert (await house.replay(is_forgetful=True)).sent == 2
+
+
+async def test_what_stands_in_a_work_queue_is_found_and_what_was_consumed_of_it_is_not_guessed(queue: DeadLetterStreams) -> None:
+    """It holds the first and the last; the one between may have been anything."""
+    await queue.store(300)
+    await _interrupted(queue, *range(1, 251))
+    await queue.jetstream.ask(f"STREAM.MSG.DELETE.{queue.stream}", {"seq": 120})
+    await asyncio.sleep(0.15)
+    with pytest.raises(ReplayUnprovable, match="1 of the 250 messages above 0 is gone"):
+        await queue.replay()
+    assert await queue.left() == [120, *range(251, 301)]
+    assert (await queue.replay(is_forgetful=True)).sent == 51
+
+
+async def test_a_work_queue_that_was_emptied_stops_a_replay_until_it_is_confirmed(queue: DeadLetterStreams) -> None:
+    await queue.store(2)
+    await _interrupted(queue, 1)
+    await queue.jetstream.ask(f"STREAM.PURGE.{queue.stream}")
+    await asyncio.sleep(0.15)
+    with pytest.raises(ReplayUnprovable):
+        await queue.replay()
+    assert (await queue.replay(is_forgetful=True)).sent == 2
+    await queue.store(1)
+    assert (await queue.replay()).sent == 1
+
+
+async def test_a_message_that_was_removed_from_among_others_may_have_been_sent(house: DeadLetterStreams) -> None:
+    """As the routers remove assignments that are done; an older one still stands there."""
+    await house.jetstream.connection.request(house.subject, b"older")
+    await house.store(2)
+    await _interrupted(house, 1, 2)
+    await house.jetstream.ask(f"STREAM.MSG.DELETE.{house.stream}", {"seq": 2})
+    await asyncio.sleep(0.15)
+    with pytest.raises(ReplayUnprovable, match="1 of the 2 messages above 1 is gone"):
+        await house.replay()
+    assert await house.left() == [1]
+
+
+async def test_a_queue_that_remembers_the_id_of_a_consumed_message_keeps_its_dead_letter(queue: DeadLetterStreams) -> None:
+    config = {"name": queue.stream, "subjects": [queue.subject], "retention": "workqueue", "duplicate_window": 60_000_000_000}
+    await queue.jetstream.ask(f"STREAM.UPDATE.{queue.stream}", config)
+    await queue.store(1)
+    await queue.jetstream.connection.request(queue.subject, b"first", headers={"Nats-Msg-Id": "replay:1:1"})
+    await queue.jetstream.ask(f"STREAM.MSG.DELETE.{queue.stream}", {"seq": 1})
+    report = await queue.replay()
+    assert "holds its message no more" in report.kept[0].cause
+    assert (report.is_in_doubt, await queue.left()) == (False, [1])
 
 
 async def test_one_replay_at_a_time(house: DeadLetterStreams) -> None:

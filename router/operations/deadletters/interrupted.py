@@ -1,0 +1,81 @@
+"""Finish an interrupted replay: remove the dead letters whose messages stand in their streams.
+
+Its messages stand above the stream's floor and bear its secret, so each that stands there is proven to be sent. That one was not sent is
+proven only while every message above the floor still stands there. A work queue removes each message that was consumed, the routers
+remove assignments that are done, and any stream may have removed its oldest: then nobody knows what was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+
+from router.core.errors import RouterError
+from router.delivery.api import JetStream, Json, StoredMessage
+from router.delivery.stream_reader import open_reader
+from router.operations.deadletters.discard import remove
+from router.operations.deadletters.journal import JournalEntry
+from router.operations.deadletters.selection import SELECTION_PAGE
+
+RUN = "x-replay-run"
+SETTLE_DELAY_S = 0.25  # after its process is gone: what it sent has been stored by then
+GOTTEN_AT_ONCE = 100
+
+
+class ReplayUnprovable(RouterError):
+    """Messages of an interrupted replay may have left their stream already, so it cannot be proven what was sent."""
+
+    code = "replay_unprovable"
+
+
+async def finish(jetstream: JetStream, letters: str, before: JournalEntry, *, is_forgetful: bool) -> int:
+    """How many dead letters of the stream `letters` were removed. Raises ReplayUnprovable (unless `is_forgetful`), BrokerUnavailable."""
+    if before.floors:
+        await asyncio.sleep(SETTLE_DELAY_S)
+    finished = 0
+    for stream, floor in before.floors.items():
+        info = await jetstream.stream(stream)
+        if info is None:
+            continue  # what it sent there is gone, and was lost with the stream
+        last, standing = int(info["state"]["last_seq"]), 0
+        async for found in _read_above(jetstream, info, floor):
+            standing += sum(message.sequence <= last for message in found)
+            finished += await remove(jetstream, letters, _list_sent(found, before.runs))
+        if (gone := last - floor - standing) > 0 and not is_forgetful:
+            raise ReplayUnprovable(_tell_gone(stream, floor, last, gone))
+    return finished
+
+
+def letter_of(message_id: str) -> int:
+    """`replay:{letter}:{n}`"""
+    return int(message_id.split(":")[1])
+
+
+async def _read_above(jetstream: JetStream, info: Json, floor: int) -> AsyncIterator[Sequence[StoredMessage]]:
+    """What stands above the floor, in pages. A work queue has no consumers that only read."""
+    stream, last = info["config"]["name"], int(info["state"]["last_seq"])
+    if info["config"]["retention"] == "workqueue":
+        async for found in _get_range(jetstream, stream, floor + 1, last):
+            yield found
+        return
+    async with open_reader(jetstream, stream, floor + 1, headers_only=True) as reader:
+        async for found in reader.read_all(SELECTION_PAGE):
+            yield found
+
+
+async def _get_range(jetstream: JetStream, stream: str, start: int, last: int) -> AsyncIterator[Sequence[StoredMessage]]:
+    """One by one, some at once; what is gone before the next that stands there is passed over."""
+    while start <= last and (first := await jetstream.get_next(stream, ">", start)) is not None and first.sequence <= last:
+        start = min(first.sequence + GOTTEN_AT_ONCE, last + 1)
+        others = await asyncio.gather(*(jetstream.message(stream, sequence) for sequence in range(first.sequence + 1, start)))
+        yield [first, *(message for message in others if message is not None)]
+
+
+def _list_sent(found: Sequence[StoredMessage], runs: Collection[str]) -> list[int]:
+    """The dead letters of those messages that a replay sent."""
+    return [letter_of(message.headers["Nats-Msg-Id"]) for message in found if message.headers.get(RUN) in runs]
+
+
+def _tell_gone(stream: str, floor: int, last: int, gone: int) -> str:
+    are = "is" if gone == 1 else "are"
+    return f"what an interrupted replay sent to {stream} may be gone: {gone} of the {last - floor} messages above {floor} {are} gone"
