@@ -1,6 +1,6 @@
 """Follows one request through the streams and the bucket of assignments. Reads only.
 
-    request         the stream of decide requests
+    request         the stream of decide requests, or its partitions' streams
     decision        the record of its assignment; a decision without an assignment is not stored (but see `router decisions explain`)
     assignment      the same record: the stream drops a finished assignment
     acknowledgement, result, usage event, dead letter      their streams
@@ -24,6 +24,7 @@ from router.core.errors import PermissionDenied
 from router.core.masking import shorten
 from router.delivery.api import JetStream, StoredMessage, nanos
 from router.delivery.buckets.assignments import StoredAssignment, find_assignment
+from router.delivery.partitions import list_partition_streams
 from router.delivery.stream_reader import StreamReader, open_reader
 from router.operations.deadletters.parse import parse
 
@@ -100,12 +101,22 @@ async def find_request_steps(jetstream: JetStream, settings: Settings, tenant_id
     search = RequestSearch(tenant_id, request_id, assignment_id_of(tenant_id, request_id))
     streams, steps = settings.streams, _Steps(jetstream, look)
     ours, dead_letters = Filter(search.matches, _facts_of), Filter(search.matches_dead_letter, _dead_letter_facts)
-    await steps.read("request", streams.decide.name, ours)
+    for stream in await _list_request_streams(jetstream, settings):
+        await steps.read("request", stream, ours)
     await steps.read_record(settings.buckets.assignments_known, search)
     for what, stream in (("acknowledgement", streams.acks.name), ("result", streams.results.name), ("usage event", streams.usage.name)):
         await steps.read(what, stream, ours)
     await steps.read("dead letter", streams.dlq.name, dead_letters)
     return RequestSteps(sorted(steps.found, key=lambda step: nanos(step.at)), steps.gaps, steps.denied)
+
+
+async def _list_request_streams(jetstream: JetStream, settings: Settings) -> list[str]:
+    """The partitions' where decide requests are partitioned. A user who may not ask for names reads the one of the settings."""
+    try:
+        parts = await list_partition_streams(jetstream, settings.decide.subject)
+    except PermissionDenied:
+        parts = []
+    return sorted(parts) or [settings.streams.decide.name]
 
 
 class Filter(Struct, frozen=True):

@@ -8,6 +8,7 @@ from nats.aio.client import Client
 
 from router.config import Settings, load
 from router.delivery.api import JetStream
+from router.services.request_steps import find_request_steps
 from tests.support.broker import Broker
 from tests.support.cli import CommandResult, call_command_async, clean_environment
 from tests.support.delivery import connected
@@ -100,3 +101,11 @@ async def test_a_payload_that_was_left_out_is_taken_from_the_partition_that_hold
     assert b'"payload"' not in letter.data
     said = await replay(nats_url)
     assert (said.status, said.json["sent"]) == (0, LETTERS), said.err
+
+
+async def test_a_request_is_found_in_whichever_partition_holds_it(nc: Client, nats_url: str) -> None:
+    await refuse(nc, nats_url)
+    async with connected(nats_url) as connection:
+        every = [await find_request_steps(JetStream(connection), Settings(), "acme", f"r-{n}", look=100) for n in range(LETTERS)]
+    assert [[step.what for step in found.steps] for found in every] == [["request", "dead letter"]] * LETTERS
+    assert {found.steps[0].where.split()[0] for found in every} == set(PARTS)
