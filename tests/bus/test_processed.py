@@ -222,10 +222,17 @@ async def store_again(directory: Path) -> None:
     await store.close()
 
 
-async def test_a_write_that_exits_fails_its_own_message_alone(file: SqliteProcessed) -> None:
-    def exits(_: object) -> None:
-        raise SystemExit(3)
+@pytest.mark.parametrize(
+    ("error", "seen"), [(SystemExit(3), HandlerExited), (asyncio.CancelledError(), HandlerExited), (StopIteration(), RuntimeError)]
+)
+async def test_a_write_that_would_end_its_caller_fails_its_own_message_alone(
+    file: SqliteProcessed, error: BaseException, seen: type[Exception]
+) -> None:
+    def fail(_: object) -> None:
+        raise error
 
-    bad, good = await asyncio.gather(file.mark("bad", exits), file.mark("good"), return_exceptions=True)
-    assert (type(bad), good) == (HandlerExited, True)
-    assert [await file.has(key) for key in ("bad", "good")] == [False, True]
+    async with asyncio.timeout(60):
+        bad, good = await asyncio.gather(file.mark("bad", fail), file.mark("good"), return_exceptions=True)
+        assert (type(bad), good) == (seen, True)
+        assert [await file.has(key) for key in ("bad", "good")] == [False, True]
+        assert await file.mark("later")
