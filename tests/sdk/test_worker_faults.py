@@ -54,8 +54,11 @@ def _exit(*_: object) -> NoReturn:
     sys.exit(3)
 
 
-@pytest.mark.parametrize("on_done", [_raise, _exit])
-async def test_an_on_done_that_raises_leaves_the_result_as_it_is(place: WorkerStreams, on_done: object, lines: LogLines) -> None:
+async def _later() -> None: ...
+
+
+@pytest.mark.parametrize("on_done", [_raise, _exit, lambda *_: _later()])
+async def test_an_on_done_that_fails_leaves_the_result_as_it_is(place: WorkerStreams, on_done: object, lines: LogLines) -> None:
     async with run_workers(place.worker(plain, on_done=on_done)):
         await place.push(a_body("a-1"), a_body("a-2"))
         results = await place.results(2)
