@@ -256,6 +256,25 @@ async def test_another_attempt_that_waits_for_a_thread_is_handed_back_when_the_w
     assert hanging.begun == ["hung-1", "a-1", "hung-2"]
 
 
+async def test_an_assignment_whose_thread_cannot_be_started_takes_no_other_s_place(
+    place: WorkerStreams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, refused = threading.Thread.start, list[str]()
+
+    def start_unless_first(thread: threading.Thread) -> None:
+        if thread.name.startswith("router-worker") and not refused:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_unless_first)
+    async with run_workers(place.worker(plain, slots=1)):
+        await place.push(a_body("a-1"), a_body("a-2"))
+        results = await place.results(2)
+    said = {result["assignment_id"]: (result["status"], result.get("error_message")) for result in results}
+    assert said == {"a-1": ("error", "can't start new thread"), "a-2": ("success", None)}
+
+
 # -- a durable that another made ---------------------------------------------------------------------------------------
 
 
