@@ -6,7 +6,7 @@ its key is known                        -> Done, and nothing else happens
 processed                               -> marked, Done
 Nak, an exception, or `sys.exit()`      -> Retry
 Term, or Poison                         -> Dead
-anything else, or a Write that the store cannot keep      -> the consumer ends (`wait_for_misuse`); its messages stay
+anything else, or a Write that the store cannot keep or run -> the consumer ends (`wait_for_misuse`); its messages stay
 """
 
 from __future__ import annotations
@@ -100,6 +100,8 @@ class EnvelopeProcessor:
                 return Retry(Fault(HANDLER_NAK, reason), delay)
             case Term(reason):
                 return Dead(Fault(HANDLER_TERM, reason), PROCESSING_ERROR)
+            case write if inspect.iscoroutinefunction(write):
+                raise self._end_with("it returned an async function, and what writes to the store is a plain one: write `def`")
             case write if write is None or callable(write):
                 await self._mark(key, write)
                 crashpoint("bus_marked")

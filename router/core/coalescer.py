@@ -99,11 +99,11 @@ class GroupCommit(Generic[T, R]):
         wanted = [(item, result) for item, result in batch if not result.is_resolved]  # a drain may have cancelled some
         try:
             results = await self._commit([item for item, _ in wanted])
+            for (_, deferred), result in zip(wanted, results, strict=True):
+                deferred.resolve(result)
         except BaseException:  # also a cancellation: no caller may wait for ever
             _cancel(wanted)
             raise
-        for (_, deferred), result in zip(wanted, results, strict=True):
-            deferred.resolve(result)
 
 
 def _cancel(batch: Iterable[tuple[T, Deferred[R]]]) -> None:

@@ -117,6 +117,15 @@ def _settle(future: asyncio.Future[T], result: T | BaseException) -> None:
     if isinstance(result, asyncio.CancelledError):
         future.cancel()
     elif isinstance(result, BaseException):
-        future.set_exception(result)
+        future.set_exception(_make_raisable(result))
     else:
         future.set_result(result)
+
+
+def _make_raisable(exc: BaseException) -> BaseException:
+    """No future takes a StopIteration: a coroutine that awaits it would end as if it had returned. Python's own answer, a RuntimeError."""
+    if not isinstance(exc, StopIteration):
+        return exc
+    raisable = RuntimeError(f"it raised {exc!r}")
+    raisable.__cause__ = exc
+    return raisable

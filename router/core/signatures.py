@@ -1,4 +1,4 @@
-"""Checks at the start that a user's function can be called with the arguments that it will get.
+"""Checks at the start that a user's function can be called with the arguments that it will get, and later that it has run.
 
 A handler with the wrong signature fails at every message, and would turn its whole stream into dead letters.
 """
@@ -25,6 +25,16 @@ def require_call(setting: str, function: Any, *arguments: str, is_async: bool | 
     if is_async is not None and _is_async(function) is not is_async:
         found_to_be = "is not: write `async def`" if is_async else "is asynchronous: write `def`"
         raise Misconfigured(setting, f"should be {expected}, and {_name(function)} {found_to_be}")
+
+
+def refuse_unrun(setting: str, returned: object) -> None:
+    """Raises HandlerMisused when a plain function returned a coroutine or a generator: its body never runs."""
+    if returned is None:  # nearly always
+        return
+    if inspect.iscoroutine(returned):
+        returned.close()  # Python would warn that it was never awaited
+    if inspect.isawaitable(returned) or inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+        raise HandlerMisused(setting, f"it returned a {type(returned).__name__}, which never runs: write a plain function")
 
 
 def _signature(function: Any) -> inspect.Signature | None:

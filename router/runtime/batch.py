@@ -21,7 +21,7 @@ from router.core.errors import Poison
 from router.core.handler_exit import contain_exit
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Outcome, Retry
-from router.core.signatures import HandlerMisused
+from router.core.signatures import HandlerMisused, refuse_unrun
 from router.operations.observability import events, logs
 from router.runtime.adapter import AgentAdapter, Context, read_messages
 from router.runtime.batch_item import BatchItem, is_replay, read_item, row_of, split_by_key
@@ -69,7 +69,7 @@ class BatchProcessor:
         self.duplicates = 0  # messages that were applied before; written in the store's thread alone
 
     def handle(self, messages: Sequence[Message]) -> list[Outcome]:
-        """An outcome for each message, in their order. Raises StoreFailed, and HandlerMisused for an `apply` that returns nonsense."""
+        """An outcome for each message, in their order. Raises StoreFailed, and HandlerMisused for a method that returns nonsense."""
         items = [read_item(message, self._max_bytes) for message in messages]
         crashpoint("agent_received")
         for unique in split_by_key([item for item in items if isinstance(item, BatchItem)]):
@@ -167,7 +167,7 @@ class BatchProcessor:
     def _apply_one(self, item: BatchItem, state: StateTransaction) -> bool:
         try:
             with contain_exit:
-                self._adapter.receive(item.envelope)
+                refuse_unrun("receive", self._adapter.receive(item.envelope))  # type: ignore[func-returns-value]  # an author may do so
                 answer = self._adapter.apply(Context(self._agent, item.envelope.idempotency_key, state, item.attempt), item.envelope)
             item.outgoing = [
                 build_outgoing_row(self._agent, item.envelope, one, place=item.place, number=number, rules=self._rules)

@@ -5,7 +5,7 @@
     not accepted here  -> Retry: another worker may; at last a dead letter  ack: rejected
     not readable       -> Dead: a dead letter                               ack: error, where it has an id
     done elsewhere     -> Done: before the durable was made (`start_point`)  ack: none
-    no thread is free  -> it waits; when the worker stops, it goes back      ack: none yet
+    no thread is free  -> it waits; when the worker stops, it goes back      ack: none yet; accepted, where it waits for another attempt
 
 Acknowledgements are a plain publish: there may be no listener (`ack_enabled`), and nothing waits for them.
 """
@@ -27,11 +27,12 @@ from router.core.handler_exit import contain_exit
 from router.core.masking import shorten
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Fault, Outcome, Retry
+from router.core.signatures import refuse_unrun
 from router.delivery.connection import Connection
 from router.delivery.encoded_headers import EncodedHeaders, head_with_id
 from router.operations.observability import LogRateLimit, events, logs
 from router.sdk import reports
-from router.sdk.attempts import Attempts, AttemptsResult
+from router.sdk.attempts import Attempts, AttemptsResult, NoThread
 from router.sdk.start_point import StartPoint
 from router.sdk.step import NO_ATTEMPT_LEFT, UNREADABLE_CODE, UNSENDABLE, StepResult, build_failure
 
@@ -105,7 +106,10 @@ class Assignments:
         self._acknowledge(assignment, headers, ACCEPTED)
         attempted = self._attempts.begin(assignment)
         if not isinstance(attempted, AttemptsResult):
-            attempted = await attempted
+            try:
+                attempted = await attempted
+            except NoThread:
+                return NO_THREAD
         self._tell(assignment, attempted)
         return Done((self._report(assignment, message, headers, attempted),))
 
@@ -123,7 +127,7 @@ class Assignments:
         """Call the user's `on_done`: where it fails, the log says so, and the result is stored all the same."""
         try:
             with contain_exit:
-                self._on_done(assignment, attempted.step, attempted.latency_ms)
+                refuse_unrun("on_done", self._on_done(assignment, attempted.step, attempted.latency_ms))
         except Exception as exc:  # the author's code may raise anything
             if self._lines.allow(type(exc).__name__):
                 log.warning(events.HANDLER_FAILED, function="on_done", error=type(exc).__name__, exc_info=exc)

@@ -43,6 +43,10 @@ from router.sdk.threads import DaemonThreads
 log = logs.logger(__name__)
 
 
+class NoThread(Exception):
+    """The worker stops, and no thread is free for another attempt: another worker makes it."""
+
+
 class AttemptsResult(Struct, frozen=True):
     """The result of all attempts; the step's cost is their sum."""
 
@@ -76,7 +80,10 @@ class Attempts:
         return await self._threads.acquire()
 
     def begin(self, assignment: ExecAssignment) -> AttemptsResult | Awaitable[AttemptsResult]:
-        """Make as many attempts as are allowed and needed. The caller awaits what is no result yet, in the same task."""
+        """Make as many attempts as are allowed and needed. The caller awaits what is no result yet, in the same task.
+
+        What it awaits raises NoThread.
+        """
         begun = steady()
         answer = self._call_handler(assignment)
         if isinstance(answer, StepResult) and not (answer.is_retriable and answer.status == ERROR):
@@ -118,9 +125,9 @@ class Attempts:
         return self._call_handler(assignment) if self._threads is None else self._wait_and_call(self._threads, assignment)
 
     async def _wait_and_call(self, threads: DaemonThreads, assignment: ExecAssignment) -> object:
-        """Another attempt: its thread was free in the meantime, for others."""
+        """Another attempt: its thread was free in the meantime, for others. Raises NoThread."""
         if not await threads.acquire():
-            raise Transient("the worker stops, and no thread is free")
+            raise NoThread
         return await threads.call(self._handler, assignment)
 
     def _call_handler(self, assignment: ExecAssignment) -> object:
@@ -150,7 +157,7 @@ class Attempts:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise  # by the deadline, or by a drain: not by the handler
             return build_failure(HANDLER_RAISED, "the handler was cancelled", status=CANCELLED)
-        except Poison:
+        except (Poison, NoThread):
             raise
         except Transient as exc:
             return build_failure(HANDLER_RAISED, _describe(exc), is_retriable=True)

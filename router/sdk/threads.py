@@ -65,11 +65,14 @@ class DaemonThreads:
             raise
 
     def call(self, function: Callable[[A], T], argument: A) -> asyncio.Future[T]:
-        """Call it in the acquired thread, which is free again once the function has returned, even if the future is cancelled before."""
+        """Call it in the acquired thread, which is free again once the function has returned, even if the future is cancelled before.
+
+        Raises RuntimeError when no thread can be started; its place is free again.
+        """
+        if len(self._running) == self._started:
+            self._start()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._running.add(future)
-        if len(self._running) > self._started:
-            self._start()
         self._calls.put((function, argument, future))
         return future
 
@@ -87,10 +90,14 @@ class DaemonThreads:
             self._calls.put(None)
 
     def _start(self) -> None:
-        self._started += 1
         loop = asyncio.get_running_loop()
-        name = f"{self._name}_{self._started}"
-        threading.Thread(target=self._work, args=(loop,), name=name, daemon=True).start()
+        name = f"{self._name}_{self._started + 1}"
+        try:
+            threading.Thread(target=self._work, args=(loop,), name=name, daemon=True).start()
+        except BaseException:  # the system has no thread, or no memory, to give
+            self._release()
+            raise
+        self._started += 1
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         """In a thread: make calls until it is closed."""

@@ -66,8 +66,9 @@ class Worker:
 
     `handler`: async, or a plain function (then in one of `slots` threads). `subject`: which assignments, wildcards allowed, None = all of
     the stream. `slots`: assignments at once; while the handler answers without waiting, three times as many more are pulled ahead.
-    `accepts`: why an assignment is not taken, None = it is. `on_done` hears of every assignment that was handled, just before its
-    result is stored: the assignment, the step, milliseconds. What it raises is logged, and changes nothing.
+    `accepts`: a plain function that says why an assignment is not taken, None = it is. `on_done`: a plain function that hears of every
+    assignment that was handled, just before its result is stored: the assignment, the step, milliseconds. What it raises is logged, and
+    changes nothing.
     `drain_s`: seconds that work in flight may take after a stop. `ack_wait_s`: of the durable, where this worker makes it: after so many
     seconds without a sign of a worker, its assignments go to others.
     `start`: what becomes of assignments that were stored before the durable was made, by the worker that makes it
@@ -95,6 +96,8 @@ class Worker:
     ) -> None:
         _check(worker_id, durable, slots, encoding, start)
         require_call("handler", handler, "assignment")
+        require_call("accepts", accepts, "assignment", is_async=False)
+        require_call("on_done", on_done, "assignment", "step", "milliseconds", is_async=False)
         self.worker_id = worker_id
         self._nats = nats
         self._slots = slots

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -208,3 +209,18 @@ async def test_what_a_handler_writes_is_written_once_with_its_key(bus: Bus, tmp_
     async with run_consumer(bus, lambda one: lambda cursor: cursor.execute("INSERT INTO loops VALUES (?)", (one.message_id,)), store=file):
         await wait_until_settled(bus)
     assert sqlite3.connect(file).execute("SELECT id FROM loops").fetchall() == [("evt_1",)]
+
+
+async def test_a_write_that_finds_no_row_is_an_attempt_that_failed_and_its_consumer_goes_on(bus: Bus, tmp_path: Path) -> None:
+    """`next(cursor)` without a row raises StopIteration, which no future takes."""
+    for number in (1, 2, 3):
+        await bus.publisher.event(an_envelope(number))
+
+    def handle(envelope: MessageEnvelope) -> Any:
+        return (lambda cursor: next(cursor.execute("SELECT 1 WHERE 0"))[0]) if envelope.message_id == "evt_1" else None
+
+    async with asyncio.timeout(60), run_consumer(bus, handle, store=tmp_path / "projector.db"):
+        await wait_until_settled(bus)
+    (letter,) = await read_bus_stream(bus, "dlq")
+    read = orjson.loads(letter.data)
+    assert (read["reason"], read["source"]["attempts"]) == ("maxdeliver_exhausted", 5)

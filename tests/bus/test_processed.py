@@ -1,15 +1,18 @@
 """Every store of processed keys, held to one suite; and what SQLite alone promises."""
 
 import asyncio
+import inspect
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from router.bus.processed import BucketProcessed, MemoryProcessed, Processed, SqliteProcessed, StoreUnavailable
 from router.core.errors import BrokerUnavailable, Misconfigured
 from router.core.handler_exit import HandlerExited
+from router.core.signatures import HandlerMisused
 from router.delivery.api import JetStream
 from tests.support.delivery import connected
 
@@ -222,10 +225,41 @@ async def store_again(directory: Path) -> None:
     await store.close()
 
 
-async def test_a_write_that_exits_fails_its_own_message_alone(file: SqliteProcessed) -> None:
-    def exits(_: object) -> None:
-        raise SystemExit(3)
+@pytest.mark.parametrize(
+    ("error", "seen"), [(SystemExit(3), HandlerExited), (asyncio.CancelledError(), HandlerExited), (StopIteration(), RuntimeError)]
+)
+async def test_a_write_that_would_end_its_caller_fails_its_own_message_alone(
+    file: SqliteProcessed, error: BaseException, seen: type[Exception]
+) -> None:
+    def fail(_: object) -> None:
+        raise error
 
-    bad, good = await asyncio.gather(file.mark("bad", exits), file.mark("good"), return_exceptions=True)
-    assert (type(bad), good) == (HandlerExited, True)
-    assert [await file.has(key) for key in ("bad", "good")] == [False, True]
+    async with asyncio.timeout(60):
+        bad, good = await asyncio.gather(file.mark("bad", fail), file.mark("good"), return_exceptions=True)
+        assert (type(bad), good) == (seen, True)
+        assert [await file.has(key) for key in ("bad", "good")] == [False, True]
+        assert await file.mark("later")
+
+
+async def test_a_write_that_never_runs_is_refused_and_undone(file: SqliteProcessed, tmp_path: Path) -> None:
+    """A coroutine's or a generator's body runs only when it is asked for: here it was lost, and its key marked."""
+    made: list[Any] = []
+
+    async def write_later(cursor: sqlite3.Cursor) -> None:
+        _count(cursor)
+
+    def write_piecewise(cursor: sqlite3.Cursor) -> Iterator[None]:
+        yield _count(cursor)  # type: ignore[func-returns-value]
+
+    def write_and_return(cursor: sqlite3.Cursor) -> object:
+        _count(cursor)
+        made.append(write_later(cursor))
+        return made[-1]
+
+    writes = {"a": write_later, "b": write_piecewise, "c": write_and_return, "d": _count}
+    told = await asyncio.gather(*(file.mark(key, write) for key, write in writes.items()), return_exceptions=True)
+    assert [type(one) for one in told] == [HandlerMisused, HandlerMisused, HandlerMisused, bool]
+    assert "it returned a coroutine" in str(told[0])
+    assert [await file.has(key) for key in writes] == [False, False, False, True]
+    assert _counted(tmp_path / "keys.db") == 1
+    assert inspect.getcoroutinestate(made[0]) == inspect.CORO_CLOSED, "Python would warn that it was never awaited"

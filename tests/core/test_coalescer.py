@@ -105,6 +105,17 @@ async def test_a_commit_that_raises_ends_the_run_and_cancels_every_result() -> N
             await result
 
 
+async def test_a_commit_with_too_few_results_ends_the_run_and_lets_no_caller_wait() -> None:
+    async def commit(items: Sequence[int]) -> Sequence[str]:
+        return ["stored"] * (len(items) - 1)
+
+    commits: GroupCommit[int, str] = GroupCommit(commit)
+    first, second = commits.add(0), commits.add(2)
+    with pytest.raises(ValueError, match="shorter"):
+        await commits.run_until_empty()
+    assert (await first, second.is_resolved) == ("stored", True)
+
+
 async def test_a_processor_acks_by_batches_and_naks_the_messages_of_a_failed_one() -> None:
     go, failures, sequences = asyncio.Event(), list[Exception](), list[int]()
 

@@ -84,3 +84,12 @@ async def test_it_can_be_awaited() -> None:
         await failure
     with pytest.raises(asyncio.CancelledError):
         await cancelled
+
+
+async def test_who_awaits_a_stop_iteration_gets_a_runtime_error_that_names_it() -> None:
+    """No future takes one, and a coroutine would end by it."""
+    stopped: Deferred[int] = Deferred()
+    stopped.resolve(StopIteration("no row"))
+    with pytest.raises(RuntimeError, match=r"StopIteration\('no row'\)") as caught:
+        await stopped
+    assert isinstance(caught.value.__cause__, StopIteration)

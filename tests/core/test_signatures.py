@@ -1,12 +1,13 @@
 """What may be a handler, by its shape."""
 
+from collections.abc import AsyncIterator, Callable
 from functools import partial, wraps
 from typing import Any
 
 import pytest
 
 from router.core.errors import Misconfigured
-from router.core.signatures import require_call
+from router.core.signatures import HandlerMisused, refuse_unrun, require_call
 
 
 async def right(connection: Any, event: Any) -> None: ...
@@ -57,3 +58,18 @@ def test_what_must_be_plain_is_told_so() -> None:
 
 def test_what_shows_no_signature_is_taken_as_it_is() -> None:
     require_call("handler", dict.get, "connection", "event")
+
+
+async def piecewise_and_later() -> AsyncIterator[None]:
+    yield
+
+
+@pytest.mark.parametrize("make", [lambda: right(1, 2), lambda: (one for one in ()), piecewise_and_later])
+def test_a_body_that_has_not_run_is_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(HandlerMisused, match=r"apply: it returned .*, which never runs"):
+        refuse_unrun("apply", make())
+
+
+@pytest.mark.parametrize("returned", [None, 1, [1], iter(()), plain])
+def test_what_a_function_returned_that_has_run_is_taken(returned: object) -> None:
+    refuse_unrun("apply", returned)

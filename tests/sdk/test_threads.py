@@ -11,6 +11,11 @@ from router.core.handler_exit import HandlerExited
 from router.sdk.threads import DaemonThreads
 
 
+def refuse_to_start(_: threading.Thread) -> NoReturn:
+    """As where the system has no more threads to give."""
+    raise RuntimeError("can't start new thread")
+
+
 @pytest.fixture
 async def threads() -> AsyncIterator[DaemonThreads]:
     threads = DaemonThreads(1, "test")
@@ -79,3 +84,28 @@ async def test_its_threads_are_daemons_and_end_when_it_is_closed() -> None:
     threads.close()
     await asyncio.to_thread(thread.join, 10)
     assert not thread.is_alive()
+
+
+async def test_a_thread_that_cannot_be_started_takes_no_place(threads: DaemonThreads, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await threads.acquire()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse_to_start)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            threads.call(str.upper, "a")
+    assert (threads.are_busy, threads.held) == (False, 0)
+    assert await threads.acquire()
+    async with asyncio.timeout(60):
+        assert await threads.call(str.upper, "a") == "A"
+
+
+async def test_the_place_of_a_thread_that_cannot_be_started_is_the_next_caller_s(
+    threads: DaemonThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await threads.acquire()
+    waiting = asyncio.create_task(threads.acquire())
+    await asyncio.sleep(0)
+    monkeypatch.setattr(threading.Thread, "start", refuse_to_start)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        threads.call(str.upper, "a")
+    async with asyncio.timeout(30):
+        assert await waiting

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from router import ExecAssignment, StepResult
-from router.core.errors import BrokerRefused, Misconfigured
+from router.core.errors import BrokerRefused, Misconfigured, Transient
 from router.delivery.topology import ConsumerSpec, Topology, create
 from tests.support.observability import LogLines
 from tests.support.sdk import WorkerStreams, a_body, a_step, run_workers, some_worker_streams, with_options
@@ -54,8 +54,11 @@ def _exit(*_: object) -> NoReturn:
     sys.exit(3)
 
 
-@pytest.mark.parametrize("on_done", [_raise, _exit])
-async def test_an_on_done_that_raises_leaves_the_result_as_it_is(place: WorkerStreams, on_done: object, lines: LogLines) -> None:
+async def _later() -> None: ...
+
+
+@pytest.mark.parametrize("on_done", [_raise, _exit, lambda *_: _later()])
+async def test_an_on_done_that_fails_leaves_the_result_as_it_is(place: WorkerStreams, on_done: object, lines: LogLines) -> None:
     async with run_workers(place.worker(plain, on_done=on_done)):
         await place.push(a_body("a-1"), a_body("a-2"))
         results = await place.results(2)
@@ -175,7 +178,7 @@ async def test_a_handler_whose_own_task_was_cancelled_fails_one_assignment(place
 
 
 class Hanging:
-    """A plain handler: the assignment `hung` takes until `go_on` is set, any other ends at once."""
+    """A plain handler: an assignment `hung…` takes until `go_on` is set, any other ends at once."""
 
     def __init__(self) -> None:
         self.go_on = threading.Event()
@@ -183,7 +186,7 @@ class Hanging:
 
     def __call__(self, assignment: ExecAssignment) -> StepResult:
         self.begun.append(assignment.assignment_id)
-        if assignment.assignment_id == "hung":
+        if assignment.assignment_id.startswith("hung"):
             self.go_on.wait(60)
         return a_step()
 
@@ -222,6 +225,54 @@ async def test_what_waits_for_a_thread_is_handed_back_when_the_worker_stops(plac
         _, result = await place.results(2)
         await place.settled()
     assert (result["status"], result["metadata"]["worker_id"], hanging.begun) == ("success", "free", ["hung"])
+
+
+async def test_another_attempt_that_waits_for_a_thread_is_handed_back_when_the_worker_stops(
+    place: WorkerStreams, hanging: Hanging, lines: LogLines
+) -> None:
+    """Its thread was another's during its backoff, and that one hangs: the assignment did not fail by it."""
+    fail = threading.Event()
+
+    def handler(assignment: ExecAssignment) -> StepResult:
+        answer = hanging(assignment)
+        if assignment.assignment_id == "a-1":
+            fail.wait(60)
+            raise Transient("try again")
+        return answer
+
+    async with run_workers(place.worker(handler, "held", slots=2, drain_s=60.0)):
+        await place.push(a_body("hung-1", **with_options(deadline_ms=50)))
+        await place.results(1)
+        await place.push(a_body("a-1", **with_options(deadline_ms=60_000)))
+        await until(lambda: "a-1" in hanging.begun)
+        await place.push(a_body("hung-2", **with_options(deadline_ms=50)))
+        await until(lambda: lines.of("worker.threads_held"))
+        fail.set()
+        await until(lambda: "hung-2" in hanging.begun)
+    async with run_workers(place.worker(plain, "free")):
+        results = {result["assignment_id"]: result for result in await place.results(3)}
+        await place.settled()
+    assert (results["a-1"]["status"], results["a-1"]["metadata"]["worker_id"]) == ("success", "free")
+    assert hanging.begun == ["hung-1", "a-1", "hung-2"]
+
+
+async def test_an_assignment_whose_thread_cannot_be_started_takes_no_other_s_place(
+    place: WorkerStreams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, refused = threading.Thread.start, list[str]()
+
+    def start_unless_first(thread: threading.Thread) -> None:
+        if thread.name.startswith("router-worker") and not refused:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_unless_first)
+    async with run_workers(place.worker(plain, slots=1)):
+        await place.push(a_body("a-1"), a_body("a-2"))
+        results = await place.results(2)
+    said = {result["assignment_id"]: (result["status"], result.get("error_message")) for result in results}
+    assert said == {"a-1": ("error", "can't start new thread"), "a-2": ("success", None)}
 
 
 # -- a durable that another made ---------------------------------------------------------------------------------------

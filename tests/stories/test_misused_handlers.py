@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from nats.aio.client import Client
 
-from router import Agent, Worker
+from router import Agent, StepResult, Worker
 from router.app.inbox import InboxService
 from router.config import load
 from router.core.errors import Misconfigured
@@ -32,6 +32,12 @@ async def dsn(postgres: Postgres) -> str:
     return await postgres.database()
 
 
+async def _write_later(cursor: Any) -> None: ...
+
+
+async def _hear_later(assignment: Any, step: Any, milliseconds: Any) -> None: ...
+
+
 class _Asynchronous(CountingAgent):
     async def apply(self, ctx: Any, envelope: Any) -> Any: ...
 
@@ -49,6 +55,15 @@ class _Affirmative(CountingAgent):
         return True
 
 
+class _AbsentMinded(CountingAgent):
+    def receive(self, envelope: Any) -> Any:
+        return _write_later(envelope)
+
+
+def a_worker_with(**functions: Any) -> object:
+    return Worker("nats://127.0.0.1:1", lambda assignment: StepResult(), worker_id="w", **functions)
+
+
 def an_inbox_with(handler: Any) -> object:
     return InboxService(load(None, {"mailbox.dsn": "postgresql:///nowhere"}).settings, handler)
 
@@ -63,6 +78,10 @@ async def one_argument(event: Any) -> None: ...
         (lambda: Agent("nats://127.0.0.1:1", _Deaf(), store="w.db"), "receive: .*is asynchronous"),
         (lambda: Agent("nats://127.0.0.1:1", _Narrow(), store="w.db"), r"apply: .*\(ctx, envelope\)"),
         (lambda: Worker("nats://127.0.0.1:1", lambda: None, worker_id="w"), r"handler: .*\(assignment\)"),  # type: ignore[misc,arg-type,return-value]
+        (lambda: a_worker_with(accepts=_write_later), "accepts: .*is asynchronous"),
+        (lambda: a_worker_with(accepts=lambda: None), r"accepts: .*\(assignment\)"),
+        (lambda: a_worker_with(on_done=_hear_later), "on_done: .*is asynchronous"),
+        (lambda: a_worker_with(on_done=lambda assignment: None), r"on_done: .*\(assignment, step, milliseconds\)"),
         (lambda: an_inbox_with(lambda connection, event: None), "handler: .*async def"),
         (lambda: an_inbox_with(one_argument), r"handler: .*\(connection, event\)"),
     ],
@@ -101,6 +120,26 @@ async def test_a_consumer_whose_handler_answers_nonsense_ends_and_its_messages_s
         assert done == {f"evt_{number}" for number in range(20)}
 
 
+@pytest.mark.parametrize(
+    ("write", "words"), [(_write_later, "returned an async function"), (lambda cursor: _write_later(cursor), "returned a coroutine")]
+)
+async def test_a_consumer_whose_write_is_asynchronous_ends_and_its_messages_stay(
+    nats_url: str, prefix: str, tmp_path: Path, write: Any, words: str
+) -> None:
+    """Its body never runs; and its key is not marked, so that the mended handler writes."""
+    async with a_bus(nats_url, prefix) as bus:
+        for number in range(3):
+            await bus.publisher.event(an_envelope(number))
+        with pytest.raises(Misconfigured, match=f"handle: .*{words}"):
+            async with asyncio.timeout(60):
+                await bus.consume("projector", lambda _: write, options=ONE_BY_ONE, store=tmp_path / "keys.db")
+        done: set[str] = set()
+        async with run_consumer(bus, lambda one: done.add(one.message_id), store=tmp_path / "keys.db"):
+            await wait_until_settled(bus)
+        assert done == {f"evt_{number}" for number in range(3)}
+        assert await read_bus_stream(bus, "dlq") == []
+
+
 async def test_an_inbox_whose_function_answers_nonsense_ends_and_its_events_stay(broker: Broker, nc: Client, dsn: str) -> None:
     calls = []
 
@@ -120,12 +159,18 @@ async def test_an_inbox_whose_function_answers_nonsense_ends_and_its_events_stay
     assert await read_dead_letters(nc) == []
 
 
-async def test_an_agent_whose_apply_answers_nonsense_ends_and_its_commands_stay(broker: Broker, nc: Client, tmp_path: Path) -> None:
-    """In more lives than a command may have attempts; each is applied once when `apply` is mended."""
+@pytest.mark.parametrize(
+    ("adapter", "words"), [(_Affirmative(), "apply: .*returned bool"), (_AbsentMinded(), "receive: .*returned a coroutine")]
+)
+async def test_an_agent_whose_method_answers_nonsense_ends_and_its_commands_stay(
+    broker: Broker, nc: Client, tmp_path: Path, adapter: CountingAgent, words: str
+) -> None:
+    """In more lives than a command may have attempts; each is applied once when the method is mended."""
     store, feeding = tmp_path / "w.db", asyncio.create_task(publish_commands(nc, range(3)))
     for _ in range(7):
-        with pytest.raises(Misconfigured, match=r"apply: .*returned bool"):
-            await _life_of(_Affirmative(), broker.url, store, feeding)
+        with pytest.raises(Misconfigured, match=words):
+            async with asyncio.timeout(60):
+                await _life_of(adapter, broker.url, store, feeding)
     async with connected(broker.url) as connection, an_agent(broker.url, store):
         await until(lambda: is_empty(JetStream(connection)))
         assert await read_sent(JetStream(connection), "meshforge.failed.>", "MESHFORGE_FAILED") == []

@@ -16,7 +16,7 @@ from router.core.bounded_cache import BoundedCache
 from router.core.clock import steady
 from router.core.errors import BrokerUnavailable, Misconfigured
 
-Write = Callable[[sqlite3.Cursor], object]  # writes the handler's effect; it must neither commit nor roll back
+Write = Callable[[sqlite3.Cursor], object]  # writes the handler's effect; a plain function; it must neither commit nor roll back
 
 
 class StoreUnavailable(BrokerUnavailable):
@@ -40,7 +40,8 @@ class Processed(Protocol):
     async def mark(self, key: str, write: Write | None = None) -> bool:
         """Store the key, and with it what `write` writes. False: another call marked it meanwhile, and nothing was written.
 
-        Raises BrokerUnavailable when it is not stored, Misconfigured where nothing can be written, and any error of `write`.
+        Raises BrokerUnavailable when it is not stored, Misconfigured where nothing can be written, HandlerMisused for a `write` that is
+        asynchronous, and any error of `write`.
         """
 
 

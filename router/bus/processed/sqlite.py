@@ -26,7 +26,8 @@ from router.core.clock import Clock, wall
 from router.core.coalescer import GroupCommit
 from router.core.crashpoints import crashpoint
 from router.core.errors import Misconfigured
-from router.core.handler_exit import contain_exit
+from router.core.handler_exit import contain_cancellation
+from router.core.signatures import refuse_unrun
 
 SCHEMA_VERSION = 1  # what SCHEMA writes down
 PROCESSED_SCHEMA = """
@@ -117,8 +118,10 @@ class SqliteProcessed:
 
     async def _commit_all(self) -> None:
         """Commit group after group, until no key waits."""
-        await self._commits.run_until_empty()
-        self._committing = None
+        try:
+            await self._commits.run_until_empty()
+        finally:  # where it fails, the next `mark` begins again
+            self._committing = None
 
     async def _commit_group(self, group: Sequence[PendingKey]) -> Sequence[bool | BaseException]:
         try:
@@ -151,8 +154,8 @@ class SqliteProcessed:
         result: bool | Exception = is_new
         if is_new and mark.write is not None:
             try:
-                with contain_exit:
-                    mark.write(self._writer.cursor())
+                with contain_cancellation:
+                    refuse_unrun("write", mark.write(self._writer.cursor()))
             except Exception as exc:  # the handler's own failure: only its message fails
                 if _is_of_the_file(exc):
                     raise

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import sys
+import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -202,6 +203,20 @@ async def test_a_timeout_of_the_functions_own_is_not_the_deadline() -> None:
     with pytest.raises(RequestFailed) as caught:
         await FunctionRunner(late).run(data_of(a_request()), {}, asyncio.get_running_loop().time() + 5)
     assert caught.value.status == 500
+
+
+async def test_a_request_whose_thread_cannot_be_started_takes_no_other_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse_to_start(_: threading.Thread) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    runner = FunctionRunner(pre("mine", blocking=True)(saying(None)))
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse_to_start)
+        with pytest.raises(RequestFailed) as caught:
+            await runner.run(data_of(a_request()), {}, None)
+    assert caught.value.status == 500
+    async with asyncio.timeout(30):
+        assert await runner.run(data_of(a_request()), {}, None)
 
 
 # -- providers ---------------------------------------------------------------------------------------------------------
