@@ -185,7 +185,8 @@ class TransactionalStrategy:
     async def _apply(self, deliveries: Sequence[InboxDelivery], within_s: float) -> None:
         async with asyncio.timeout(within_s), self._handlers.transaction() as session:
             # The mark is the lock: another process with one of these messages waits here, and then finds it processed.
-            ours = await PostgresInboxAdapter(session).lock([delivery.event.message_id for delivery in deliveries])
+            begun = [(delivery.event.message_id, delivery.event.subject, delivery.attempts) for delivery in deliveries]
+            ours = await PostgresInboxAdapter(session).lock(begun)
             # Many share a pipeline, which sends statements without waiting for each; one alone has none, so that an error is its own.
             async with session.driver.pipeline() if len(deliveries) > 1 else nullcontext():
                 for delivery in deliveries:
