@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from router.app.connect import connect_by
+from router.app.database_watch import DatabaseWatch
 from router.app.declared_topology import declare_advisories_stream, declare_attempts_bucket
 from router.app.inbox_handler import service_of
 from router.app.inbox_rules import rules_of
@@ -27,7 +28,6 @@ from router.delivery.consumer import Deadlines
 from router.delivery.stuck import ConnectionWatchdog, watch_connections
 from router.delivery.topology import NANOS_PER_S, Topology
 from router.mailbox.backlog import age_s, get_inbox_backlog
-from router.mailbox.errors import DatabaseUnavailable
 from router.mailbox.inbox.http_handler import HttpEventHandler
 from router.mailbox.inbox.inbox import Inbox
 from router.mailbox.inbox.observer import InboxStats
@@ -63,7 +63,7 @@ class InboxService:
         self._handler = handler if handler is not None else service_of(settings)
         self._inbox: Inbox | None = None
         self._drift: DriftWatch | None = None
-        self._database_error: str | None = None  # measured with the gauges, so it needs no message
+        self._database_watch = DatabaseWatch()  # it looks with the gauges, so it needs no message
         self._broker = BrokerLog("inbox")
         self._watchdog: ConnectionWatchdog | None = None
 
@@ -89,9 +89,9 @@ class InboxService:
         health = self._inbox.consumer.health
         trouble = self._inbox.trouble
         handler = ReadinessCheck(trouble is None, trouble or "answering")
-        database = ReadinessCheck(self._database_error is None, self._database_error or "answering")
         topology = {"topology": self._drift.check} if self._drift is not None else {}
-        return {"inbox": ReadinessCheck(health.is_ready, health.detail), "handler": handler, "database": database, **topology}
+        inbox = ReadinessCheck(health.is_ready, health.detail)
+        return {"inbox": inbox, "handler": handler, "database": self._database_watch.check, **topology}
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Inbox]:
@@ -175,12 +175,9 @@ class InboxService:
         """A helper: QRY-051 (docs/reference/requirements.md#sd-18), and whether the database answers."""
         context = self.settings.mailbox.context
         while True:
-            try:
+            with self._database_watch.look():
                 async with self._database.transaction() as session:
                     backlog = await get_inbox_backlog(session)
                 self.metrics.inbox_backlog.set(backlog.count, context)
                 self.metrics.inbox_oldest_seconds.set(age_s(backlog), context)
-                self._database_error = None
-            except DatabaseUnavailable as exc:
-                self._database_error = str(exc)
             await asyncio.sleep(GAUGES_EVERY_S)

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from router.app.connect import connect_by
+from router.app.database_watch import DatabaseWatch
 from router.config import Settings
 from router.core.errors import BrokerRefused, Misconfigured
 from router.delivery import topology
@@ -21,7 +22,6 @@ from router.delivery.api import JetStream
 from router.delivery.stuck import ConnectionWatchdog, watch_connections
 from router.delivery.topology import Topology
 from router.mailbox.backlog import age_s, get_outbox_backlog
-from router.mailbox.errors import DatabaseUnavailable
 from router.mailbox.outbox.config import RelayOptions
 from router.mailbox.outbox.failed_rows import count_parked
 from router.mailbox.outbox.publisher import OutboxPublisher
@@ -110,6 +110,7 @@ class RelayService:
         self._database = database_of(settings, "router outbox relay")
         self._drift: DriftWatch | None = None
         self._broker = BrokerLog("relay")
+        self._database_watch = DatabaseWatch()
         self._watchdog: ConnectionWatchdog | None = None
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
@@ -162,7 +163,7 @@ class RelayService:
     def readiness(self) -> Mapping[str, ReadinessCheck]:
         trouble = self.relay.trouble if self.relay is not None else "not started"
         topology = {"topology": self._drift.check} if self._drift is not None else {}
-        return {"relay": ReadinessCheck(trouble is None, trouble or "publishing"), **topology}
+        return {"relay": ReadinessCheck(trouble is None, trouble or "publishing"), "database": self._database_watch.check, **topology}
 
     def _read_stuck_cause(self) -> str | None:
         return self._watchdog.cause if self._watchdog is not None else None
@@ -181,7 +182,7 @@ class RelayService:
         """A helper: QRY-050, and how many are parked."""
         context = self.settings.mailbox.context
         while True:
-            with contextlib.suppress(DatabaseUnavailable):  # the relay reports it
+            with self._database_watch.look():
                 async with self._database.transaction() as session:
                     backlog, parked = await get_outbox_backlog(session), await count_parked(session)
                 self.metrics.outbox_backlog.set(backlog.count, context)

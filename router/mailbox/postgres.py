@@ -49,6 +49,9 @@ MAX_FAILURE = 512  # characters of what the server said
 _INSISTING = ("require", "verify-ca", "verify-full")  # values of sslmode
 _THIS_HOST = ("", "localhost", "127.0.0.1", "::1")
 _KNOWS_REQUIRE_AUTH = 160_000  # libpq's version
+# A machine that vanishes closes nothing, and the system would wait for it a quarter of an hour, or for two hours. The first holds while
+# something that was sent is not acked (ms), the others while an answer is waited for (s). A Unix socket ignores them.
+_LIVENESS = {"tcp_user_timeout": 10_000, "keepalives_idle": 4, "keepalives_interval": 2, "keepalives_count": 3}
 # Everything here is looked up by an index, and no plan may hang on when the table was last analysed: one that was filled a
 # moment ago has no statistics, and without them the planner may read all of it for five hundred rows.
 _BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off", "jit": "off"}
@@ -183,7 +186,10 @@ class Database:
 
 
 def _options(config: DatabaseConfig) -> dict[str, object]:
-    return {"application_name": config.application, "connect_timeout": max(2, round(config.timeout))}
+    """Options of libpq. How long a silent server is waited for, the connection string may say otherwise."""
+    given = _read(config.dsn)
+    liveness = {name: value for name, value in _LIVENESS.items() if name not in given}
+    return {"application_name": config.application, "connect_timeout": max(2, round(config.timeout)), **liveness}
 
 
 def _settings_of(config: DatabaseConfig) -> dict[str, str]:
@@ -200,15 +206,20 @@ def _refuse_clear_password(dsn: str) -> dict[str, object]:
     forbids it, unless the connection string (or libpq's own variables) insists on TLS or says what is allowed. A challenge (SCRAM) may
     still be answered: it does not hold the password.
     """
-    try:
-        given = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
-        return {}  # `open` says so
+    given = _read(dsn)
     known = {one.keyword.decode(): one.val.decode() for one in psycopg.pq.Conninfo.get_defaults() if one.val}
     known |= {name: str(value) for name, value in given.items() if value is not None}
     is_decided = known.get("sslmode") in _INSISTING or "require_auth" in known or psycopg.pq.version() < _KNOWS_REQUIRE_AUTH
     is_here = all(host.startswith(("/", "@")) or host in _THIS_HOST for host in known.get("host", "").split(","))
     return {} if is_decided or is_here else {"require_auth": "!password"}
+
+
+def _read(dsn: str) -> dict[str, object]:
+    """What a connection string names; nothing if it cannot be read, which `open` says."""
+    try:
+        return dict(conninfo_to_dict(dsn))
+    except psycopg.ProgrammingError:
+        return {}
 
 
 def _check(config: DatabaseConfig) -> None:

@@ -6,6 +6,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.delivery.consumer import Deadlines
+from router.mailbox.inbox import transactional_strategy
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
 from router.mailbox.postgres import Driver
@@ -118,6 +119,49 @@ async def test_an_event_that_an_inbox_stops_before_has_all_of_its_attempts(broke
         await until(lambda: _are_processed(dsn, 0, 1))
         assert (running.inbox.observer.codes["processed"], running.inbox.observer.codes["stranded"]) == (1, 1)
     assert (await effects(dsn), [letter["message_id"] for letter in await read_dead_letters(nc)]) == ([an_id(1)], [an_id(0)])
+
+
+async def test_an_event_that_shares_the_transaction_of_one_that_hangs_has_all_of_its_attempts(
+    broker: Broker, nc: Client, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The inbox stopped before its turn, when it had left the queue."""
+    monkeypatch.setattr(transactional_strategy, "QUICK_S", 600.0)  # however slow the first one is, the next two are one batch
+    begun, go_on = [asyncio.Event(), asyncio.Event()], asyncio.Event()
+
+    async def slow(connection: Driver, event: InboxEvent) -> None:
+        number = int(event.message_id == an_id(1))
+        begun[number].set()
+        await (asyncio.Event() if number else go_on).wait()
+
+    async with an_inbox(broker.url, dsn, slow, ack_wait=60.0, handler_timeout=6000.0, deadlines=Deadlines(0.1, 0.2)) as running:
+        await publish(nc, [0])
+        await begun[0].wait()
+        queue = running.inbox._strategy._queue  # type: ignore[union-attr]
+        for number in (1, 2):
+            await publish(nc, [number])
+            await until(lambda: len(queue) == number)  # noqa: B023 - awaited here
+        go_on.set()
+        await begun[1].wait()
+    assert [(await row_of(dsn, number))[:2] for number in range(3)] == [(True, 1), (False, 1), (False, 0)]
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+async def test_an_event_that_waits_for_its_transaction_has_all_of_its_attempts(
+    broker: Broker, nc: Client, dsn: str, monkeypatch: pytest.MonkeyPatch, attempts: int
+) -> None:
+    """At its first attempt and at a later one: the inbox stopped before the database gave it a connection, or its row."""
+    is_waiting = asyncio.Event()
+
+    async def wait(*_: object) -> None:
+        is_waiting.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(transactional_strategy.TransactionalStrategy, "_apply", wait)
+    await rows(dsn, "INSERT INTO inbox_messages (message_id, subject, attempts) VALUES (%s, 's', %s)", an_id(0), attempts)
+    async with an_inbox(broker.url, dsn, record, ack_wait=60.0, deadlines=Deadlines(0.1, 0.2)):
+        await publish(nc, [0])
+        await is_waiting.wait()
+    assert (await row_of(dsn, 0))[:2] == (False, attempts)
 
 
 async def test_the_stale_row_scan_waits_for_no_event_that_its_service_does_not_serve(broker: Broker, nc: Client, dsn: str) -> None:

@@ -1,5 +1,7 @@
 """One inbox on a real nats-server and a real PostgreSQL: what becomes of a message and its row, and what the server is told."""
 
+import asyncio
+
 import pytest
 from nats.aio.client import Client
 
@@ -55,6 +57,26 @@ async def test_one_that_was_begun_and_never_ended_is_begun_again(broker: Broker,
         await publish(nc, [1])
         await until(lambda: is_settled(nc))
     assert (await effects(dsn), await row_of(dsn, 1)) == ([an_id(1)], (True, 2, None))
+
+
+async def test_one_whose_row_is_lost_before_its_turn_is_handled(broker: Broker, nc: Client, dsn: str) -> None:
+    """As by a standby that takes over and never had it: its event was acknowledged, and no handler had seen it."""
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(connection: Driver, event: InboxEvent) -> None:
+        begun.set()
+        await go_on.wait()
+        await record(connection, event)
+
+    async with an_inbox(broker.url, dsn, wait, handler_timeout=600.0, ack_wait=60.0):
+        await publish(nc, [0])
+        await begun.wait()
+        await publish(nc, [1])
+        await until(lambda: row_of(dsn, 1), what="its row is there")
+        await rows(dsn, "DELETE FROM inbox_messages WHERE message_id = %s", an_id(1))
+        go_on.set()
+        await until(lambda: is_settled(nc))
+    assert (await effects(dsn), await row_of(dsn, 1)) == ([an_id(0), an_id(1)], (True, 1, None))
 
 
 async def test_poison_has_its_dead_letter_before_its_row_is_marked_and_is_acknowledged(broker: Broker, nc: Client, dsn: str) -> None:

@@ -11,10 +11,13 @@ from router.mailbox.ports import InboxRepository
 from router.mailbox.postgres import Database
 from tests.support.inbox import an_id, row_of
 from tests.support.postgres import rows
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.both_majors
 
 ONE = InboxMessage(UUID(an_id(1)), "vibespro.event.vibe_created.v1")
+
+BEGUN = (an_id(1), ONE.subject, 1)
 
 
 async def test_a_message_is_inserted_begun_again_and_then_skipped(database: Database, dsn: str) -> None:
@@ -51,7 +54,7 @@ async def test_two_processes_never_apply_one_message(database: Database) -> None
 
     async def first() -> set[str]:
         async with database.transaction() as session:
-            ours = await PostgresInboxAdapter(session).lock([an_id(1)])
+            ours = await PostgresInboxAdapter(session).lock([BEGUN])
             is_locked.set()
             await go_on.wait()
         return ours
@@ -60,7 +63,7 @@ async def test_two_processes_never_apply_one_message(database: Database) -> None
         await is_locked.wait()
         async with database.transaction() as session:
             asyncio.get_running_loop().call_later(0.1, go_on.set)
-            return await PostgresInboxAdapter(session).lock([an_id(1)])
+            return await PostgresInboxAdapter(session).lock([BEGUN])
 
     assert await asyncio.gather(first(), second()) == [{an_id(1)}, set()]
 
@@ -69,11 +72,40 @@ async def test_one_whose_transaction_did_not_end_well_is_free_again(database: Da
     await _insert(database)
     try:
         async with database.transaction() as session:
-            await PostgresInboxAdapter(session).lock([an_id(1)])
+            await PostgresInboxAdapter(session).lock([BEGUN])
             raise ValueError("undone")
     except ValueError:
         pass
     assert await _insert(database) == 2
+
+
+async def test_a_row_that_is_missing_is_made_by_its_lock(database: Database, dsn: str) -> None:
+    """A standby that took over had lost it; "not there" was taken for "processed by another process"."""
+    await _insert(database)
+    await rows(dsn, "INSERT INTO inbox_messages VALUES (%s, 's', now(), now(), 1)", an_id(2))
+    await rows(dsn, "DELETE FROM inbox_messages WHERE message_id = %s", an_id(1))
+    async with database.transaction() as session:
+        begun = [(an_id(3), "s", 1), (an_id(2), "s", 1), (an_id(1), "t", 4)]
+        assert await PostgresInboxAdapter(session).lock(begun) == {an_id(1), an_id(3)}
+    query = "SELECT subject, attempts, processed_at = received_at FROM inbox_messages WHERE message_id = %s"
+    assert await rows(dsn, query, an_id(1)) == [("t", 4, True)]
+    assert await _insert(database) is None
+
+
+async def test_two_processes_make_a_missing_row_once(database: Database) -> None:
+    is_locked = asyncio.Event()
+
+    async def second() -> set[str]:
+        await is_locked.wait()
+        async with database.transaction() as session:
+            return await PostgresInboxAdapter(session).lock([BEGUN])
+
+    waiting = asyncio.create_task(second())
+    async with database.transaction() as session:
+        assert await PostgresInboxAdapter(session).lock([BEGUN]) == {an_id(1)}
+        is_locked.set()
+        await until(lambda: _is_waiting(database), what="the second one waits for the first")
+    assert await waiting == set()
 
 
 async def test_an_inbox_is_claimed_once(database: Database) -> None:
@@ -81,6 +113,11 @@ async def test_an_inbox_is_claimed_once(database: Database) -> None:
     async with database.transaction() as session:
         adapter = PostgresInboxAdapter(session)
         assert [await adapter.claim("S", "d"), await adapter.claim("S", "d"), await adapter.claim("S", "e")] == [("S", "d")] * 3
+
+
+async def _is_waiting(database: Database) -> bool:
+    async with database.transaction() as session:
+        return bool(await session.fetch_one("SELECT count(*) FROM pg_locks WHERE NOT granted", make=int))
 
 
 async def _insert(database: Database) -> int | None:

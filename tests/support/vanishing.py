@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from tests.support.broker import Broker
+from tests.support.postgres import Postgres
 
 
 class Path:
@@ -12,7 +13,12 @@ class Path:
 
     def __init__(self) -> None:
         self.is_cut = asyncio.Event()
-        self.url = ""
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        """Of a nats-server."""
+        return f"nats://127.0.0.1:{self.port}"
 
     async def forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """From one end to the other; once the path is cut nothing is read any more, and nothing is closed."""
@@ -27,16 +33,18 @@ class Path:
 
 
 @asynccontextmanager
-async def a_path_to(broker: Broker) -> AsyncIterator[Path]:
-    path, tasks, writers = Path(), [], []
+async def a_path_to(peer: Broker | Postgres) -> AsyncIterator[Path]:
+    path = Path()
+    tasks: list[asyncio.Task[None]] = []
+    writers: list[asyncio.StreamWriter] = []
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        theirs_in, theirs_out = await asyncio.open_connection("127.0.0.1", broker.port)
+        theirs_in, theirs_out = await asyncio.open_connection("127.0.0.1", peer.port)
         writers.extend((writer, theirs_out))
         tasks.extend((asyncio.create_task(path.forward(reader, theirs_out)), asyncio.create_task(path.forward(theirs_in, writer))))
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    path.url = f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    path.port = server.sockets[0].getsockname()[1]
     try:
         yield path
     finally:

@@ -1,7 +1,8 @@
 """The inbox's rows: `InboxRepository` on PostgreSQL, one row at a time as specified, and many at once as the consumer needs it.
 
     receive   insert a row, or add an attempt; a processed message is not in the answer (docs/explanation/durability.md#inbox)
-    lock      mark rows as processed and hold them until the transaction ends: two processes never apply one message
+    lock      mark rows as processed and hold them until the transaction ends: two processes never apply one message. It makes a row that
+              is missing (a database that went over to its standby may have lost it): only a row that is there says "processed"
     settle    write the results of many messages in one statement
 
 Both times are the database's own clock, and the later of the two if that clock steps back (POL-047-004).
@@ -25,9 +26,11 @@ ON CONFLICT (message_id) DO UPDATE SET attempts = LEAST(i.attempts, 2147483646) 
 RETURNING i.message_id::text, i.attempts
 """
 _LOCK: Final[LiteralString] = """
-UPDATE inbox_messages SET processed_at = GREATEST(now(), received_at), last_error = NULL
-WHERE message_id = ANY (%s::uuid[]) AND processed_at IS NULL
-RETURNING message_id::text
+INSERT INTO inbox_messages AS i (message_id, subject, attempts, processed_at)
+SELECT message_id, subject, attempts, now() FROM unnest(%s::uuid[], %s::text[], %s::int[]) AS begun (message_id, subject, attempts)
+ORDER BY message_id
+ON CONFLICT (message_id) DO UPDATE SET processed_at = GREATEST(now(), i.received_at), last_error = NULL WHERE i.processed_at IS NULL
+RETURNING i.message_id::text
 """
 _SETTLE: Final[LiteralString] = """
 UPDATE inbox_messages AS i
@@ -88,9 +91,13 @@ class PostgresInboxAdapter:
         columns = [message_id for message_id, _ in messages], [subject for _, subject in messages]
         return dict(await self._session.fetch(_RECEIVE, columns, make=_attempts))
 
-    async def lock(self, message_ids: Sequence[str]) -> set[str]:
-        """Mark them as processed; return those that no other process had processed before."""
-        return set(await self._session.fetch(_LOCK, (list(message_ids),), make=str))
+    async def lock(self, messages: Sequence[tuple[str, str, int]]) -> set[str]:
+        """Mark them as processed; return the ids of those that no other process had processed before.
+
+        `messages` holds each (id, subject, attempts) at most once; subject and attempts are those of a row that is missing.
+        """
+        columns = [one[0] for one in messages], [one[1] for one in messages], [one[2] for one in messages]
+        return set(await self._session.fetch(_LOCK, columns, make=str))
 
     async def settle(self, marks: Sequence[InboxMark]) -> int:
         """Write the marks; return how many rows changed. A processed row stays as it is."""

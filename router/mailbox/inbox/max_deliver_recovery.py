@@ -61,10 +61,10 @@ class InboxMaxDeliverRecovery:
     ) -> None:
         self.stream = rules.stream
         self.durable = rules.durable
+        self.is_in_hand = is_in_hand
         self._jetstream = jetstream
         self._database = database
         self._handle_event = handle_event
-        self._is_in_hand = is_in_hand
         self._writer = writer
         self._dead_letters = letters
         self._max_deliver = rules.max_deliver
@@ -83,11 +83,11 @@ class InboxMaxDeliverRecovery:
         """
         message = self.to_message(stored)
         message_id = message_id_of(message)
-        was_in_hand = self._is_in_hand(message_id)  # the scan and the advisory may come to it at the same time
+        was_in_hand = self.is_in_hand(message_id)  # the scan and the advisory may come to it at the same time
         attempts = await self._read_attempts(message_id)
         if attempts is None:
             return Done()
-        if was_in_hand or self._is_in_hand(message_id):
+        if was_in_hand or self.is_in_hand(message_id):
             return Retry(STRANDED_FAULT, self._again_s, uses_attempt=False)
         if attempts < self._max_deliver:
             return await self._give_to_handler(replace(message, attempts=attempts + 1))

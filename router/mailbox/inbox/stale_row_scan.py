@@ -7,12 +7,16 @@ stale row the scan looks for its message on the row's subject:
     above it                                the server still delivers it: leave the row
     not in the stream                       it was deleted: store a dead letter that says so
 
+Nothing is read for a row whose message this process has in hand. For the others the scan reads first what stands above the last settled
+sequence, and below it only for what is not there; it keeps sequences of its rows' messages alone, however many their subject has.
+
 The max-deliver recovery handles nearly all such messages. The scan finds those whose advisory was lost, or whose message was deleted.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -20,7 +24,7 @@ from router.core import ids
 from router.core.errors import BrokerRefused, BrokerUnavailable, RouterError
 from router.core.outcome import Done
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
-from router.delivery.api import JetStream
+from router.delivery.api import JetStream, StoredMessage
 from router.delivery.storing import open_publisher
 from router.delivery.stream_reader import open_reader
 from router.mailbox.entities import InboxMessage
@@ -72,12 +76,13 @@ class StaleRowScan:
     async def scan(self) -> int:
         """Scan once; return how many dead letters were stored. Raises DatabaseUnavailable, BrokerUnavailable."""
         async with self._database.transaction() as session:
-            rows = await PostgresInboxAdapter(session).list_unprocessed(self._rules.older_than_s, self._rules.max_rows)
+            old = await PostgresInboxAdapter(session).list_unprocessed(self._rules.older_than_s, self._rules.max_rows)
+        rows = [row for row in old if not self._recovery.is_in_hand(str(row.message_id))]
         if not rows:
             return 0
         last_settled = await self._read_last_settled()
-        sequences = {subject: await self._read_sequences(subject) for subject in {row.subject for row in rows}}
-        found = [(row, sequences[row.subject].get(str(row.message_id))) for row in rows]
+        sequences = await self._find_sequences(rows, last_settled)
+        found = [(row, sequences.get(str(row.message_id))) for row in rows]
         found.sort(key=lambda pair: pair[1] is not None)  # what needs no handler does not wait for one
         async with open_publisher(self._jetstream) as acked_publisher:
             return sum([await self._give_up(acked_publisher, row, sequence, last_settled) for row, sequence in found])
@@ -89,19 +94,42 @@ class StaleRowScan:
             raise BrokerUnavailable(f"consumer {self._durable} is missing: what it still delivers is unknown")
         return int(info["ack_floor" if info["num_ack_pending"] else "delivered"]["stream_seq"])
 
-    async def _read_sequences(self, subject: str) -> dict[str, int]:
-        """The sequence of each message on a subject, by message id; empty for a subject that the stream does not accept."""
+    async def _find_sequences(self, rows: Sequence[InboxMessage], last_settled: int) -> dict[str, int]:
+        """The last sequence of each row's message on the row's subject, by message id; any above `last_settled` where there is one."""
+        wanted: dict[str, set[str]] = {}
+        for row in rows:
+            wanted.setdefault(row.subject, set()).add(str(row.message_id))
         found: dict[str, int] = {}
+        for subject, message_ids in wanted.items():
+            found |= await self._find_on(subject, message_ids, last_settled)
+        return found
+
+    async def _find_on(self, subject: str, wanted: set[str], last_settled: int) -> dict[str, int]:
+        """The same for one subject; empty for one that the stream does not accept."""
         if not ids.is_literal_subject(subject):
-            return found
+            return {}
         try:
-            async with open_reader(self._jetstream, self._stream, subject=subject, headers_only=True) as reader:
-                while heads := await reader.read(HEADERS_PER_READ):
-                    found.update({message_id_of(self._recovery.to_message(head)): head.sequence for head in heads})
+            above = await self._read_sequences(subject, wanted, last_settled + 1)
+            return above | await self._read_sequences(subject, wanted - above.keys(), 1, last_settled)
         except BrokerRefused as exc:
             if exc.err_code != NO_SUBJECT_OF_THE_STREAM:
                 raise
+            return {}
+
+    async def _read_sequences(self, subject: str, wanted: set[str], start: int, last: int | None = None) -> dict[str, int]:
+        """The last sequence of each wanted message from `start` to `last`; without `last` any, so that reading ends with the last found."""
+        found: dict[str, int] = {}
+        if not wanted:
+            return found
+        async with open_reader(self._jetstream, self._stream, start, subject=subject, headers_only=True) as reader:
+            while heads := await reader.read(HEADERS_PER_READ):
+                found.update((message_id, head.sequence) for head in heads if (message_id := self._id_of(head)) in wanted)
+                if heads[-1].sequence >= last if last is not None else len(found) == len(wanted):
+                    break
         return found
+
+    def _id_of(self, head: StoredMessage) -> str:
+        return message_id_of(self._recovery.to_message(head))
 
     async def _give_up(self, acked_publisher: AckedPublisher, row: InboxMessage, sequence: int | None, last_settled: int) -> bool:
         """Store the row's dead letter. False: its message is still to be delivered, has no answer yet, or was processed meanwhile."""

@@ -20,8 +20,8 @@ taken back: `take_back`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 
 from router.core.clock import steady
 from router.core.coalescer import Coalescer
@@ -129,21 +129,33 @@ class TransactionalStrategy:
         """Handle events at their first attempt, many in one transaction."""
         most = 1
         while True:
-            deliveries = await self._queue.take(most)
-            begun = steady()
-            self._return_unbegun([delivery for delivery in deliveries if delivery.later.is_resolved])  # a drain gave them back
-            stands = await self._handle([delivery for delivery in deliveries if not delivery.later.is_resolved])
-            # Like the pull window: after a slow or failing batch the next one is small, so few events share its fate.
-            most = min(2 * most, MAX_EVENTS_PER_TRANSACTION) if stands and steady() - begun < QUICK_S else 1
+            with self._put_back_unbegun(await self._queue.take(most)) as deliveries:
+                begun = steady()
+                self._return_unbegun([delivery for delivery in deliveries if delivery.later.is_resolved])  # a drain gave them back
+                stands = await self._handle([delivery for delivery in deliveries if not delivery.later.is_resolved])
+                # Like the pull window: after a slow or failing batch the next one is small, so few events share its fate.
+                most = min(2 * most, MAX_EVENTS_PER_TRANSACTION) if stands and steady() - begun < QUICK_S else 1
 
     async def _handle_retries(self) -> None:
         """Handle events that were begun before, or took too long, one by one, each with its whole time; no other event waits for them."""
         while True:
-            for delivery in await self._retries.take(1):
-                if delivery.later.is_resolved:
-                    self._return_unbegun([delivery])
-                else:
-                    await self._handle_alone(delivery)
+            with self._put_back_unbegun(await self._retries.take(1)) as deliveries:
+                for delivery in deliveries:
+                    if delivery.later.is_resolved:
+                        self._return_unbegun([delivery])
+                    else:
+                        await self._handle_alone(delivery)
+
+    @contextmanager
+    def _put_back_unbegun(self, deliveries: Sequence[InboxDelivery]) -> Iterator[Sequence[InboxDelivery]]:
+        """If the block is cancelled, or raises, what no handler has seen waits again: the end of the run takes its attempt back."""
+        try:
+            yield deliveries
+        except BaseException:
+            for delivery in deliveries:
+                if not delivery.was_begun:
+                    self._queue.add(delivery)
+            raise
 
     async def _handle(self, deliveries: Sequence[InboxDelivery]) -> bool:
         """Return whether all of them were applied at the first try."""
@@ -185,7 +197,8 @@ class TransactionalStrategy:
     async def _apply(self, deliveries: Sequence[InboxDelivery], within_s: float) -> None:
         async with asyncio.timeout(within_s), self._handlers.transaction() as session:
             # The mark is the lock: another process with one of these messages waits here, and then finds it processed.
-            ours = await PostgresInboxAdapter(session).lock([delivery.event.message_id for delivery in deliveries])
+            begun = [(delivery.event.message_id, delivery.event.subject, delivery.attempts) for delivery in deliveries]
+            ours = await PostgresInboxAdapter(session).lock(begun)
             # Many share a pipeline, which sends statements without waiting for each; one alone has none, so that an error is its own.
             async with session.driver.pipeline() if len(deliveries) > 1 else nullcontext():
                 for delivery in deliveries:
@@ -222,11 +235,13 @@ class TransactionalStrategy:
     def _suspend(self, deliveries: Sequence[InboxDelivery], cause: Exception) -> None:
         """Resolve the deliveries as unavailable: the database is, or the inbox ends. Their rows are written when they can be."""
         for delivery in deliveries:
-            self._take_back(delivery, str(cause))
+            if not delivery.is_taken_back:
+                self._take_back(delivery, str(cause))
             delivery.later.resolve(InboxUnavailable(str(cause)))
 
     def _return_unbegun(self, deliveries: Sequence[InboxDelivery]) -> list[Deferred[None]]:
-        return [self._take_back(delivery, "the inbox stopped before its turn") for delivery in deliveries if not delivery.was_begun]
+        unbegun = [delivery for delivery in deliveries if not delivery.was_begun and not delivery.is_taken_back]
+        return [self._take_back(delivery, "the inbox stopped before its turn") for delivery in unbegun]
 
     async def _is_database_up(self) -> bool:
         """Whether there is a connection for handlers: one that the inbox has for itself says nothing of theirs."""
