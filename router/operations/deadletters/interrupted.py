@@ -2,7 +2,7 @@
 
 Its messages stand above the stream's floor and bear its secret, so each that stands there is proven to be sent. That one was not sent is
 proven only while every message above the floor still stands there. A work queue removes each message that was consumed, the routers
-remove assignments that are done, and any stream may have removed its oldest: then nobody knows what was sent.
+remove assignments that are done, and any stream may have removed its oldest: then it is not known what was sent.
 """
 
 from __future__ import annotations

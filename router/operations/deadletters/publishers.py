@@ -4,7 +4,7 @@
     a `no_ack` stream (decide)    the message itself, seen in the stream under its id: no PubAck is to be had,
                                   and a reply address would make us a requester who is answered with a decision
     its partitions                likewise, in whichever of their streams it is stored: it is published to the public subject,
-                                  and the server's mapping, which nobody can ask for, draws the partition
+                                  and the mapping draws the partition; the server does not tell which
 
 These classes return proofs only; `replay` acts on them.
 """
