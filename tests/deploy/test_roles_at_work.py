@@ -77,7 +77,9 @@ async def test_what_fails_is_tried_again_kept_and_thrown_away_and_nothing_is_ref
             asked = {"tenant_id": "acme", "message_type": "chat", "payload": "hello", "push": True}
             answers = [await client.decide(**asked, request_id=f"again-{n}") for n in range(3)]
         reporter = await deployed.connect("worker")
-        await reporter.jetstream().publish("caf.exec.result.v1", json.dumps(a_result_body(tenant_id="evil", timestamp=NOW_MS)).encode())
+        await reporter.jetstream(timeout=60).publish(
+            "caf.exec.result.v1", json.dumps(a_result_body(tenant_id="evil", timestamp=NOW_MS)).encode()
+        )
         await reporter.close()
         await _until_stored(witness, "ROUTER_DLQ", 1)
         replayed = await call_command_async("dlq", "replay", "--all", environ=operator)
