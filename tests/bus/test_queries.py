@@ -164,6 +164,6 @@ async def test_a_responder_that_exits_or_awaits_a_cancelled_task_fails_one_quest
 
     async with responding(bus, respond):
         with pytest.raises(QueryRefused, match="the responder failed"):
-            await bus.query("status", QUESTION, timeout=3)
+            await bus.query("status", QUESTION, timeout=60)
         second = an_envelope(message_type="LoopStatus", payload={"loop_id": "loop_2"})
         assert await bus.query("status", second) == {"heard": {"loop_id": "loop_2"}}

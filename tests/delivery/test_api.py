@@ -31,7 +31,7 @@ async def test_what_is_not_there_is_none(place: WorkStreams) -> None:
 
 
 async def test_a_stored_message_is_read_back_whole(place: WorkStreams) -> None:
-    await place.connection.request(place.work, b"\x00\xff", headers={"Nats-Msg-Id": "1", "x": "ü"})
+    await place.connection.request(place.work, b"\x00\xff", headers={"Nats-Msg-Id": "1", "x": "ü"}, timeout=60)
     found = await place.jetstream.message(place.stream, 1)
     assert found is not None
     assert (found.subject, found.sequence, found.data) == (place.work, 1, b"\x00\xff")
@@ -40,7 +40,7 @@ async def test_a_stored_message_is_read_back_whole(place: WorkStreams) -> None:
 
 async def test_messages_are_found_by_subject(place: WorkStreams) -> None:
     for subject, data in ((place.effects, b"1"), (place.letters, b"2"), (place.effects, b"3")):
-        await place.connection.request(subject, data)
+        await place.connection.request(subject, data, timeout=60)
     last, following = await place.jetstream.get_last(place.out, place.effects), await place.jetstream.get_next(place.out, place.effects, 2)
     assert last is not None
     assert following is not None

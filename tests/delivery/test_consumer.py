@@ -30,10 +30,20 @@ async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
         yield place
 
 
+SOON = Deadlines(soft=0.5, hard=1.0)
+
+
 class Working:
     """A consumer at work on a place, and what it was begun on."""
 
-    def __init__(self, place: WorkStreams, handle: Handler | None = None, *, heartbeat: float = 0.2) -> None:
+    def __init__(
+        self,
+        place: WorkStreams,
+        handle: Handler | None = None,
+        *,
+        heartbeat: float = 0.2,
+        deadlines: Deadlines = SOON,
+    ) -> None:
         self.place = place
         self.begun: list[bytes] = []
         self.watcher = RecordingObserver()
@@ -44,7 +54,7 @@ class Working:
             stream=place.stream,
             durable=place.durable,
             observer=self.watcher,
-            ack_wait=0.4,
+            ack_wait=place.ack_wait,
             heartbeat=heartbeat,
             pull_expires=5 * heartbeat,
             backoff=(0.02,),
@@ -54,7 +64,7 @@ class Working:
             place.jetstream,
             attempts_bucket=place.bucket,
             create=self._create,
-            deadlines=Deadlines(soft=0.5, hard=1.0),
+            deadlines=deadlines,
         )
 
     async def _create(self) -> None:
@@ -65,9 +75,9 @@ class Working:
         self.begun.append(message.data)
         return self._handle(message)
 
-    async def publish(self, *data: bytes) -> None:
+    async def publish(self, *data: bytes, within_s: float = 60.0) -> None:
         for one in data:
-            await self.place.connection.request(self.place.work, one)
+            await self.place.connection.request(self.place.work, one, timeout=within_s)
 
 
 HOUR_S = 3600.0
@@ -151,7 +161,7 @@ async def test_after_the_leader_of_its_durable_was_killed_an_idle_consumer_begin
 
 async def _is_stored(working: Working, data: bytes) -> bool:
     with suppress(NatsError):
-        await working.publish(data)
+        await working.publish(data, within_s=0.5)
         return True
     return False
 
@@ -203,10 +213,13 @@ async def test_while_its_durable_cannot_be_found_after_a_reconnect_it_asks_after
         assert len(calls.heard) <= LOOKS / 10
 
 
-async def test_a_drain_hands_back_what_was_never_begun_and_leaves_no_subscription(place: WorkStreams) -> None:
-    ends = asyncio.Event()
+async def test_a_drain_hands_back_what_was_never_begun_and_leaves_no_subscription(nats_url: str, prefix: str) -> None:
+    async with some_work_streams(nats_url, prefix, ack_wait=60.0) as place:  # by the drain, it comes again sooner
+        await _drain_amid_work(place)
 
-    begun = []
+
+async def _drain_amid_work(place: WorkStreams) -> None:
+    ends, begun = asyncio.Event(), []
 
     async def wait(message: Message) -> Outcome:
         begun.append(message.data)
@@ -214,11 +227,19 @@ async def test_a_drain_hands_back_what_was_never_begun_and_leaves_no_subscriptio
         return Done()
 
     before = set(place.connection._subs)
-    working = Working(place, wait)
+    working = Working(place, wait, deadlines=Deadlines(soft=60.0, hard=61.0))
     async with at_work(working):
         await working.publish(*[b"%d" % number for number in range(70)])  # more than there are slots
         await until(lambda: len(begun) == 64)
-        asyncio.get_running_loop().call_later(0.1, ends.set)
+        processor = working.consumer.processor
+        assert processor is not None
+        drain = processor.drain
+
+        async def release_and_drain(soft_s: float, hard_s: float) -> bool:
+            ends.set()
+            return await drain(soft_s, hard_s)
+
+        processor.drain = release_and_drain  # type: ignore[method-assign]
     assert working.consumer.was_clean
     assert set(place.connection._subs) == before
     async with at_work(Working(place)) as another:
@@ -285,7 +306,7 @@ async def test_a_consumer_without_a_reason_to_pull_leaves_a_server_that_says_not
         )
         task = asyncio.create_task(consumer.run())
         try:
-            await place.connection.request(place.work, b"x")
+            await place.connection.request(place.work, b"x", timeout=60)
             await until(lambda: begun and consumer.puller is not None and not consumer.puller.outstanding)
             path.is_cut.set()
             await until(lambda: "no answer" in consumer.health.detail)

@@ -95,7 +95,7 @@ async def test_a_router_that_stood_still_sends_back_no_message_that_another_one_
     """Else the server delivers it a third time, and it is given up while its last allowed attempt still runs."""
     async with AsyncExitStack() as routers:
         slow = await routers.enter_async_context(a_router(place, nats_url))
-        await place.connection.request(place.work, b"x")
+        await place.connection.request(place.work, b"x", timeout=60)
         await until(lambda: slow.attempts)
         slow.stand_still(monkeypatch)
         other = await routers.enter_async_context(a_router(place, nats_url))

@@ -136,7 +136,7 @@ async def test_what_one_server_cannot_do_is_a_refusal(place: WorkStreams) -> Non
 
 async def test_a_bucket_is_one_that_any_client_can_open(place: WorkStreams) -> None:
     assert await create(place.jetstream, Topology((bucket(place.bucket, ttl=60, history=3),))) == []
-    store = await place.connection.jetstream().key_value(place.bucket)
+    store = await place.connection.jetstream(timeout=60).key_value(place.bucket)
     await store.put("a.b", b"1")
     status = await store.status()
     assert ((await store.get("a.b")).value, status.history, status.ttl) == (b"1", 3, 60)

@@ -37,7 +37,7 @@ async def witness(deployed: Deployed) -> AsyncIterator[Client]:
 async def test_what_the_lake_has_delivered_is_stored_in_no_stream_of_the_router(deployed: Deployed, witness: Client) -> None:
     """The server checks no push consumer's deliver subject, so a stream that binds this subject would store what is delivered."""
     for n in range(3):
-        await witness.jetstream().publish(USAGE, b"%d" % n)
+        await witness.jetstream(timeout=60).publish(USAGE, b"%d" % n)
     lake = await deployed.connect("lake")
     try:
         before = {stream: await _stored(witness, stream) for stream in EVIDENCE}

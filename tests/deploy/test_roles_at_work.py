@@ -78,7 +78,9 @@ async def test_what_fails_is_tried_again_kept_and_thrown_away_and_nothing_is_ref
             answers = [await client.decide(**asked, request_id=f"again-{n}") for n in range(3)]
             await client.decide(**{**asked, "tenant_id": "evil"}, request_id="refused")
         reporter = await deployed.connect("worker")
-        await reporter.jetstream().publish("caf.exec.result.v1", json.dumps(a_result_body(tenant_id="evil", timestamp=NOW_MS)).encode())
+        await reporter.jetstream(timeout=60).publish(
+            "caf.exec.result.v1", json.dumps(a_result_body(tenant_id="evil", timestamp=NOW_MS)).encode()
+        )
         await reporter.close()
         await _until_stored(witness, "ROUTER_DLQ", 2)
         replayed = await call_command_async("dlq", "replay", "--all", environ=operator)

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from router.app.inbox_handler import HandlerBreaker
+from router.mailbox.inbox import transactional_strategy
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.postgres import Driver
 from router.routing.breakers import BreakerRules, CircuitBreaker
@@ -165,7 +166,10 @@ async def test_a_service_that_fails_is_left_alone_and_no_delivery_is_spent(broke
 
 
 async def test_a_backlog_behind_a_slow_service_is_delivered_once(broker: Broker, nc: Client, dsn: str) -> None:
-    """T13 in small: each call takes longer than the ack wait."""
+    """T13 in small: each call takes longer than the ack wait, so each event is signalled to be in progress.
+
+    While this process stands still on a busy machine the server may deliver one again: it is not handled again.
+    """
     service = SampleService()
     async with (
         a_service(service.app) as url,
@@ -175,7 +179,8 @@ async def test_a_backlog_behind_a_slow_service_is_delivered_once(broker: Broker,
         await publish(nc, range(90), {"seconds": 2.4})
         await until(lambda: is_settled(nc), within_s=20)
     assert {attempts for (attempts,) in await rows(dsn, "SELECT attempts FROM inbox_messages")} == {1}
-    assert max(delivery for _, delivery, _ in heard.seen) == 1
+    in_progress = {number for number, _, words in heard.seen if words == "+WPI"}
+    assert (len(in_progress), in_progress) == (90, {number for number, _, _ in heard.seen})
     assert service.calls.total() == 90
 
 
@@ -194,15 +199,17 @@ async def test_two_thousand_behind_a_service_that_takes_a_second(broker: Broker,
 
 
 @pytest.mark.slow  # ten drains
-async def test_a_drain_finishes_what_was_begun(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_a_drain_finishes_what_was_begun(broker: Broker, nc: Client, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """T17 in small: ten drains under load; nothing is begun twice, nothing is lost."""
+    monkeypatch.setattr(transactional_strategy, "LAST_MARKS_S", 60.0)
     await _drained_under_load(broker, nc, dsn, times=10)
 
 
 @pytest.mark.matrix
 @pytest.mark.slow
-async def test_fifty_drains(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_fifty_drains(broker: Broker, nc: Client, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """T17."""
+    monkeypatch.setattr(transactional_strategy, "LAST_MARKS_S", 60.0)
     await _drained_under_load(broker, nc, dsn, times=50)
 
 

@@ -17,33 +17,41 @@ from tests.support.inbox import EVENTS, an_id, is_settled, publish
 
 
 @pytest.fixture
-async def consumer(broker: Broker) -> AsyncIterator[JetStreamConsumer]:
+async def jetstream(broker: Broker) -> AsyncIterator[JetStream]:
     connection = await connect({"servers": [broker.url]})
     jetstream = JetStream(connection)
     await topology.create(jetstream, Topology((EVENTS,), (durable_of(InboxRules()),)))
-    yield NatsJetStreamConsumer(jetstream, EVENTS.name, "sea__from_vibespro", wait_s=0.2)
+    yield jetstream
     await connection.close()
 
 
-async def test_what_is_acknowledged_does_not_come_again(nc: Client, consumer: JetStreamConsumer) -> None:
+def a_consumer(jetstream: JetStream, *, wait_s: float = 60.0) -> JetStreamConsumer:
+    """It waits so long where fewer messages come than it fetches."""
+    return NatsJetStreamConsumer(jetstream, EVENTS.name, "sea__from_vibespro", wait_s=wait_s)
+
+
+async def test_what_is_acknowledged_does_not_come_again(nc: Client, jetstream: JetStream) -> None:
     """SD-24: the acknowledgement is confirmed when it returns."""
+    consumer = a_consumer(jetstream)
     await publish(nc, range(3))
-    fetched = await consumer.fetch(10)
+    fetched = await consumer.fetch(3)
     assert [message.headers["Nats-Msg-Id"] for message in fetched] == [an_id(0), an_id(1), an_id(2)]
     for message in fetched:
         await consumer.ack(message)
     assert await is_settled(nc)
-    assert await consumer.fetch(10) == []
+    assert await a_consumer(jetstream, wait_s=0.2).fetch(10) == []
 
 
-async def test_a_fetch_takes_no_more_than_it_asked_for(nc: Client, consumer: JetStreamConsumer) -> None:
+async def test_a_fetch_takes_no_more_than_it_asked_for(nc: Client, jetstream: JetStream) -> None:
     """SD-24."""
+    consumer = a_consumer(jetstream)
     await publish(nc, range(3))
-    assert [len(await consumer.fetch(2)), len(await consumer.fetch(2))] == [2, 1]
+    assert [len(await consumer.fetch(2)), len(await consumer.fetch(1))] == [2, 1]
 
 
-async def test_what_is_handed_back_comes_again(nc: Client, consumer: JetStreamConsumer) -> None:
+async def test_what_is_handed_back_comes_again(nc: Client, jetstream: JetStream) -> None:
     """SD-24."""
+    consumer = a_consumer(jetstream)
     await publish(nc, [1])
     (message,) = await consumer.fetch(1)
     await consumer.nak(message)

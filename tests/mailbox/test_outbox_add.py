@@ -172,7 +172,7 @@ async def test_a_listening_relay_is_woken_when_asked_for(dsn: str) -> None:
         await listener.execute(f"LISTEN {CHANNEL}")
         async with await psycopg.AsyncConnection.connect(dsn) as connection:
             await add(connection, an_event(), wake=True)
-        assert [notice.channel async for notice in listener.notifies(timeout=5, stop_after=1)] == [CHANNEL]
+        assert [notice.channel async for notice in listener.notifies(timeout=60, stop_after=1)] == [CHANNEL]
 
 
 def test_new_ids_rise_and_are_version_7() -> None:

@@ -110,7 +110,7 @@ async def test_a_consumer_that_may_not_see_its_durable_is_told_at_once(limited_u
     """Waiting would not help: its permissions must be corrected."""
     async with a_bus(limited_url, prefix) as bus:
         with pytest.raises(PermissionDenied, match=r"no permission to publish to \$JS\.API\.CONSUMER\.INFO"):
-            await asyncio.wait_for(bus.consume("projector", lambda _: None), 10)
+            await asyncio.wait_for(bus.consume("projector", lambda _: None), 60)
 
 
 async def test_a_store_that_is_away_pauses_the_consumer_and_no_message_pays(nats_url: str, prefix: str, tmp_path: Path) -> None:

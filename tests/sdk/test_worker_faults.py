@@ -15,6 +15,7 @@ import pytest
 
 from router import ExecAssignment, StepResult
 from router.core.errors import BrokerRefused, Misconfigured, Transient
+from router.delivery.subscription import IN_PROGRESS
 from router.delivery.topology import ConsumerSpec, Topology, create
 from tests.support.observability import LogLines
 from tests.support.sdk import WorkerStreams, a_body, a_step, run_workers, some_worker_streams, with_options
@@ -285,16 +286,23 @@ async def _make_durable(place: WorkerStreams, **settings: Any) -> None:
 
 async def test_the_durable_s_own_ack_wait_says_how_often_a_worker_signals(place: WorkerStreams) -> None:
     """Else the server gives work in progress to another worker, where that of the durable is the shorter one."""
-    await _make_durable(place, ack_wait=1.0)
-    begun: list[str] = []
+    await _make_durable(place, ack_wait=12.0)
+    begun, signals, is_released = [], [], asyncio.Event()
 
-    async def slow(assignment: ExecAssignment) -> StepResult:
+    async def wait(assignment: ExecAssignment) -> StepResult:
         begun.append(assignment.assignment_id)
-        await asyncio.sleep(2.5)
+        await is_released.wait()
         return a_step()
 
-    async with run_workers(place.worker(slow, ack_wait_s=60.0), place.worker(slow, "w-2", ack_wait_s=60.0)):
-        await place.push(a_body())
+    def hear(_subject: str, _reply: str, data: bytes, _headers: object) -> None:
+        if data == IN_PROGRESS:
+            signals.append(data)
+
+    await place.connection.subscribe_direct(f"$JS.ACK.{place.topology.stream}.caf-worker.>", hear)
+    async with run_workers(*(place.worker(wait, name, ack_wait_s=600.0) for name in ("w-1", "w-2"))):
+        await place.push(a_body(**with_options(deadline_ms=120_000)))
+        await until(lambda: len(signals) == 2, what="two signals, each a quarter of the durable's ack wait after the last")
+        is_released.set()
         await place.results()
         await place.settled()
     assert begun == ["a-1"]
@@ -308,7 +316,7 @@ async def test_a_durable_with_another_filter_is_refused(place: WorkerStreams, ot
     await _make_durable(place, filter_subject=None, filter_subjects=tuple(has))
     words = f"subject: the durable caf-worker of {stream} gets {', '.join(sorted(has))}, and this worker asks for {place.subject}: "
     with pytest.raises(Misconfigured, match=re.escape(words)):
-        await asyncio.wait_for(place.worker(plain).run(), 10)
+        await asyncio.wait_for(place.worker(plain).run(), 60)
 
 
 async def test_another_filter_at_work_is_told_in_the_log_and_nothing_is_taken(place: WorkerStreams, lines: LogLines) -> None:

@@ -30,7 +30,6 @@ async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkerStreams]:
         yield place
 
 
-@pytest.mark.timeout(20)
 async def test_a_worker_whose_handler_quotes_a_payload_of_slashes_takes_the_next_assignment(place: WorkerStreams) -> None:
     async def handle(assignment: ExecAssignment) -> StepResult:
         return a_step(output=float(assignment.payload["text"]))  # its ValueError quotes the whole text
@@ -45,7 +44,6 @@ async def test_a_worker_whose_handler_quotes_a_payload_of_slashes_takes_the_next
     assert max(map(len, lines.stream.getvalue().splitlines())) < 4 * MAX_TEXT
 
 
-@pytest.mark.timeout(20)
 async def test_a_policy_record_whose_key_is_slashes_stops_no_router(nc: Client, nats_url: str, prefix: str) -> None:
     settings = settings_for(nats_url, prefix)
     hostile = make_record({"providers": [{"name": "p", "weight": 1}], SLASHES: 1}, version=1, author="x")
@@ -63,7 +61,6 @@ async def test_a_policy_record_whose_key_is_slashes_stops_no_router(nc: Client, 
     assert max(map(len, lines.stream.getvalue().splitlines())) < 4 * MAX_TEXT
 
 
-@pytest.mark.timeout(20)
 def test_a_hidden_login_costs_one_pass_however_the_text_is_made() -> None:
     assert hide_logins(SLASHES) == SLASHES
     assert hide_logins("//" * 60_000 + "@h") == f"//{MASK}@h"

@@ -203,7 +203,7 @@ async def test_a_dry_run_that_invokes_calls_the_extensions_and_leaves_no_trace_b
 
     await nc.subscribe(ENTRY["subject"], cb=shout)
     async with a_router(settings):
-        await call(nc, "put_extension", **ENTRY)
+        await call(nc, "put_extension", **ENTRY, timeout_ms=20_000)
         await call(nc, "put_policy", **names, policy=SECOND)
         await until(is_shouted)
         (executed,) = (await dry_run())["executed_extensions"]

@@ -66,7 +66,8 @@ async def _latency_ms(nc: Client, settings: Settings, name: str) -> float:
 
 async def test_a_request_goes_through_all_three_stages(nc: Client, at: PipelinePlace) -> None:
     """Issue 4: a live pipeline; what is assigned is what the pre-processor left."""
-    entries = {"lower": {"kind": "pre"}, "guard": {"kind": "validator"}, "mark": {"kind": "post"}}
+    kinds = {"lower": "pre", "guard": "validator", "mark": "post"}
+    entries = {name: {"kind": kind, "timeout_ms": 20_000} for name, kind in kinds.items()}
     stages = {"pre": [{"id": "lower", "mode": "required"}], "validators": [{"id": "guard"}], "post": [{"id": "mark"}]}
     for kind, name, answer in (("pre", "lower", lowers), ("validator", "guard", passes), ("post", "mark", marks)):
         await Extension(nc, kind, name, answer).start()

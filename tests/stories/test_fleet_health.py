@@ -14,7 +14,7 @@ from tests.support.service import a_router
 from tests.support.stories import MessageRecorder, a_request, ask
 from tests.support.waiting import until
 
-GUARD = {"guard": {"kind": "validator"}}
+GUARD = {"guard": {"kind": "validator", "timeout_ms": 20_000}}
 POLICIES = {"default": {"validators": [{"id": "guard"}]}}
 NODES = {"one", "two"}
 

@@ -106,7 +106,7 @@ async def test_many_times_what_the_stream_holds_goes_through_it_while_workers_se
             assert answer["ok"], (number, answer)
             (assigned,) = await worker.fetch(1, timeout=60)
             if number % 2:
-                await assigned.ack_sync()
+                await assigned.ack_sync(timeout=60)
             else:  # one that forgets to acknowledge, and tells its result
                 done = json.loads(assigned.data)
                 await publish_result(nc, settings, a_result(number, assignment_id=done["assignment_id"], request_id=done["request_id"]))

@@ -18,8 +18,6 @@ from tests.support.service import a_router, settings_for
 from tests.support.stories import Json, ask, read_page
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.timeout(30)
-
 
 def a_document(providers: int, name: str = "p", **fields: Any) -> Json:
     return {"version": "1.0", "providers": [{"name": f"{name}{number}", "weight": 1, **fields} for number in range(providers)]}

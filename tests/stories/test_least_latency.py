@@ -109,7 +109,9 @@ async def test_who_is_slow_or_fails_fast_is_left_out_and_comes_back(town: Town, 
     failing = await town.choose(80)
     assert failing["a"] <= 8
 
-    told = await asyncio.to_thread(call_command, "provider", "stats", "--tenant", "acme", "--json", "--nats-url", nats_url)
+    told = await asyncio.to_thread(
+        call_command, "provider", "stats", "--tenant", "acme", "--json", "--timeout", "60", "--nats-url", nats_url
+    )
     assert told.status == 0
     by_name = {row["provider_id"]: row for row in map(json.loads, told.out.splitlines())}
     assert by_name["a"]["score"] > by_name["b"]["score"]

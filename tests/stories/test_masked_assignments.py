@@ -13,7 +13,7 @@ from tests.support.stories import a_request, ask
 CARD, MAIL = "4111 1111 1111 1111", "a@b.example"
 PAYLOAD = {"text": f"{MAIL} pays with {CARD}", MAIL: [CARD]}
 MESSAGE = {"tenant_id": "acme", "message_type": "chat", "payload": PAYLOAD, "metadata": {"from": MAIL}}
-ENTRIES = {"mask_payload": {"kind": "pre"}, "mask_pii": {"kind": "post"}}
+ENTRIES = {"mask_payload": {"kind": "pre", "timeout_ms": 20_000}, "mask_pii": {"kind": "post", "timeout_ms": 20_000}}
 AFTER = {"post": [{"id": "mask_pii", "mode": "required"}]}
 POLICIES = {"after": AFTER, "before": {**AFTER, "pre": [{"id": "mask_payload", "mode": "required"}]}}
 

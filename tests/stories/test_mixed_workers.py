@@ -33,7 +33,7 @@ async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkerStreams]:
         await _report(place, request_id="r-2", tenant_id="acme")
         await _report(place, assignment_id="a-of-another")
         await _report(place, assignment_id="a-3", tenant_id="another")
-        await place.connection.jetstream().publish(place.topology.results, b"\xff no result")
+        await place.connection.jetstream(timeout=60).publish(place.topology.results, b"\xff no result")
         yield place
 
 
@@ -42,7 +42,7 @@ BY_REQUEST = assignment_id_of("acme", "r-2")
 
 async def _report(place: WorkerStreams, **fields: object) -> None:
     body = {"status": "success", "latency_ms": 1, "cost": 0.5, **fields}
-    await place.connection.jetstream().publish(place.topology.results, json.dumps(body).encode())
+    await place.connection.jetstream(timeout=60).publish(place.topology.results, json.dumps(body).encode())
 
 
 async def _done_by(place: WorkerStreams, *, durable: str = "caf-worker", **settings: Any) -> list[str]:

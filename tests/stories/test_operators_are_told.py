@@ -20,16 +20,20 @@ from tests.support.waiting import until
 
 
 async def test_a_worker_that_falls_silent_is_alerted(nc: Client, nats_url: str, prefix: str) -> None:
-    """Three missed intervals, on either subject; the gauge follows."""
+    """Three missed intervals, on either subject; the gauge follows. On a busy machine both may seem silent between two of their beats."""
     alarms = await AlertRecorder.heard_on(nc)
-    async with a_router(settings_for(nats_url, prefix)) as router:
+
+    async def are_seen_when_they_beat(http: str) -> bool:
         for subject, worker in (("caf.worker.heartbeat.v1", "w-1"), ("caf.status.heartbeat.v1", "w-2")):
             beat = {"worker_id": worker, "timestamp": 1, "status": "busy", "interval_ms": 200}
             await nc.publish(subject, json.dumps({"version": "1", "kind": "heartbeat", "data": beat}).encode())
-        await until(lambda: _alive(router.ready.http, 2))
-        await until(lambda: len(alarms.causes("warning")) == 2)
-        assert set(alarms.causes("warning")) == {"worker_silent::w-1", "worker_silent::w-2"}
-        assert await _alive(router.ready.http, 0)
+        await nc.flush()
+        return await _alive(http, 2)
+
+    async with a_router(settings_for(nats_url, prefix)) as router:
+        await until(lambda: are_seen_when_they_beat(router.ready.http))
+        await until(lambda: set(alarms.causes("warning")) == {"worker_silent::w-1", "worker_silent::w-2"})
+        await until(lambda: _alive(router.ready.http, 0))
 
 
 async def test_what_a_worker_gives_up_is_stored_and_alerted_by_one_router(nc: Client, nats_url: str, prefix: str) -> None:

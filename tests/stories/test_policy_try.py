@@ -50,8 +50,8 @@ def a_file(path: Path, document: dict[str, object]) -> str:
 
 
 async def command(*arguments: str, url: str, key: str = KEY) -> CommandResult:
-    """`router …`, while the routers of this process go on."""
-    return await asyncio.to_thread(router, *arguments, "--nats-url", url, environ={"ROUTER_ADMIN__API_KEY": key})
+    """`router …`, while the routers of this process go on; on a busy machine they may stand still for a while first."""
+    return await asyncio.to_thread(router, *arguments, "--timeout", "60", "--nats-url", url, environ={"ROUTER_ADMIN__API_KEY": key})
 
 
 async def decided(nc: Client, routers: list[Running], *names: object, tenant: str = "acme") -> list[str]:

@@ -15,7 +15,7 @@ from tests.support.policy import a_document
 from tests.support.stories import Inboxes, a_request, ask
 from tests.support.waiting import until
 
-ENTRIES = {"slow": {"kind": "validator", "timeout_ms": 30_000}, "quick": {"kind": "validator"}}
+ENTRIES = {"slow": {"kind": "validator", "timeout_ms": 30_000}, "quick": {"kind": "validator", "timeout_ms": 30_000}}
 SLOW = {"default": {"validators": [{"id": "slow"}]}}
 BURST = 3_000  # above the slots, their queue and the prefetch together
 

@@ -13,7 +13,8 @@ from tests.support.stories import Json, a_request, ask
 
 CAME = {"message_id": "m-1", "message_type": "chat", "payload": {"text": "4111 1111 1111 1111"}, "metadata": {"from": "a@b.example"}}
 LEFT = {**CAME, "message_type": "masked", "payload": {"text": "[credit_card]"}, "metadata": {"from": "[email]"}}
-ENTRIES = {"mask": {"kind": "pre"}, "look": {"kind": "pre"}, "guard": {"kind": "validator"}, "late": {"kind": "post"}}
+KINDS = {"mask": "pre", "look": "pre", "guard": "validator", "late": "post"}
+ENTRIES = {name: {"kind": kind, "timeout_ms": 20_000} for name, kind in KINDS.items()}
 STAGES = {"pre": [{"id": "mask", "mode": "required"}, {"id": "look"}], "validators": [{"id": "guard"}], "post": [{"id": "late"}]}
 
 
@@ -29,7 +30,7 @@ async def test_every_stage_sees_and_changes_what_the_page_says(nc: Client, nats_
     place, message = PipelinePlace(nats_url, prefix, tmp_path), {"tenant_id": "acme", **CAME}
     answers = {"mask": masks, "look": passes, "guard": passes, "late": would_change_the_payload}
     async with AsyncExitStack() as stack:
-        services = {name: await Extension(nc, ENTRIES[name]["kind"], name, answer).start() for name, answer in answers.items()}
+        services = {name: await Extension(nc, KINDS[name], name, answer).start() for name, answer in answers.items()}
         for service in services.values():
             stack.push_async_callback(service.stop)
         _, settings = await stack.enter_async_context(a_pipeline(place, ENTRIES, {"masked": STAGES}))

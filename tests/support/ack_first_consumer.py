@@ -31,7 +31,7 @@ async def serve(settings: Settings) -> None:
 
 
 async def _meter(js: JetStreamContext, message: Msg) -> None:
-    await message.ack_sync()
+    await message.ack_sync(timeout=60)
     crashpoint("before_publish")
     await js.publish(USAGE_SUBJECT, message.data)
 

@@ -208,7 +208,7 @@ class ServerDriver:
 
     async def publish(self, data: bytes) -> int:
         since = self._now()
-        publish_ack = await self._place.connection.request(self._place.work, data)
+        publish_ack = await self._place.connection.request(self._place.work, data, timeout=60)
         self.published[sequence := int(orjson.loads(publish_ack.data)["seq"])] = since
         return sequence
 

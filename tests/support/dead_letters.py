@@ -65,7 +65,7 @@ class DeadLetterStreams:
                 **{"subject": self.subject, "stream": self.stream, "data": b'{"n":%d}' % n, "sequence": n + 1, **facts}
             )
             letter = (make or a_dead_letter)(message)
-            await self.jetstream.connection.request(letter.subject, letter.data, headers=letter.headers or None)
+            await self.jetstream.connection.request(letter.subject, letter.data, headers=letter.headers or None, timeout=60)
         self._stored += count
 
     async def replay(self, *sequences: int, **options: Any) -> ReplayReport:

@@ -311,19 +311,20 @@ async def a_processor(handle: Handler, **facts: object) -> AsyncIterator[Process
 class WorkStreams:
     """On a real server, under names of their own: a stream `work`, one for effects and dead letters, a bucket of attempt records."""
 
-    def __init__(self, connection: Connection, name: str) -> None:
+    def __init__(self, connection: Connection, name: str, ack_wait: float = 0.4) -> None:
         name = f"{name}_{next(_PLACES)}"
         self.connection = connection
         self.jetstream = JetStream(connection)
+        self.ack_wait = ack_wait
         self.work, self.effects, self.letters = f"{name}.work", f"{name}.effects", f"{name}.letters"
         self.stream, self.out, self.bucket = f"{name}_WORK", f"{name}_OUT", f"{name}_ATTEMPTS"
         self.durable = "worker"
 
-    def topology(self, *, with_out: bool = True, ack_wait: float = 0.4, replicas: int = 1) -> Topology:
+    def topology(self, *, with_out: bool = True, replicas: int = 1) -> Topology:
         work = StreamSpec(name=self.stream, subjects=(self.work,), replicas=replicas)
         out = StreamSpec(name=self.out, subjects=(self.effects, self.letters), replicas=replicas)
         streams = (work, bucket(self.bucket, ttl=60, replicas=replicas), *((out,) if with_out else ()))
-        return Topology(streams, (ConsumerSpec(stream=self.stream, durable=self.durable, ack_wait=ack_wait),))
+        return Topology(streams, (ConsumerSpec(stream=self.stream, durable=self.durable, ack_wait=self.ack_wait),))
 
     async def create(self, *, with_out: bool = True, replicas: int = 1) -> None:
         assert await create(self.jetstream, self.topology(with_out=with_out, replicas=replicas)) == []
@@ -350,9 +351,11 @@ async def connected(url: str) -> AsyncIterator[Connection]:
 
 
 @asynccontextmanager
-async def some_work_streams(url: str, name: str, *, with_out: bool = True, replicas: int = 1) -> AsyncIterator[WorkStreams]:
+async def some_work_streams(
+    url: str, name: str, *, with_out: bool = True, replicas: int = 1, ack_wait: float = 0.4
+) -> AsyncIterator[WorkStreams]:
     async with connected(url) as connection:
-        place = WorkStreams(connection, name)
+        place = WorkStreams(connection, name, ack_wait)
         await place.create(with_out=with_out, replicas=replicas)
         yield place
 

@@ -49,7 +49,7 @@ async def _work(js: JetStreamContext, db: sqlite3.Connection, message: Msg) -> N
         crashpoint("agent_persisted")
         db.execute("INSERT INTO memory VALUES (?, 1) ON CONFLICT DO UPDATE SET value = value + 1", (key,))
         await js.publish(COUNTED, json.dumps({"payload": {"key": key}}).encode(), headers={"Nats-Msg-Id": f"out-{key}"})
-    await message.ack_sync()
+    await message.ack_sync(timeout=60)
 
 
 if __name__ == "__main__":

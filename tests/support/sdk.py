@@ -103,7 +103,7 @@ class WorkerStreams:
     async def push(self, *bodies: Json | bytes) -> None:
         for body in bodies:
             data, headers = (body, {}) if isinstance(body, bytes) else (json.dumps(body).encode(), {"Nats-Msg-Id": body["assignment_id"]})
-            await self.connection.jetstream().publish(self.subject, data, headers=headers)
+            await self.connection.jetstream(timeout=60).publish(self.subject, data, headers=headers)
 
     async def results(self, count: int = 1) -> list[Json]:
         """The results that are stored, once there are so many."""

@@ -1,7 +1,8 @@
 """Sends one request to every instance of a router, and counts the instances that did not answer; and one to the instance that is free.
 
 The request goes to a subject that each instance receives. The service protocol's PING goes with it: every instance answers a PING at
-once, so the caller knows how many answers to expect. It stops to wait when it has them all, or when the timeout is over.
+once, so the caller knows how many answers to expect. It stops to wait when it has them all, or when the timeout is over. The server
+itself answers the PING where there is no instance: before any answer to it, silence only says that the instances are slow.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from router.delivery.connection import Connection, head_of
 from router.operations.admin.request_guard import API_KEY
 
 PING = "$SRV.PING.router-admin"
-QUIET_S = 0.3  # without a new answer for this long, every instance has answered the PING
+QUIET_S = 0.3  # without a new answer for this long after the first, every instance has answered the PING
 POLL_S = 0.01
 
 
@@ -30,6 +31,7 @@ class InstanceAnswers:
     def __init__(self) -> None:
         self.answers: list[dict[str, Any]] = []
         self.instances = 0
+        self.is_ping_answered = False  # by an instance, or by the server, which knows of none
 
     @property
     def successful(self) -> list[dict[str, Any]]:
@@ -53,6 +55,7 @@ class InstanceAnswers:
             self.answers.append(answer)
 
     def on_ping(self, _subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
+        self.is_ping_answered = True
         self.instances += bool(data)
 
 
@@ -72,7 +75,7 @@ async def request_from_all(
         connection.publish_nowait(subject, request, inboxes[0], head)
         connection.publish_nowait(PING, reply=inboxes[1])
         await connection.require_permission(subject)
-        await _wait_for_answers(answers, timeout_s)
+        await _wait_for_answers(answers, timeout_s, is_ping_denied=connection.denials.find(PING) is not None)
     finally:
         for sid in sids:
             await connection.unsubscribe(sid)
@@ -96,12 +99,14 @@ async def request_one(
         raise Unanswered(f"{subject} did not answer within {timeout_s:g} s") from None
 
 
-async def _wait_for_answers(answers: InstanceAnswers, timeout_s: float) -> None:
+async def _wait_for_answers(answers: InstanceAnswers, timeout_s: float, *, is_ping_denied: bool) -> None:
+    """Wait for all instances; who may not send the PING cannot count them, and waits for one answer and those that follow it closely."""
     now = asyncio.get_running_loop().time
     until, quiet_from, before = now() + timeout_s, now(), (0, 0)
     while now() < until:
         await asyncio.sleep(POLL_S)
         if (counts := (len(answers.answers), answers.instances)) != before:
             before, quiet_from = counts, now()
-        if now() - quiet_from >= QUIET_S and not answers.missing:
+        is_any_heard = answers.is_ping_answered or (is_ping_denied and answers.answers)
+        if is_any_heard and now() - quiet_from >= QUIET_S and not answers.missing:
             return

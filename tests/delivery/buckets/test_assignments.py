@@ -37,7 +37,7 @@ class Book:
         await self.put(assignment_ack_key(assignment_id), assignment_ack_bytes(ack))
 
     async def put(self, at: str, data: bytes) -> None:
-        await self.jetstream.connection.jetstream().publish(f"$KV.{self.name}.{at}", data)
+        await self.jetstream.connection.jetstream(timeout=60).publish(f"$KV.{self.name}.{at}", data)
 
     async def listed(self, **wanted: object) -> list[tuple[str, str]]:
         found = list_assignments(self.jetstream, self.name, **wanted)  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ async def _send(jetstream: JetStream, stream: str, count: int, subject: str = "s
     original = a_failed_message(subject=subject)
     data = a_dead_letter(original, seen={"tenant_id": tenant}).data
     for _ in range(count):
-        await jetstream.connection.request(f"{stream}.{subject}.dlq", data)
+        await jetstream.connection.request(f"{stream}.{subject}.dlq", data, timeout=60)
 
 
 async def _sequences(
@@ -57,7 +57,7 @@ async def test_dead_letters_that_are_gone_are_stepped_over(jetstream: JetStream,
 async def test_dead_letters_are_filtered(jetstream: JetStream, stream: str) -> None:
     await _send(jetstream, stream, 1, subject="a.b", tenant="acme")
     await _send(jetstream, stream, 1, subject="a.c", tenant="globex")
-    await jetstream.connection.request(f"{stream}.x.dlq", a_stored_dead_letter(b"\xff").data)
+    await jetstream.connection.request(f"{stream}.x.dlq", a_stored_dead_letter(b"\xff").data, timeout=60)
     assert await _sequences(jetstream, stream, DeadLetterFilter(tenant="acme")) == [1]
     assert await _sequences(jetstream, stream, DeadLetterFilter(subject="a.*")) == [2, 1]
     assert await _sequences(jetstream, stream, DeadLetterFilter(subject=f"{stream}.x.dlq")) == [3]

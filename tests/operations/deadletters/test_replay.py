@@ -217,7 +217,7 @@ async def test_an_id_that_the_stream_remembers_from_another_message_keeps_its_de
     config = {"name": house.stream, "subjects": [house.subject], "duplicate_window": 60_000_000_000}
     await house.jetstream.ask(f"STREAM.UPDATE.{house.stream}", config)
     await house.store(1)
-    await house.jetstream.connection.request(house.subject, b"another", headers={"Nats-Msg-Id": "replay:1:1"})
+    await house.jetstream.connection.request(house.subject, b"another", headers={"Nats-Msg-Id": "replay:1:1"}, timeout=60)
     report = await house.replay()
     assert "remembers its id" in report.kept[0].cause
     assert await house.left() == [1]
@@ -225,7 +225,7 @@ async def test_an_id_that_the_stream_remembers_from_another_message_keeps_its_de
 
 async def test_a_payload_left_out_is_fetched_from_its_stream(house: DeadLetterStreams) -> None:
     data = b"x" * 5000
-    await house.jetstream.connection.request(house.subject, data)
+    await house.jetstream.connection.request(house.subject, data, timeout=60)
     await house.store(1, make=lambda message: a_dead_letter(message, max_bytes=2000), data=data, sequence=1)
     assert (await house.replay()).sent == 1
     assert [message.data for message in await house.sent()] == [data, data]

@@ -62,7 +62,20 @@ async def a_fleet() -> AsyncIterator[tuple[Fleet, "asyncio.Task[None]"]]:
 
 
 def pids(fleet: Fleet) -> list[int]:
+    """0: it is not ready. Never signal one of these: a signal to 0 goes to every process of the test run."""
     return [int(check.detail.split()[-1]) if check.ok else 0 for check in fleet.readiness().values()]
+
+
+async def wait_for_pids(fleet: Fleet) -> list[int]:
+    """Of both, once both are ready: on a busy machine one that is silent for a while is not ready meanwhile."""
+    found: list[int] = []
+
+    def are_ready() -> bool:
+        found[:] = pids(fleet)
+        return all(found)
+
+    await until(are_ready, what="both processes to be ready")
+    return found
 
 
 async def scraped(fleet: Fleet) -> dict[str, float]:
@@ -75,20 +88,33 @@ async def scraped(fleet: Fleet) -> dict[str, float]:
     return found
 
 
+async def scrape_both(fleet: Fleet) -> dict[str, float]:
+    """The same, once the gauges of both processes are in it; those of a silent one are left out for a while."""
+    found: dict[str, float] = {}
+
+    async def are_there() -> bool:
+        found.clear()
+        found.update(await scraped(fleet))
+        assert found["there"] <= 2, "gauges of a process that is not the current one of its slot"
+        return found["there"] == 2
+
+    await until(are_there, what="the gauges of two processes")
+    return found
+
+
 async def test_a_process_that_is_killed_is_restarted_and_no_counter_falls(ways: Ways) -> None:
     with capture_log() as lines:
         async with a_fleet() as (fleet, _):
-            first, second = pids(fleet)
-            before = await scraped(fleet)
+            first, second = await wait_for_pids(fleet)
+            before = await scrape_both(fleet)
             assert before["asked_total"] >= 2
-            assert before["there"] == 2
             os.kill(first, signal.SIGKILL)
             seen = [before["asked_total"]]
             while pids(fleet)[0] in (0, first):
                 seen.append((await scraped(fleet))["asked_total"])
             seen.append((await scraped(fleet))["asked_total"])
             assert seen == sorted(seen)
-            assert pids(fleet)[1] == second
+            assert (await wait_for_pids(fleet))[1] == second
             after = await scraped(fleet)
             assert after["process_cpu_seconds_total"] >= before["process_cpu_seconds_total"]
             assert after["router_process_restarts_total"] == 1
@@ -98,23 +124,23 @@ async def test_a_process_that_is_killed_is_restarted_and_no_counter_falls(ways: 
 
 async def test_a_reload_replaces_every_process_and_counts_on(ways: Ways) -> None:
     async with a_fleet() as (fleet, _):
-        old, before = pids(fleet), await scraped(fleet)
+        old, before = await wait_for_pids(fleet), await scraped(fleet)
         fleet.reload()
         await until(lambda: not set(pids(fleet)) & {0, *old})
         await until(lambda: not any(map(is_there, old)))
-        after = await scraped(fleet)
+        after = await scrape_both(fleet)
         assert after["asked_total"] > before["asked_total"]
-        assert after["there"] == 2
 
 
 async def test_gauges_are_those_of_the_current_process_while_the_old_one_drains(ways: Ways) -> None:
     ways.are("deaf")
     async with a_fleet() as (fleet, _):
-        old = pids(fleet)
+        old = await wait_for_pids(fleet)
         ways.are("well")
         fleet.reload()
         await until(lambda: pids(fleet)[0] not in (0, old[0]))
-        assert ((await scraped(fleet))["there"], is_there(old[0])) == (2, True)
+        await scrape_both(fleet)
+        assert is_there(old[0])
         for pid in old:
             os.kill(pid, signal.SIGKILL)
 
@@ -125,11 +151,11 @@ async def test_gauges_are_those_of_the_current_process_while_the_old_one_drains(
 async def test_a_replacement_that_does_not_get_ready_leaves_the_old_one_in_its_slot(ways: Ways, way: str, error: str) -> None:
     with capture_log() as lines:
         async with a_fleet() as (fleet, task):
-            old = pids(fleet)
+            old = await wait_for_pids(fleet)
             ways.are(way)
             fleet.reload()
             await until(lambda: any(line["event"] == "reload.refused" for line in lines.all()))
-            assert (pids(fleet), task.done()) == (old, False)
+            assert (await wait_for_pids(fleet), task.done()) == (old, False)
         (refusal,) = [line for line in lines.all() if line["event"] == "reload.refused"]
         assert refusal["process"] == "process-1"
         assert re.fullmatch(error, str(refusal["error"]))
@@ -141,7 +167,7 @@ async def test_a_process_that_hangs_is_killed_after_its_deadlines_and_the_reload
     monkeypatch.setattr(process, "stop_timeout_s", lambda settings: 0.3)
     with capture_log() as lines:
         async with a_fleet() as (fleet, _):
-            hung = pids(fleet)[0]
+            hung = (await wait_for_pids(fleet))[0]
             os.kill(hung, signal.SIGSTOP)
             fleet.reload()
             await until(lambda: any(line["event"] == "reload.ended" for line in lines.all()))
@@ -157,11 +183,11 @@ async def test_a_replacement_that_hangs_before_it_is_ready_refuses_the_reload_an
     monkeypatch.setattr(process, "stop_timeout_s", lambda settings: 0.1)
     with capture_log() as lines:
         async with a_fleet() as (fleet, _):
-            old = pids(fleet)
+            old = await wait_for_pids(fleet)
             ways.are("mute")
             fleet.reload()
             await until(lambda: lines.all() and lines.all()[-1]["event"] == "reload.refused")
-            assert pids(fleet) == old
+            assert await wait_for_pids(fleet) == old
             assert "it was not ready within" in str(lines.all()[-1]["error"])
 
 
@@ -171,12 +197,12 @@ async def test_a_reload_for_which_no_process_can_be_started_is_refused_and_forgo
 
     with capture_log() as lines:
         async with a_fleet() as (fleet, _):
-            old = pids(fleet)
+            old = await wait_for_pids(fleet)
             with monkeypatch.context() as full:
                 full.setattr(asyncio, "create_subprocess_exec", none_left)
                 fleet.reload()
                 await until(lambda: any(line["event"] == "reload.refused" for line in lines.all()))
-            assert pids(fleet) == old
+            assert await wait_for_pids(fleet) == old
             assert [len(place._processes) for place in fleet._slots] == [1, 1]
             fleet.reload()
             await until(lambda: not set(pids(fleet)) & {0, *old})
@@ -186,7 +212,7 @@ async def test_a_reload_for_which_no_process_can_be_started_is_refused_and_forgo
 
 async def test_a_process_that_an_operator_terminates_has_not_crashed(ways: Ways) -> None:
     async with a_fleet() as (fleet, _):
-        (first, _) = pids(fleet)
+        (first, _) = await wait_for_pids(fleet)
         os.kill(first, signal.SIGTERM)
         await until(lambda: pids(fleet)[0] not in (0, first))
         assert dict(fleet.metrics.restarts) == {("1", "end"): 1}
@@ -217,7 +243,7 @@ async def test_a_silent_process_delays_no_scrape_and_is_named(ways: Ways, monkey
     monkeypatch.setattr("router.operations.fleet.fleet.SCRAPE_TIMEOUT_S", 0.1)
     monkeypatch.setattr(process, "CHILD_SILENCE_S", 0.3)
     async with a_fleet() as (fleet, _):
-        stopped = pids(fleet)[1]
+        stopped = (await wait_for_pids(fleet))[1]
         before = await scraped(fleet)
         os.kill(stopped, signal.SIGSTOP)
         try:
@@ -242,8 +268,7 @@ async def has_one_process(fleet: Fleet) -> bool:
 async def test_a_second_cancellation_kills_the_processes(ways: Ways) -> None:
     ways.are("deaf")
     async with a_fleet() as (fleet, task):
-        await until(lambda: all(pids(fleet)))
-        left = pids(fleet)
+        left = await wait_for_pids(fleet)
         task.cancel()
         await asyncio.wait({task}, timeout=0.2)
         assert (task.done(), [is_there(pid) for pid in left]) == (False, [True, True])

@@ -59,7 +59,7 @@ async def test_what_is_stored_is_shown(nats_url: str, capsys: pytest.CaptureFixt
     monkeypatch.setattr(stored, "URL", nats_url)
     async with connected(nats_url) as connection:
         await JetStream(connection).ask("STREAM.CREATE.RESULTS", {"name": "RESULTS", "subjects": [RESULT_SUBJECT]})
-        await connection.jetstream().publish(RESULT_SUBJECT, b"{}")
+        await connection.jetstream(timeout=60).publish(RESULT_SUBJECT, b"{}")
         await stored.main(RESULT_SUBJECT)
     assert capsys.readouterr().out == "{}\n"
 

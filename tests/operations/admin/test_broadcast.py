@@ -1,0 +1,61 @@
+"""One request to every instance: how long an instance that stands still is waited for, and when nothing is left to wait for."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from router.delivery.connection import Connection
+from router.operations.admin.broadcast import PING, QUIET_S, request_from_all
+from tests.support.broker import Broker
+from tests.support.delivery import connected
+from tests.support.patient_client import connect_patiently
+
+NO_PING = 'authorization { users: [{ user: u, password: p, permissions: { publish: { deny: ["$SRV.>"] } } }] }'
+LONG_S = 600.0  # longer than a test may take
+
+
+@pytest.fixture
+async def connection(nats_url: str) -> AsyncIterator[Connection]:
+    async with connected(nats_url) as connection:
+        yield connection
+
+
+async def serve_instance(nc: Client, subject: str, *, after_s: float = 0.0) -> None:
+    """An instance that answers the PING and a request only after it stood still for so long."""
+
+    async def answer(message: Msg) -> None:
+        await asyncio.sleep(after_s)
+        await nc.publish(message.reply, b'{"ok": true}')
+
+    await nc.subscribe(PING, cb=answer)
+    await nc.subscribe(subject, cb=answer)
+    await nc.flush()
+
+
+async def test_an_instance_that_stands_still_for_a_while_is_waited_for(nc: Client, connection: Connection, prefix: str) -> None:
+    await serve_instance(nc, prefix, after_s=2 * QUIET_S)
+    heard = await request_from_all(connection, None, prefix, {}, LONG_S)
+    assert (heard.successful, heard.instances, heard.missing) == ([{"ok": True}], 1, 0)
+
+
+async def test_where_no_instance_is_nothing_is_waited_for(connection: Connection, prefix: str) -> None:
+    """The server says so: this test would take as long as its timeout."""
+    heard = await request_from_all(connection, None, prefix, {}, LONG_S)
+    assert (heard.answers, heard.instances, heard.missing) == ([], 0, 0)
+
+
+async def test_an_answer_to_who_may_not_count_the_instances_is_not_held_back(prefix: str) -> None:
+    broker = Broker(NO_PING).start()
+    url = broker.url.replace("//", "//u:p@")
+    try:
+        nc = await connect_patiently(url)
+        await serve_instance(nc, prefix)
+        async with connected(url) as connection:
+            heard = await request_from_all(connection, None, prefix, {}, LONG_S)
+        await nc.close()
+    finally:
+        broker.remove()
+    assert (heard.successful, heard.instances, heard.missing) == ([{"ok": True}], 0, 0)
