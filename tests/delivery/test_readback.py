@@ -20,7 +20,7 @@ LONG_WINDOW_S = 60.0  # a busy machine does not reach it
 
 @contextlib.asynccontextmanager
 async def reading(
-    broker: Broker, name: str, within_s: float = 5.0, *, window_s: float = WINDOW_S
+    broker: Broker, name: str, within_s: float = 60.0, *, window_s: float = WINDOW_S
 ) -> AsyncIterator[tuple[ConfirmByReadback, JetStream]]:
     connection = await connect({"servers": [broker.url]})
     jetstream = JetStream(connection)
@@ -59,12 +59,14 @@ async def test_many_at_once_are_each_stored_once(broker: Broker, prefix: str) ->
 
 async def test_a_duplicate_is_stored_anew_when_the_window_is_over(broker: Broker, prefix: str) -> None:
     async with reading(broker, prefix) as (readback, _):
-        assert [await readback.store(b"", {"Nats-Msg-Id": "a"}) for _ in range(2)] == [1, 2]
+        first, second = [await readback.store(b"", {"Nats-Msg-Id": "a"}) for _ in range(2)]
+        assert first < second
 
 
 async def test_two_that_store_the_same_at_once_hear_of_the_same(broker: Broker, prefix: str) -> None:
     async with reading(broker, prefix) as (readback, _):
-        assert await asyncio.gather(*(readback.store(b"", {"Nats-Msg-Id": "a"}) for _ in range(2))) == [1, 1]
+        first, second = await asyncio.gather(*(readback.store(b"", {"Nats-Msg-Id": "a"}) for _ in range(2)))
+        assert first == second
 
 
 async def test_what_is_not_seen_in_time_is_not_known(broker: Broker, prefix: str) -> None:

@@ -192,6 +192,9 @@ class Hanging:
         return a_step()
 
 
+DEADLINE_MS = 3_000  # of what ends at once: a busy machine takes its time
+
+
 @pytest.fixture
 def hanging() -> Iterator[Hanging]:
     handler = Hanging()
@@ -200,12 +203,12 @@ def hanging() -> Iterator[Hanging]:
 
 
 async def test_an_assignment_begins_only_when_a_thread_is_free(place: WorkerStreams, hanging: Hanging, lines: LogLines) -> None:
-    async with run_workers(place.worker(hanging, slots=1)):
+    async with run_workers(place.worker(hanging, slots=1, ack_wait_s=60.0)):
         await place.push(a_body("hung", **with_options(deadline_ms=50)))
         await place.results(1)
-        await place.push(a_body("a-2", **with_options(deadline_ms=50)), a_body("a-3", **with_options(deadline_ms=50)))
+        await place.push(*(a_body(name, **with_options(deadline_ms=DEADLINE_MS)) for name in ("a-2", "a-3")))
         await until(lambda: lines.of("worker.threads_held"))
-        await asyncio.sleep(0.2)  # four times their deadline
+        await asyncio.sleep(1.2 * DEADLINE_MS / 1000)
         assert [ack["assignment_id"] for ack in place.acks] == ["hung"]
         assert len(await place.stored(place.topology.results)) == 1
         hanging.go_on.set()

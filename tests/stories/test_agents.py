@@ -56,6 +56,11 @@ async def record_acks(nc: Client) -> list[bytes]:
     return acks
 
 
+def final_of(acks: list[bytes]) -> list[bytes]:
+    """Without those of messages in progress: the busier the machine, the more of them."""
+    return [ack for ack in acks if ack != b"+WPI"]
+
+
 async def settled(jetstream: JetStream) -> None:
     await until(lambda: is_empty(jetstream))
 
@@ -150,11 +155,12 @@ async def test_a_poisonous_message_is_one_dead_letter_and_is_terminated(broker: 
     """MF-8: on `meshforge.failed.{original_subject}`, with its body; the queue is empty afterwards."""
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
-        async with an_agent(broker.url, tmp_path / "w.db"):
+        async with an_agent(broker.url, tmp_path / "w.db", ack_wait=30.0):
             acks = await record_acks(nc)
             await send(nc, a_command("good"), a_command("bad", poison=True), b"unreadable", a_command("other"))
             await settled(jetstream)
-        assert sorted(acks) == [b"+ACK", b"+ACK", b"+TERM", b"+TERM"]
+            await until(lambda: len(final_of(acks)) >= 4)
+        assert sorted(final_of(acks)) == [b"+ACK", b"+ACK", b"+TERM", b"+TERM"]
         found = sorted(await letters(jetstream), key=lambda letter: letter["reason"])
         assert [letter["reason"] for letter in found] == ["processing_error", "validation_failed"]
         assert found[0]["original_subject"] == SUBJECT
@@ -215,7 +221,7 @@ async def test_one_that_always_fails_is_tried_as_often_as_allowed_and_told_to_op
     """MF-8, T14: once in the dead letters, with its body."""
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
-        async with an_agent(broker.url, tmp_path / "w.db", max_deliver=2) as agent:
+        async with an_agent(broker.url, tmp_path / "w.db", max_deliver=2, ack_wait=30.0) as agent:
             await send(nc, a_command("bad", fail=99), a_command("good"))
             await settled(jetstream)
         (letter,) = await letters(jetstream)
@@ -237,8 +243,8 @@ async def strand(jetstream: JetStream, nc: Client) -> None:
     await sub.unsubscribe()
 
 
-@pytest.mark.parametrize("is_told", [True, False], ids=["advisory", "sweep"])
-async def test_what_the_server_gave_up_is_applied_all_the_same(broker: Broker, nc: Client, tmp_path: Path, is_told: bool) -> None:
+@pytest.mark.parametrize("is_advised", [True, False], ids=["advisory", "sweep"])
+async def test_what_the_server_gave_up_is_applied_all_the_same(broker: Broker, nc: Client, tmp_path: Path, is_advised: bool) -> None:
     """MF-8: five deliveries to a process that died each time are no attempt; also when the advisory was lost."""
     store = tmp_path / "w.db"
     async with connected(broker.url) as connection:
@@ -247,9 +253,9 @@ async def test_what_the_server_gave_up_is_applied_all_the_same(broker: Broker, n
             pass  # streams and durables are there
         await send(nc, a_command("k-1"), a_command("k-2", poison=True))
         await strand(jetstream, nc)
-        told = await jetstream.get_last("ROUTER_ADVISORIES", advisory_subject("MESHFORGE_COMMANDS", DURABLE))
-        assert told is not None
-        if not is_told:
+        await until(lambda: is_told(jetstream))
+        assert await jetstream.get_last("ROUTER_ADVISORIES", advisory_subject("MESHFORGE_COMMANDS", DURABLE)) is not None
+        if not is_advised:
             await jetstream.ask("STREAM.PURGE.ROUTER_ADVISORIES")
         assert not await is_empty(jetstream)
         async with an_agent(broker.url, store, ack_wait=0.1, sweep=0.2) as agent:
@@ -468,7 +474,7 @@ async def test_an_agent_that_is_told_to_stop_leaves_nothing_half_done(broker: Br
     """MF-7: under load; what it applied is sent and acknowledged, what it did not begin is another life's."""
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
-        async with an_agent(broker.url, tmp_path / "w.db") as agent:
+        async with an_agent(broker.url, tmp_path / "w.db", drain_s=60.0) as agent:
             sending = asyncio.create_task(send(nc, *(a_command(f"k-{number}") for number in range(200))))
             await until(lambda: agent.stats.applied >= after)
         done = count_applied(tmp_path / "w.db")
@@ -488,7 +494,7 @@ class Blocked(CountingAgent):
         self.go = threading.Event()
 
     def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing]:
-        assert self.go.wait(20)
+        assert self.go.wait(120)
         return super().apply(ctx, envelope)
 
 
@@ -497,10 +503,10 @@ async def test_work_that_takes_longer_than_the_ack_wait_is_not_delivered_again(b
     blocked = Blocked()
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
-        async with an_agent(broker.url, tmp_path / "w.db", blocked, ack_wait=0.6):
+        async with an_agent(broker.url, tmp_path / "w.db", blocked, ack_wait=6.0):
             acks = await record_acks(nc)
             await send(nc, a_command("k-1"))
-            await until(lambda: acks.count(b"+WPI") >= 5)  # one each third of the ack wait
+            await until(lambda: acks.count(b"+WPI") >= 6, within_s=30.0)  # one each quarter of the ack wait
             blocked.go.set()
             await settled(jetstream)
             info = await jetstream.consumer("MESHFORGE_COMMANDS", DURABLE) or {}

@@ -120,11 +120,11 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def an_agent(url: str, store: Path, adapter: Any = None, **places: Any) -> AsyncIterator[Running]:
+async def an_agent(url: str, store: Path, adapter: Any = None, *, drain_s: float = 2.0, **places: Any) -> AsyncIterator[Running]:
     """Ready when this is entered; drained when it is left. What ended it early is raised."""
     alerts: list[Alert] = []
     where = AgentTopology(**{"ack_wait": 0.5, "sweep": 0.5, **places})
-    runtime = AgentRuntime(adapter or CountingAgent(), store, where, drain_s=2, alert=alerts.append)
+    runtime = AgentRuntime(adapter or CountingAgent(), store, where, drain_s=drain_s, alert=alerts.append)
     async with connected(url) as connection:
         ready = asyncio.Event()
         work = asyncio.create_task(runtime.run(JetStream(connection), ready.set))
