@@ -506,8 +506,10 @@ async def test_work_that_takes_longer_than_the_ack_wait_is_not_delivered_again(b
         async with an_agent(broker.url, tmp_path / "w.db", blocked, ack_wait=6.0):
             acks = await record_acks(nc)
             await send(nc, a_command("k-1"))
-            await until(lambda: acks.count(b"+WPI") >= 6, within_s=30.0)  # one each quarter of the ack wait
-            blocked.go.set()
+            try:
+                await until(lambda: acks.count(b"+WPI") >= 6, within_s=30.0)  # one each quarter of the ack wait
+            finally:
+                blocked.go.set()
             await settled(jetstream)
             info = await jetstream.consumer("MESHFORGE_COMMANDS", DURABLE) or {}
         assert info["delivered"]["consumer_seq"] == 1

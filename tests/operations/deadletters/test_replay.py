@@ -168,7 +168,7 @@ async def test_a_work_queue_that_was_emptied_stops_a_replay_until_it_is_confirme
 
 async def test_a_message_that_was_removed_from_among_others_may_have_been_sent(house: DeadLetterStreams) -> None:
     """As the routers remove assignments that are done; an older one still stands there."""
-    await house.jetstream.connection.request(house.subject, b"older")
+    await house.jetstream.connection.request(house.subject, b"older", timeout=60)
     await house.store(2)
     await _interrupted(house, 1, 2)
     await house.jetstream.ask(f"STREAM.MSG.DELETE.{house.stream}", {"seq": 2})
@@ -182,7 +182,7 @@ async def test_a_queue_that_remembers_the_id_of_a_consumed_message_keeps_its_dea
     config = {"name": queue.stream, "subjects": [queue.subject], "retention": "workqueue", "duplicate_window": 60_000_000_000}
     await queue.jetstream.ask(f"STREAM.UPDATE.{queue.stream}", config)
     await queue.store(1)
-    await queue.jetstream.connection.request(queue.subject, b"first", headers={"Nats-Msg-Id": "replay:1:1"})
+    await queue.jetstream.connection.request(queue.subject, b"first", headers={"Nats-Msg-Id": "replay:1:1"}, timeout=60)
     await queue.jetstream.ask(f"STREAM.MSG.DELETE.{queue.stream}", {"seq": 1})
     report = await queue.replay()
     assert "holds its message no more" in report.kept[0].cause

@@ -116,8 +116,8 @@ async def test_a_cluster_gets_what_one_server_had(servers: tuple[Broker, Broker]
         await wait_for_cluster(cluster)
         after = settings_for(cluster.url, replicas=3, results__ack_wait_ms=500)
         async with connected(cluster.servers[0].url) as connection:
-            reset = f"$JS.API.CONSUMER.RESET.{after.streams.results.name}.{after.results.durable}"
-            await connection.request(reset, b'{"seq": 1}', timeout=60)
+            reset = f"CONSUMER.RESET.{after.streams.results.name}.{after.results.durable}"
+            await JetStream(connection, timeout_s=60.0).ask_repeatedly(reset, {"seq": 1})  # a durable without a leader yet answers none
         assert await _handle_the_rest(after) == ALL
 
 
