@@ -41,6 +41,7 @@ log = logs.logger(__name__)
 LOOK_S = 0.25
 LEASE_S = 3.0  # another instance settles when the record was not written for so long
 RENEW_S = 1.0
+CHECK_S = 60.0  # the documents are looked at so often: another version may have written one
 BATCH = 500
 REMEMBERED = 100_000  # events before the last one, read when an instance begins
 
@@ -78,6 +79,7 @@ class BudgetSettlement:
         self._reader: StreamReader | None = None
         self._memory = EventMemory()
         self._counted: set[tuple[str, str, int, int]] = set()
+        self._checked_at = 0.0
         self._lines = LogRateLimit(every_s=60.0)
 
     async def run(self) -> None:
@@ -135,6 +137,8 @@ class BudgetSettlement:
     async def _settle_round(self) -> None:
         await self._server_clock.read()
         self._require_same(is_same=self._server_clock.created == self._place.created)
+        if self._clock() - self._checked_at > CHECK_S:
+            self._counted, self._checked_at = set(), self._clock()
         for budget in self._list_budgets():
             await self._count(budget, find_window(budget.window, self._server_clock()))
         while self._reader is not None and (batch := await self._reader.read(BATCH)):
@@ -167,7 +171,7 @@ class BudgetSettlement:
                     self._add(found, cost, stored, is_end=is_end)
         for (budget, window), costs in found.items():
             await self._count(budget, window)
-            await self._change(budget, window, lambda record, costs=costs: settle_costs(record, series, costs))  # type: ignore[misc]
+            await self._change(budget, window, lambda record, costs=costs: settle_costs(_require_counted(record), series, costs))  # type: ignore[misc]
         self._place = self._place.move_to(batch[-1])
 
     def _add(self, found: dict[BudgetPlace, list[SettledCost]], cost: UsageCost, stored: StoredMessage, *, is_end: bool) -> None:
@@ -229,6 +233,13 @@ class BudgetSettlement:
                 if batch[-1].sequence >= place.through:
                     break
         return replace(record, series=place.series, through=place.through, stored_ns=place.stored_ns)
+
+
+def _require_counted(record: SpentRecord) -> SpentRecord:
+    """Raises BrokerUnavailable where the document cannot be read any more: the settlement begins again, and counts it anew."""
+    if not record.is_counted:
+        raise BrokerUnavailable("a document of what was spent is not counted")
+    return record
 
 
 def _is_counted_by(budget: Budget, cost: UsageCost, policy_id: str | None) -> bool:

@@ -41,9 +41,9 @@ class SpentDocuments:
             return SpentDocument(key, SpentRecord(), entry.revision)
 
     async def open(self, budget: Budget, window: BudgetWindow) -> SpentDocument:
-        """The document of the window; a new window goes on where the one before it ended."""
+        """The document of the window; where there is none, a new window goes on where the one before it ended."""
         document = await self.read(budget, window)
-        if document.record.is_counted:
+        if document.revision:
             return document
         before = await self.read(budget, find_window(budget.window, window.starts_s - 1))
         if not before.record.is_counted:

@@ -50,9 +50,15 @@ async def find_place(jetstream: JetStream, stream: str, record: SettlementRecord
     last = int(info["state"]["last_seq"])
     if record is None:
         return UsagePlace(_name_series(info), last, max(0, nanos(info["state"]["last_ts"])))
-    if find_created(record.series) == info["created"] and record.through <= last:
+    if find_created(record.series) == info["created"] and record.through <= last and await _is_settled(jetstream, stream, record):
         return UsagePlace(record.series, record.through, record.stored_ns)
     return UsagePlace(_name_series(info), await _find_last_until(jetstream, stream, record.stored_ns, last), record.stored_ns)
+
+
+async def _is_settled(jetstream: JetStream, stream: str, record: SettlementRecord) -> bool:
+    """Whether the event at `through` is the one that was settled: a stream that lost its end may have grown beyond it again."""
+    stored = await jetstream.message(stream, record.through) if record.through else None
+    return stored is None or nanos(stored.time) <= record.stored_ns
 
 
 def _name_series(info: Json) -> str:

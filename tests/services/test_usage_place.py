@@ -86,3 +86,13 @@ async def test_where_there_is_no_stream_there_is_no_place(jetstream: JetStream) 
 
 def test_a_series_tells_when_its_stream_was_made() -> None:
     assert find_created(ANOTHER) == "2026-11-20T00:00:00Z"
+
+
+async def test_a_stream_that_lost_its_end_and_has_grown_beyond_it_goes_on_after_the_last_settled_event(
+    jetstream: JetStream, prefix: str
+) -> None:
+    """The sequence that was settled is that of a later event now."""
+    settled = await settled_at(jetstream, prefix, 3)
+    place = await find_place(jetstream, prefix, record_of(settled, through=4))
+    assert (place.through, place.created) == (3, settled.created)
+    assert place.series != settled.series

@@ -11,9 +11,11 @@ import pytest
 from nats.aio.client import Client
 
 from router.contracts.money import format_nanos
+from router.contracts.spent_record import SETTLEMENT_KEY
 from router.lake.reconcile.settled import read_sums
 from router.lake.source.options import read_options
 from router.operations.recovery.snapshot import restore_snapshot, take_snapshot
+from router.services import budget_settlement
 from tests.support.budgets import BudgetTown, serve_assignments, write_policies
 from tests.support.router_streams import AlertRecorder, publish_result, read_usage
 from tests.support.service import a_router, settings_for
@@ -129,3 +131,18 @@ async def test_a_stream_that_lost_its_end_counts_each_event_once_and_none_is_ski
         await restore_snapshot(jetstream, config["name"], snapshot, saved)
     await town.spend(range(6, 11))
     assert (await town.wait_until_settled("month", 11))["settled"] == "0.11"
+
+
+async def test_a_document_that_cannot_be_read_is_counted_anew(town: BudgetTown, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a router of another version may write it while this one settles."""
+    monkeypatch.setattr(budget_settlement, "CHECK_S", 0.5)
+    await town.put("--amount", "10", "--window", "month")
+    for number in range(3):
+        assert (await town.ask(number))["ok"]
+    await town.wait_until_settled("month", 3)
+    spent = await town.nc.jetstream().key_value(town.routers[0].settings.buckets.budgets_spent.name)
+    (key,) = (key for key in await spent.keys() if key != SETTLEMENT_KEY)
+    await spent.put(key, b'{"settled": 1, "is_counted": true}')
+    assert (await town.wait_until_settled("month", 3))["settled"] == "0.03"
+    assert (await town.ask("then"))["ok"]
+    assert (await town.wait_until_settled("month", 4))["settled"] == "0.04"
