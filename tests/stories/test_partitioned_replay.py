@@ -84,6 +84,13 @@ async def test_a_replay_that_was_killed_is_finished_from_both_partitions(nc: Cli
     assert sum(await count_stored(nc)) == 2 * LETTERS
 
 
+async def test_dead_letters_are_sent_again_where_a_publish_ack_confirms_that_a_request_is_stored(nc: Client, nats_url: str) -> None:
+    await refuse(nc, nats_url, **{"reply.confirm": "stored"})
+    said = await replay(nats_url)
+    assert (said.status, said.json["sent"], said.json["kept"]) == (0, LETTERS, []), said.err
+    assert sum(await count_stored(nc)) == 2 * LETTERS
+
+
 async def test_the_stream_from_before_the_partitions_is_no_place_to_look_for_what_was_sent(nc: Client, nats_url: str) -> None:
     """It binds the public subject still, and the mapping lets nothing reach it."""
     await nc.jetstream().add_stream(name="ROUTER_DECIDE", subjects=[Settings().decide.subject], no_ack=True)

@@ -12,7 +12,7 @@ These classes return proofs only; `replay` acts on them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import Protocol
@@ -53,11 +53,10 @@ class ReplayPublisher(Protocol):
 
 
 class AckedReplayPublisher:
-    """Publishes to a stream that answers with publish acks."""
+    """Publishes to a subject whose streams answer with publish acks."""
 
-    def __init__(self, jetstream: JetStream, publisher: AckedPublisher, stream: str, floor: int) -> None:
-        self.stream = stream
-        self.floors = {stream: floor}
+    def __init__(self, jetstream: JetStream, publisher: AckedPublisher, floors: Mapping[str, int]) -> None:
+        self.floors = floors
         self._jetstream = jetstream
         self._publisher = publisher
 
@@ -78,50 +77,52 @@ class AckedReplayPublisher:
 
     async def _proof(self, effect: Effect, told: PublishAcks | NotPublished) -> Unproven | None:
         if isinstance(told, NotPublished):
-            return Unproven(f"{self.stream} did not take it: {told.cause}", is_certain=told.err_code != 0)
+            return Unproven(f"{' or '.join(self.floors)} did not take it: {told.cause}", is_certain=told.err_code != 0)
         publish_ack = told[0]
         if not publish_ack.is_duplicate:
             return None
         found = await self._jetstream.message(publish_ack.stream, publish_ack.sequence)
         if found is not None and (found.headers.get("Nats-Msg-Id"), found.data) == (effect.id, effect.data):
             return None
-        what = "but holds its message no more" if found is None else "from another message"
-        return Unproven(f"{self.stream} remembers its id {effect.id}, {what}, until its duplicate window ends", is_certain=True)
+        why = "but holds its message no more" if found is None else "but holds another message under it"
+        return Unproven(f"{publish_ack.stream} remembers its id {effect.id} until its duplicate window ends, {why}", is_certain=True)
 
 
 class NoAckReplayPublisher:
-    """Publishes to a subject of `no_ack` streams, and reads each of them from its floor on."""
+    """Publishes to a subject of which a stream is `no_ack`, and reads what its streams store from then on."""
 
     def __init__(self, jetstream: JetStream, floors: Mapping[str, int]) -> None:
         self.floors = floors
         self._jetstream = jetstream
-        self._seen = dict(floors)
 
     async def send(self, effects: Sequence[Effect]) -> Proofs:
         missing = {effect.id for effect in effects}
         async with AsyncExitStack() as stack:
-            readers = {stream: await stack.enter_async_context(self._open(stream)) for stream in self.floors}
+            starts = await read_last_sequences(self._jetstream, self.floors)
+            readers = [await stack.enter_async_context(self._open(stream, last + 1)) for stream, last in starts.items()]
             for effect in effects:
                 self._jetstream.connection.publish_nowait(
                     effect.subject, effect.data, "", head_of({**effect.headers, "Nats-Msg-Id": effect.id})
                 )
             crashpoint_sent("replay_posted")
-            await self._look(readers, missing)
+            await self._read_copies(readers, missing)
         doubt = Unproven(f"it was not seen in {' or '.join(self.floors)} within {PUBLISH_TIMEOUT_S:g} s", is_certain=False)
         return {effect.id: doubt if effect.id in missing else None for effect in effects}
 
-    def _open(self, stream: str) -> AbstractAsyncContextManager[StreamReader]:
-        return open_reader(self._jetstream, stream, self._seen[stream] + 1, headers_only=True)
+    def _open(self, stream: str, start: int) -> AbstractAsyncContextManager[StreamReader]:
+        return open_reader(self._jetstream, stream, start, headers_only=True)
 
-    async def _look(self, readers: Mapping[str, StreamReader], missing: set[str]) -> None:
-        """Until none is missing, or none of them came for a while. No stream is waited for: the message may come to another."""
+    async def _read_copies(self, readers: Sequence[StreamReader], missing: set[str]) -> None:
+        """Take out of `missing` what the streams hold, until nothing is missing or none of it came for PUBLISH_TIMEOUT_S.
+
+        The streams are read in turn, without waiting for one: the mapping may have stored the message in another.
+        """
         loop = asyncio.get_running_loop()
         left, until = len(missing), loop.time() + PUBLISH_TIMEOUT_S
         while missing and loop.time() < until:
-            for stream, reader in readers.items():
-                if found := await reader.read(SELECTION_PAGE):
-                    missing.difference_update(message.headers.get("Nats-Msg-Id", "") for message in found)
-                    self._seen[stream] = found[-1].sequence
+            for reader in readers:
+                found = await reader.read(SELECTION_PAGE)
+                missing.difference_update(message.headers.get("Nats-Msg-Id", "") for message in found)
             if len(missing) < left:
                 left, until = len(missing), loop.time() + PUBLISH_TIMEOUT_S
             else:
@@ -143,16 +144,22 @@ class ReplayPublishers:
         return self._found[subject]
 
     async def _open(self, subject: str) -> ReplayPublisher | None:
+        """A stream from before the partitions binds the subject still, and one of partitions may be left: all may store it."""
         names: Sequence[str] = (await self._jetstream.ask("STREAM.NAMES", {"subject": subject})).get("streams") or []
-        info = await self._jetstream.stream(names[0]) if names else None
-        if info is not None and not info["config"].get("no_ack"):
-            return AckedReplayPublisher(self._jetstream, self._publisher, names[0], int(info["state"]["last_seq"]))
-        floors = await self._read_floors([*names, *await list_partition_streams(self._jetstream, subject)])
-        return NoAckReplayPublisher(self._jetstream, floors) if floors else None
+        streams = [*names, *await list_partition_streams(self._jetstream, subject)]
+        floors = await read_last_sequences(self._jetstream, streams)
+        if not floors:
+            return None
+        if any([await self._is_no_ack(stream) for stream in floors]):
+            return NoAckReplayPublisher(self._jetstream, floors)
+        return AckedReplayPublisher(self._jetstream, self._publisher, floors)
 
-    async def _read_floors(self, streams: Sequence[str]) -> Mapping[str, int]:
-        """Of the `no_ack` streams. One from before the partitions binds the subject still, and a mapping lets nothing reach it."""
-        infos = {stream: await self._jetstream.stream(stream) for stream in streams}
-        return {
-            stream: int(info["state"]["last_seq"]) for stream, info in infos.items() if info is not None and info["config"].get("no_ack")
-        }
+    async def _is_no_ack(self, stream: str) -> bool:
+        info = await self._jetstream.stream(stream)
+        return info is not None and bool(info["config"].get("no_ack"))
+
+
+async def read_last_sequences(jetstream: JetStream, streams: Iterable[str]) -> Mapping[str, int]:
+    """The last sequence of each stream that there is."""
+    infos = {stream: await jetstream.stream(stream) for stream in streams}
+    return {stream: int(info["state"]["last_seq"]) for stream, info in infos.items() if info is not None}
