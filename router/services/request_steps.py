@@ -111,12 +111,13 @@ async def find_request_steps(jetstream: JetStream, settings: Settings, tenant_id
 
 
 async def _list_request_streams(jetstream: JetStream, settings: Settings) -> list[str]:
-    """The partitions' where decide requests are partitioned. A user who may not ask for names reads the one of the settings."""
+    """The streams of the partitions, and the unpartitioned one. A user who may not ask for stream names reads the latter alone."""
     try:
         parts = await list_partition_streams(jetstream, settings.decide.subject)
     except PermissionDenied:
         parts = []
-    return sorted(parts) or [settings.streams.decide.name]
+    whole = settings.streams.decide.name
+    return [*sorted(parts), whole] if not parts or await jetstream.stream(whole) is not None else sorted(parts)
 
 
 class Filter(Struct, frozen=True):

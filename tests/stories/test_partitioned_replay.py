@@ -116,3 +116,15 @@ async def test_a_request_is_found_in_whichever_partition_holds_it(nc: Client, na
         every = [await find_request_steps(JetStream(connection), Settings(), "acme", f"r-{n}", look=100) for n in range(LETTERS)]
     assert [[step.what for step in found.steps] for found in every] == [["request", "dead letter"]] * LETTERS
     assert {found.steps[0].where.split()[0] for found in every} == set(PARTS)
+    assert not [gap for found in every for gap in found.gaps if "there is no stream" in gap and "request" in gap]
+
+
+async def test_a_request_from_before_the_partitions_is_found(nc: Client, nats_url: str) -> None:
+    async with a_router(load(None, {"nats.url": nats_url, "http.port": 0}, {}).settings):
+        pass  # the partitions' mapping is there, so nothing reaches its stream
+    await nc.jetstream().add_stream(name="ROUTER_DECIDE_P0", subjects=[f"{Settings().decide.subject}.p.0"], no_ack=True)
+    await nc.jetstream().update_stream(name="ROUTER_DECIDE", subjects=["before"], no_ack=False)
+    await nc.jetstream(timeout=60).publish("before", a_request(1))
+    async with connected(nats_url) as connection:
+        found = await find_request_steps(JetStream(connection), Settings(), "acme", "r-1", look=100)
+    assert [step.where for step in found.steps] == ["ROUTER_DECIDE 1"]

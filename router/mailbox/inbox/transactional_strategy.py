@@ -197,8 +197,8 @@ class TransactionalStrategy:
     async def _apply(self, deliveries: Sequence[InboxDelivery], within_s: float) -> None:
         async with asyncio.timeout(within_s), self._handlers.transaction() as session:
             # The mark is the lock: another process with one of these messages waits here, and then finds it processed.
-            begun = [(delivery.event.message_id, delivery.event.subject, delivery.attempts) for delivery in deliveries]
-            ours = await PostgresInboxAdapter(session).lock(begun)
+            messages = [(delivery.event.message_id, delivery.event.subject, delivery.attempts) for delivery in deliveries]
+            ours = await PostgresInboxAdapter(session).lock(messages)
             # Many share a pipeline, which sends statements without waiting for each; one alone has none, so that an error is its own.
             async with session.driver.pipeline() if len(deliveries) > 1 else nullcontext():
                 for delivery in deliveries:
@@ -240,8 +240,8 @@ class TransactionalStrategy:
             delivery.later.resolve(InboxUnavailable(str(cause)))
 
     def _return_unbegun(self, deliveries: Sequence[InboxDelivery]) -> list[Deferred[None]]:
-        unbegun = [delivery for delivery in deliveries if not delivery.was_begun and not delivery.is_taken_back]
-        return [self._take_back(delivery, "the inbox stopped before its turn") for delivery in unbegun]
+        cause = "the inbox stopped before its turn"  # one that waits in both queues is taken back by its first look
+        return [self._take_back(one, cause) for one in deliveries if not one.was_begun and not one.is_taken_back]
 
     async def _is_database_up(self) -> bool:
         """Whether there is a connection for handlers: one that the inbox has for itself says nothing of theirs."""
