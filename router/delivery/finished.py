@@ -105,6 +105,9 @@ class FinishedRemoval:
         run = await self._infos.read(self.key, MAX_AGE * self._rules.every, self._look_and_tell)
         if self._runs != runs or run is None:
             return
+        if "created" not in run:  # told by another version: whether its stream is ours is not known
+            await self.look()
+            return
         self._note(self._clock(), run["created"], run["last_seq"])
         if run["is_held"] and self._named:
             await self.look()

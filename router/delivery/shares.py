@@ -1,8 +1,9 @@
 """Each tenant's share of a stream: once the stream is half full, a tenant above its share may store nothing more.
 
-    look     below half: nothing is counted
+    look     below 40 %: nothing is counted
              above: read headers and add up the sizes of each tenant's messages: new ones in each run, and all of them once a minute,
              in a second count that replaces the one in use when it is whole
+             above half: shares apply; mostly the first count is whole by then
     add      what this process stores between two runs; another instance counts it in its next run
 
 So a tenant can hold its share, what was free below the half, and what other instances stored for it within one run. What has left the
@@ -24,7 +25,8 @@ from router.delivery.api import JetStream, StoredMessage
 from router.delivery.shared_info import SharedInfo
 from router.delivery.stream_reader import open_reader
 
-COUNTED_FROM = 0.5
+COUNTED_FROM = 0.4
+APPLIED_FROM = 0.5
 NEARLY_FULL_FROM = 0.9
 SHARES_EVERY_S = 5.0
 MAX_AGE_S = 7.0  # of the stream's info while tenants are not counted; the topology's monitor asks for it more often than that
@@ -52,7 +54,7 @@ class _Count(Struct):
 
 
 class TenantShares:
-    """For one stream. Below half, `is_over` and `add` cost the reading of an attribute."""
+    """For one stream. Below 40 %, `is_over` and `add` cost the reading of an attribute."""
 
     def __init__(self, jetstream: JetStream, rules: ShareRules, clock: Clock = steady, *, infos: SharedInfo | None = None) -> None:
         self._jetstream = jetstream
@@ -60,9 +62,10 @@ class TenantShares:
         self._rules = rules
         self._clock = clock
         self._counted = _Count(clock())  # the count in use
-        self._anew: _Count | None = None  # of all messages, under way
+        self._recount: _Count | None = None  # a count of all messages that is under way
+        self._is_counting = False
         self._added: Counter[str] = Counter()  # by this process, since the count in use was last at the end of the stream
-        self._limit = 0.0  # bytes of one tenant; 0: nothing is counted
+        self._limit = 0.0  # bytes of one tenant; 0: shares do not apply
         self._free = 0.0  # bytes until the stream is nearly full
 
     def is_over(self, tenant: str) -> bool:
@@ -74,7 +77,7 @@ class TenantShares:
         return bool(self._limit) and self._free <= 0
 
     def add(self, tenant: str, size: int) -> None:
-        if self._limit:
+        if self._is_counting:
             self._added[tenant] += size + OVERHEAD_BYTES
             self._free -= size + OVERHEAD_BYTES
 
@@ -82,41 +85,45 @@ class TenantShares:
         """A supervised child. While the broker is unavailable, the last count is used."""
         while True:
             with suppress(RouterError):
-                await self.look(0.0 if self._limit else MAX_AGE_S)
+                await self.look(0.0 if self._is_counting else MAX_AGE_S)
             await asyncio.sleep(spread(SHARES_EVERY_S))
 
     async def look(self, max_age: float = 0.0) -> None:
-        """Raises BrokerUnavailable, BrokerRefused."""
+        """Count, if the stream is full enough. Raises BrokerUnavailable, BrokerRefused."""
         before = self._added.copy()
         info = await self._infos.stream(self._rules.stream, max_age)
         limit = info["config"].get("max_bytes", -1) if info is not None else -1
         if info is None or limit <= 0 or self._rules.share >= 1 or info["state"]["bytes"] < COUNTED_FROM * limit:
             self._forget()
             return
+        self._is_counting = True
         self._free = NEARLY_FULL_FROM * limit - info["state"]["bytes"]
-        self._limit = self._rules.share * limit
+        self._limit = self._rules.share * limit if info["state"]["bytes"] >= APPLIED_FROM * limit else 0.0
         is_whole = await self._count(info["state"]["last_seq"])
-        # What was added since the question stays, though the count may hold it: it counts twice for one run at most. What is still
-        # added of an unfinished count may be in the part that was read: at most what this process stored since the last whole one.
+        # A whole count holds what was added before the info was asked for. What was added since stays: it may count twice, for one run.
+        # An unfinished count keeps all: at most what this process stored since the last whole count counts twice.
         self._added = _keep_largest(self._added - before if is_whole else self._added)
 
     def _forget(self) -> None:
-        self._counted, self._anew = _Count(self._clock()), None
+        self._counted, self._recount = _Count(self._clock()), None
         self._added.clear()
-        self._limit = 0.0
+        self._is_counting, self._limit = False, 0.0
 
     async def _count(self, last: int) -> bool:
-        """Whether the count in use holds all up to the sequence `last`. Only then all are counted anew."""
-        if not await self._read_on(self._counted, last):
+        """Read new messages into the count in use; once it is whole, and a minute old, read all messages into a second one.
+
+        Return whether the count in use holds all up to the sequence `last`.
+        """
+        if not await self._extend(self._counted, last):
             return False
-        if self._anew is None and self._clock() - self._counted.begun_at >= RECOUNT_EVERY_S:
-            self._anew = _Count(self._clock())
-        if self._anew is not None and await self._read_on(self._anew, last):
-            self._counted, self._anew = self._anew, None
+        if self._recount is None and self._clock() - self._counted.begun_at >= RECOUNT_EVERY_S:
+            self._recount = _Count(self._clock())
+        if self._recount is not None and await self._extend(self._recount, last):
+            self._counted, self._recount = self._recount, None
         return True
 
-    async def _read_on(self, count: _Count, last: int) -> bool:
-        """Add at most MAX_READ messages; whether it holds all up to `last`, and maybe some that came since."""
+    async def _extend(self, count: _Count, last: int) -> bool:
+        """Read at most MAX_READ further messages; return whether the count holds all up to `last`. It may hold some that came since."""
         if count.read_to >= last:
             return True
         async with open_reader(self._jetstream, self._rules.stream, count.read_to + 1, headers_only=True) as reader:

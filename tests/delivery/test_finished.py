@@ -106,6 +106,21 @@ async def test_of_two_instances_one_does_a_run_and_either_can_do_the_next(work: 
             assert work.counted == 8
 
 
+async def test_what_an_instance_of_another_version_tells_is_not_taken_for_this_stream_s(
+    work: Work, nats_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await work.publish(1)
+
+    async def read(*_: object) -> dict[str, object]:
+        return {"last_seq": 1_000, "is_held": False}
+
+    infos = SharedInfo(work.jetstream, lambda: work.now)
+    monkeypatch.setattr(infos, "read", read)
+    removal = work.another(infos)
+    await removal.take_turn()
+    assert await removal.look() == 0
+
+
 async def test_the_newest_stays_though_all_is_settled(work: Work) -> None:
     """A server that is killed with an empty stream may begin its sequences again."""
     await work.durable("worker", work.one)

@@ -55,6 +55,20 @@ async def test_above_the_half_who_holds_more_than_a_quarter_is_over(house: House
     assert not house.shares.is_nearly_full
 
 
+async def test_what_stands_there_is_counted_before_the_half_so_that_shares_apply_at_once(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shares, "MAX_READ", 10)
+    monkeypatch.setattr(shares, "READ_BATCH", 10)
+    await house.store("tenx", 12)
+    await house.store("acme", 34)
+    await house.look(times=6)
+    assert house.list_over("acme") == []
+    await house.store("tenx", 7)
+    await house.look()
+    assert house.list_over("acme", "tenx") == ["acme"]
+
+
 async def test_what_is_stored_between_two_looks_counts_at_once_and_only_once(house: House) -> None:
     await house.store("acme", 40)
     await house.store("tenx", 20)
