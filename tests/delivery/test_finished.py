@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -111,13 +112,15 @@ async def test_what_an_instance_of_another_version_tells_is_not_taken_for_this_s
 ) -> None:
     await work.publish(1)
 
-    async def read(*_: object) -> dict[str, object]:
-        return {"last_seq": 1_000, "is_held": False}
-
     infos = SharedInfo(work.jetstream, lambda: work.now)
+    removal, ask = work.another(infos), infos.read
+
+    async def read(key: str, *rest: Any) -> Any:
+        return {"last_seq": 1_000, "is_held": False} if key == removal.key else await ask(key, *rest)
+
     monkeypatch.setattr(infos, "read", read)
-    removal = work.another(infos)
     await removal.take_turn()
+    await work.publish(1)
     assert await removal.look() == 0
 
 
