@@ -1,12 +1,12 @@
 """What was spent of one budget in one window: a document of the bucket `ROUTER_BUDGETS_SPENT` (docs/reference/budgets.md#slices).
 
     key      {tenant}.{budget}.{when the budget was made, ms}.{start of the window, s}
-    value    {settled, events, series, through, stored_ns, is_mixed, is_counted, notices, leases{"{life}.{number}": {held, expires_ms}}}
+    value    {settled, events, timeline, through, stored_ns, is_mixed, is_counted, notices, leases{"{life}.{number}": {held, expires_ms}}}
 
 Money is in nanos. A lease is what an instance may reserve or has reserved. The key `settlement` says which instance settles, and how far.
 
-A series names the sequences of one usage stream: when the stream was made, and a random part. A sequence of another series says nothing, so
-the time at which an event was stored says whether it is counted.
+A timeline names the sequences of one usage stream, as PostgreSQL's does after a restore: when the stream was made, and a random part. A
+sequence of another timeline says nothing, so the time at which an event was stored says whether it is counted.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class SpentLease(Struct, frozen=True):
 
 
 class SpentRecord(Struct, frozen=True, kw_only=True):
-    """`through`: the sequence of the last usage event in `settled`, in its series; `stored_ns`: when the latest was stored.
+    """`through`: the sequence of the last usage event in `settled`, in its timeline; `stored_ns`: when the latest was stored.
 
-    `is_mixed`: events of other series are in it as well; `is_counted`: the events before the first lease are in it.
+    `is_mixed`: events of other timeline are in it as well; `is_counted`: the events before the first lease are in it.
     """
 
     settled: int = 0
     events: _Count = 0
-    series: str = ""  # of every document that is counted
+    timeline: str = ""  # of every document that is counted
     through: _Count = 0
     stored_ns: _Count = 0
     is_mixed: bool = False
@@ -58,7 +58,7 @@ class SettlementRecord(Struct, frozen=True):
     """Who settles, and the last sequence of the usage stream whose event is in every document; when it was stored."""
 
     life: str
-    series: str
+    timeline: str
     through: _Count
     stored_ns: _Count
 
@@ -68,9 +68,9 @@ def build_spent_key(tenant_id: str, budget_id: str, created_ms: int, starts_s: i
     return ids.key(tenant_id, budget_id, str(created_ms), str(starts_s))
 
 
-def find_created(series: str) -> str:
-    """When the usage stream of a series was made, as the server says it."""
-    return series.partition(" ")[0]
+def find_created(timeline: str) -> str:
+    """When the usage stream of a timeline was made, as the server says it."""
+    return timeline.partition(" ")[0]
 
 
 def read_spent_record(data: bytes) -> SpentRecord:
@@ -79,7 +79,7 @@ def read_spent_record(data: bytes) -> SpentRecord:
         record = _decode(data)
     except UNREADABLE_ERRORS as exc:
         raise Poison("not a record of what was spent") from exc
-    if record.is_counted and not record.series:
+    if record.is_counted and not record.timeline:
         raise Poison("a record of what was spent that does not say of which usage stream")
     return record
 

@@ -65,7 +65,7 @@ class BudgetLeases:
                 if self._table.tenants:
                     await self._work()
                 else:
-                    self._asked.clear()
+                    self._asked.clear()  # the last budget was deleted
         finally:
             await asyncio.shield(self._give_back(list(self._table.slices.values())))
 
@@ -75,7 +75,7 @@ class BudgetLeases:
                 await self._wake.wait()
         except TimeoutError:
             pass
-        self._wake.clear()  # here, where no work may follow: a wait for what is set already would never let another task run
+        self._wake.clear()  # also where no work follows: a wait for an event that is set lets no other task run
 
     async def _work(self) -> None:
         asked, self._asked = self._asked, {}
@@ -84,8 +84,8 @@ class BudgetLeases:
             slices = list(self._table.slices.values())
             over = [one for one in slices if one.remaining and one.lease_ends <= self._clock() and id(one) not in asked]
             kept = [one for one in slices if id(one) in asked]
-            done = await asyncio.gather(*map(self._grow, kept), *map(self._move, over), return_exceptions=True)
-            for failure in filter(None, done):
+            results = await asyncio.gather(*map(self._grow, kept), *map(self._move, over), return_exceptions=True)
+            if (failure := next(filter(None, results), None)) is not None:  # when all are done: one document stops no other slice
                 raise failure
         except RouterError as exc:
             if self._lines.allow("leases"):
@@ -93,7 +93,7 @@ class BudgetLeases:
             await asyncio.sleep(LOOK_S)
             self._wake.set()
         finally:
-            again = {key: one for key, one in asked.items() if one.is_asked}  # until the bucket answers
+            again = {key: one for key, one in asked.items() if one.is_asked}  # asked for again until the bucket answers
             self._asked = {**again, **self._asked}
 
     async def _grow(self, one: BudgetSlice) -> None:

@@ -45,7 +45,7 @@ CHECK_S = 60.0  # the documents are looked at so often: another version may have
 BATCH = 500
 REMEMBERED = 100_000  # events before the last one, read when an instance begins
 
-BudgetPlace = tuple[Budget, BudgetWindow]
+BudgetInWindow = tuple[Budget, BudgetWindow]
 
 
 class BudgetSettlement:
@@ -109,17 +109,20 @@ class BudgetSettlement:
         if entry is not None and not self._watch.is_over:
             return False
         record = _read_settlement(entry.value) if entry is not None else None
-        await self._server_clock.read(max_age=0.0)
+        await self._server_clock.read(max_age=0.0)  # else the first round would compare the stream with the one before
         self._place = await find_place(self._jetstream, self._stream, record)
-        if record is not None and record.series != self._place.series:
+        if record is not None and record.timeline != self._place.timeline:
             log.warning(events.USAGE_REPLACED, stream=self._stream, created=self._place.created, through=self._place.through)
         await self._renew(entry.revision if entry is not None else None)
         await self._live.reload()  # a budget that was put a moment ago misses no event
-        self._memory, self._counted, self._read_to = EventMemory(), set(), 0
-        reader = StreamReader(self._jetstream, self._stream, max(1, self._place.through - REMEMBERED))
-        self._reader = reader
-        await reader.open()
+        await self._open_reader()
         return True
+
+    async def _open_reader(self) -> None:
+        """Read from REMEMBERED events before the last settled one, so that a repeated result is known."""
+        self._memory, self._counted, self._read_to = EventMemory(), set(), 0
+        self._reader = StreamReader(self._jetstream, self._stream, max(1, self._place.through - REMEMBERED))
+        await self._reader.open()
 
     async def _stop(self) -> None:
         reader, self._reader, self._revision = self._reader, None, 0
@@ -130,19 +133,19 @@ class BudgetSettlement:
     async def _renew(self, revision: int | None) -> None:
         """Raises Conflict: another instance settles."""
         place = self._place
-        data = msgspec.json.encode(SettlementRecord(self._table.life, place.series, place.through, place.stored_ns))
+        data = msgspec.json.encode(SettlementRecord(self._table.life, place.timeline, place.through, place.stored_ns))
         self._revision = await self._documents.bucket.put(SETTLEMENT_KEY, data, revision=revision)
         self._renewed_at = self._clock()
 
     async def _settle_round(self) -> None:
         await self._server_clock.read()
-        self._require_same(is_same=self._server_clock.created == self._place.created)
+        self._require_same_stream(is_same=self._server_clock.stream_created == self._place.created)
         if self._clock() - self._checked_at > CHECK_S:
             self._counted, self._checked_at = set(), self._clock()
         for budget in self._list_budgets():
             await self._count(budget, find_window(budget.window, self._server_clock()))
         while self._reader is not None and (batch := await self._reader.read(BATCH)):
-            self._require_same(is_same=batch[0].sequence > self._read_to)  # a restored stream has the reader's consumer, as it was
+            self._require_same_stream(is_same=batch[0].sequence > self._read_to)  # a restored stream has the reader's consumer, as it was
             self._read_to, before = batch[-1].sequence, self._place
             await self._settle(batch)
             if self._place != before or self._clock() - self._renewed_at > RENEW_S:
@@ -150,8 +153,8 @@ class BudgetSettlement:
         if self._clock() - self._renewed_at > RENEW_S:
             await self._renew(self._revision)
 
-    def _require_same(self, *, is_same: bool) -> None:
-        """Raises BrokerUnavailable: the settlement begins again, where the stream that there is now goes on."""
+    def _require_same_stream(self, *, is_same: bool) -> None:
+        """Raises BrokerUnavailable, so that the settlement begins again, in the stream that is there now."""
         if not is_same:
             raise BrokerUnavailable(f"stream {self._stream} was made anew")
 
@@ -160,8 +163,8 @@ class BudgetSettlement:
 
     async def _settle(self, batch: Sequence[StoredMessage]) -> None:
         """Add these events to the documents."""
-        found: dict[BudgetPlace, list[SettledCost]] = {}
-        series = self._place.series
+        found: dict[BudgetInWindow, list[SettledCost]] = {}
+        timeline = self._place.timeline
         for stored in batch:
             is_new = stored.sequence > self._place.through
             cost = read_usage_cost(stored.data)
@@ -171,10 +174,10 @@ class BudgetSettlement:
                     self._add(found, cost, stored, is_end=is_end)
         for (budget, window), costs in found.items():
             await self._count(budget, window)
-            await self._change(budget, window, lambda record, costs=costs: settle_costs(_require_counted(record), series, costs))  # type: ignore[misc]
+            await self._change(budget, window, lambda record, costs=costs: settle_costs(_require_counted(record), timeline, costs))  # type: ignore[misc]
         self._place = self._place.move_to(batch[-1])
 
-    def _add(self, found: dict[BudgetPlace, list[SettledCost]], cost: UsageCost, stored: StoredMessage, *, is_end: bool) -> None:
+    def _add(self, found: dict[BudgetInWindow, list[SettledCost]], cost: UsageCost, stored: StoredMessage, *, is_end: bool) -> None:
         budgets = self._table.tenants.get(cost.tenant_id)
         if budgets is None:
             return
@@ -185,9 +188,9 @@ class BudgetSettlement:
                 number = reservation.leases.get(one.budget.budget_id) if reservation is not None and is_end else None
                 lease_id = f"{reservation.life}.{number}" if reservation is not None and number is not None else None
                 stored_ns = nanos(stored.time)
-                place = one.budget, find_window(one.budget.window, stored_ns / 1e9)
+                key = one.budget, find_window(one.budget.window, stored_ns / 1e9)
                 settled = SettledCost(stored.sequence, stored_ns, cost.nanos, lease_id, reservation.nanos if reservation is not None else 0)
-                found.setdefault(place, []).append(settled)
+                found.setdefault(key, []).append(settled)
 
     async def _change(self, budget: Budget, window: BudgetWindow, change: Callable[[SpentRecord], SpentRecord]) -> None:
         """Change the document, with the notices that are due then."""
@@ -229,10 +232,10 @@ class BudgetSettlement:
                     reservation = read_reservation(stored.headers.get(RESERVATION_HEADER))
                     if cost.tenant_id == budget.tenant_id and _is_counted_by(budget, cost, reservation.policy_id if reservation else None):
                         costs.append(SettledCost(stored.sequence, nanos(stored.time), cost.nanos))
-                record = settle_costs(record, place.series, costs)
+                record = settle_costs(record, place.timeline, costs)
                 if batch[-1].sequence >= place.through:
                     break
-        return replace(record, series=place.series, through=place.through, stored_ns=place.stored_ns)
+        return replace(record, timeline=place.timeline, through=place.through, stored_ns=place.stored_ns)
 
 
 def _require_counted(record: SpentRecord) -> SpentRecord:

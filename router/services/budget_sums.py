@@ -52,11 +52,11 @@ class BudgetSum(Struct, frozen=True, kw_only=True):
 async def read_budget_sums(jetstream: JetStream, budgets: str, spent: str) -> list[BudgetSum]:
     """Every window of the budgets that there are. Raises BrokerUnavailable."""
     documents = DocumentBucket(jetstream, spent)
-    settlement = await documents.get(SETTLEMENT_KEY)  # first: what it names is in every document that is read after it
-    settled = _read_settlement(settlement)
+    entry = await documents.get(SETTLEMENT_KEY)  # first: what it names is in every document that is read after it
+    settlement = _read_settlement(entry)
     stored = await DocumentBucket(jetstream, budgets).read_all()
     entries = await documents.read_all()
-    return [one for entry in stored.values() for one in _list_sums(entry, entries, settled)]
+    return [one for budget in stored.values() for one in _list_sums(budget, entries, settlement)]
 
 
 def _read_settlement(entry: BucketEntry | None) -> SettlementRecord | None:
@@ -66,18 +66,18 @@ def _read_settlement(entry: BucketEntry | None) -> SettlementRecord | None:
         return None
 
 
-def _list_sums(stored: BucketEntry, entries: Mapping[str, BucketEntry], settled: SettlementRecord | None) -> Iterator[BudgetSum]:
+def _list_sums(stored: BucketEntry, entries: Mapping[str, BucketEntry], settlement: SettlementRecord | None) -> Iterator[BudgetSum]:
     try:
         budget = read_stored_budget(stored).budget
     except (Poison, BudgetError):
         return
     prefix = build_spent_key(budget.tenant_id, budget.budget_id, budget.created_ms, 0).removesuffix("0")
     for key, entry in entries.items():
-        if key.startswith(prefix) and (one := _read_sum(budget, key, entry, settled)) is not None:
+        if key.startswith(prefix) and (one := _read_sum(budget, key, entry, settlement)) is not None:
             yield one
 
 
-def _read_sum(budget: Budget, key: str, entry: BucketEntry, settled: SettlementRecord | None) -> BudgetSum | None:
+def _read_sum(budget: Budget, key: str, entry: BucketEntry, settlement: SettlementRecord | None) -> BudgetSum | None:
     parts = ids.parts_of(key)
     try:
         record = read_spent_record(entry.value)
@@ -96,13 +96,14 @@ def _read_sum(budget: Budget, key: str, entry: BucketEntry, settled: SettlementR
         settled=record.settled,
         events=record.events,
         through=record.through,
-        complete=_find_complete(record, settled),
-        created=find_created(record.series),
+        complete=_find_complete(record, settlement),
+        created=find_created(record.timeline),
         is_mixed=record.is_mixed,
     )
 
 
-def _find_complete(record: SpentRecord, settled: SettlementRecord | None) -> int:
-    """A sequence of another series says nothing."""
-    is_same = settled is not None and settled.series == record.series
-    return max(record.through, settled.through) if settled is not None and is_same else record.through
+def _find_complete(record: SpentRecord, settlement: SettlementRecord | None) -> int:
+    """The sequence up to which no event is left out. That of the settlement counts only where both are of one timeline."""
+    if settlement is None or settlement.timeline != record.timeline:
+        return record.through
+    return max(record.through, settlement.through)

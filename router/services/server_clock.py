@@ -20,13 +20,13 @@ class ServerClock:
         self._now = now
         self._offset = wall_clock() - now()
         self._read_at = float("-inf")
-        self.created = ""  # when the stream was made, as the last answer says
+        self.stream_created = ""  # when the stream was made, by the server's last answer
 
     def __call__(self) -> float:
         return self._now() + self._offset
 
     async def read(self, max_age: float = READ_EVERY_S) -> None:
-        """Ask the server if its last answer is older than so many seconds. Raises BrokerUnavailable."""
+        """Ask the server if its last answer is `max_age` seconds old or older. Raises BrokerUnavailable."""
         before = self._now()
         if before - self._read_at < max_age:
             return
@@ -34,4 +34,4 @@ class ServerClock:
         after = self._now()
         if info is not None and "ts" in info:
             self._offset = nanos(info["ts"]) / 1e9 - (before + after) / 2
-            self._read_at, self.created = after, info["created"]
+            self._read_at, self.stream_created = after, info["created"]

@@ -24,22 +24,22 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class UsagePlace(Struct, frozen=True):
-    """The last event that is settled: its sequence, in which series of them, and when the stream stored it, ns since the epoch."""
+    """The last settled event: its sequence, the timeline of that sequence, and when the stream stored it, ns since the epoch."""
 
-    series: str = ""
+    timeline: str = ""
     through: int = 0
     stored_ns: int = 0
 
     @property
     def created(self) -> str:
         """When the stream was made."""
-        return find_created(self.series)
+        return find_created(self.timeline)
 
     def move_to(self, last: StoredMessage) -> UsagePlace:
         """The place after this event, unless it is settled already."""
         if last.sequence <= self.through:
             return self
-        return UsagePlace(self.series, last.sequence, max(self.stored_ns, nanos(last.time)))
+        return UsagePlace(self.timeline, last.sequence, max(self.stored_ns, nanos(last.time)))
 
 
 async def find_place(jetstream: JetStream, stream: str, record: SettlementRecord | None) -> UsagePlace:
@@ -49,10 +49,10 @@ async def find_place(jetstream: JetStream, stream: str, record: SettlementRecord
         raise BrokerUnavailable(f"there is no stream {stream}")
     last = int(info["state"]["last_seq"])
     if record is None:
-        return UsagePlace(_name_series(info), last, max(0, nanos(info["state"]["last_ts"])))
-    if find_created(record.series) == info["created"] and record.through <= last and await _is_settled(jetstream, stream, record):
-        return UsagePlace(record.series, record.through, record.stored_ns)
-    return UsagePlace(_name_series(info), await _find_last_until(jetstream, stream, record.stored_ns, last), record.stored_ns)
+        return UsagePlace(_name_timeline(info), last, max(0, nanos(info["state"]["last_ts"])))
+    if find_created(record.timeline) == info["created"] and record.through <= last and await _is_settled(jetstream, stream, record):
+        return UsagePlace(record.timeline, record.through, record.stored_ns)
+    return UsagePlace(_name_timeline(info), await _find_last_until(jetstream, stream, record.stored_ns, last), record.stored_ns)
 
 
 async def _is_settled(jetstream: JetStream, stream: str, record: SettlementRecord) -> bool:
@@ -61,8 +61,8 @@ async def _is_settled(jetstream: JetStream, stream: str, record: SettlementRecor
     return stored is None or nanos(stored.time) <= record.stored_ns
 
 
-def _name_series(info: Json) -> str:
-    """Another one each time: a stream that has lost its end gives the same sequences to other events."""
+def _name_timeline(info: Json) -> str:
+    """A new one each time: a stream that has lost its end gives the same sequences to other events."""
     return f"{info['created']} {token_hex(4)}"
 
 

@@ -69,8 +69,8 @@ def test_a_bucket_of_two_kinds_of_records_is_read_by_key() -> None:
 
 def test_what_is_spent_of_budgets_is_read_beside_the_record_of_the_settlement() -> None:
     read = list_readers(Settings())["KV_ROUTER_BUDGETS_SPENT"]
-    assert read("settlement", b'{"life": "one", "series": "then", "through": 3, "stored_ns": 4}')
-    assert read("acme.day.1.2", b'{"is_counted": true, "series": "then", "through": 3, "stored_ns": 4}')
+    assert read("settlement", b'{"life": "one", "timeline": "then", "through": 3, "stored_ns": 4}')
+    assert read("acme.day.1.2", b'{"is_counted": true, "timeline": "then", "through": 3, "stored_ns": 4}')
     for key, data in (("settlement", b'{"life": "one", "through": 3}'), ("acme.day.1.2", b'{"is_counted": true, "through": 3}')):
         with pytest.raises(Poison):
             read(key, data)

@@ -4,7 +4,7 @@ from router.contracts.spent_record import SpentLease, SpentRecord
 from router.routing.budgets import open_next_window, settle_costs
 from router.routing.budgets.leases import SettledCost
 
-EMPTY = SpentRecord(is_counted=True, series="first")
+EMPTY = SpentRecord(is_counted=True, timeline="first")
 
 
 def a_cost(sequence: int, stored_ns: int | None = None, **fields: object) -> SettledCost:
@@ -21,7 +21,7 @@ def test_events_at_or_below_the_sequence_are_in_it() -> None:
 def test_another_stream_counts_from_its_own_first_sequence_and_what_is_settled_stays() -> None:
     record = settle_costs(EMPTY, "first", [a_cost(1_000_000, 50)])
     then = settle_costs(record, "second", [a_cost(1, 60), a_cost(2, 70)])
-    assert (then.settled, then.series, then.through, then.is_mixed) == (3, "second", 2, True)
+    assert (then.settled, then.timeline, then.through, then.is_mixed) == (3, "second", 2, True)
     assert settle_costs(then, "second", [a_cost(2, 70)]) is then
 
 
@@ -33,12 +33,12 @@ def test_a_copy_of_the_stream_adds_only_what_was_stored_later() -> None:
 
 def test_a_document_without_events_is_of_one_stream_alone() -> None:
     then = settle_costs(EMPTY, "second", [a_cost(1)])
-    assert (then.series, then.is_mixed) == ("second", False)
+    assert (then.timeline, then.is_mixed) == ("second", False)
 
 
 def test_the_next_window_counts_from_no_sequence_and_keeps_what_is_held() -> None:
     lease = SpentLease(5, 1_000)
-    record = settle_costs(SpentRecord(is_counted=True, series="first", leases={"a.1": lease}), "second", [a_cost(7)])
+    record = settle_costs(SpentRecord(is_counted=True, timeline="first", leases={"a.1": lease}), "second", [a_cost(7)])
     following = open_next_window(record, 0)
-    assert following == SpentRecord(is_counted=True, series="second", leases={"a.1": lease})
+    assert following == SpentRecord(is_counted=True, timeline="second", leases={"a.1": lease})
     assert settle_costs(following, "second", [a_cost(6, lease_id="a.1", reserved=2)]).held == 3

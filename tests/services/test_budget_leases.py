@@ -68,7 +68,7 @@ class Leases:
     async def count(self, budget: Budget) -> None:
         """As the settlement does it, for a window without usage events."""
         document = await self.documents.open(budget, find_window(budget.window, wall()))
-        await self.documents.write(document, SpentRecord(is_counted=True, series="the stream"))
+        await self.documents.write(document, SpentRecord(is_counted=True, timeline="the stream"))
 
 
 @pytest.fixture

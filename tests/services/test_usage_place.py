@@ -30,11 +30,11 @@ async def settled_at(jetstream: JetStream, stream: str, sequence: int) -> UsageP
     message = await jetstream.message(stream, sequence)
     assert message is not None
     place = await find_place(jetstream, stream, None)
-    return UsagePlace(place.series, sequence, nanos(message.time))
+    return UsagePlace(place.timeline, sequence, nanos(message.time))
 
 
 def record_of(place: UsagePlace, **changed: object) -> SettlementRecord:
-    fields = {"series": place.series, "through": place.through, "stored_ns": place.stored_ns, **changed}
+    fields = {"timeline": place.timeline, "through": place.through, "stored_ns": place.stored_ns, **changed}
     return SettlementRecord(life="one", **fields)  # type: ignore[arg-type]
 
 
@@ -65,18 +65,18 @@ async def holds(jetstream: JetStream, stream: str, messages: int) -> bool:
 
 async def test_a_stream_that_was_made_later_is_settled_from_its_first_event(jetstream: JetStream, prefix: str) -> None:
     before = await settled_at(jetstream, prefix, 1)
-    record = record_of(before, series=ANOTHER, through=1_000_000, stored_ns=before.stored_ns - 1)
+    record = record_of(before, timeline=ANOTHER, through=1_000_000, stored_ns=before.stored_ns - 1)
     assert (await find_place(jetstream, prefix, record)).through == 0
 
 
 @pytest.mark.parametrize("through", [6, 1_000_000])
 async def test_a_stream_that_lost_its_end_goes_on_at_the_end_that_it_has(jetstream: JetStream, prefix: str, through: int) -> None:
-    """Its sequences are given again, so they are another series."""
+    """Its sequences are given again, so they are another timeline."""
     last = await settled_at(jetstream, prefix, 5)
     place = await find_place(jetstream, prefix, record_of(last, through=through, stored_ns=last.stored_ns + 1))
     assert place.through == 5
     assert place.created == last.created
-    assert place.series != last.series
+    assert place.timeline != last.timeline
 
 
 async def test_where_there_is_no_stream_there_is_no_place(jetstream: JetStream) -> None:
@@ -84,7 +84,7 @@ async def test_where_there_is_no_stream_there_is_no_place(jetstream: JetStream) 
         await find_place(jetstream, "none", None)
 
 
-def test_a_series_tells_when_its_stream_was_made() -> None:
+def test_a_timeline_tells_when_its_stream_was_made() -> None:
     assert find_created(ANOTHER) == "2026-11-20T00:00:00Z"
 
 
@@ -95,4 +95,4 @@ async def test_a_stream_that_lost_its_end_and_has_grown_beyond_it_goes_on_after_
     settled = await settled_at(jetstream, prefix, 3)
     place = await find_place(jetstream, prefix, record_of(settled, through=4))
     assert (place.through, place.created) == (3, settled.created)
-    assert place.series != settled.series
+    assert place.timeline != settled.timeline

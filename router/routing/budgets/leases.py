@@ -76,26 +76,26 @@ def return_lease(record: SpentRecord, lease_id: str, nanos: int) -> SpentRecord:
     return replace(record, leases=leases)
 
 
-def settle_costs(record: SpentRecord, series: str, costs: Iterable[SettledCost]) -> SpentRecord:
-    """Add the costs of events that are not in it yet. `costs`: in the order of the stream, their sequences of this series."""
-    missing = [cost for cost in costs if not _has_settled(record, series, cost)]
+def settle_costs(record: SpentRecord, timeline: str, costs: Iterable[SettledCost]) -> SpentRecord:
+    """Add the costs of events that are not in it yet. `costs`: in the order of the stream, their sequences of this timeline."""
+    missing = [cost for cost in costs if not _has_settled(record, timeline, cost)]
     if not missing:
         return record
     return replace(
         record,
         settled=record.settled + sum(cost.nanos for cost in missing),
         events=record.events + len(missing),
-        series=series,
+        timeline=timeline,
         through=missing[-1].sequence,
         stored_ns=max(record.stored_ns, missing[-1].stored_ns),
-        is_mixed=record.is_mixed or (record.series != series and record.events > 0),
+        is_mixed=record.is_mixed or (record.timeline != timeline and record.events > 0),
         leases=_end_reservations(record.leases, missing),
     )
 
 
-def _has_settled(record: SpentRecord, series: str, cost: SettledCost) -> bool:
-    """By the sequence; by the time where the record counts another series: of a copy of that stream, or of one that came after it."""
-    return cost.sequence <= record.through if record.series == series else cost.stored_ns <= record.stored_ns
+def _has_settled(record: SpentRecord, timeline: str, cost: SettledCost) -> bool:
+    """By the sequence; by the stored time where the record counts another timeline: that of a copy of the stream, or of a later stream."""
+    return cost.sequence <= record.through if record.timeline == timeline else cost.stored_ns <= record.stored_ns
 
 
 def _end_reservations(leases: Mapping[str, SpentLease], costs: Iterable[SettledCost]) -> dict[str, SpentLease]:
@@ -109,4 +109,4 @@ def _end_reservations(leases: Mapping[str, SpentLease], costs: Iterable[SettledC
 
 def open_next_window(before: SpentRecord, now_ms: int) -> SpentRecord:
     """The document of the window after `before`: nothing is settled, and what was held is held on."""
-    return SpentRecord(is_counted=True, series=before.series, leases=expire_leases(before, now_ms).leases)
+    return SpentRecord(is_counted=True, timeline=before.timeline, leases=expire_leases(before, now_ms).leases)
