@@ -79,6 +79,14 @@ async def nc(nats_url: str) -> AsyncIterator[Client]:
     await client.close()
 
 
+@pytest.fixture
+def no_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that takes a second for a publish ack is a busy one here, and gets no second copy of what it has."""
+    from router.delivery import publish_probes
+
+    monkeypatch.setattr(publish_probes, "PROBE_AFTER_S", 3_600.0)
+
+
 @pytest.fixture(scope="session")
 def postgres_of() -> Iterator[Callable[[int], "Postgres"]]:
     """A real PostgreSQL of each major version that is asked for: no test stops it, each test makes a database of its own."""

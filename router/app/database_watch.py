@@ -1,4 +1,4 @@
-"""Whether a service's database answers, for its readiness: how the last look at it ended, or that one waits for its answer too long.
+"""Tells a service's readiness whether its database answers: how the last look ended, or that a look waits too long for its answer.
 
     with watch.look():                    # around the query of the gauges
         async with database.transaction() as session: …
@@ -21,12 +21,12 @@ ANSWER_S = 10.0  # a look takes milliseconds; it may wait five seconds for a con
 
 
 class DatabaseWatch:
-    """Of one database. `clock`: seconds."""
+    """Watches one database. `clock`: seconds, steady."""
 
     def __init__(self, clock: Callable[[], float] = steady) -> None:
         self._clock = clock
         self._error: str | None = None
-        self._since: float | None = None  # the look that goes on
+        self._since: float | None = None  # when the look that is under way began
 
     @contextmanager
     def look(self) -> Iterator[None]:

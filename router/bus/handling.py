@@ -27,7 +27,7 @@ from router.core.errors import BrokerUnavailable, Misconfigured
 from router.core.handler_exit import contain_cancellation
 from router.core.message import Message
 from router.core.outcome import PROCESSING_ERROR, Dead, Done, Fault, Outcome, Retry
-from router.core.signatures import HandlerMisused, require_call
+from router.core.signatures import HandlerMisused, is_async_callable, require_call
 
 HANDLER_NAK = "handler_nak"
 HANDLER_TERM = "handler_term"
@@ -100,7 +100,7 @@ class EnvelopeProcessor:
                 return Retry(Fault(HANDLER_NAK, reason), delay)
             case Term(reason):
                 return Dead(Fault(HANDLER_TERM, reason), PROCESSING_ERROR)
-            case write if inspect.iscoroutinefunction(write):
+            case write if write is not None and is_async_callable(write):
                 raise self._end_with("it returned an async function, and what writes to the store is a plain one: write `def`")
             case write if write is None or callable(write):
                 await self._mark(key, write)

@@ -22,13 +22,19 @@ def require_call(setting: str, function: Any, *arguments: str, is_async: bool | 
         raise Misconfigured(setting, f"should be {expected}, and is {type(function).__name__}")
     if (found := _signature(function)) is not None and not _can_take(found, len(arguments)):
         raise Misconfigured(setting, f"should be {expected}, and {_name(function)} takes {found.replace(return_annotation=found.empty)}")
-    if is_async is not None and _is_async(function) is not is_async:
+    if is_async is not None and is_async_callable(inspect.unwrap(function)) is not is_async:
         found_to_be = "is not: write `async def`" if is_async else "is asynchronous: write `def`"
         raise Misconfigured(setting, f"should be {expected}, and {_name(function)} {found_to_be}")
 
 
-def refuse_unrun(setting: str, returned: object) -> None:
-    """Raises HandlerMisused when a plain function returned a coroutine or a generator: its body never runs."""
+def is_async_callable(function: object) -> bool:
+    """Whether it is an async function, or an object with an async `__call__`."""
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - an object's, not any callable
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def require_finished(setting: str, returned: object) -> None:
+    """Raise HandlerMisused if a plain function returned a coroutine or a generator: its body has not run, and never will."""
     if returned is None:  # nearly always
         return
     if inspect.iscoroutine(returned):
@@ -50,12 +56,6 @@ def _can_take(signature: inspect.Signature, count: int) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _is_async(function: Any) -> bool:
-    plain = inspect.unwrap(function)
-    call = getattr(type(plain), "__call__", None)  # noqa: B004 - an object with an async __call__, not any callable
-    return inspect.iscoroutinefunction(plain) or inspect.iscoroutinefunction(call)
 
 
 def _name(function: Any) -> str:

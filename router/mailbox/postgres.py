@@ -186,8 +186,8 @@ class Database:
 
 
 def _options(config: DatabaseConfig) -> dict[str, object]:
-    """Options of libpq. How long a silent server is waited for, the connection string may say otherwise."""
-    given = _read(config.dsn)
+    """Options of libpq. The connection string may name other times after which a silent server is given up."""
+    given = _parse_dsn(config.dsn)
     liveness = {name: value for name, value in _LIVENESS.items() if name not in given}
     return {"application_name": config.application, "connect_timeout": max(2, round(config.timeout)), **liveness}
 
@@ -206,7 +206,7 @@ def _refuse_clear_password(dsn: str) -> dict[str, object]:
     forbids it, unless the connection string (or libpq's own variables) insists on TLS or says what is allowed. A challenge (SCRAM) may
     still be answered: it does not hold the password.
     """
-    given = _read(dsn)
+    given = _parse_dsn(dsn)
     known = {one.keyword.decode(): one.val.decode() for one in psycopg.pq.Conninfo.get_defaults() if one.val}
     known |= {name: str(value) for name, value in given.items() if value is not None}
     is_decided = known.get("sslmode") in _INSISTING or "require_auth" in known or psycopg.pq.version() < _KNOWS_REQUIRE_AUTH
@@ -214,8 +214,8 @@ def _refuse_clear_password(dsn: str) -> dict[str, object]:
     return {} if is_decided or is_here else {"require_auth": "!password"}
 
 
-def _read(dsn: str) -> dict[str, object]:
-    """What a connection string names; nothing if it cannot be read, which `open` says."""
+def _parse_dsn(dsn: str) -> dict[str, object]:
+    """The options that a connection string names; none if it cannot be read, which `open` reports."""
     try:
         return dict(conninfo_to_dict(dsn))
     except psycopg.ProgrammingError:

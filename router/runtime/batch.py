@@ -21,7 +21,7 @@ from router.core.errors import Poison
 from router.core.handler_exit import contain_exit
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Outcome, Retry
-from router.core.signatures import HandlerMisused, refuse_unrun
+from router.core.signatures import HandlerMisused, require_finished
 from router.operations.observability import events, logs
 from router.runtime.adapter import AgentAdapter, Context, read_messages
 from router.runtime.batch_item import BatchItem, is_replay, read_item, row_of, split_by_key
@@ -167,7 +167,7 @@ class BatchProcessor:
     def _apply_one(self, item: BatchItem, state: StateTransaction) -> bool:
         try:
             with contain_exit:
-                refuse_unrun("receive", self._adapter.receive(item.envelope))  # type: ignore[func-returns-value]  # an author may do so
+                require_finished("receive", self._adapter.receive(item.envelope))  # type: ignore[func-returns-value]  # an author may do so
                 answer = self._adapter.apply(Context(self._agent, item.envelope.idempotency_key, state, item.attempt), item.envelope)
             item.outgoing = [
                 build_outgoing_row(self._agent, item.envelope, one, place=item.place, number=number, rules=self._rules)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from router.core.errors import Misconfigured, RouterError
 from router.core.handler_exit import contain_exit
-from router.core.signatures import refuse_unrun
+from router.core.signatures import require_finished
 from router.runtime.adapter import AgentAdapter, Context, check_adapter, read_messages
 from router.runtime.database import StoreFile, open_read_only
 from router.runtime.envelope import stored_envelope
@@ -91,7 +91,7 @@ def _apply_one(adapter: AgentAdapter, state: StateTransaction, row: Row) -> list
     envelope = stored_envelope(content)
     try:
         with contain_exit:
-            refuse_unrun("receive", adapter.receive(envelope))  # type: ignore[func-returns-value]  # an author may do so
+            require_finished("receive", adapter.receive(envelope))  # type: ignore[func-returns-value]  # an author may do so
             answers = read_messages(adapter.apply(Context(adapter.name, key, state, attempts), envelope))
         messages = [
             build_outgoing_row(adapter.name, envelope, one, place=place, number=number, rules=ALL_SUBJECTS)

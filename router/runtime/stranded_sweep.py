@@ -1,4 +1,4 @@
-"""Find messages of a work queue that the server has given up though nothing said so: their advisory was lost with the server.
+"""Find messages of a work queue that the server has given up and whose advisories were lost with it.
 
     the durable's info, the stream's count, the durable's info again ── it has moved ──> count again, or at the next look
                        └─ the same ──> stranded = messages - num_pending - num_ack_pending, exactly
@@ -28,18 +28,18 @@ from router.runtime.topology import AgentSubscription, recovery_durable_of
 COUNTS_IN_A_LOOK = 5  # while the durable moves
 
 
-class Position(NamedTuple):
-    """Where the durable is. Two that are equal say that nothing was stored, delivered or settled between them."""
+class DurablePosition(NamedTuple):
+    """Where a durable is, by its info. Two that are equal say that nothing was stored, delivered or settled between them."""
 
     created: str
-    deliveries: int
-    delivered: int  # the last sequence
-    pending: int
-    unsettled: int
+    consumer_seq: int  # the number of deliveries
+    stream_seq: int  # of the last delivery
+    num_pending: int
+    num_ack_pending: int
 
 
 class StrandedSweep:
-    """For one subscription. `run` is a supervised child. `advisories`: their stream."""
+    """The sweep of one subscription. `run` is a supervised child. `advisories`: the stream of advisories."""
 
     def __init__(
         self, subscription: AgentSubscription, jetstream: JetStream, *, advisories: str, is_in_hand: Callable[[Message], bool]
@@ -76,28 +76,28 @@ class StrandedSweep:
             there = sum([await self._count(one) for one in self._subscription.filters])
             after = await self._read_position()
             if before is not None and before == after:
-                return there - after.pending - after.unsettled, after.delivered
+                return there - after.num_pending - after.num_ack_pending, after.stream_seq
             before = after
         return None
 
-    async def _read_position(self) -> Position | None:
+    async def _read_position(self) -> DurablePosition | None:
         info = await self._jetstream.consumer(self._subscription.stream, self._subscription.durable)
         if info is None:
             return None
-        delivered: dict[str, Any] = info["delivered"]
-        return Position(info["created"], delivered["consumer_seq"], delivered["stream_seq"], info["num_pending"], info["num_ack_pending"])
+        last: dict[str, Any] = info["delivered"]
+        return DurablePosition(info["created"], last["consumer_seq"], last["stream_seq"], info["num_pending"], info["num_ack_pending"])
 
     async def _count(self, subjects: str) -> int:
         info = await self._jetstream.ask(f"STREAM.INFO.{self._subscription.stream}", {"subjects_filter": subjects})
         return sum((info["state"].get("subjects") or {}).values())
 
     async def _is_recovering(self) -> bool:
-        """Whether advisories wait, or are worked on: what they name is stranded, and told."""
+        """Whether advisories wait or are handled: the recovery knows already what they name."""
         info = await self._jetstream.consumer(self._advisories, recovery_durable_of(self._subscription))
         return info is not None and info["num_pending"] + info["num_ack_pending"] > 0
 
     async def _publish_advisories(self, stranded: int, last: int) -> None:
-        """Publish advisories in the server's place."""
+        """Publish the advisories that the server should have sent; none while it is not known which `stranded` messages they are."""
         subject = advisory_subject(self._subscription.stream, self._subscription.durable)
         lost = [one async for one in self._list_not_in_hand(last)]
         if len(lost) > stranded:
@@ -109,7 +109,7 @@ class StrandedSweep:
             await self._jetstream.publish(subject, orjson.dumps(body), {"Nats-Msg-Id": message_id})
 
     async def _list_not_in_hand(self, last: int) -> AsyncIterator[tuple[int, int]]:
-        """Yield sequence and time (ns) of each message up to a sequence that this process has not in its hands."""
+        """Yield sequence and stored time (ns) of each message up to the sequence `last` that this process does not have in hand."""
         for one in self._subscription.filters:
             sequence = 0
             while stored := await self._jetstream.get_next(self._subscription.stream, one, sequence + 1):

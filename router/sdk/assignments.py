@@ -27,7 +27,7 @@ from router.core.handler_exit import contain_exit
 from router.core.masking import shorten
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Fault, Outcome, Retry
-from router.core.signatures import refuse_unrun
+from router.core.signatures import require_finished
 from router.delivery.connection import Connection
 from router.delivery.encoded_headers import EncodedHeaders, head_with_id
 from router.operations.observability import LogRateLimit, events, logs
@@ -127,7 +127,7 @@ class Assignments:
         """Call the user's `on_done`: where it fails, the log says so, and the result is stored all the same."""
         try:
             with contain_exit:
-                refuse_unrun("on_done", self._on_done(assignment, attempted.step, attempted.latency_ms))
+                require_finished("on_done", self._on_done(assignment, attempted.step, attempted.latency_ms))
         except Exception as exc:  # the author's code may raise anything
             if self._lines.allow(type(exc).__name__):
                 log.warning(events.HANDLER_FAILED, function="on_done", error=type(exc).__name__, exc_info=exc)

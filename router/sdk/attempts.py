@@ -25,6 +25,7 @@ from router.core.errors import Poison, Transient
 from router.core.handler_exit import contain_exit
 from router.core.masking import shorten
 from router.core.remaining_steps import RemainingSteps
+from router.core.signatures import is_async_callable
 from router.operations.observability import LogRateLimit, events, logs
 from router.sdk.step import (
     CANCELLED,
@@ -44,7 +45,7 @@ log = logs.logger(__name__)
 
 
 class NoThread(Exception):
-    """The worker stops, and no thread is free for another attempt: another worker makes it."""
+    """The worker stops before another attempt has a thread: another worker makes the attempt."""
 
 
 class AttemptsResult(Struct, frozen=True):
@@ -61,9 +62,8 @@ class Attempts:
 
     def __init__(self, handler: Handler, slots: int) -> None:
         self._handler = handler
-        is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
         self._slots = slots
-        self._threads = None if is_async else DaemonThreads(slots, "router-worker")
+        self._threads = None if is_async_callable(handler) else DaemonThreads(slots, "router-worker")
         self._lines = LogRateLimit(every_s=60.0)
 
     @property
@@ -82,7 +82,7 @@ class Attempts:
     def begin(self, assignment: ExecAssignment) -> AttemptsResult | Awaitable[AttemptsResult]:
         """Make as many attempts as are allowed and needed. The caller awaits what is no result yet, in the same task.
 
-        What it awaits raises NoThread.
+        The awaitable raises NoThread if the worker stops before another attempt has a thread.
         """
         begun = steady()
         answer = self._call_handler(assignment)

@@ -16,7 +16,7 @@ from router.delivery.logging_observer import LoggingObserver
 from router.delivery.processor import ANSWERED_LIVE, REFUSED_SUBJECT
 from router.delivery.settlement import STORAGE_FULL
 from router.delivery.subscription import DEAD_LETTER_OMITTED, DECLINED, SENT_BACK, WAITING
-from router.operations.deadletters.interrupted import RUN
+from router.operations.deadletters.original import REPLAY_RUN
 from router.operations.observability import LogRateLimit, Metrics, events, logs
 from router.services.alerts import Alerts
 from router.services.answer_counts import count_answer, count_failed
@@ -64,7 +64,7 @@ class ConsumerMetrics(LoggingObserver):
             violations.on_settled(message)
         if is_final:
             metrics.acks[self._labels] += 1
-            if RUN in message.headers:
+            if REPLAY_RUN in message.headers:
                 metrics.replayed.value += 1
             if self._seconds is not None and outcome is not ANSWERED_LIVE:
                 self._seconds.observe(time.time() - message.stored_ns / 1e9)

@@ -15,10 +15,11 @@ from bench.broker import a_broker
 from bench.sides import alone, metering, store, working
 from bench.sides.agents import Counter, a_delivery
 from bench.sides.router import TAKING_ACKS, a_router, settled
-from router.delivery import publish_probes
 from tests.support.agents import a_batch_bench
 from tests.support.socket_tap import SocketTap, open_socket_tap
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.usefixtures("no_probes")
 
 COUNT = 1_000
 ANSWERS, ACKS, USAGE = "beamline.router.v1.decide.reply", "$JS.ACK.", "beamline.usage.v1.metered"
@@ -29,12 +30,6 @@ PUSHED = (*KINDS, RECORDS, ASSIGNMENTS)
 TAKEN, RESULTS = "caf.exec.assign.v1.ack", "caf.exec.result.v1"
 WORKED = (TAKEN, RESULTS, ACKS, PULLS)
 AT_START = 200  # questions of a start, about one for each stream, bucket and consumer, and pulls: the more, the busier the machine
-
-
-@pytest.fixture(autouse=True)
-def _no_probe_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that takes a second for a publish ack is a busy one here, and gets no second copy of what it has."""
-    monkeypatch.setattr(publish_probes, "PROBE_AFTER_S", 3_600.0)
 
 
 def unheard(**_: str) -> None: ...

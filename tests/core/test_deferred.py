@@ -86,7 +86,7 @@ async def test_it_can_be_awaited() -> None:
         await cancelled
 
 
-async def test_who_awaits_a_stop_iteration_gets_a_runtime_error_that_names_it() -> None:
+async def test_a_caller_that_awaits_a_stop_iteration_gets_a_runtime_error_that_names_it() -> None:
     """No future takes one, and a coroutine would end by it."""
     stopped: Deferred[int] = Deferred()
     stopped.resolve(StopIteration("no row"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from router.core.errors import Misconfigured
-from router.core.signatures import HandlerMisused, refuse_unrun, require_call
+from router.core.signatures import HandlerMisused, is_async_callable, require_call, require_finished
 
 
 async def right(connection: Any, event: Any) -> None: ...
@@ -56,6 +56,14 @@ def test_what_must_be_plain_is_told_so() -> None:
         require_call("apply", right, "ctx", "envelope", is_async=False)
 
 
+@pytest.mark.parametrize(
+    ("function", "is_async"), [(right, True), (partial(right, 1), True), (Called(), True), (Called, False), (wrapped, False)]
+)
+def test_what_is_called_like_an_async_function_is_known(function: Any, is_async: bool) -> None:
+    """Not by its decorator's `wraps`: a plain function may run the async one by itself."""
+    assert is_async_callable(function) is is_async
+
+
 def test_what_shows_no_signature_is_taken_as_it_is() -> None:
     require_call("handler", dict.get, "connection", "event")
 
@@ -67,9 +75,9 @@ async def piecewise_and_later() -> AsyncIterator[None]:
 @pytest.mark.parametrize("make", [lambda: right(1, 2), lambda: (one for one in ()), piecewise_and_later])
 def test_a_body_that_has_not_run_is_refused(make: Callable[[], object]) -> None:
     with pytest.raises(HandlerMisused, match=r"apply: it returned .*, which never runs"):
-        refuse_unrun("apply", make())
+        require_finished("apply", make())
 
 
 @pytest.mark.parametrize("returned", [None, 1, [1], iter(()), plain])
 def test_what_a_function_returned_that_has_run_is_taken(returned: object) -> None:
-    refuse_unrun("apply", returned)
+    require_finished("apply", returned)

@@ -59,7 +59,7 @@ async def test_one_that_was_begun_and_never_ended_is_begun_again(broker: Broker,
     assert (await effects(dsn), await row_of(dsn, 1)) == ([an_id(1)], (True, 2, None))
 
 
-async def test_one_whose_row_is_lost_before_its_turn_is_handled(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_an_event_whose_row_is_lost_before_its_turn_is_handled(broker: Broker, nc: Client, dsn: str) -> None:
     """As by a standby that takes over and never had it: its event was acknowledged, and no handler had seen it."""
     begun, go_on = asyncio.Event(), asyncio.Event()
 

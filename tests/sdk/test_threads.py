@@ -9,11 +9,7 @@ import pytest
 
 from router.core.handler_exit import HandlerExited
 from router.sdk.threads import DaemonThreads
-
-
-def refuse_to_start(_: threading.Thread) -> NoReturn:
-    """As where the system has no more threads to give."""
-    raise RuntimeError("can't start new thread")
+from tests.support.sdk import refuse_to_start
 
 
 @pytest.fixture
@@ -98,7 +94,7 @@ async def test_a_thread_that_cannot_be_started_takes_no_place(threads: DaemonThr
         assert await threads.call(str.upper, "a") == "A"
 
 
-async def test_the_place_of_a_thread_that_cannot_be_started_is_the_next_caller_s(
+async def test_the_next_caller_gets_the_place_of_a_thread_that_cannot_be_started(
     threads: DaemonThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await threads.acquire()

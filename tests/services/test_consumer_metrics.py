@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from router.core.outcome import Dead, Done, Fault, PublishAck, Retry
-from router.operations.deadletters.interrupted import RUN
+from router.operations.deadletters.original import REPLAY_RUN
 from router.services.consumer_metrics import ConsumerMetrics
 from tests.support.app import RecordedAlerts, a_consumer_metrics
 from tests.support.delivery import a_delivery
@@ -69,7 +69,7 @@ def _dies(observer: ConsumerMetrics, times: int) -> None:
 
 def test_a_message_that_a_replay_sent_is_counted_once_it_is_settled_for_good() -> None:
     observer, metrics = a_consumer_metrics(RecordedAlerts())
-    replayed = replace(a_delivery(), headers={RUN: "r"})
+    replayed = replace(a_delivery(), headers={REPLAY_RUN: "r"})
     observer.on_settled(replayed, Retry(FAULT), False)
     observer.on_settled(replayed, Done(), True)
     observer.on_settled(a_delivery(), Done(), True)

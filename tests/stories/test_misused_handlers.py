@@ -35,6 +35,10 @@ async def dsn(postgres: Postgres) -> str:
 async def _write_later(cursor: Any) -> None: ...
 
 
+class _WriterLater:
+    async def __call__(self, cursor: Any) -> None: ...
+
+
 async def _hear_later(assignment: Any, step: Any, milliseconds: Any) -> None: ...
 
 
@@ -121,7 +125,12 @@ async def test_a_consumer_whose_handler_answers_nonsense_ends_and_its_messages_s
 
 
 @pytest.mark.parametrize(
-    ("write", "words"), [(_write_later, "returned an async function"), (lambda cursor: _write_later(cursor), "returned a coroutine")]
+    ("write", "words"),
+    [
+        (_write_later, "returned an async function"),
+        (_WriterLater(), "returned an async function"),
+        (lambda cursor: _write_later(cursor), "returned a coroutine"),
+    ],
 )
 async def test_a_consumer_whose_write_is_asynchronous_ends_and_its_messages_stay(
     nats_url: str, prefix: str, tmp_path: Path, write: Any, words: str

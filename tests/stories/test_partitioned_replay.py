@@ -10,11 +10,9 @@ from router.config import Settings, load
 from router.delivery.api import JetStream
 from router.services.request_steps import find_request_steps
 from tests.support.broker import Broker
-from tests.support.cli import CommandResult, call_command_async, clean_environment
 from tests.support.delivery import connected
 from tests.support.deployed import DEPLOY
-from tests.support.forking import fork_server
-from tests.support.kills import KILLED
+from tests.support.replays import kill_replay, replay
 from tests.support.router_streams import read_stream
 from tests.support.service import a_router
 from tests.support.stories import MessageRecorder, a_request, read_dead_letters
@@ -22,7 +20,6 @@ from tests.support.waiting import until
 
 LETTERS = 40
 PARTS = ("ROUTER_DECIDE_P0", "ROUTER_DECIDE_P1")
-REPLAY = ("dlq", "replay", "--all")
 
 
 @pytest.fixture
@@ -51,15 +48,6 @@ async def has_letters(nc: Client) -> bool:
     return len(await read_dead_letters(nc, Settings())) == LETTERS
 
 
-async def replay(url: str, *more: str) -> CommandResult:
-    return await call_command_async(*REPLAY, "--json", *more, environ={"ROUTER_NATS__URL": url})
-
-
-async def kill_replay(url: str, point: str) -> None:
-    process = fork_server().start(("router", *REPLAY), clean_environment({"ROUTER_NATS__URL": url, "CRASHPOINT": point}))
-    assert process.wait() == KILLED, f"it passed {point}"
-
-
 async def count_stored(nc: Client) -> list[int]:
     return [len(await read_stream(nc, stream)) for stream in PARTS]
 
@@ -68,7 +56,7 @@ async def test_dead_letters_of_both_partitions_are_sent_again_and_answered(nc: C
     await refuse(nc, nats_url)
     async with both_parts(nats_url) as settings:
         answers = await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
-        said = await replay(nats_url)
+        said = await replay(nats_url, "--json")
         await until(lambda: len(answers) >= LETTERS, what="every request to be answered")
     assert (said.status, said.json["sent"], said.json["kept"]) == (0, LETTERS, []), said.err
     assert await read_dead_letters(nc, settings) == []
@@ -79,7 +67,7 @@ async def test_dead_letters_of_both_partitions_are_sent_again_and_answered(nc: C
 async def test_a_replay_that_was_killed_is_finished_from_both_partitions(nc: Client, nats_url: str) -> None:
     await refuse(nc, nats_url)
     await kill_replay(nats_url, "replay_proven")
-    said = await replay(nats_url)
+    said = await replay(nats_url, "--json")
     assert (said.status, said.json["finished"], said.json["sent"]) == (0, LETTERS, 0), said.err
     assert sum(await count_stored(nc)) == 2 * LETTERS
 
@@ -95,7 +83,7 @@ async def test_the_stream_from_before_the_partitions_is_no_place_to_look_for_wha
     """It binds the public subject still, and the mapping lets nothing reach it."""
     await nc.jetstream().add_stream(name="ROUTER_DECIDE", subjects=[Settings().decide.subject], no_ack=True)
     await refuse(nc, nats_url)
-    said = await replay(nats_url)
+    said = await replay(nats_url, "--json")
     assert (said.status, said.json["sent"], said.json["in_doubt"]) == (0, LETTERS, False), said.err
     assert (sum(await count_stored(nc)), await read_stream(nc, "ROUTER_DECIDE")) == (2 * LETTERS, [])
 
@@ -106,7 +94,7 @@ async def test_a_payload_that_was_left_out_is_taken_from_the_partition_that_hold
         letter = await JetStream(connection).get_last("ROUTER_DLQ", f"{Settings().decide.subject}.dlq")
     assert letter is not None
     assert b'"payload"' not in letter.data
-    said = await replay(nats_url)
+    said = await replay(nats_url, "--json")
     assert (said.status, said.json["sent"]) == (0, LETTERS), said.err
 
 

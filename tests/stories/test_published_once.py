@@ -8,19 +8,14 @@ from nats.aio.client import Client
 
 from router.config import Settings
 from router.contracts.usage import USAGE_SUBJECT
-from router.delivery import publish_probes
 from tests.support.router_streams import a_result, publish_result, read_assignments, read_usage, results_are_settled, store_assignment
 from tests.support.service import a_router, settings_for
 from tests.support.stories import Inboxes, MessageRecorder, a_request, is_settled, read_metric
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.usefixtures("no_probes")
+
 COPIES = 20
-
-
-@pytest.fixture(autouse=True)
-def _no_probe_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that takes a second for a publish ack is a busy one here, and gets no second copy of what it has."""
-    monkeypatch.setattr(publish_probes, "PROBE_AFTER_S", 3_600.0)
 
 
 @pytest.fixture

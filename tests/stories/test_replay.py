@@ -14,11 +14,12 @@ from nats.aio.client import Client
 from router.config import Settings
 from tests.support.cli import clean_environment
 from tests.support.forking import ForkedProgram, fork_server
+from tests.support.kills import KILLED
+from tests.support.replays import REPLAY
 from tests.support.service import a_router, names_for, settings_for
 from tests.support.stories import MessageRecorder, a_request, is_settled
 from tests.support.waiting import until
 
-KILLED = 137
 POINTS = (  # each run dies at the next one; the counts lie inside what is left by then
     "replay_noted",
     "replay_posted",
@@ -103,7 +104,7 @@ class Replays:
         return json.loads(said)
 
     def _start(self, **environ: str) -> ForkedProgram:
-        arguments = ("router", "dlq", "replay", "--all", "--json", "--rate", str(self._rate))
+        arguments = ("router", *REPLAY, "--json", "--rate", str(self._rate))
         return fork_server().start(arguments, clean_environment({**self._environ, **environ}))
 
 

@@ -10,26 +10,14 @@ from router.delivery.topology import Topology, create
 from router.runtime.topology import AgentTopology
 from tests.support.agents import a_command, an_agent, count_applied, is_empty
 from tests.support.broker import Broker
-from tests.support.cli import CommandResult, call_command_async, clean_environment
 from tests.support.counting_agent import SUBJECT
 from tests.support.dead_letters import a_dead_letter, a_failed_message
 from tests.support.delivery import connected
-from tests.support.forking import fork_server
-from tests.support.kills import KILLED
+from tests.support.replays import kill_replay, replay
 from tests.support.waiting import until
 
-REPLAY = ("dlq", "replay", "--of", "agents", "--all")
+AGENTS = ("--of", "agents")
 QUICK = AgentTopology(duplicate_window=0.1)
-
-
-async def replay(url: str, *more: str) -> CommandResult:
-    return await call_command_async(*REPLAY, *more, environ={"ROUTER_NATS__URL": url})
-
-
-async def kill_replay(url: str, point: str) -> None:
-    """It has sent its messages; their dead letters are still there."""
-    process = fork_server().start(("router", *REPLAY), clean_environment({"ROUTER_NATS__URL": url, "CRASHPOINT": point}))
-    assert process.wait() == KILLED, f"it passed {point}"
 
 
 async def store_letters(jetstream: JetStream, *keys: str) -> None:
@@ -55,8 +43,8 @@ async def test_a_killed_replay_is_finished_while_its_commands_wait_in_their_queu
         jetstream = JetStream(connection)
         await create(jetstream, Topology(QUICK.streams()))
         await store_letters(jetstream, "k-1", "k-2", "k-3")
-        await kill_replay(broker.url, "replay_proven")
-        again = await replay(broker.url, "--json")
+        await kill_replay(broker.url, "replay_proven", *AGENTS)  # its messages are sent, their dead letters still there
+        again = await replay(broker.url, *AGENTS, "--json")
         assert (again.status, await count_letters(jetstream)) == (0, 0), again.err
         assert (again.json["finished"], again.json["sent"]) == (3, 0)
 
@@ -69,13 +57,13 @@ async def test_what_a_killed_replay_sent_and_an_agent_took_cannot_be_proven_and_
         jetstream = JetStream(connection)
         await create(jetstream, Topology(QUICK.streams()))
         await store_letters(jetstream, "k-1", "k-2")
-        await kill_replay(broker.url, "replay_proven")
+        await kill_replay(broker.url, "replay_proven", *AGENTS)
         async with an_agent(broker.url, tmp_path / "witness.db", duplicate_window=QUICK.duplicate_window):
             await until(lambda: is_empty(jetstream))
-            refused, kept = await replay(broker.url), await count_letters(jetstream)
-            forgetful = await replay(broker.url, "--forget-interrupted")
+            refused, kept = await replay(broker.url, *AGENTS), await count_letters(jetstream)
+            forgetful = await replay(broker.url, *AGENTS, "--forget-interrupted")
             await store_letters(jetstream, "k-3")
-            later = await replay(broker.url)
+            later = await replay(broker.url, *AGENTS)
             await until(lambda: is_empty(jetstream))
         assert ("may be gone: 2 of the 2 messages above 0 are gone" in refused.err, refused.status, kept) == (True, 1, 2), refused.err
         assert (forgetful.status, later.status, await count_letters(jetstream)) == (0, 0, 0), forgetful.err + later.err

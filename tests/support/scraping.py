@@ -18,7 +18,7 @@ from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
 from router.delivery.topology import Topology
-from router.operations.deadletters.interrupted import RUN
+from router.operations.deadletters.original import REPLAY_RUN
 from router.sdk.agent import Agent
 from tests.support.agents import a_command
 from tests.support.counting_agent import SUBJECT as COUNT
@@ -108,7 +108,7 @@ async def _a_little_of_everything(nc: Client) -> None:
     for number in range(6):  # five calls that fail open the breaker of an extension that no process serves
         asked = {**a_body(), "request_id": f"r-{number}", "context": {"user_id": "u-1"}}
         await nc.request(DECIDE, json.dumps(asked).encode(), timeout=30, headers={"tenant_id": "acme"})  # no message id: a violation
-    await nc.request(DECIDE, b"{}", timeout=30, headers={RUN: "of-a-replay"})
+    await nc.request(DECIDE, b"{}", timeout=30, headers={REPLAY_RUN: "of-a-replay"})
     for status in ("success", "error"):
         await _stored(nc, RESULTS, a_result(assignment_id=f"a-{status}", request_id=f"r-{status}", status=status, timestamp=NOW_MS))
     await _stored(nc, RESULTS, a_result(assignment_id="a-x", request_id="r-x", tenant_id="another", timestamp=NOW_MS))

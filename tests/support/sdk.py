@@ -4,10 +4,11 @@ import asyncio
 import itertools
 import json
 import subprocess
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from subprocess import PIPE
-from typing import Any
+from typing import Any, NoReturn
 
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.connection import Connection
@@ -167,3 +168,8 @@ async def run_workers(*workers: Worker) -> AsyncIterator[None]:
 
 def a_step(**fields: Any) -> StepResult:
     return StepResult(**{"output": {"text": "hi"}, "cost": 0.5, **fields})
+
+
+def refuse_to_start(_: threading.Thread) -> NoReturn:
+    """`threading.Thread.start` where the system has no more threads to give."""
+    raise RuntimeError("can't start new thread")

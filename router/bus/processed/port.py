@@ -41,7 +41,7 @@ class Processed(Protocol):
         """Store the key, and with it what `write` writes. False: another call marked it meanwhile, and nothing was written.
 
         Raises BrokerUnavailable when it is not stored, Misconfigured where nothing can be written, HandlerMisused for a `write` that is
-        asynchronous, and any error of `write`.
+        asynchronous or a generator, and any error of `write`.
         """
 
 

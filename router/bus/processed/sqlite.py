@@ -27,7 +27,7 @@ from router.core.coalescer import GroupCommit
 from router.core.crashpoints import crashpoint
 from router.core.errors import Misconfigured
 from router.core.handler_exit import contain_cancellation
-from router.core.signatures import refuse_unrun
+from router.core.signatures import require_finished
 
 SCHEMA_VERSION = 1  # what SCHEMA writes down
 PROCESSED_SCHEMA = """
@@ -155,7 +155,7 @@ class SqliteProcessed:
         if is_new and mark.write is not None:
             try:
                 with contain_cancellation:
-                    refuse_unrun("write", mark.write(self._writer.cursor()))
+                    require_finished("write", mark.write(self._writer.cursor()))
             except Exception as exc:  # the handler's own failure: only its message fails
                 if _is_of_the_file(exc):
                     raise

@@ -129,6 +129,7 @@ def start_ingest(spark: SparkSession, job: IngestJob, on_cut: IngestCallback = l
 
 
 def _follow_cut(end: StreamEnd, on_cut: IngestCallback, cut: Cut) -> StreamState | None:
+    """Ask the stream after a cut, tell the caller, and return the stream's state; None: the broker did not say."""
     report = StreamReport() if cut.progress is None else end.follow(cut.progress)
     on_cut(cut, report)
     return report.facts

@@ -84,11 +84,11 @@ class MicroBatchSink:
             return {}
         table, files = state
         last = table.transaction_version(name_application(self._facts.stream, self._facts.created)) or 0
-        then = self._history.find_before(last + 1)
-        recent = set() if then.oldest_s is None else silver.list_recent(round(then.oldest_s * 1000))
+        reading = self._history.find_before(last + 1)
+        recent = set() if reading.oldest_s is None else silver.list_recent(round(reading.oldest_s * 1000))
         known: defaultdict[int, list[DataFile]] = defaultdict(list)
         for file in files:
-            if (file.max_seq or 0) >= then.facts.first or file.path in recent:
+            if (file.max_seq or 0) >= reading.facts.first or file.path in recent:
                 known[file.bucket or 0].append(file)
         return dict(known)
 

@@ -16,8 +16,8 @@ from msgspec import Struct
 from router.lake.source.offset import StreamState
 
 
-class StreamThen(Struct, frozen=True):
-    """The stream's state, and a time before it was asked for (seconds since the epoch)."""
+class StreamReading(Struct, frozen=True):
+    """The stream's state as it was read, and a time before it was asked for (seconds since the epoch)."""
 
     facts: StreamState
     at: float
@@ -29,17 +29,20 @@ class StreamThen(Struct, frozen=True):
 
 
 class StreamHistory:
-    """The states of one ingest's stream, which begin with the one at its start."""
+    """The readings of one ingest's stream, the first of them at its start."""
 
     def __init__(self, facts: StreamState, at: float) -> None:
-        self._states = deque([StreamThen(facts, at)])
+        self._readings = deque([StreamReading(facts, at)])
 
     def add(self, facts: StreamState, at: float) -> None:
         """`at`: a time before the stream was asked, seconds since the epoch."""
-        self._states.append(StreamThen(facts, at))
+        self._readings.append(StreamReading(facts, at))
 
-    def find_before(self, sequence: int) -> StreamThen:
-        """Return the newest state without this sequence, else the first one. The states before it are forgotten: batches go forward."""
-        while len(self._states) > 1 and self._states[1].facts.last < sequence:
-            self._states.popleft()
-        return self._states[0]
+    def find_before(self, sequence: int) -> StreamReading:
+        """Return the newest reading whose stream ends before this sequence, else the first one.
+
+        Earlier ones are forgotten: batches go forward.
+        """
+        while len(self._readings) > 1 and self._readings[1].facts.last < sequence:
+            self._readings.popleft()
+        return self._readings[0]

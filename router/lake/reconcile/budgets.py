@@ -2,7 +2,7 @@
 
 A window is by the time at which the usage stream stored an event, as the settlement counts it. By which policy was decided stands in
 the header of the event, so a budget of a policy looks into bronze as well. Not compared: a window that is ahead of the tables, that began
-before them, or from which something was removed on purpose; one that was counted by another stream than the tables' as well.
+before them, from which something was removed on purpose, or into which events of another usage stream than the tables' are counted.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def check_budgets(spark: SparkSession, tables: WarehouseSnapshot, settled: Seque
     """Check every window whose events all are in the tables."""
     ingested = tables.warehouse.last_progress()
     last, created = (ingested.last, ingested.created) if ingested is not None else (0, "")
-    same = [one for one in settled if one.created == created and not one.is_mixed]
-    sums = [replace(one, complete=min(one.complete, last)) for one in same if one.through <= last and _is_whole(tables, one)]
+    comparable = [one for one in settled if one.created == created and not one.is_mixed]
+    sums = [replace(one, complete=min(one.complete, last)) for one in comparable if one.through <= last and _is_whole(tables, one)]
     if not sums:
         return ReconcileCheck(BUDGETS_CHECK, None, f"there are no budgets to be compared, of {len(settled)}")
     sources = [("silver", file) for file in tables.list_files("silver")]

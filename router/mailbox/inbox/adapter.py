@@ -2,7 +2,7 @@
 
     receive   insert a row, or add an attempt; a processed message is not in the answer (docs/explanation/durability.md#inbox)
     lock      mark rows as processed and hold them until the transaction ends: two processes never apply one message. It makes a row that
-              is missing (a database that went over to its standby may have lost it): only a row that is there says "processed"
+              is missing, as after a failover to an asynchronous standby: only a row that is there says "processed"
     settle    write the results of many messages in one statement
 
 Both times are the database's own clock, and the later of the two if that clock steps back (POL-047-004).
@@ -94,10 +94,11 @@ class PostgresInboxAdapter:
     async def lock(self, messages: Sequence[tuple[str, str, int]]) -> set[str]:
         """Mark them as processed; return the ids of those that no other process had processed before.
 
-        `messages` holds each (id, subject, attempts) at most once; subject and attempts are those of a row that is missing.
+        `messages` holds each (id, subject, attempts) at most once; a row that is missing is made with this subject and these attempts.
         """
-        columns = [one[0] for one in messages], [one[1] for one in messages], [one[2] for one in messages]
-        return set(await self._session.fetch(_LOCK, columns, make=str))
+        message_ids = [message_id for message_id, _, _ in messages]
+        subjects, attempts = [subject for _, subject, _ in messages], [count for _, _, count in messages]
+        return set(await self._session.fetch(_LOCK, (message_ids, subjects, attempts), make=str))
 
     async def settle(self, marks: Sequence[InboxMark]) -> int:
         """Write the marks; return how many rows changed. A processed row stays as it is."""

@@ -7,8 +7,8 @@ stale row the scan looks for its message on the row's subject:
     above it                                the server still delivers it: leave the row
     not in the stream                       it was deleted: store a dead letter that says so
 
-Nothing is read for a row whose message this process has in hand. For the others the scan reads first what stands above the last settled
-sequence, and below it only for what is not there; it keeps sequences of its rows' messages alone, however many their subject has.
+The scan reads nothing for a row whose message this process has in hand. For the others it reads first above the last settled sequence,
+and below it only for what it did not find. It keeps the sequences of its rows' messages alone, however many messages their subject has.
 
 The max-deliver recovery handles nearly all such messages. The scan finds those whose advisory was lost, or whose message was deleted.
 """
@@ -95,16 +95,16 @@ class StaleRowScan:
         return int(info["ack_floor" if info["num_ack_pending"] else "delivered"]["stream_seq"])
 
     async def _find_sequences(self, rows: Sequence[InboxMessage], last_settled: int) -> dict[str, int]:
-        """The last sequence of each row's message on the row's subject, by message id; any above `last_settled` where there is one."""
+        """A sequence of each row's message on its subject, by message id: one above `last_settled` where there is one, else the last."""
         wanted: dict[str, set[str]] = {}
         for row in rows:
             wanted.setdefault(row.subject, set()).add(str(row.message_id))
         found: dict[str, int] = {}
         for subject, message_ids in wanted.items():
-            found |= await self._find_on(subject, message_ids, last_settled)
+            found |= await self._find_on_subject(subject, message_ids, last_settled)
         return found
 
-    async def _find_on(self, subject: str, wanted: set[str], last_settled: int) -> dict[str, int]:
+    async def _find_on_subject(self, subject: str, wanted: set[str], last_settled: int) -> dict[str, int]:
         """The same for one subject; empty for one that the stream does not accept."""
         if not ids.is_literal_subject(subject):
             return {}
@@ -117,14 +117,18 @@ class StaleRowScan:
             return {}
 
     async def _read_sequences(self, subject: str, wanted: set[str], start: int, last: int | None = None) -> dict[str, int]:
-        """The last sequence of each wanted message from `start` to `last`; without `last` any, so that reading ends with the last found."""
+        """A sequence of each wanted message that stands at `start` or above, by message id; reading ends with the page that holds `last`.
+
+        Without `last`, reading ends when every message was found.
+        """
         found: dict[str, int] = {}
         if not wanted:
             return found
         async with open_reader(self._jetstream, self._stream, start, subject=subject, headers_only=True) as reader:
             while heads := await reader.read(HEADERS_PER_READ):
                 found.update((message_id, head.sequence) for head in heads if (message_id := self._id_of(head)) in wanted)
-                if heads[-1].sequence >= last if last is not None else len(found) == len(wanted):
+                is_done = len(found) == len(wanted) if last is None else heads[-1].sequence >= last
+                if is_done:
                     break
         return found
 

@@ -1,7 +1,7 @@
 """Sends one request to every instance of a router, and counts the instances that did not answer; and one to the instance that is free.
 
 The request goes to a subject that each instance receives. The service protocol's PING goes with it: every instance answers a PING at
-once, so the caller knows how many answers to expect. It stops to wait when it has them all, or when the timeout is over. The server
+once, so the caller knows how many answers to expect. It stops waiting when it has them all, or when the timeout is over. The server
 itself answers the PING where there is no instance: before any answer to it, silence only says that the instances are slow.
 """
 
@@ -100,13 +100,16 @@ async def request_one(
 
 
 async def _wait_for_answers(answers: InstanceAnswers, timeout_s: float, *, is_ping_denied: bool) -> None:
-    """Wait for all instances; who may not send the PING cannot count them, and waits for one answer and those that follow it closely."""
+    """Wait until every instance has answered, at most `timeout_s` seconds.
+
+    A caller that may not send the PING cannot count the instances: it waits until no further answer has come for QUIET_S.
+    """
     now = asyncio.get_running_loop().time
     until, quiet_from, before = now() + timeout_s, now(), (0, 0)
     while now() < until:
         await asyncio.sleep(POLL_S)
         if (counts := (len(answers.answers), answers.instances)) != before:
             before, quiet_from = counts, now()
-        is_any_heard = answers.is_ping_answered or (is_ping_denied and answers.answers)
-        if is_any_heard and now() - quiet_from >= QUIET_S and not answers.missing:
+        has_heard = answers.is_ping_answered or (is_ping_denied and bool(answers.answers))
+        if has_heard and now() - quiet_from >= QUIET_S and not answers.missing:
             return

@@ -15,11 +15,11 @@ from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.stream_reader import open_reader
 from router.operations.deadletters.discard import remove
 from router.operations.deadletters.journal import JournalEntry
+from router.operations.deadletters.original import REPLAY_RUN
 from router.operations.deadletters.selection import SELECTION_PAGE
 
-RUN = "x-replay-run"
 SETTLE_DELAY_S = 0.25  # after its process is gone: what it sent has been stored by then
-GOTTEN_AT_ONCE = 100
+MAX_GETS_AT_ONCE = 100  # of single messages of a work queue
 
 
 class ReplayUnprovable(RouterError):
@@ -29,7 +29,10 @@ class ReplayUnprovable(RouterError):
 
 
 async def finish(jetstream: JetStream, letters: str, before: JournalEntry, *, is_forgetful: bool) -> int:
-    """How many dead letters of the stream `letters` were removed. Raises ReplayUnprovable (unless `is_forgetful`), BrokerUnavailable."""
+    """Remove the dead letters whose messages an interrupted replay has sent; return how many.
+
+    `letters`: the stream of dead letters. Raises BrokerUnavailable, and ReplayUnprovable unless `is_forgetful`.
+    """
     if before.floors:
         await asyncio.sleep(SETTLE_DELAY_S)
     finished = 0
@@ -42,17 +45,17 @@ async def finish(jetstream: JetStream, letters: str, before: JournalEntry, *, is
             standing += sum(message.sequence <= last for message in found)
             finished += await remove(jetstream, letters, _list_sent(found, before.runs))
         if (gone := last - floor - standing) > 0 and not is_forgetful:
-            raise ReplayUnprovable(_tell_gone(stream, floor, last, gone))
+            raise ReplayUnprovable(_describe_loss(stream, floor, last, gone))
     return finished
 
 
-def letter_of(message_id: str) -> int:
-    """`replay:{letter}:{n}`"""
+def read_letter_sequence(message_id: str) -> int:
+    """The sequence of the dead letter in the id of its replayed message, `replay:{sequence}:{n}`."""
     return int(message_id.split(":")[1])
 
 
 async def _read_above(jetstream: JetStream, info: Json, floor: int) -> AsyncIterator[Sequence[StoredMessage]]:
-    """What stands above the floor, in pages. A work queue has no consumers that only read."""
+    """Yield pages of what stands above the floor. A work queue is read by sequence: it allows no consumer that only reads."""
     stream, last = info["config"]["name"], int(info["state"]["last_seq"])
     if info["config"]["retention"] == "workqueue":
         async for found in _get_range(jetstream, stream, floor + 1, last):
@@ -64,18 +67,18 @@ async def _read_above(jetstream: JetStream, info: Json, floor: int) -> AsyncIter
 
 
 async def _get_range(jetstream: JetStream, stream: str, start: int, last: int) -> AsyncIterator[Sequence[StoredMessage]]:
-    """One by one, some at once; what is gone before the next that stands there is passed over."""
+    """Yield messages from `start` to `last`, at most MAX_GETS_AT_ONCE in a page; `get_next` steps over a gap."""
     while start <= last and (first := await jetstream.get_next(stream, ">", start)) is not None and first.sequence <= last:
-        start = min(first.sequence + GOTTEN_AT_ONCE, last + 1)
+        start = min(first.sequence + MAX_GETS_AT_ONCE, last + 1)
         others = await asyncio.gather(*(jetstream.message(stream, sequence) for sequence in range(first.sequence + 1, start)))
         yield [first, *(message for message in others if message is not None)]
 
 
 def _list_sent(found: Sequence[StoredMessage], runs: Collection[str]) -> list[int]:
     """The dead letters of those messages that a replay sent."""
-    return [letter_of(message.headers["Nats-Msg-Id"]) for message in found if message.headers.get(RUN) in runs]
+    return [read_letter_sequence(message.headers["Nats-Msg-Id"]) for message in found if message.headers.get(REPLAY_RUN) in runs]
 
 
-def _tell_gone(stream: str, floor: int, last: int, gone: int) -> str:
+def _describe_loss(stream: str, floor: int, last: int, gone: int) -> str:
     are = "is" if gone == 1 else "are"
     return f"what an interrupted replay sent to {stream} may be gone: {gone} of the {last - floor} messages above {floor} {are} gone"

@@ -31,9 +31,9 @@ from router.core.message import Effect
 from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
 from router.operations.deadletters.discard import Progress, remove
-from router.operations.deadletters.interrupted import RUN, finish, letter_of
+from router.operations.deadletters.interrupted import finish, read_letter_sequence
 from router.operations.deadletters.journal import ReplayJournal
-from router.operations.deadletters.original import NotReplayed, ReplayOptions, originals_of
+from router.operations.deadletters.original import REPLAY_RUN, NotReplayed, ReplayOptions, originals_of
 from router.operations.deadletters.publishers import ReplayPublishers
 from router.operations.deadletters.selection import SELECTION_PAGE, DeadLetterBatch
 from router.operations.observability.tracing_messages import trace_replay
@@ -149,19 +149,19 @@ class _ReplayRun:
     async def _send(self, subject: str, effects: Sequence[Effect], report: ReplayReport) -> bool:
         outlet = await self._outlets.find(subject)
         if outlet is None:
-            report.kept += [NotReplayed(letter_of(effect.id), f"no stream takes {subject}") for effect in effects]
+            report.kept += [NotReplayed(read_letter_sequence(effect.id), f"no stream takes {subject}") for effect in effects]
             return True
         if not outlet.floors.keys() <= self._journal.floors.keys():
             await self._journal.note(outlet.floors)
             crashpoint("replay_noted")
-        proofs = await outlet.send([replace(effect, headers={**effect.headers, RUN: self._journal.run}) for effect in effects])
+        proofs = await outlet.send([replace(effect, headers={**effect.headers, REPLAY_RUN: self._journal.run}) for effect in effects])
         crashpoint("replay_proven")
-        proven = [letter_of(effect_id) for effect_id, doubt in proofs.items() if doubt is None]
+        proven = [read_letter_sequence(effect_id) for effect_id, doubt in proofs.items() if doubt is None]
         await remove(self._jetstream, self._stream, proven)
         crashpoint("replay_removed")
         report.sent += len(proven)
         doubts = {effect_id: doubt for effect_id, doubt in proofs.items() if doubt is not None}
-        report.kept += [NotReplayed(letter_of(effect_id), doubt.cause) for effect_id, doubt in doubts.items()]
+        report.kept += [NotReplayed(read_letter_sequence(effect_id), doubt.cause) for effect_id, doubt in doubts.items()]
         return all(doubt.is_certain for doubt in doubts.values())
 
 

@@ -141,12 +141,12 @@ class ProviderBreakers:
         )
         self._on_create(*pair)
         self._order.put(pair, True, inf, 0.0, owner=pair[0])
-        if (told := self._find_told(pair)) is not None:
+        if (told := self._find_remote_opening(pair)) is not None:
             self._apply(pair[0], breaker, told)
         return breaker
 
-    def _find_told(self, pair: Pair) -> RemoteTransition | None:
-        """Another instance's opening whose time is not over."""
+    def _find_remote_opening(self, pair: Pair) -> RemoteTransition | None:
+        """The opening that another instance has published, while its time is not over."""
         return self._remote.peek(pair, self._now())
 
     def _apply(self, tenant_id: str, breaker: CircuitBreaker, told: RemoteTransition) -> None:
@@ -180,7 +180,7 @@ class ProviderBreakers:
                 self._forget(pair)
             elif rules != breaker.rules:
                 breaker.set_rules(rules)
-        for pair in filter(self._find_told, self._remote.keys()):
+        for pair in filter(self._find_remote_opening, self._remote.keys()):
             self._find(*pair)
 
     def _forget(self, pair: Pair) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from router.core import ids
 from router.core.errors import Misconfigured
+from router.core.signatures import is_async_callable
 from router.routing.extensions.entry import POST, PRE, PROVIDER, VALIDATOR, subject_of
 from router.routing.extensions.parse import RESERVED_PROVIDER
 
@@ -57,7 +58,7 @@ class Extension:
     @property
     def is_plain(self) -> bool:
         """Whether it may run in the reader's own turn: it neither awaits nor blocks."""
-        return not (self.blocking or self.streams or _is_async(self.function))
+        return not (self.blocking or self.streams or is_async_callable(self.function))
 
 
 Decorator = Callable[[Function], Extension]
@@ -106,10 +107,5 @@ def _check(function: object, kind: str, extension_id: str, version: str, blockin
         raise Misconfigured("id", f"{RESERVED_PROVIDER} is taken: beamline.provider.v1.invoke is not an extension")
     if inspect.isasyncgenfunction(function) and kind != PROVIDER:
         raise Misconfigured(kind, "only a provider may be an async generator")
-    if blocking and (_is_async(function) or inspect.isasyncgenfunction(function)):
+    if blocking and (is_async_callable(function) or inspect.isasyncgenfunction(function)):
         raise Misconfigured("blocking", "is for plain functions; an async function awaits")
-
-
-def _is_async(function: object) -> bool:
-    """An async function, or an object that is called like one."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004

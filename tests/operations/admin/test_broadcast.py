@@ -41,13 +41,13 @@ async def test_an_instance_that_stands_still_for_a_while_is_waited_for(nc: Clien
     assert (heard.successful, heard.instances, heard.missing) == ([{"ok": True}], 1, 0)
 
 
-async def test_where_no_instance_is_nothing_is_waited_for(connection: Connection, prefix: str) -> None:
+async def test_without_any_instance_a_request_to_all_ends_before_its_timeout(connection: Connection, prefix: str) -> None:
     """The server says so: this test would take as long as its timeout."""
     heard = await request_from_all(connection, None, prefix, {}, LONG_S)
     assert (heard.answers, heard.instances, heard.missing) == ([], 0, 0)
 
 
-async def test_an_answer_to_who_may_not_count_the_instances_is_not_held_back(prefix: str) -> None:
+async def test_a_caller_that_may_not_ping_gets_its_answer_before_the_timeout(prefix: str) -> None:
     broker = Broker(NO_PING).start()
     url = broker.url.replace("//", "//u:p@")
     try:

@@ -8,8 +8,8 @@ from router.core.message import Effect
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.storing import open_publisher
 from router.operations.deadletters import ReplayRate, ReplayRunning, ReplayUnprovable, read_by_filter, rehearse
-from router.operations.deadletters.interrupted import RUN
 from router.operations.deadletters.journal import ReplayJournal
+from router.operations.deadletters.original import REPLAY_RUN
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
 
 
@@ -37,7 +37,7 @@ async def _interrupted(house: DeadLetterStreams, *letters: int, run: str = "") -
         info = await house.jetstream.stream(house.stream)
         assert info is not None
         await journal.note({house.stream: info["state"]["last_seq"]})
-        effects = [Effect(house.subject, b"?", f"replay:{at}:1", {RUN: run or journal.run}) for at in letters]
+        effects = [Effect(house.subject, b"?", f"replay:{at}:1", {REPLAY_RUN: run or journal.run}) for at in letters]
         for effect in effects:
             await house.jetstream.connection.publish(effect.subject, effect.data, headers={**effect.headers, "Nats-Msg-Id": effect.id})
         await house.jetstream.connection.flush()

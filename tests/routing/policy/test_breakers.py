@@ -148,7 +148,7 @@ def test_what_was_told_before_its_policy_came_holds_once_it_is_there() -> None:
     assert known.states_of("acme").get("openai") is not None
 
 
-def test_what_was_told_is_forgotten_when_its_time_is_over() -> None:
+def test_an_opening_of_another_instance_is_forgotten_when_its_time_is_over() -> None:
     some, known = providers(a_policy(a_provider("openai")))
     some.breakers.apply_remote({("acme", "openai"): RemoteTransition(8.0, 123)})
     some.clock.at = 8.0
@@ -158,7 +158,7 @@ def test_what_was_told_is_forgotten_when_its_time_is_over() -> None:
     assert some.state() == CLOSED
 
 
-def test_openings_of_tenants_that_never_came_back_take_no_place_of_one_that_is_open() -> None:
+def test_expired_openings_of_other_tenants_push_no_open_breaker_out() -> None:
     some = SomeProviders(limit=4)
     for number in range(10):
         some.breakers.apply_remote({(f"gone{number}", "openai"): RemoteTransition(8.0, 123)})
@@ -168,7 +168,7 @@ def test_openings_of_tenants_that_never_came_back_take_no_place_of_one_that_is_o
     assert some.state() == OPEN
 
 
-def test_what_others_tell_is_kept_up_to_the_limit() -> None:
+def test_openings_of_other_instances_are_kept_up_to_the_limit() -> None:
     some = SomeProviders(limit=20)
     for number in range(100):
         some.breakers.apply_remote({(f"unknown{number}", "openai"): RemoteTransition(8.0, 123)})

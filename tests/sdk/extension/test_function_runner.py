@@ -5,7 +5,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -15,6 +15,7 @@ from router.sdk.extension import Output, Refused, Request, Response, post, pre, 
 from router.sdk.extension.function_runner import FunctionRunner
 from router.sdk.extension.results import RequestFailed
 from tests.support.extension_author import a_prompt, a_request, data_of
+from tests.support.sdk import refuse_to_start
 
 
 def asked(decorated: Any, body: Any = None) -> dict[str, Any]:
@@ -206,9 +207,6 @@ async def test_a_timeout_of_the_functions_own_is_not_the_deadline() -> None:
 
 
 async def test_a_request_whose_thread_cannot_be_started_takes_no_other_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse_to_start(_: threading.Thread) -> NoReturn:
-        raise RuntimeError("can't start new thread")
-
     runner = FunctionRunner(pre("mine", blocking=True)(saying(None)))
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse_to_start)
