@@ -74,7 +74,7 @@ async def test_a_replay_that_was_killed_is_finished_from_both_partitions(nc: Cli
 
 async def test_dead_letters_are_sent_again_where_a_publish_ack_confirms_that_a_request_is_stored(nc: Client, nats_url: str) -> None:
     await refuse(nc, nats_url, **{"reply.confirm": "stored"})
-    said = await replay(nats_url)
+    said = await replay(nats_url, "--json")
     assert (said.status, said.json["sent"], said.json["kept"]) == (0, LETTERS, []), said.err
     assert sum(await count_stored(nc)) == 2 * LETTERS
 
