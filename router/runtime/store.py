@@ -121,8 +121,9 @@ class Store:
         self._keep_hot(memory)
 
     def read_state(self, name: str) -> bytes | None:
-        hot = self._hot.get(name)
+        hot = self._hot.pop(name, None)
         if hot is not None:
+            self._hot[name] = hot  # the last to go
             return hot
         value = self._read(name)
         self._keep_hot([(name, value)])

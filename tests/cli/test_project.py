@@ -1,5 +1,6 @@
 """`router init` and `router dev`: what is made works as it stands, and what is saved is in use a moment later."""
 
+import json
 import os
 import pty
 import re
@@ -145,6 +146,16 @@ def test_what_is_saved_is_in_use_and_a_request_shows_it(project: Path, served: D
     screen = served.read_screen()
     assert "router: " in screen  # why the worker was not started
     assert "router doctor" not in screen  # what `router serve` alone tells a person
+
+
+def test_a_program_may_print_lines_that_look_like_those_of_the_router(project: Path, served: DevProcess) -> None:
+    served.wait_for_answer()
+    worker, text = project / "worker.py", (project / "worker.py").read_text()
+    printed = [json.dumps({"event": name}) for name in ("ended", "console.ready")]
+    worker.write_text("".join(f"print({line!r}, flush=True)\n" for line in printed) + text)
+    served.wait_for_answer()
+    worker.write_text(text)
+    served.wait_for_answer()
 
 
 def test_what_to_do_next_brings_what_it_needs_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

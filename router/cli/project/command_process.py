@@ -15,7 +15,6 @@ from router.operations.child_process import die_with, stop_process
 
 Event = Mapping[str, Any]  # a JSON line that a serving command prints for programs
 
-ENDED = "ended"  # the event of a process that was ready, and ended by itself
 MAX_LINE = 1 << 20
 READY_WITHIN_S = 60.0  # of a busy machine
 STOP_S = 30.0  # above the drain of each of them
@@ -24,13 +23,17 @@ STOP_S = 30.0  # above the drain of each of them
 class CommandProcess:
     """Events but the one that it is `ready` go to `on_event`; other lines are the user's own, and pass, as standard error does.
 
+    `on_ended` gets the status of one that was ready, and ended by itself. The user's own lines may look like events.
     Standard error is a pipe: what a command tells only a person at a terminal would stand between our lines.
     """
 
-    def __init__(self, directory: Path, ready: str, on_event: Callable[[Event], None], environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, directory: Path, ready: str, on_event: Callable[[Event], None], on_ended: Callable[[int], None], environ: Mapping[str, str]
+    ) -> None:
         self._directory = directory
         self._ready = ready
         self._on_event = on_event
+        self._on_ended = on_ended
         self._environ = environ
         self._process: Process | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -79,7 +82,7 @@ class CommandProcess:
         if not ready.done():
             ready.set_result(None)
         elif process is self._process:  # it was not stopped
-            self._on_event({"event": ENDED, "status": status})
+            self._on_ended(status)
 
 
 async def run_command(directory: Path, *arguments: str) -> tuple[int, str]:

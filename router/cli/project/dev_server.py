@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from router.cli.project.command_process import ENDED, CommandProcess, Event, run_command
+from router.cli.project.command_process import CommandProcess, Event, run_command
 from router.cli.project.example import ExampleRequest, format_answer, format_request, read_example
 from router.cli.project.file_watch import FileWatch
 from router.cli.project.followed import FOLLOWED_WITHIN_S, wait_until_known
@@ -48,9 +48,9 @@ class DevServer:
         self._directory = directory
         self._serve_options = serve_options
         self._print = print_line
-        self._router = CommandProcess(directory, "router.ready", partial(self._on_event, "router"), {**QUIET, **WITH_ACKS})
-        self._extensions = CommandProcess(directory, "extensions.ready", partial(self._on_event, "extensions"), QUIET)
-        self._worker = CommandProcess(directory, "worker.ready", partial(self._on_event, "worker"), QUIET)
+        self._router = self._build_process("router", {**QUIET, **WITH_ACKS})
+        self._extensions = self._build_process("extensions", QUIET)
+        self._worker = self._build_process("worker", QUIET)
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()  # the router, by itself
         self._written: dict[str, int] = {}  # by policy: the version that was just written
         self._url = ""
@@ -167,12 +167,16 @@ class DevServer:
     def _find_settings(self) -> tuple[str, ...]:
         return ("--config", SETTINGS) if self._has(SETTINGS) else ()
 
+    def _build_process(self, name: str, environ: Mapping[str, str]) -> CommandProcess:
+        return CommandProcess(self._directory, f"{name}.ready", partial(self._on_event, name), partial(self._on_ended, name), environ)
+
+    def _on_ended(self, process: str, status: int) -> None:
+        self._print(process, f"ended with status {status}")
+        if process == "router" and not self._ended.done():
+            self._ended.set_result(status)
+
     def _on_event(self, process: str, event: Event) -> None:
-        if event["event"] == ENDED:
-            self._print(process, f"ended with status {event['status']}")
-            if process == "router" and not self._ended.done():
-                self._ended.set_result(event["status"])
-        elif event["event"] == "console.ready":
+        if process == "router" and event["event"] == "console.ready":
             self._print("console", event["http"])
         else:
             facts = " ".join(f"{name}={value}" for name, value in event.items() if name in HANDLED)
