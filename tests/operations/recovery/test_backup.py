@@ -126,6 +126,14 @@ async def test_a_named_stream_that_is_not_there_is_refused(servers: tuple[Broker
     assert not (tmp_path / "b").exists()
 
 
+async def test_only_its_owner_reads_a_backup(servers: tuple[Broker, Broker], tmp_path: Path) -> None:
+    """It holds the payloads of every tenant."""
+    async with a_router(settings_for(servers[0].url)):
+        assert (await _run("backup", tmp_path / "b", servers[0])).status == 0
+    assert (tmp_path / "b").stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "b").iterdir()} == {0o600}
+
+
 @pytest.mark.slow
 @pytest.mark.matrix
 async def test_a_cluster_gets_what_one_server_had(servers: tuple[Broker, Broker], tmp_path: Path) -> None:
