@@ -10,6 +10,7 @@ from router.core.errors import NotFound
 from router.delivery.api import JetStream
 from router.delivery.partitions import list_partitions
 from router.delivery.topology import StreamSpec
+from router.operations.deadletters.journal import journal_bucket
 
 
 def list_in_order(settings: Settings, partitions: Sequence[str] = ()) -> list[StreamSpec]:
@@ -26,23 +27,31 @@ def list_in_order(settings: Settings, partitions: Sequence[str] = ()) -> list[St
 
 
 async def find_in_order(jetstream: JetStream, settings: Settings) -> list[StreamSpec]:
-    """`list_in_order` with every partition that is on the server, whichever of them the settings name. Raises as `JetStream.ask`."""
-    whole = select_partition(settings, None)
+    """`list_in_order` with what is on the server and not declared. Raises as `JetStream.ask`.
+
+    That is every partition, whichever of them the settings name, and behind the dead letters the journal of a replay: after a restore
+    it tells which of them a replay that was killed has sent.
+    """
+    whole, letters = select_partition(settings, None), settings.streams.dlq
     partitions = await list_partitions(jetstream, DECIDE.read_stream(whole).name, settings.decide.subject)
-    return list_in_order(whole, partitions)
+    found, journal = list_in_order(whole, partitions), journal_bucket(letters.name, letters.replicas)
+    if await jetstream.stream(journal.name) is not None:
+        found.insert([spec.name for spec in found].index(letters.name) + 1, journal)
+    return found
 
 
 async def list_to_save(jetstream: JetStream, settings: Settings, others: Iterable[str]) -> list[str]:
     """The streams of a backup in its order, `others` first: a message of theirs may have its effect in any of the router's streams.
 
-    One of the router's that is given as another keeps its place. Raises NotFound: one of the others does not exist.
+    Behind each of them comes the journal that it has if it holds dead letters. One of the router's that is given as another keeps its
+    place. Raises NotFound: one of the others does not exist.
     """
     ours = [spec.name for spec in await find_in_order(jetstream, settings)]
     added = [name for name in others if name not in ours]
     missing = [name for name in added if await jetstream.stream(name) is None]
     if missing:
         raise NotFound(f"nothing was saved, for these streams do not exist: {', '.join(missing)}")
-    return [*added, *ours]
+    return [*(found for name in added for found in (name, journal_bucket(name).name)), *ours]
 
 
 def list_effect_streams(settings: Settings) -> frozenset[str]:
