@@ -6,7 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from router.config import DECIDE, SUBSCRIPTIONS, BucketConfig, ConsumerConfig, Settings, StreamConfig, SubscriptionSpec, list_standby
+from router.config import (
+    DECIDE,
+    SUBSCRIPTIONS,
+    BucketConfig,
+    ConsumerConfig,
+    Settings,
+    StreamConfig,
+    SubscriptionSpec,
+    list_standby,
+    select_partition,
+)
 from router.contracts import usage
 from router.contracts.audit_event import ALL_AUDIT_EVENTS
 from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS, dead_letter_subject
@@ -24,6 +34,12 @@ def declare_topology(settings: Settings, specs: Specs = SUBSCRIPTIONS) -> Topolo
     messages = (_message_stream(*one) for one in enabled)
     streams = (*messages, *_effect_streams(settings, specs), *_buckets(settings), *(_message_stream(*one) for one in standby))
     return Topology(streams=streams, consumers=tuple(_consumer(*one) for one in (*enabled, *standby)))
+
+
+def declare_partitions(settings: Settings, partitions: Sequence[str]) -> tuple[StreamSpec, ...]:
+    """The streams of these partitions' requests, and the bucket of their leases; nothing where there is no partition."""
+    requests = [_message_stream(DECIDE, select_partition(settings, partition)) for partition in partitions]
+    return (*requests, _bucket(settings.buckets.partitions)) if requests else ()
 
 
 def declare_audit_stream(settings: Settings) -> StreamSpec:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from router.app.declared_topology import declare_topology
-from router.config import Settings
+from collections.abc import Iterable, Sequence
+
+from router.app.declared_topology import declare_partitions, declare_topology
+from router.config import DECIDE, Settings, select_partition
+from router.core.errors import NotFound
+from router.delivery.api import JetStream
+from router.delivery.partitions import list_partitions
 from router.delivery.topology import StreamSpec
+from router.operations.deadletters.journal import journal_bucket
 
 
-def list_in_order(settings: Settings) -> list[StreamSpec]:
-    """Every declared stream, each before the streams of its effects: request, assignment, result, usage event.
+def list_in_order(settings: Settings, partitions: Sequence[str] = ()) -> list[StreamSpec]:
+    """Every declared stream and those of the partitions, each before the streams of its effects: request, assignment, result, usage event.
 
     What is spent of budgets comes before the usage events: each one that is settled there has its event in the later copy.
     """
@@ -16,7 +22,36 @@ def list_in_order(settings: Settings) -> list[StreamSpec]:
     effects = (streams.assignments.name, streams.results.name, streams.acks.name, spent, streams.usage.name, streams.dlq.name)
     rank = {name: number for number, name in enumerate(effects, start=1)}
     buckets = len(rank) + 1  # written before their message is acked, whichever stream it stands in
-    return sorted(declare_topology(settings).streams, key=lambda spec: rank.get(spec.name, buckets if spec.name.startswith("KV_") else 0))
+    declared = {spec.name: spec for spec in (*declare_topology(settings).streams, *declare_partitions(settings, partitions))}
+    return sorted(declared.values(), key=lambda spec: rank.get(spec.name, buckets if spec.name.startswith("KV_") else 0))
+
+
+async def find_in_order(jetstream: JetStream, settings: Settings) -> list[StreamSpec]:
+    """`list_in_order` with what is on the server and not declared. Raises as `JetStream.ask`.
+
+    That is every partition, whichever of them the settings name, and behind the dead letters the journal of a replay: after a restore
+    it tells which of them a replay that was killed has sent.
+    """
+    whole, letters = select_partition(settings, None), settings.streams.dlq
+    partitions = await list_partitions(jetstream, DECIDE.read_stream(whole).name, settings.decide.subject)
+    found, journal = list_in_order(whole, partitions), journal_bucket(letters.name, letters.replicas)
+    if await jetstream.stream(journal.name) is not None:
+        found.insert([spec.name for spec in found].index(letters.name) + 1, journal)
+    return found
+
+
+async def list_to_save(jetstream: JetStream, settings: Settings, others: Iterable[str]) -> list[str]:
+    """The streams of a backup in its order, `others` first: a message of theirs may have its effect in any of the router's streams.
+
+    Behind each of them comes the journal that it has if it holds dead letters. One of the router's that is given as another keeps its
+    place. Raises NotFound: one of the others does not exist.
+    """
+    ours = [spec.name for spec in await find_in_order(jetstream, settings)]
+    added = [name for name in others if name not in ours]
+    missing = [name for name in added if await jetstream.stream(name) is None]
+    if missing:
+        raise NotFound(f"nothing was saved, for these streams do not exist: {', '.join(missing)}")
+    return [*(found for name in added for found in (name, journal_bucket(name).name)), *ours]
 
 
 def list_effect_streams(settings: Settings) -> frozenset[str]:

@@ -29,15 +29,16 @@ async def backup(session: CommandSession, directory: Directory, stream: Others =
     """Save the router's streams and buckets with what their durables have acked, while all goes on.
 
     DIR must be empty or new. Do not replay or discard dead letters meanwhile.
-    Exit status: 0 all are saved, 1 DIR is not empty, or a stream could not be saved.
+    Exit status: 0 all are saved, 1 DIR is not empty, a named stream is missing, or one could not be saved.
 
     Example:  router backup /backup/2026-11-23    router backup ./all --stream SEA_EVENTS
     """
-    from router.app.recovery_order import list_in_order
+    from router.app.recovery_order import list_to_save
     from router.operations.recovery import save_backup
 
-    names = [*(spec.name for spec in list_in_order(session.settings)), *(stream or ())]
-    manifest = await save_backup(await session.open_jetstream(), names, directory, lambda saved: _tell_saved(session, saved))
+    jetstream = await session.open_jetstream()
+    names = await list_to_save(jetstream, session.settings, stream or ())
+    manifest = await save_backup(jetstream, names, directory, lambda saved: _tell_saved(session, saved))
     if not session.as_json:
         print(f"{len(manifest.streams)} streams in {directory}")
 

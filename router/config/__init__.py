@@ -20,7 +20,7 @@ from router.config.connection import NatsConfig
 from router.config.consumers import ConsumerConfig, DecideConfig, OptionalConsumerConfig
 from router.config.describe import Row, describe
 from router.config.load import Loaded, load
-from router.config.partitions import list_standby
+from router.config.partitions import list_standby, select_partition
 from router.config.request_servers import AdminConfig, IngressConfig
 from router.config.service import (
     AssignmentConfig,
@@ -67,4 +67,5 @@ __all__ = [
     "describe",
     "list_standby",
     "load",
+    "select_partition",
 ]

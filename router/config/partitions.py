@@ -7,9 +7,10 @@ from router.config.settings import Settings
 
 def list_standby(settings: Settings) -> tuple[Settings, ...]:
     """The settings for each partition that this instance stands by for: as if it were its own, and it stood by for none."""
-    return tuple(_select(settings, partition) for partition in settings.decide.standby)
+    return tuple(select_partition(settings, partition) for partition in settings.decide.standby)
 
 
-def _select(settings: Settings, partition: str) -> Settings:
+def select_partition(settings: Settings, partition: str | None) -> Settings:
+    """The settings for one partition, or for the whole subject; they stand by for none."""
     decide = settings.decide.model_copy(update={"partition": partition, "standby": ()})
     return settings.model_copy(update={"decide": decide})

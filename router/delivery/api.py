@@ -66,24 +66,28 @@ class JetStream:
         """Whether it is asked by the name of its domain, so that a leaf node may lie between."""
         return self.prefix != PLAIN_API
 
-    async def ask(self, what: str, body: Json | None = None) -> Json:
-        """Send one API request and return its answer; raises BrokerRefused with the server's number, or BrokerUnavailable."""
-        return await self._request(f"{self.prefix}.{what}", orjson.dumps(body) if body is not None else b"")
+    async def ask(self, what: str, body: Json | None = None, *, timeout_s: float | None = None) -> Json:
+        """Send one API request and return its answer; raises BrokerRefused with the server's number, or BrokerUnavailable.
+
+        `timeout_s`: another than that of all requests, for one that the server answers after long work.
+        """
+        return await self._request(f"{self.prefix}.{what}", orjson.dumps(body) if body is not None else b"", timeout_s=timeout_s)
 
     async def publish(self, subject: str, data: bytes, headers: Mapping[str, str]) -> Json:
         """Store one message and wait for its publish ack; raises as `ask` does. `AckedPublisher` is for many at once."""
         return await self._request(subject, data, headers)
 
-    async def _request(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None) -> Json:
+    async def _request(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None, timeout_s: float | None = None) -> Json:
+        within_s = timeout_s or self._timeout_s
         try:
-            reply = await self.connection.request(subject, data, timeout=self._timeout_s, headers=dict(headers) if headers else None)
+            reply = await self.connection.request(subject, data, timeout=within_s, headers=dict(headers) if headers else None)
             answer = orjson.loads(reply.data)
         except orjson.JSONDecodeError as exc:
             raise BrokerUnavailable(f"{subject}: the answer is not JSON") from exc
         except nats.errors.NoRespondersError as exc:
             raise await self._explain_no_responders(subject) from exc
         except TimeoutError as exc:
-            raise NoLeader(f"no answer on {subject} within {self._timeout_s:g} s: {_NO_LEADER}") from exc
+            raise NoLeader(f"no answer on {subject} within {within_s:g} s: {_NO_LEADER}") from exc
         except (nats.errors.Error, OSError) as exc:
             raise BrokerUnavailable(f"no answer on {subject}: {type(exc).__name__}") from exc
         if error := answer.get("error"):

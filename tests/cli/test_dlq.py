@@ -1,15 +1,18 @@
 """`router dlq`: what fails is counted, sent again, taken along, thrown away."""
 
 import json
+import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import orjson
 import pytest
 
+from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
+from router.operations import deadletters
 from tests.support.cli import CommandResult, call_command, table_words
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
 
@@ -95,6 +98,48 @@ async def test_dead_letters_are_exported_as_json_lines(house: DeadLetterStreams,
     _dlq(house, nats_url, "export", "2", "-o", str(file))
     assert [orjson.loads(line)["sequence"] for line in file.read_bytes().splitlines()] == [2]
     assert json.loads(file.read_text())["letter"]["reason"] == "validation_failed"
+
+
+async def test_only_its_owner_reads_an_export(house: DeadLetterStreams, nats_url: str, tmp_path: Path) -> None:
+    await house.store(1)
+    file = tmp_path / "letters.jsonl"
+    file.write_text("an earlier one, which all may read")
+    _dlq(house, nats_url, "export", "--all", "-o", str(file))
+    assert (file.stat().st_mode & 0o777, len(file.read_bytes().splitlines())) == (0o600, 1)
+    assert os.listdir(tmp_path) == [file.name]
+
+
+async def test_an_export_that_breaks_off_leaves_the_earlier_one(
+    house: DeadLetterStreams, nats_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker goes away after the first of three dead letters."""
+    await house.store(3)
+    file = tmp_path / "letters.jsonl"
+    _dlq(house, nats_url, "export", "1", "-o", str(file))
+    earlier = file.read_bytes()
+
+    async def break_off(_: object, write: Callable[[bytes], object], __: object) -> int:
+        write(b"{}\n")
+        raise BrokerUnavailable("gone")
+
+    monkeypatch.setattr(deadletters, "export", break_off)
+    assert _dlq(house, nats_url, "export", "--all", "-o", str(file)).status == 3
+    assert file.read_bytes() == earlier
+    assert os.listdir(tmp_path) == [file.name]
+
+
+async def test_an_export_goes_into_what_is_no_file(house: DeadLetterStreams, nats_url: str, tmp_path: Path) -> None:
+    """A pipe stays one, and a link leads to the file that it named."""
+    await house.store(1)
+    pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "letters.jsonl"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    _dlq(house, nats_url, "export", "--all", "-o", str(pipe))
+    assert orjson.loads(os.read(reader, 65536))["sequence"] == 1
+    os.close(reader)
+    link.symlink_to(file)
+    _dlq(house, nats_url, "export", "--all", "-o", str(link))
+    assert (pipe.is_fifo(), link.is_symlink(), len(file.read_bytes().splitlines())) == (True, True, 1)
 
 
 @pytest.mark.parametrize(

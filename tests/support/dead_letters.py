@@ -6,11 +6,14 @@ from typing import Any
 import orjson
 
 from router.contracts.dead_letter import build_dead_letter
-from router.core.message import Message
+from router.core.message import Effect, Message
 from router.core.outcome import Fault
 from router.delivery.api import JetStream, StoredMessage
+from router.delivery.storing import open_publisher
 from router.delivery.stream_reader import open_reader
 from router.operations.deadletters import ReplayReport, read_by_filter, read_by_sequence, replay
+from router.operations.deadletters.journal import ReplayJournal
+from router.operations.deadletters.original import REPLAY_RUN
 
 STORED = "2026-01-02T03:04:05.123456789Z"
 
@@ -81,3 +84,18 @@ class DeadLetterStreams:
         """What stands in the stream that failed."""
         async with open_reader(self.jetstream, self.stream) as reader:
             return await reader.read(reader.total) if reader.total else []
+
+
+async def interrupt_replay(house: DeadLetterStreams, *letters: int, run: str = "") -> None:
+    """A replay noted its floor, sent these dead letters' messages, and was killed."""
+    async with open_publisher(house.jetstream) as publisher:
+        journal = ReplayJournal(house.jetstream, publisher, house.letters)
+        await journal.begin()
+        info = await house.jetstream.stream(house.stream)
+        assert info is not None
+        await journal.note({house.stream: info["state"]["last_seq"]})
+        effects = [Effect(house.subject, b"?", f"replay:{at}:1", {REPLAY_RUN: run or journal.run}) for at in letters]
+        for effect in effects:
+            await house.jetstream.connection.publish(effect.subject, effect.data, headers={**effect.headers, "Nats-Msg-Id": effect.id})
+        await house.jetstream.connection.flush()
+        await journal.close()

@@ -25,6 +25,7 @@ from router.cli.dlq.selection import (
 )
 from router.cli.option_values import confirm
 from router.cli.output import show_progress
+from router.core.private_files import replace_private
 
 ERASED_AT_ONCE = 50  # each waits for the disk
 
@@ -44,6 +45,8 @@ async def export(
 ) -> None:
     """Write dead letters as JSON lines, oldest first; they stay in their stream.
 
+    Only its owner reads the file, and an earlier one is replaced when all are written.
+
     Example:  router dlq export --all -o letters.jsonl
     """
     chosen = DeadLetterSelection(sequences, make_filter(subject, reason, code, tenant, since), is_all=every)
@@ -51,7 +54,7 @@ async def export(
 
     jetstream = await session.open_jetstream()
     with ExitStack() as open_files:
-        write = open_files.enter_context(output.open("wb")).write if output is not None else sys.stdout.buffer.write
+        write = open_files.enter_context(replace_private(output)).write if output is not None else sys.stdout.buffer.write
         advance = open_files.enter_context(show_progress("export", is_quiet=output is None))
         count = await write_out(chosen.read(jetstream, session.settings.streams.dlq.name), write, advance)
     if output is not None:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 
 from router.core.errors import RouterError
-from router.delivery.api import JetStream, Json, StoredMessage
+from router.delivery.api import JetStream, Json, StoredMessage, nanos
 from router.delivery.stream_reader import open_reader
 from router.operations.deadletters.discard import remove
 from router.operations.deadletters.journal import JournalEntry
@@ -19,7 +19,7 @@ from router.operations.deadletters.original import REPLAY_RUN
 from router.operations.deadletters.selection import SELECTION_PAGE
 
 SETTLE_DELAY_S = 0.25  # after its process is gone: what it sent has been stored by then
-MAX_GETS_AT_ONCE = 100  # of single messages of a work queue
+MAX_GETS_AT_ONCE = 100  # of single messages
 
 
 class ReplayUnprovable(RouterError):
@@ -43,7 +43,10 @@ async def finish(jetstream: JetStream, letters: str, before: JournalEntry, *, is
         last, standing = int(info["state"]["last_seq"]), 0
         async for found in _read_above(jetstream, info, floor):
             standing += sum(message.sequence <= last for message in found)
-            finished += await remove(jetstream, letters, _list_sent(found, before.runs))
+            sent = _list_sent(found, before.runs)
+            finished += await remove(
+                jetstream, letters, await _keep_older(jetstream, letters, sent, before.written) if before.written else sent
+            )
         if (gone := last - floor - standing) > 0 and not is_forgetful:
             raise ReplayUnprovable(_describe_loss(stream, floor, last, gone))
     return finished
@@ -77,6 +80,16 @@ async def _get_range(jetstream: JetStream, stream: str, start: int, last: int) -
 def _list_sent(found: Sequence[StoredMessage], runs: Collection[str]) -> list[int]:
     """The dead letters of those messages that a replay sent."""
     return [read_letter_sequence(message.headers["Nats-Msg-Id"]) for message in found if message.headers.get(REPLAY_RUN) in runs]
+
+
+async def _keep_older(jetstream: JetStream, letters: str, sequences: Sequence[int], written: int) -> list[int]:
+    """Those of the dead letters that are older than the entry (nanoseconds): in a copy, a later one is another of the same number."""
+    older: list[int] = []
+    for start in range(0, len(sequences), MAX_GETS_AT_ONCE):
+        handful = sequences[start : start + MAX_GETS_AT_ONCE]
+        found = await asyncio.gather(*(jetstream.message(letters, sequence) for sequence in handful))
+        older += [letter.sequence for letter in found if letter is not None and nanos(letter.time) < written]
+    return older
 
 
 def _describe_loss(stream: str, floor: int, last: int, gone: int) -> str:

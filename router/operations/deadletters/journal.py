@@ -2,12 +2,13 @@
 
 One key in a bucket beside the dead letters' stream, gone when a replay ended well:
 
-    {voice, runs[…], floors{stream: sequence}, since}
+    {voice, runs[…], floors{stream: sequence}, since, written}
 
     voice    an inbox on which the process answers while it is connected: an answer means that a replay is running
     runs     secrets in the header `x-replay-run` of its messages: no other client can claim to have sent them
     floors   in each target stream, the last sequence before its first message: whatever it sent stands above
     since    when the dead letters' stream was created: in another one the same sequence is another dead letter
+    written  in a copy of that stream, restored or promoted: the time of the entry; only older dead letters are the same
 
 The key is written with the revision that was read, so of two that start at once one is refused.
 """
@@ -21,14 +22,15 @@ from secrets import token_hex
 import msgspec
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.core.errors import BrokerUnavailable, RouterError
 from router.core.ids import bucket_prefix
 from router.core.message import Effect
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
-from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream
+from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream, Json, StoredMessage, nanos
 from router.delivery.frame_parser import Headers
-from router.delivery.topology import Topology, bucket, create
+from router.delivery.topology import StreamSpec, Topology, bucket, create
 
 KEY = "run"
 JOURNAL_TIMEOUT_S = 2.0
@@ -41,12 +43,18 @@ class ReplayRunning(RouterError):
 
 
 class JournalEntry(Struct, frozen=True):
-    """The key's value."""
+    """The key's value. `written`: nanoseconds since the epoch; 0: the dead letters' stream is the one of `since`."""
 
     voice: str
     since: str
     runs: tuple[str, ...]
     floors: dict[str, int] = {}
+    written: int = 0
+
+
+def journal_bucket(letters: str, replicas: int = 1) -> StreamSpec:
+    """The bucket of the journal beside a stream of dead letters; the first replay makes it."""
+    return bucket(f"{letters}_REPLAYS", replicas=replicas)
 
 
 class ReplayJournal:
@@ -70,18 +78,18 @@ class ReplayJournal:
         """Make the key ours. A JournalEntry: what an earlier replay left unfinished. Raises ReplayRunning."""
         info = await self._jetstream.stream(self._letters) or {}
         copies = info.get("config", {}).get("num_replicas", 1)  # as many as the dead letters have
-        await create(self._jetstream, Topology((bucket(self._bucket, replicas=copies),)))
+        await create(self._jetstream, Topology((journal_bucket(self._letters, copies),)))
         self._sid = await self._connection.subscribe_direct(
             self._voice, lambda _, reply, *__: self._connection.publish_nowait(reply, b"+") if reply else None
         )
         self._since = str(info.get("created", ""))
         stored = await self._jetstream.get_last(f"KV_{self._bucket}", self._subject)
         self._revision = stored.sequence if stored is not None else 0
-        before = _read(stored.data) if stored is not None else None
+        before = _read(stored) if stored is not None else None
         if before is not None and await self._is_answered(before.voice):
             raise ReplayRunning("another replay of these dead letters is running")
-        if before is not None and before.since == self._since:
-            await self._write(self._entry((*before.runs, self.run), before.floors))
+        if before is not None and (before := _find_unfinished(before, info)) is not None:
+            await self._write(replace(before, voice=self._voice, runs=(*before.runs, self.run)))
             return before
         await self._write(self._entry((self.run,)))
         return None
@@ -137,6 +145,21 @@ class ReplayJournal:
             await self._connection.unsubscribe(sid)
 
 
-def _read(data: bytes) -> JournalEntry | None:
-    """None: the key was deleted, as it is at a good end."""
-    return msgspec.json.decode(data, type=JournalEntry) if data else None
+def _read(stored: StoredMessage) -> JournalEntry | None:
+    """None: the key was deleted, as it is at a good end. The entry has the time at which it was written."""
+    if not stored.data:
+        return None
+    entry = msgspec.json.decode(stored.data, type=JournalEntry)
+    return replace(entry, written=entry.written or nanos(stored.time))
+
+
+def _find_unfinished(before: JournalEntry, letters: Json) -> JournalEntry | None:
+    """What is left of that replay in this stream of dead letters (its info); None: nothing, it was another stream.
+
+    A copy has another time of creation too. It holds dead letters that are older than the entry, which one that was made anew does not.
+    """
+    if before.since == str(letters.get("created", "")):
+        return replace(before, written=0)
+    state = letters.get("state", {})
+    is_copy = bool(state.get("messages")) and nanos(state["first_ts"]) < before.written
+    return before if before.floors and is_copy else None

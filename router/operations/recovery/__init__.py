@@ -1,6 +1,7 @@
 """Copies of streams outside their servers, and how they become the router's streams again (docs/how-to/two-places.md).
 
 snapshot            one stream to a file and back, by JetStream's own snapshot requests
+waiting             for answers that come after long work of the server
 manifest            what a backup holds, and the checksum of each file
 backup restore      every stream, in the order that keeps what was acked; never over a stream that exists
 mirrors promotion   the streams mirrored from another domain, and the mirrors made the router's own streams

@@ -1,4 +1,4 @@
-"""Every stream into a directory, one snapshot after the other.
+"""Every stream into a directory, one snapshot after the other. It holds the payloads of all tenants, so its owner alone reads it.
 
 A durable in a snapshot has acked what it has acked by then, and what an acked message left behind stands in a stream of its effects.
 So the caller lists a stream before the streams of its effects: an effect is stored before its message is acked, hence whatever is acked in
@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from router.core.errors import NotFound, RouterError
+from router.core.private_files import create_private
 from router.delivery.api import JetStream
 from router.operations.recovery.manifest import Manifest, SavedStream, write_manifest
 from router.operations.recovery.snapshot import take_snapshot
@@ -45,7 +46,7 @@ async def save_backup(jetstream: JetStream, names: Sequence[str], directory: Pat
 
 def _require_empty(directory: Path) -> None:
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         is_empty = next(directory.iterdir(), None) is None
     except OSError as exc:
         raise TargetInUse(f"{directory} cannot be written: {exc.strerror}") from exc
@@ -55,7 +56,7 @@ def _require_empty(directory: Path) -> None:
 
 async def _save(jetstream: JetStream, name: str, directory: Path) -> SavedStream:
     size, digest = 0, hashlib.sha256()
-    with (directory / f"{name}.tar.s2").open("wb") as file:
+    with create_private(directory / f"{name}.tar.s2") as file:
 
         def write(chunk: bytes) -> None:
             nonlocal size

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from router.core.errors import RouterError
+from router.core.private_files import replace_private
 from router.delivery.api import Json
 
 MANIFEST = "manifest.json"
@@ -50,12 +50,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Under its name only when it is whole and on the disk."""
-    partial = directory / f"{MANIFEST}.partial"
-    with partial.open("wb") as file:
+    with replace_private(directory / MANIFEST) as file:
         file.write(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    partial.rename(directory / MANIFEST)
 
 
 def read_manifest(directory: Path) -> Manifest:

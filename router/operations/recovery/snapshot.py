@@ -4,7 +4,8 @@
     STREAM.RESTORE  ──> a subject ──> each chunk is a request to it ──> an empty one: the server makes the stream
 
 A snapshot holds the messages, the configuration, and the durables with what they have acked. It is a tar archive, compressed with S2,
-which only the server reads. The server compares each message with its checksum before it sends the first chunk.
+which only the server reads. The server compares each message with its checksum before it answers, and answers the end of a restore when
+it has made the stream: both take as long as the stream is large (`waiting`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from msgspec import Struct
 from router.core.errors import BrokerRefused, BrokerUnavailable
 from router.delivery.api import JetStream, Json
 from router.delivery.frame_parser import Headers
+from router.operations.recovery.waiting import WORK_S, wait_for_work
 
 CHUNK_BYTES = 128 * 1024
 SILENCE_S = 30.0  # a server that sends or answers nothing for so long has given up
@@ -40,7 +42,8 @@ async def take_snapshot(jetstream: JetStream, stream: str, write: Callable[[byte
     sid = await connection.subscribe_direct(inbox, lambda _, reply, data, headers: chunks.put_nowait((reply, data, headers)))
     try:
         body = {"deliver_subject": inbox, "chunk_size": CHUNK_BYTES, "jsck": True}
-        answer = await jetstream.ask(f"STREAM.SNAPSHOT.{stream}", body)
+        request = jetstream.ask(f"STREAM.SNAPSHOT.{stream}", body, timeout_s=WORK_S)
+        answer = await wait_for_work(connection, f"STREAM.SNAPSHOT.{stream}", request)
         while data := await _read_chunk(jetstream, stream, chunks):
             write(data)
     finally:
@@ -67,13 +70,13 @@ async def restore_snapshot(jetstream: JetStream, stream: str, snapshot: Snapshot
     body = {"config": snapshot.config, "state": snapshot.state}
     target = (await jetstream.ask(f"STREAM.RESTORE.{stream}", body))["deliver_subject"]
     for chunk in chunks:
-        await _send(jetstream, stream, target, chunk)
-    return await _send(jetstream, stream, target, b"")
+        await _send(jetstream, stream, target, chunk, SILENCE_S)
+    return await wait_for_work(jetstream.connection, f"STREAM.RESTORE.{stream}", _send(jetstream, stream, target, b"", WORK_S))
 
 
-async def _send(jetstream: JetStream, stream: str, target: str, chunk: bytes) -> Json:
+async def _send(jetstream: JetStream, stream: str, target: str, chunk: bytes, timeout_s: float) -> Json:
     try:
-        reply = await jetstream.connection.request(target, chunk, timeout=SILENCE_S)
+        reply = await jetstream.connection.request(target, chunk, timeout=timeout_s)
     except (nats.errors.Error, OSError, TimeoutError) as exc:
         raise BrokerUnavailable(f"restore of {stream}: no answer: {type(exc).__name__}") from exc
     answer: Json = orjson.loads(reply.data) if reply.data.startswith(b"{") else {}

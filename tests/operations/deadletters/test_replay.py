@@ -9,8 +9,7 @@ from router.delivery.api import JetStream, StoredMessage
 from router.delivery.storing import open_publisher
 from router.operations.deadletters import ReplayRate, ReplayRunning, ReplayUnprovable, read_by_filter, rehearse
 from router.operations.deadletters.journal import ReplayJournal
-from router.operations.deadletters.original import REPLAY_RUN
-from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
+from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter, interrupt_replay
 
 
 @pytest.fixture(params=["acknowledged", "no_ack"])
@@ -27,21 +26,6 @@ async def queue(jetstream: JetStream, prefix: str) -> DeadLetterStreams:
 
 def _ids(sent: list[StoredMessage]) -> list[str]:
     return [message.headers["Nats-Msg-Id"] for message in sent]
-
-
-async def _interrupted(house: DeadLetterStreams, *letters: int, run: str = "") -> None:
-    """A replay noted its floor, sent these dead letters' messages, and was killed."""
-    async with open_publisher(house.jetstream) as publisher:
-        journal = ReplayJournal(house.jetstream, publisher, house.letters)
-        await journal.begin()
-        info = await house.jetstream.stream(house.stream)
-        assert info is not None
-        await journal.note({house.stream: info["state"]["last_seq"]})
-        effects = [Effect(house.subject, b"?", f"replay:{at}:1", {REPLAY_RUN: run or journal.run}) for at in letters]
-        for effect in effects:
-            await house.jetstream.connection.publish(effect.subject, effect.data, headers={**effect.headers, "Nats-Msg-Id": effect.id})
-        await house.jetstream.connection.flush()
-        await journal.close()
 
 
 async def _interrupted_again(house: DeadLetterStreams) -> None:
@@ -96,7 +80,7 @@ async def test_a_stream_that_refuses_keeps_its_dead_letters(house: DeadLetterStr
 
 async def test_an_interrupted_replay_is_finished_before_anything_is_sent(either: DeadLetterStreams) -> None:
     await either.store(4)
-    await _interrupted(either, 1, 3)
+    await interrupt_replay(either, 1, 3)
     await asyncio.sleep(0.15)  # longer than the duplicate window
     report = await either.replay()
     assert (report.finished, report.sent) == (2, 2)
@@ -106,7 +90,7 @@ async def test_an_interrupted_replay_is_finished_before_anything_is_sent(either:
 
 async def test_a_replay_that_was_interrupted_while_it_finished_another_loses_neither(either: DeadLetterStreams) -> None:
     await either.store(4)
-    await _interrupted(either, 1)
+    await interrupt_replay(either, 1)
     await _interrupted_again(either)
     report = await either.replay()
     assert (report.finished, report.sent) == (1, 3)
@@ -114,7 +98,7 @@ async def test_a_replay_that_was_interrupted_while_it_finished_another_loses_nei
 
 async def test_what_bears_no_secret_of_a_replay_removes_no_dead_letter(either: DeadLetterStreams) -> None:
     await either.store(2)
-    await _interrupted(either, 1, run="another run")
+    await interrupt_replay(either, 1, run="another run")
     await asyncio.sleep(0.15)
     assert (await either.replay(2)).finished == 0
     assert await either.left() == [1]
@@ -122,7 +106,7 @@ async def test_what_bears_no_secret_of_a_replay_removes_no_dead_letter(either: D
 
 async def test_dead_letters_of_another_stream_of_the_same_name_are_other_dead_letters(house: DeadLetterStreams) -> None:
     await house.store(1)
-    await _interrupted(house, 1)
+    await interrupt_replay(house, 1)
     await asyncio.sleep(0.15)
     await house.jetstream.ask(f"STREAM.DELETE.{house.letters}")
     await house.jetstream.ask(f"STREAM.CREATE.{house.letters}", {"name": house.letters, "subjects": [f"{house.subject}.dlq"]})
@@ -133,7 +117,7 @@ async def test_dead_letters_of_another_stream_of_the_same_name_are_other_dead_le
 
 async def test_a_lost_journal_stops_a_replay_until_it_is_confirmed(house: DeadLetterStreams) -> None:
     await house.store(2)
-    await _interrupted(house, 1)
+    await interrupt_replay(house, 1)
     await house.jetstream.ask(f"STREAM.PURGE.{house.stream}")
     await asyncio.sleep(0.15)
     with pytest.raises(ReplayUnprovable):
@@ -145,7 +129,7 @@ async def test_a_lost_journal_stops_a_replay_until_it_is_confirmed(house: DeadLe
 async def test_what_stands_in_a_work_queue_is_found_and_what_was_consumed_of_it_is_not_guessed(queue: DeadLetterStreams) -> None:
     """It holds the first and the last; the one between may have been anything."""
     await queue.store(300)
-    await _interrupted(queue, *range(1, 251))
+    await interrupt_replay(queue, *range(1, 251))
     await queue.jetstream.ask(f"STREAM.MSG.DELETE.{queue.stream}", {"seq": 120})
     await asyncio.sleep(0.15)
     with pytest.raises(ReplayUnprovable, match="1 of the 250 messages above 0 is gone"):
@@ -156,7 +140,7 @@ async def test_what_stands_in_a_work_queue_is_found_and_what_was_consumed_of_it_
 
 async def test_a_work_queue_that_was_emptied_stops_a_replay_until_it_is_confirmed(queue: DeadLetterStreams) -> None:
     await queue.store(2)
-    await _interrupted(queue, 1)
+    await interrupt_replay(queue, 1)
     await queue.jetstream.ask(f"STREAM.PURGE.{queue.stream}")
     await asyncio.sleep(0.15)
     with pytest.raises(ReplayUnprovable):
@@ -170,7 +154,7 @@ async def test_a_message_that_was_removed_from_among_others_may_have_been_sent(h
     """As the routers remove assignments that are done; an older one still stands there."""
     await house.jetstream.connection.request(house.subject, b"older", timeout=60)
     await house.store(2)
-    await _interrupted(house, 1, 2)
+    await interrupt_replay(house, 1, 2)
     await house.jetstream.ask(f"STREAM.MSG.DELETE.{house.stream}", {"seq": 2})
     await asyncio.sleep(0.15)
     with pytest.raises(ReplayUnprovable, match="1 of the 2 messages above 1 is gone"):

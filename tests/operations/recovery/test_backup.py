@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from nats.aio.client import Client
+from nats.js.api import StreamConfig
 
 from router.app.recovery_order import list_effect_streams, list_in_order
 from router.config import Settings
@@ -95,6 +96,42 @@ async def test_all_that_a_router_stores_is_saved_under_load_and_restored(servers
         again = await ask(nc, after, a_request("push", push_assignment=True))
         assert again["decision"] == first["decision"]
         assert (await nc.jsm().stream_info(after.streams.assignments.name)).state.messages == 1
+
+
+async def test_partitions_and_streams_that_are_named_are_saved_before_what_comes_of_their_messages(
+    servers: tuple[Broker, Broker], tmp_path: Path
+) -> None:
+    """By an operator's settings, which name no partition; the streams of two partitions are there, and none of the whole subject."""
+    one, other = servers
+    parts = [settings_for(one.url, decide__partition=part) for part in "01"]
+    async with _client(one.url) as nc, a_router(parts[0]), a_router(parts[1]):
+        await nc.jsm().add_stream(StreamConfig(name="EVENTS", subjects=["events"]))
+        saved = await _run("backup", tmp_path / "b", one, "--stream", "EVENTS", "--stream", parts[0].streams.usage.name)
+        assert saved.status == 0, saved.err
+    names = [stream["name"] for stream in saved.lines]
+    streams = parts[0].streams
+    first = {"EVENTS", *(f"{streams.decide.name}_P{part}" for part in "01"), streams.violations.name, streams.audit.name}
+    assert set(names[: names.index(streams.assignments.name)]) == first
+    assert names.index(streams.usage.name) > names.index(streams.results.name)
+    assert f"KV_{parts[0].buckets.partitions.name}" in names
+    restored = await _run("restore", tmp_path / "b", other)
+    assert (restored.status, [stream["name"] for stream in restored.lines]) == (0, names)
+
+
+async def test_a_named_stream_that_is_not_there_is_refused(servers: tuple[Broker, Broker], tmp_path: Path) -> None:
+    async with a_router(settings_for(servers[0].url)):
+        refused = await _run("backup", tmp_path / "b", servers[0], "--stream", "EVNTS")
+    assert refused.status == 1
+    assert "EVNTS" in refused.err
+    assert not (tmp_path / "b").exists()
+
+
+async def test_only_its_owner_reads_a_backup(servers: tuple[Broker, Broker], tmp_path: Path) -> None:
+    """It holds the payloads of every tenant."""
+    async with a_router(settings_for(servers[0].url)):
+        assert (await _run("backup", tmp_path / "b", servers[0])).status == 0
+    assert (tmp_path / "b").stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "b").iterdir()} == {0o600}
 
 
 @pytest.mark.slow
