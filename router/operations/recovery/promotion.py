@@ -4,7 +4,8 @@
     each declared durable  made, and set to the first message since `since`; what was settled at the lost place is handled again
 
 What is handled again changes nothing once the servers were started again (`windows`): its effects have the ids that they had, because a
-mirror keeps sequences and times. Nothing is deleted, and a second call goes on where the first one ended: from the same start (`durables`).
+mirror keeps sequences and times. Nothing is deleted, and a second call goes on where the first one ended: from the same start (`durables`),
+or from an earlier one, so far as it widens the windows too.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ async def promote_streams(
 ) -> list[PromotedStream]:
     """Promote these streams, those of effects first: they note `since`, for a call that goes on where this one failed.
 
+    Their windows reach back to `since`, also those of streams that an earlier call promoted.
     Raises PlaceAnswers unless `is_forced`.
     """
     infos = {spec.name: await jetstream.stream(spec.name) for spec in streams}
@@ -69,7 +71,7 @@ async def _promote(jetstream: JetStream, spec: StreamSpec, info: Json | None, si
     has: Json = info["config"] if info is not None else {}
     is_ours = info is not None and not has.get("mirror")
     config = has if is_ours else {name: value for name, value in {**has, **spec.to_json()}.items() if name != "mirror"}
-    if spec.name in effects and not is_ours:
+    if spec.name in effects:
         config = _keep_ids(config, spec, since)
     if config != has:
         await jetstream.ask(f"STREAM.{'CREATE' if info is None else 'UPDATE'}.{spec.name}", config)

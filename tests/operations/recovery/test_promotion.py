@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from router.app import declare_topology
+from router.app.recovery_order import list_effect_streams
 from router.cli import exit_codes
 from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream, Json
@@ -77,6 +78,17 @@ async def test_a_durable_that_nobody_placed_begins_at_the_start_and_not_before(p
     assert (await _read_pending(places.second))["router-results"] == 1
 
 
+async def test_an_earlier_start_lets_more_in_and_widens_the_windows_so_far(places: Places) -> None:
+    await type_commands(places.second, PROMOTE_ALL)
+    assert (await _read_pending(places.second))["router-results"] == 1
+    for since in ("3h", "1h"):  # the later one takes nothing back
+        await type_commands(places.second, (*PROMOTE_ALL, "--since", since))
+        assert (await _read_pending(places.second))["router-results"] == RESULTS
+        for name, config in (await _read_effects(places.second)).items():
+            assert config["duplicate_window"] > timedelta(hours=3).total_seconds() * 1e9, name
+            assert datetime.fromisoformat(config["metadata"]["router-widened-window"]) < datetime.now(UTC) - timedelta(hours=3), name
+
+
 async def test_a_place_without_mirrors_is_not_promoted(places: Places) -> None:
     """Its durables would leave out what waits there."""
     hub = places.hub
@@ -112,6 +124,13 @@ async def _read_pending(place: Place) -> dict[str, int]:
         consumers = [(one.stream, one.durable) for one in declare_topology(settings).consumers]
         infos = [await jetstream.consumer(*one) for one in (*consumers, (settings.streams.assignments.name, "caf-worker"))]
     return {info["name"]: info["num_pending"] for info in infos if info is not None}
+
+
+async def _read_effects(place: Place) -> dict[str, Json]:
+    """The configurations of the streams of effects."""
+    async with connected(place.url) as connection:
+        infos = {name: await JetStream(connection).stream(name) for name in list_effect_streams(settings_at(place))}
+    return {name: info["config"] for name, info in infos.items() if info is not None}
 
 
 def _fail_at(monkeypatch: pytest.MonkeyPatch, request: str) -> None:
