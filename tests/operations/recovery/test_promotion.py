@@ -29,7 +29,7 @@ GAP_S = 0.02  # at least so long after the others the newest result is stored
 
 @pytest.fixture
 async def places(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Places]:
-    """The hub is lost. Assignments and results that nobody settled are in the mirrors, the newest of them a result.
+    """The hub is lost. Unsettled assignments and results are in the mirrors, the newest of them a result.
 
     A start that is chosen lies just before the newest message: whatever is older is left out, without ten minutes of waiting.
     """
@@ -71,7 +71,7 @@ async def test_a_promotion_that_failed_midway_goes_on_from_its_own_start(
     assert (pending["router-results"], pending["caf-worker"]) == (RESULTS, ASSIGNMENTS)
 
 
-async def test_a_durable_that_nobody_placed_begins_at_the_start_and_not_before(places: Places) -> None:
+async def test_a_durable_that_was_never_placed_begins_at_the_start_and_not_before(places: Places) -> None:
     """As a call leaves it that ended between the two requests, or a router that was started over mirrors."""
     await _make_durables(places.second)
     await type_commands(places.second, PROMOTE_ALL)  # from the newest message on, which is a result
