@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 import nats.errors
 from msgspec import Struct
 
-from router.core.errors import RouterError
+from router.core.errors import PermissionDenied, RouterError
 from router.delivery.api import JetStream, Json
 from router.delivery.topology import StreamSpec
 from router.operations.recovery.durables import PROMOTED_SINCE
@@ -46,8 +46,8 @@ async def promote_streams(
 ) -> list[PromotedStream]:
     """Promote these streams, those of effects first: they note `since`, for a call that goes on where this one failed.
 
-    Their windows reach back to `since`, also those of streams that an earlier call promoted.
-    Raises PlaceAnswers unless `is_forced`.
+    Their windows reach back to `since`, also those of streams that an earlier call promoted. Unless `is_forced`, it raises PlaceAnswers, or
+    PermissionDenied where it may not ask whether the place answers.
     """
     infos = {spec.name: await jetstream.stream(spec.name) for spec in streams}
     if not is_forced:
@@ -57,14 +57,23 @@ async def promote_streams(
 
 
 async def _require_silence(jetstream: JetStream, infos: list[Json]) -> None:
-    """Raises PlaceAnswers if the API of a mirrored domain answers."""
+    """Raises PlaceAnswers if the API of a mirrored domain answers, and PermissionDenied if it may not be asked."""
     mirrors = [info["config"]["mirror"] for info in infos if info["config"].get("mirror")]
     for api in {(mirror.get("external") or {}).get("api", "$JS.API") for mirror in mirrors}:
-        try:
-            await jetstream.connection.request(f"{api}.INFO", timeout=ANSWER_S)
-        except (nats.errors.NoRespondersError, TimeoutError):
-            continue
-        raise PlaceAnswers(f"{api} answers: the mirrored place is not lost. Stop its routers and cut the leaf node connection, or --force")
+        if await _answers(jetstream, f"{api}.INFO"):
+            raise PlaceAnswers(
+                f"{api} answers: the mirrored place is not lost. Stop its routers and cut the leaf node connection, or --force"
+            )
+
+
+async def _answers(jetstream: JetStream, subject: str) -> bool:
+    try:
+        await jetstream.connection.request(subject, timeout=ANSWER_S)
+    except (nats.errors.NoRespondersError, TimeoutError):
+        return False
+    except PermissionDenied as exc:
+        raise PermissionDenied(f"this user may not ask whether the mirrored place answers: {exc}") from exc
+    return True
 
 
 async def _promote(jetstream: JetStream, spec: StreamSpec, info: Json | None, since: datetime, effects: Collection[str]) -> PromotedStream:
