@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,9 +14,7 @@ from router.cli.dlq.selection import parse_instant
 if TYPE_CHECKING:
     from router.config import Settings
     from router.delivery.api import JetStream
-    from router.delivery.topology import ConsumerSpec, StreamSpec, Topology
-
-LOOK_BACK = timedelta(minutes=10)  # what was in flight at the lost place is younger than that, unless it waited for a full stream
+    from router.delivery.topology import ConsumerSpec, Topology
 
 Domain = Annotated[
     str | None, typer.Option("--domain", metavar="NAME", help="Every stream and bucket of a router in this JetStream domain.")
@@ -25,7 +22,10 @@ Domain = Annotated[
 OtherDomain = Annotated[str, typer.Argument(metavar="DOMAIN", help="The JetStream domain of the other place.")]
 Since = Annotated[
     str | None,
-    typer.Option("--since", help="Handle again what was stored since: 2h, 7d ago, an ISO time. Default: 10m before the newest message."),
+    typer.Option(
+        "--since",
+        help="Handle again what was stored since: 2h, 7d ago, an ISO time. Default: 10m before the newest message of the mirrors.",
+    ),
 ]
 Durables = Annotated[list[str] | None, typer.Option("--worker", metavar="DURABLE", help="Also a durable of workers; may be given again.")]
 Force = Annotated[bool, typer.Option("--force", help="Although the mirrored place answers: its routers are stopped.")]
@@ -74,17 +74,18 @@ async def source(session: CommandSession, domain: OtherDomain) -> None:
 async def promote(session: CommandSession, since: Since = None, worker: Durables = None, force: Force = False) -> int:
     """Make the mirrors of a lost place the streams of this one, and its durables start where their work may be unfinished.
 
-    Refused while the mirrored place answers. Nothing is deleted, and the command may be given again. Start the NATS servers again
-    afterwards, and then routers and workers. Exit status: 0 done, 1 the mirrored place answers, or the server refused.
+    Refused while the mirrored place answers. Nothing is deleted, and the command may be given again: it keeps the start of the first
+    time, or moves it to an earlier --since. Start the NATS servers again afterwards, and then routers and workers.
+    Exit status: 0 done, 1 the mirrored place answers, nothing was mirrored here, or the server refused.
 
     Example:  router topology promote    router topology promote --since 2026-11-23T09:10:00Z --worker caf-worker
     """
     from router.app.recovery_order import list_effect_streams, list_in_order
-    from router.operations.recovery import promote_streams, start_durables
+    from router.operations.recovery import choose_start, promote_streams, start_durables
 
     settings, jetstream = session.settings, await session.open_jetstream()
     streams = list_in_order(settings)
-    begin = parse_instant(since) or await _choose_start(jetstream, streams)
+    begin = await choose_start(jetstream, streams, parse_instant(since))
     promoted = await promote_streams(jetstream, streams, begin, list_effect_streams(settings), is_forced=force)
     durables = [await _declare_worker(settings, jetstream, durable) for durable in worker or ()]
     await start_durables(jetstream, (*_declare(settings).consumers, *durables), begin)
@@ -111,12 +112,6 @@ def _declare(settings: Settings) -> Topology:
     from router.app import declare_topology
 
     return declare_topology(settings)
-
-
-async def _choose_start(jetstream: JetStream, streams: list[StreamSpec]) -> datetime:
-    from router.operations.recovery import find_newest
-
-    return (await find_newest(jetstream, streams) or datetime.now(UTC)) - LOOK_BACK
 
 
 async def _declare_worker(settings: Settings, jetstream: JetStream, durable: str) -> ConsumerSpec:

@@ -161,6 +161,7 @@ CLIENT_ACTIONS = (
     # streams
     ClientAction("make a stream", "ask", f"{_API}STREAM.CREATE.SCRATCH", ("operator",), _SCRATCH),
     ClientAction("change a stream", "ask", f"{_API}STREAM.UPDATE.SCRATCH", ("operator",), _SCRATCH),
+    ClientAction("ask whether another place answers", "tell", "$JS.hub.API.INFO", ("operator",)),
     ClientAction("list the streams", "ask", f"{_API}STREAM.LIST", ("operator",)),
     ClientAction(
         "take a backup of a stream",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nats.aio.client import Client
 
+from router.app.recovery_order import list_in_order
 from router.config import Settings, load
 from tests.faults.proxy import Proxy
 from tests.support.broker import Broker
@@ -77,6 +78,12 @@ async def client_at(place: Place) -> AsyncIterator[Client]:
         await client.close()
 
 
+async def is_mirrored(hub: Client, second: Client, settings: Settings) -> bool:
+    """Whether every message of the hub is in its mirror."""
+    names = [spec.name for spec in list_in_order(settings)]
+    return all([await _last(hub, name) == await _last(second, name) for name in names])
+
+
 async def type_command(place: Place, *words: str) -> CommandResult:
     """`router …` in one place."""
     copies = {"ROUTER_REPLICAS": "3"} if isinstance(place, Cluster) else {}
@@ -88,6 +95,10 @@ async def type_commands(place: Place, *commands: Sequence[str]) -> None:
     for words in commands:
         done = await type_command(place, *words)
         assert done.status == 0, done.err
+
+
+async def _last(nc: Client, stream: str) -> int:
+    return (await nc.jsm().stream_info(stream)).state.last_seq
 
 
 def _start(stack: AsyncExitStack, domain: str, *lines: str) -> Broker:

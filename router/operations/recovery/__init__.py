@@ -5,13 +5,15 @@ waiting             for answers that come after long work of the server
 manifest            what a backup holds, and the checksum of each file
 backup restore      every stream, in the order that keeps what was acked; never over a stream that exists
 mirrors promotion   the streams mirrored from another domain, and the mirrors made the router's own streams
+durables            where those of a promoted place begin
 windows             how long effect streams must know ids, so that a message which is handled again changes nothing
 """
 
 from router.operations.recovery.backup import save_backup
+from router.operations.recovery.durables import choose_start, start_durables
 from router.operations.recovery.manifest import Manifest, SavedStream, read_manifest, verify_files
 from router.operations.recovery.mirrors import add_source, declare_mirror, declare_mirrors
-from router.operations.recovery.promotion import PromotedStream, find_newest, promote_streams, start_durables
+from router.operations.recovery.promotion import PromotedStream, promote_streams
 from router.operations.recovery.restore import RestoredStream, restore
 
 __all__ = [
@@ -20,9 +22,9 @@ __all__ = [
     "RestoredStream",
     "SavedStream",
     "add_source",
+    "choose_start",
     "declare_mirror",
     "declare_mirrors",
-    "find_newest",
     "promote_streams",
     "read_manifest",
     "restore",

@@ -4,21 +4,22 @@
     each declared durable  made, and set to the first message since `since`; what was settled at the lost place is handled again
 
 What is handled again changes nothing once the servers were started again (`windows`): its effects have the ids that they had, because a
-mirror keeps sequences and times. Nothing is deleted, and a second call goes on where the first one ended.
+mirror keeps sequences and times. Nothing is deleted, and a second call goes on where the first one ended: from the same start (`durables`),
+or from an earlier one, so far as it widens the windows too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from secrets import token_hex
 
 import nats.errors
 from msgspec import Struct
 
-from router.core.errors import RouterError
-from router.delivery.api import JetStream, Json, nanos
-from router.delivery.topology import NANOS_PER_S, ConsumerSpec, StreamSpec
+from router.core.errors import PermissionDenied, RouterError
+from router.delivery.api import JetStream, Json
+from router.delivery.topology import StreamSpec
+from router.operations.recovery.durables import PROMOTED_SINCE
 from router.operations.recovery.windows import widen
 
 ANSWER_S = 2.0
@@ -43,72 +44,59 @@ class PromotedStream(Struct, frozen=True):
 async def promote_streams(
     jetstream: JetStream, streams: Sequence[StreamSpec], since: datetime, effects: Collection[str], *, is_forced: bool = False
 ) -> list[PromotedStream]:
-    """Promote these streams. Raises PlaceAnswers unless `is_forced`."""
+    """Promote these streams, those of effects first: they note `since`, for a call that goes on where this one failed.
+
+    Their windows reach back to `since`, also those of streams that an earlier call promoted. Unless `is_forced`, it raises PlaceAnswers, or
+    PermissionDenied where it may not ask whether the place answers.
+    """
     infos = {spec.name: await jetstream.stream(spec.name) for spec in streams}
     if not is_forced:
         await _require_silence(jetstream, [info for info in infos.values() if info is not None])
-    return [await _promote(jetstream, spec, infos[spec.name], since, effects) for spec in streams]
-
-
-async def start_durables(jetstream: JetStream, consumers: Iterable[ConsumerSpec], since: datetime) -> None:
-    """Make each durable that is missing, and let it deliver from the first message since `since`. One that delivered keeps its place."""
-    for consumer in consumers:
-        info = await jetstream.consumer(consumer.stream, consumer.durable)
-        if info is None:
-            body = {"stream_name": consumer.stream, "config": consumer.to_json(), "action": "create"}
-            await jetstream.ask(f"CONSUMER.CREATE.{consumer.stream}.{consumer.durable}", body)
-        if info is None or not info["delivered"]["consumer_seq"]:
-            await _start_at(jetstream, consumer, since)
-
-
-async def find_newest(jetstream: JetStream, streams: Iterable[StreamSpec]) -> datetime | None:
-    """When the newest message of these streams was stored: so far their mirrors had come. None: they hold none."""
-    infos = [info for spec in streams if (info := await jetstream.stream(spec.name)) is not None]
-    newest = max((nanos(info["state"]["last_ts"]) for info in infos if info["state"]["messages"]), default=None)
-    return datetime.fromtimestamp(newest / NANOS_PER_S, UTC) if newest is not None else None
+    in_order = sorted(streams, key=lambda spec: spec.name not in effects)
+    return [await _promote(jetstream, spec, infos[spec.name], since, effects) for spec in in_order]
 
 
 async def _require_silence(jetstream: JetStream, infos: list[Json]) -> None:
-    """Raises PlaceAnswers if the API of a mirrored domain answers."""
+    """Raises PlaceAnswers if the API of a mirrored domain answers, and PermissionDenied if it may not be asked."""
     mirrors = [info["config"]["mirror"] for info in infos if info["config"].get("mirror")]
     for api in {(mirror.get("external") or {}).get("api", "$JS.API") for mirror in mirrors}:
-        try:
-            await jetstream.connection.request(f"{api}.INFO", timeout=ANSWER_S)
-        except (nats.errors.NoRespondersError, TimeoutError):
-            continue
-        raise PlaceAnswers(f"{api} answers: the mirrored place is not lost. Stop its routers and cut the leaf node connection, or --force")
+        if await _answers(jetstream, f"{api}.INFO"):
+            raise PlaceAnswers(
+                f"{api} answers: the mirrored place is not lost. Stop its routers and cut the leaf node connection, or --force"
+            )
+
+
+async def _answers(jetstream: JetStream, subject: str) -> bool:
+    try:
+        await jetstream.connection.request(subject, timeout=ANSWER_S)
+    except (nats.errors.NoRespondersError, TimeoutError):
+        return False
+    except PermissionDenied as exc:
+        raise PermissionDenied(f"this user may not ask whether the mirrored place answers: {exc}") from exc
+    return True
 
 
 async def _promote(jetstream: JetStream, spec: StreamSpec, info: Json | None, since: datetime, effects: Collection[str]) -> PromotedStream:
-    body = spec.to_json()
+    has: Json = info["config"] if info is not None else {}
+    is_ours = info is not None and not has.get("mirror")
+    config = has if is_ours else {name: value for name, value in {**has, **spec.to_json()}.items() if name != "mirror"}
     if spec.name in effects:
-        body = widen({**body, "metadata": _metadata(info)}, since, datetime.now(UTC))
+        config = _keep_ids(config, spec, since)
+    if config != has:
+        await jetstream.ask(f"STREAM.{'CREATE' if info is None else 'UPDATE'}.{spec.name}", config)
+    return _describe(spec.name, info, "is ours" if is_ours else "promoted")
+
+
+def _keep_ids(config: Json, spec: StreamSpec, since: datetime) -> Json:
+    """The configuration with the ids since `since`, which it notes. A window that is wider stays so wide."""
+    declared = {**config, "duplicate_window": spec.to_json()["duplicate_window"]}
+    wide = widen(declared, since, datetime.now(UTC))
+    window = max(wide["duplicate_window"], config["duplicate_window"])
+    return {**wide, "duplicate_window": window, "metadata": {**wide["metadata"], PROMOTED_SINCE: since.isoformat()}}
+
+
+def _describe(name: str, info: Json | None, state: str) -> PromotedStream:
     if info is None:
-        await jetstream.ask(f"STREAM.CREATE.{spec.name}", body)
-        return PromotedStream(spec.name, "made", 0, 0, "")
-    state, is_mirror = info["state"], bool(info["config"].get("mirror"))
-    if is_mirror:
-        config = {name: value for name, value in info["config"].items() if name != "mirror"}
-        await jetstream.ask(f"STREAM.UPDATE.{spec.name}", {**config, **body})
-    last = (state["last_seq"], state["last_ts"]) if state["messages"] else (state["last_seq"], "")
-    return PromotedStream(spec.name, "promoted" if is_mirror else "is ours", state["messages"], *last)
-
-
-async def _start_at(jetstream: JetStream, consumer: ConsumerSpec, since: datetime) -> None:
-    """By a reset: its configuration stays the declared one. A durable that was just made may have no leader yet, and hears nothing."""
-    first = await find_first_since(jetstream, consumer.stream, since)
-    await jetstream.ask_repeatedly(f"CONSUMER.RESET.{consumer.stream}.{consumer.durable}", {"seq": first})
-
-
-def _metadata(info: Json | None) -> Json:
-    return (info["config"].get("metadata") if info is not None else None) or {}
-
-
-async def find_first_since(jetstream: JetStream, stream: str, since: datetime) -> int:
-    """The sequence of the first message that was stored since then, or of the next one to be stored."""
-    name = f"since-{token_hex(8)}"
-    start = {"deliver_policy": "by_start_time", "opt_start_time": since.isoformat()}
-    config = {"name": name, "ack_policy": "none", "mem_storage": True, **start}
-    info = await jetstream.ask(f"CONSUMER.CREATE.{stream}.{name}", {"stream_name": stream, "config": config, "action": "create"})
-    await jetstream.ask(f"CONSUMER.DELETE.{stream}.{name}")
-    return int(info["delivered"]["stream_seq"]) + 1
+        return PromotedStream(name, "made", 0, 0, "")
+    had = info["state"]
+    return PromotedStream(name, state, had["messages"], had["last_seq"], had["last_ts"] if had["messages"] else "")
