@@ -8,8 +8,8 @@ from router.app.declared_topology import declare_partitions, declare_topology
 from router.config import DECIDE, Settings, select_partition
 from router.core.errors import NotFound
 from router.delivery.api import JetStream
-from router.delivery.partitions import list_partitions
-from router.delivery.topology import StreamSpec
+from router.delivery.partitions import list_partitions, list_promotable_partitions
+from router.delivery.topology import StreamSpec, Topology
 from router.operations.deadletters.journal import journal_bucket
 
 
@@ -32,12 +32,30 @@ async def find_in_order(jetstream: JetStream, settings: Settings) -> list[Stream
     That is every partition, whichever of them the settings name, and behind the dead letters the journal of a replay: after a restore
     it tells which of them a replay that was killed has sent.
     """
-    whole, letters = select_partition(settings, None), settings.streams.dlq
+    whole = select_partition(settings, None)
     partitions = await list_partitions(jetstream, DECIDE.read_stream(whole).name, settings.decide.subject)
-    found, journal = list_in_order(whole, partitions), journal_bucket(letters.name, letters.replicas)
-    if await jetstream.stream(journal.name) is not None:
-        found.insert([spec.name for spec in found].index(letters.name) + 1, journal)
-    return found
+    return await _add_journal(jetstream, whole, list_in_order(whole, partitions))
+
+
+async def find_promotable(jetstream: JetStream, settings: Settings) -> Topology:
+    """What a promotion makes of a place: what is declared, each partition that is mirrored there, or was, and the journal of a replay.
+
+    The streams are in their order. Raises as `JetStream.ask`.
+    """
+    whole = select_partition(settings, None)
+    partitions = await list_promotable_partitions(jetstream, DECIDE.read_stream(whole).name, settings.decide.subject)
+    streams = await _add_journal(jetstream, whole, list_in_order(whole, partitions))
+    parts = [declare_topology(select_partition(settings, partition)).consumers for partition in (None, *partitions)]
+    durables = {(consumer.stream, consumer.durable): consumer for part in parts for consumer in part}
+    return Topology(tuple(streams), tuple(durables.values()))
+
+
+async def _add_journal(jetstream: JetStream, settings: Settings, streams: list[StreamSpec]) -> list[StreamSpec]:
+    """These streams, and behind the dead letters the journal of a replay if there is one."""
+    letters = settings.streams.dlq
+    journal, at = journal_bucket(letters.name, letters.replicas), [spec.name for spec in streams].index(letters.name) + 1
+    found = await jetstream.stream(journal.name)
+    return streams if found is None else [*streams[:at], journal, *streams[at:]]
 
 
 async def list_to_save(jetstream: JetStream, settings: Settings, others: Iterable[str]) -> list[str]:

@@ -36,14 +36,20 @@ RESTART = (
 )
 
 
-def build_mirrors(settings: Settings, domain: str | None) -> Topology:
-    """Mirrors of all declared streams of a domain; without one, of the stream of usage in another account (deploy/nats/accounts.conf)."""
-    from router.app.recovery_order import list_in_order
+async def build_mirrors(session: CommandSession, domain: str | None) -> Topology:
+    """Mirrors of a domain's streams, which it is asked for; without one, of the stream of usage in another account.
+
+    Raises as `JetStream.ask`: the domain gives no answer. The other account is in deploy/nats/accounts.conf.
+    """
+    from router.app.recovery_order import find_in_order
+    from router.delivery.api import JetStream
     from router.delivery.topology import MirrorSpec, Topology
     from router.operations.recovery import declare_mirrors
 
+    settings = session.settings
     if domain is not None:
-        return declare_mirrors(list_in_order(settings), domain)
+        there = JetStream((await session.open_jetstream()).connection, domain)
+        return declare_mirrors(await find_in_order(there, settings), domain)
     usage = settings.streams.usage
     spec = MirrorSpec(name=usage.name, max_age=usage.max_age_ms / 1000, max_bytes=usage.max_bytes, replicas=usage.replicas)
     return Topology((spec,))
@@ -80,15 +86,15 @@ async def promote(session: CommandSession, since: Since = None, worker: Durables
 
     Example:  router topology promote    router topology promote --since 2026-11-23T09:10:00Z --worker caf-worker
     """
-    from router.app.recovery_order import list_effect_streams, list_in_order
+    from router.app.recovery_order import find_promotable, list_effect_streams
     from router.operations.recovery import choose_start, promote_streams, start_durables
 
     settings, jetstream = session.settings, await session.open_jetstream()
-    streams = list_in_order(settings)
-    begin = await choose_start(jetstream, streams, parse_instant(since))
-    promoted = await promote_streams(jetstream, streams, begin, list_effect_streams(settings), is_forced=force)
+    wanted = await find_promotable(jetstream, settings)
+    begin = await choose_start(jetstream, wanted.streams, parse_instant(since))
+    promoted = await promote_streams(jetstream, wanted.streams, begin, list_effect_streams(settings), is_forced=force)
     durables = [await _declare_worker(settings, jetstream, durable) for durable in worker or ()]
-    await start_durables(jetstream, (*_declare(settings).consumers, *durables), begin)
+    await start_durables(jetstream, (*wanted.consumers, *durables), begin)
     await record_topology(session, "topology promote", [one.name for one in promoted])
     session.emit(
         promoted,

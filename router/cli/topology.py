@@ -82,7 +82,7 @@ async def mirror(session: CommandSession, domain: Domain = None) -> None:
     Example:  router topology mirror    router topology mirror --domain hub
     """
     otherwise = "the mirror was as declared" if domain is None else "every mirror was as declared"
-    await _bring_about(session, build_mirrors(session.settings, domain), otherwise)  # no audit: where mirrors stand, nothing takes an event
+    await _bring_about(session, await build_mirrors(session, domain), otherwise)  # no audit: where mirrors stand, nothing takes an event
 
 
 topology.command()(source)

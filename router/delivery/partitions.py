@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.delivery.api import JetStream
+from router.delivery.api import JetStream, Json
 
 
 def partition_stream(stream: str, partition: str) -> str:
@@ -26,3 +26,33 @@ async def list_partitions(jetstream: JetStream, stream: str, subject: str) -> li
     prefix = partition_stream(stream, "")
     names = await list_partition_streams(jetstream, subject)
     return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+
+
+async def list_promotable_partitions(jetstream: JetStream, stream: str, subject: str) -> list[str]:
+    """The partitions whose streams are mirrors of another place's, or were. Raises as `JetStream.ask`.
+
+    A mirror has no subjects, so they are found by name; one that was promoted stores its partition's.
+    """
+    prefix, found = partition_stream(stream, ""), []
+    for name in await _list_streams(jetstream):
+        partition = name.removeprefix(prefix)
+        if partition not in (name, "") and _is_promotable(await jetstream.stream(name), f"{subject}.p.{partition}"):
+            found.append(partition)
+    return sorted(found)
+
+
+def _is_promotable(info: Json | None, stored: str) -> bool:
+    """Whether it mirrors a stream of its own name, which only another place can have, or stores this subject."""
+    config: Json = info["config"] if info is not None else {}
+    mirror: Json = config.get("mirror") or {}
+    return mirror.get("name") == config.get("name") if mirror else config.get("subjects") == [stored]
+
+
+async def _list_streams(jetstream: JetStream) -> list[str]:
+    """The names of all streams, page after page."""
+    found: list[str] = []
+    while True:
+        page = await jetstream.ask("STREAM.NAMES", {"offset": len(found)})
+        found += page["streams"] or ()
+        if not page["streams"] or len(found) >= page["total"]:
+            return found
