@@ -20,8 +20,9 @@ from functools import partial, reduce
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
-from router.core.errors import Misconfigured
+from router.core.errors import Conflict, Misconfigured
 from router.lake.jobs.backfill_tasks import BackfillPart, BackfillPlan, compare_day, parse_file, recompute_bucket
+from router.lake.jobs.commits import find_versions
 from router.lake.jobs.derive import merge_files
 from router.lake.tables.gold_tables import GOLD_TABLES
 from router.lake.tables.identity_buckets import BUCKETS
@@ -62,9 +63,9 @@ class Backfill:
         self._spark = spark
         self._warehouse = warehouse
         self._days = tuple(map(str, days))
-        self._versions = {table: _read_version(warehouse, table) for table in MADE_AGAIN}
-        self._files = {table: self._choose_files(table) for table in READ}
-        self._files |= {table: _keep_common(warehouse.tables[table].list_files(), self._files["bronze"]) for table in BY_ARRIVAL}
+        self._versions = _read_versions(warehouse)
+        self._files = {table: [file for file in self._list_files(table) if file.day in self._days] for table in READ}
+        self._files |= {table: _keep_common(self._list_files(table), self._files["bronze"]) for table in BY_ARRIVAL}
 
     def compare(self) -> BackfillDifference:
         parts = self._run(is_written=False)
@@ -81,10 +82,8 @@ class Backfill:
         added = merge_files(one.added for one in self._run(is_written=True))
         for table in MADE_AGAIN:
             self._warehouse.tables[table].replace(self._files[table], added.get(table, []), after=self._versions[table])
-        newest = self._warehouse.cut()
-        if newest is not None:
-            changed = {table: version + 1 for table, version in self._versions.items()}
-            self._warehouse.append_cut("backfill", {**newest.versions, **changed})
+        changed = {table: self._versions[table] + 1 for table in MADE_AGAIN}
+        self._warehouse.append_cut("backfill", {**self._versions, **changed})
 
     def _run(self, *, is_written: bool) -> list[BackfillPart]:
         plan = BackfillPlan(
@@ -101,8 +100,8 @@ class Backfill:
         parts: list[BackfillPart] = by_day.collect()
         return parts
 
-    def _choose_files(self, table: str) -> list[DataFile]:
-        return [file for file in self._warehouse.tables[table].list_files(self._versions.get(table)) if file.day in self._days]
+    def _list_files(self, table: str) -> list[DataFile]:
+        return self._warehouse.tables[table].list_files(self._versions[table])
 
 
 def _keep_common(files: Iterable[DataFile], others: Sequence[DataFile]) -> list[DataFile]:
@@ -117,8 +116,14 @@ def _add_exactly(amounts: Iterable[Decimal]) -> Decimal:
     return reduce(_WIDE.add, amounts, Decimal(0))
 
 
-def _read_version(warehouse: Warehouse, table: str) -> int:
-    snapshot = warehouse.tables[table].load()
-    if snapshot is None:
-        raise Misconfigured("--warehouse", f"{warehouse.location} has no {table}")
-    return snapshot.version()
+def _read_versions(warehouse: Warehouse) -> dict[str, int]:
+    """Return the versions of all tables that end with the same batch.
+
+    Raises Misconfigured; Conflict beside a half-written batch, which the next ingest would count again if its days were made again now."""
+    if missing := [table for table in MADE_AGAIN if warehouse.tables[table].load() is None]:
+        raise Misconfigured("--warehouse", f"{warehouse.location} has no {missing[0]}")
+    read = warehouse.last_progress()
+    versions = None if read is None else find_versions(warehouse, read.application, warehouse.last_sequence(read.stream, read.created))
+    if versions is None:
+        raise Conflict("some tables have a batch that others lack: run `router usage ingest`, which completes it, and this again")
+    return versions
