@@ -22,14 +22,14 @@ from pyspark.sql import SparkSession
 
 from router.core.errors import Conflict, Misconfigured
 from router.lake.jobs.backfill_tasks import BackfillPart, BackfillPlan, compare_day, parse_file, recompute_bucket
-from router.lake.jobs.commits import find_versions
+from router.lake.jobs.commits import GOLD, find_versions
 from router.lake.jobs.derive import merge_files
 from router.lake.tables.gold_tables import GOLD_TABLES
 from router.lake.tables.identity_buckets import BUCKETS
 from router.lake.tables.late import list_days, list_sealed_days
 from router.lake.warehouse import DataFile, Warehouse
 
-MADE_AGAIN = ("silver", *GOLD_TABLES)
+MADE_AGAIN = (GOLD[0], "silver", *GOLD[1:])  # first the table of days: a seal that came meanwhile is found before anything is changed
 READ = ("bronze", "quarantine", *MADE_AGAIN)  # by the day of the event
 BY_ARRIVAL = ("duplicates", "conflicts")  # by the day of the storing, which can be any later one
 _WIDE = Context(prec=100)
@@ -78,12 +78,20 @@ class Backfill:
         )
 
     def apply(self) -> None:
-        """Replace the days' files, silver's first. Raises Conflict if another job has committed since this object was created."""
+        """Replace the days' files, then show them in a cut. Whatever dies on the way, the same backfill again mends.
+
+        Raises Conflict if another job has committed since this object was created."""
         added = merge_files(one.added for one in self._run(is_written=True))
         for table in MADE_AGAIN:
             self._warehouse.tables[table].replace(self._files[table], added.get(table, []), after=self._versions[table])
         changed = {table: self._versions[table] + 1 for table in MADE_AGAIN}
         self._warehouse.append_cut("backfill", {**self._versions, **changed})
+
+    def show(self) -> None:
+        """Show in a cut what an earlier backfill of these days wrote, if it died before its own. For who found no difference."""
+        shown = {file.path for table in MADE_AGAIN for file in self._warehouse.files(table)}
+        if any(file.path not in shown for table in MADE_AGAIN for file in self._files[table]):
+            self._warehouse.append_cut("backfill", self._versions)
 
     def _run(self, *, is_written: bool) -> list[BackfillPart]:
         plan = BackfillPlan(
