@@ -57,7 +57,7 @@ def drop_old_days(warehouse: Warehouse, before: date, *, has_unsealed: bool = Fa
     whole = SequenceSpans.from_sequences(pa.chunked_array([one.list_sequences() for one in spans.values()]))
     for table in TABLES:
         warehouse.tables[table].rewrite(_make_change(warehouse, table, whole))
-    resealed = move_seals(warehouse, append_whole_cut(warehouse, progress.application))
+    resealed = move_seals(warehouse, append_whole_cut(warehouse))
     deleted = len(vacuum(warehouse, older_than=SPARED))
     gone_after = datetime.now(UTC) + SPARED
     return RetentionResult(days=days, unsealed=left, messages=messages, resealed=resealed, deleted=deleted, gone_after=gone_after)
