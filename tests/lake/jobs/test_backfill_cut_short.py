@@ -5,6 +5,8 @@ from datetime import timedelta
 import pytest
 
 from router.core.errors import Conflict
+from router.lake.jobs import maintenance
+from router.lake.jobs import seal as sealing
 from router.lake.jobs.backfill import Backfill
 from router.lake.jobs.seal import is_unchanged, seal
 from router.lake.warehouse import Cut, DataFile, Warehouse
@@ -51,17 +53,7 @@ def test_a_seal_that_came_after_it_looked_leaves_every_table_as_it_was(broken: L
 @pytest.mark.parametrize("table", MADE_AGAIN)
 def test_what_dies_between_two_tables_is_mended_by_the_same_again(broken: Lake, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
     """UL-11."""
-    replace = LakeTable.replace
-
-    def die_before(self: LakeTable, old: list[DataFile], new: list[DataFile], *, after: int) -> None:
-        if self.name == table:
-            raise MemoryError
-        replace(self, old, new, after=after)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(LakeTable, "replace", die_before)
-        with pytest.raises(MemoryError):
-            open_backfill(broken).apply()
+    die_before(broken, monkeypatch, table)
     again = open_backfill(broken)
     assert not again.compare().is_none
     again.apply()
@@ -89,6 +81,41 @@ def test_there_is_no_cut_of_what_a_cut_shows_already(broken: Lake) -> None:
     head = broken.warehouse.head()
     open_backfill(broken).show()
     assert broken.warehouse.head() == head
+
+
+def test_a_seal_waits_for_a_backfill_that_died_though_it_left_as_many_rows(broken: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UL-10: the cut has other sums than the table of days, and equally many."""
+    die_before(broken, monkeypatch, "silver")
+    monkeypatch.setattr(sealing, "PATIENCE_S", 0.1)
+    with pytest.raises(Conflict, match="or that backfill again"):
+        seal(broken.warehouse, DAY, DAY)
+    open_backfill(broken).apply()
+    assert_is_whole(broken)
+
+
+def test_a_compaction_that_died_before_its_cut_stops_no_seal(broken: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_backfill(broken).apply()
+    broken.take(a_body("r-4", at=NOON + timedelta(days=1)))
+    with monkeypatch.context() as patched:
+        patched.setattr(maintenance, "_append_cut", lambda _: None)
+        assert maintenance.compact(broken.warehouse).files_after
+    monkeypatch.setattr(sealing, "PATIENCE_S", 0.1)
+    assert is_unchanged(broken.warehouse, seal(broken.warehouse, DAY, DAY))
+
+
+def die_before(lake: Lake, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    """A backfill dies before it replaces the files of this table."""
+    replace = LakeTable.replace
+
+    def die_or_replace(self: LakeTable, old: list[DataFile], new: list[DataFile], *, after: int) -> None:
+        if self.name == table:
+            raise MemoryError
+        replace(self, old, new, after=after)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LakeTable, "replace", die_or_replace)
+        with pytest.raises(MemoryError):
+            open_backfill(lake).apply()
 
 
 def assert_is_whole(lake: Lake) -> None:
