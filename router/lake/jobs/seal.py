@@ -75,7 +75,7 @@ def _has_same_sums(warehouse: Warehouse, version: int) -> bool:
     gone, come = ([files[path] for path in files if path not in others] for files, others in ((then, now), (now, then)))
     if sum(file.rows for file in gone) != sum(file.rows for file in come):
         return False
-    return _sum_files(warehouse, gone).equals(_sum_files(warehouse, come))
+    return bool(_sum_files(warehouse, gone).equals(_sum_files(warehouse, come)))
 
 
 def _sum_files(warehouse: Warehouse, files: Sequence[DataFile]) -> pa.Table:
