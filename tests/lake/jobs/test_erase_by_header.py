@@ -20,7 +20,7 @@ BODIES = (
     a_body("r-1", tenant_id="zed"),  # its duplicate
     a_body("r-1", tenant_id="zed", cost="7.0"),  # its conflict
     a_body("r-2", tenant_id="zed", cost="-1"),  # no event
-    a_body("r-3", tenant_id=None),  # no event, and its body names nobody
+    a_body("r-3", tenant_id=None),  # no event, and its body has no tenant
 )
 
 
