@@ -39,7 +39,7 @@ def backfill(
     master: Master = None,
     warehouse: WarehouseAt = WAREHOUSE,
 ) -> int:
-    """Make silver and gold of these days again from bronze. Without a difference nothing is written.
+    """Make silver and gold of these days again from bronze. Without a difference nothing is written, but the cut of a backfill that died.
 
     Exit status: 0 no difference, or it was written; 1 there is one, and it was not written.
 
