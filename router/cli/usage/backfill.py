@@ -39,7 +39,7 @@ def backfill(
     master: Master = None,
     warehouse: WarehouseAt = WAREHOUSE,
 ) -> int:
-    """Make silver and gold of these days again from bronze. Without a difference nothing is written.
+    """Make silver and gold of these days again from bronze. Without a difference nothing is written, but the cut of a backfill that died.
 
     Exit status: 0 no difference, or it was written; 1 there is one, and it was not written.
 
@@ -50,9 +50,9 @@ def backfill(
         fields = {**to_builtins(found), "cost_now": f"{found.cost_now:.9f}", "cost_then": f"{found.cost_then:.9f}"}
         session.emit_one(fields, lambda: _print_difference(found, fields))
         is_mended = found.is_none or (not dry_run and (yes or (not session.as_json and typer.confirm("Write it?"))))
-        if is_mended and not found.is_none:
+        if is_mended and not dry_run:
             with _show_status("writing"):
-                work.apply()
+                work.show() if found.is_none else work.apply()
     return exit_codes.OK if is_mended else exit_codes.NO
 
 

@@ -20,15 +20,16 @@ from functools import partial, reduce
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
-from router.core.errors import Misconfigured
+from router.core.errors import Conflict, Misconfigured
 from router.lake.jobs.backfill_tasks import BackfillPart, BackfillPlan, compare_day, parse_file, recompute_bucket
+from router.lake.jobs.commits import GOLD, find_whole
 from router.lake.jobs.derive import merge_files
 from router.lake.tables.gold_tables import GOLD_TABLES
 from router.lake.tables.identity_buckets import BUCKETS
 from router.lake.tables.late import list_days, list_sealed_days
-from router.lake.warehouse import DataFile, Warehouse
+from router.lake.warehouse import DataFile, Progress, Warehouse
 
-MADE_AGAIN = ("silver", *GOLD_TABLES)
+MADE_AGAIN = (GOLD[0], "silver", *GOLD[1:])  # first the table of days: a seal that came meanwhile is found before anything is changed
 READ = ("bronze", "quarantine", *MADE_AGAIN)  # by the day of the event
 BY_ARRIVAL = ("duplicates", "conflicts")  # by the day of the storing, which can be any later one
 _WIDE = Context(prec=100)
@@ -62,9 +63,9 @@ class Backfill:
         self._spark = spark
         self._warehouse = warehouse
         self._days = tuple(map(str, days))
-        self._versions = {table: _read_version(warehouse, table) for table in MADE_AGAIN}
-        self._files = {table: self._choose_files(table) for table in READ}
-        self._files |= {table: _keep_common(warehouse.tables[table].list_files(), self._files["bronze"]) for table in BY_ARRIVAL}
+        self._versions, self._progress = _find_whole(warehouse)
+        self._files = {table: [file for file in self._list_files(table) if file.day in self._days] for table in READ}
+        self._files |= {table: _keep_common(self._list_files(table), self._files["bronze"]) for table in BY_ARRIVAL}
 
     def compare(self) -> BackfillDifference:
         parts = self._run(is_written=False)
@@ -77,14 +78,20 @@ class Backfill:
         )
 
     def apply(self) -> None:
-        """Replace the days' files, silver's first. Raises Conflict if another job has committed since this object was created."""
+        """Replace the days' files, then show them in a cut. Whatever dies on the way, the same backfill again mends.
+
+        Raises Conflict if another job has committed since this object was created."""
         added = merge_files(one.added for one in self._run(is_written=True))
         for table in MADE_AGAIN:
             self._warehouse.tables[table].replace(self._files[table], added.get(table, []), after=self._versions[table])
-        newest = self._warehouse.cut()
-        if newest is not None:
-            changed = {table: version + 1 for table, version in self._versions.items()}
-            self._warehouse.append_cut("backfill", {**newest.versions, **changed})
+        changed = {table: self._versions[table] + 1 for table in MADE_AGAIN}
+        self._warehouse.append_cut("backfill", {**self._versions, **changed}, self._progress)
+
+    def show(self) -> None:
+        """Show in a cut what an earlier backfill of these days wrote, if it died before its own. For who found no difference."""
+        shown = {file.path for table in MADE_AGAIN for file in self._warehouse.files(table)}
+        if any(file.path not in shown for table in MADE_AGAIN for file in self._files[table]):
+            self._warehouse.append_cut("backfill", self._versions, self._progress)
 
     def _run(self, *, is_written: bool) -> list[BackfillPart]:
         plan = BackfillPlan(
@@ -101,8 +108,8 @@ class Backfill:
         parts: list[BackfillPart] = by_day.collect()
         return parts
 
-    def _choose_files(self, table: str) -> list[DataFile]:
-        return [file for file in self._warehouse.tables[table].list_files(self._versions.get(table)) if file.day in self._days]
+    def _list_files(self, table: str) -> list[DataFile]:
+        return self._warehouse.tables[table].list_files(self._versions[table])
 
 
 def _keep_common(files: Iterable[DataFile], others: Sequence[DataFile]) -> list[DataFile]:
@@ -117,8 +124,12 @@ def _add_exactly(amounts: Iterable[Decimal]) -> Decimal:
     return reduce(_WIDE.add, amounts, Decimal(0))
 
 
-def _read_version(warehouse: Warehouse, table: str) -> int:
-    snapshot = warehouse.tables[table].load()
-    if snapshot is None:
-        raise Misconfigured("--warehouse", f"{warehouse.location} has no {table}")
-    return snapshot.version()
+def _find_whole(warehouse: Warehouse) -> tuple[dict[str, int], Progress | None]:
+    """Return the versions of all tables that end with the same batch, and its progress if no cut names it.
+
+    Raises Misconfigured; Conflict beside a half-written batch, which the next ingest would count again if its days were made again now."""
+    if missing := [table for table in MADE_AGAIN if warehouse.tables[table].load() is None]:
+        raise Misconfigured("--warehouse", f"{warehouse.location} has no {missing[0]}")
+    if (whole := find_whole(warehouse)) is None:
+        raise Conflict("some tables have a batch that others lack: run `router usage ingest`, which completes it, and this again")
+    return whole

@@ -87,6 +87,15 @@ def find_versions(warehouse: Warehouse, application: str, last: int, made: Mappi
     return {**made, **{name: one.version() for name, one in found.items()}} if len(found) == len(snapshots) else None
 
 
+def find_whole(warehouse: Warehouse) -> tuple[dict[str, int], Progress | None] | None:
+    """Return the tables' versions, if all of them end with silver's last sequence, and the progress that no cut names yet."""
+    if (read := warehouse.last_progress()) is None:
+        return None
+    last = warehouse.last_sequence(read.stream, read.created)
+    versions = find_versions(warehouse, read.application, last)
+    return None if versions is None else (versions, read.find_rest(last))
+
+
 def find_end(warehouse: Warehouse, application: str) -> int | None:
     """Where the next batch must end: at the end of the tables that are ahead of silver. None: no table is."""
     done = warehouse.tables["silver"].progress_of(application) or 0

@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.core.errors import Conflict, Misconfigured
-from router.lake.jobs.commits import GOLD, catch_up, find_versions
+from router.lake.jobs.commits import GOLD, catch_up, find_whole
 from router.lake.jobs.daily_writer import write_days
 from router.lake.jobs.erase_scope import WITHOUT_TENANT, EraseScope, count_rows, find_rows, list_days_of, sum_others
 from router.lake.jobs.maintenance import vacuum
@@ -105,7 +105,7 @@ def _erase(warehouse: Warehouse, scope: EraseScope, rows: Mapping[str, int], on_
             on_table(table)
             warehouse.tables[table].rewrite(_make_change(warehouse, scope, table))
     on_table("seals")
-    cut = append_whole_cut(warehouse, scope.progress.application)
+    cut = append_whole_cut(warehouse)
     resealed = move_seals(warehouse, cut, lambda rows: pc.invert(scope.mark("gold_day", rows)))
     on_table("files")
     deleted = len(vacuum(warehouse, older_than=SPARED))
@@ -170,16 +170,15 @@ def _write_sums_of_others(warehouse: Warehouse, scope: EraseScope, table: str, r
     ]
 
 
-def append_whole_cut(warehouse: Warehouse, application: str) -> Cut:
-    """Return a cut of what is left: our own, or one that has all our changes."""
+def append_whole_cut(warehouse: Warehouse) -> Cut:
+    """Return a cut of what is left: our own, or one that has all our changes. Ours names the progress of a batch that lacks its cut."""
     wanted = {name: table.version() for name, one in warehouse.tables.items() if (table := one.load()) is not None}
     for _ in range(round(PATIENCE_S * 10)):
         cut = warehouse.cut()
         if cut is not None and all(cut.versions.get(name, -1) >= version for name, version in wanted.items()):
             return cut
-        last = warehouse.tables["silver"].progress_of(application) or 0
-        versions = find_versions(warehouse, application, last)
-        if versions is not None and (made := warehouse.append_cut("erase", versions)) is not None:
+        whole = find_whole(warehouse)
+        if whole is not None and (made := warehouse.append_cut("erase", *whole)) is not None:
             return made
         time.sleep(0.1)
     raise Conflict("the tables have a batch without its cut: run `router usage ingest`, which completes it, and this again")

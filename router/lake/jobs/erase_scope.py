@@ -1,6 +1,7 @@
 """What an erasure covers: which rows of which tables, found from the tenant, the day and a sequence.
 
-    messages     by the tenant that they name (`tables.tenants`); what repeats or contradicts such an event goes with it
+    messages     by the tenant that they name (`tables.tenants`), by their header beside another one's body only if they are no event;
+                 what repeats or contradicts such an event goes with it
     silver       by the sequences of those messages
     gold         by the tenant; a table without tenants by the windows that hold its events, which are summed again from silver
 
@@ -29,6 +30,7 @@ from router.lake.warehouse import DataFile, Progress, Seal, SequenceSpans, Wareh
 
 MESSAGE_COLUMNS = ("seq", "time", "headers", "data")
 WITHOUT_TENANT = tuple(name for name, table in GOLD_TABLES.items() if "tenant_id" not in table.dimensions)
+OF_EVENTS = ("silver", "duplicates", "conflicts")
 NO_WINDOWS = pa.array([], INSTANT)
 
 
@@ -65,16 +67,26 @@ class EraseScope(Struct, frozen=True, kw_only=True):
 
 def find_rows(warehouse: Warehouse, scope: EraseScope) -> EraseScope:
     """Return the scope with its sequences, and the windows of its events."""
-    found = [pa.array([], pa.int64())]
-    for file in warehouse.tables["bronze"].list_files():
-        if (file.min_seq or 0) <= scope.progress.last:
-            found += (find_messages_of(batch, scope.tenant, scope.before_ms) for batch in _read_batches(warehouse, file))
-    own = pa.chunked_array(found)
+    files = [file for file in warehouse.tables["bronze"].list_files() if (file.min_seq or 0) <= scope.progress.last]
+    batches = (batch for file in files for batch in _read_batches(warehouse, file))
+    found = [find_messages_of(batch, scope.tenant, scope.before_ms) for batch in batches]
+    by_header = pa.chunked_array([one.by_header for one in found], pa.int64())
+    own = pa.chunked_array([*(one.own for one in found), *_drop_events(warehouse, by_header).chunks], pa.int64())
     spans = SequenceSpans.from_sequences(own.filter(pc.less_equal(own, scope.progress.last)))
     repeats = [rows for table in ("duplicates", "conflicts") for rows in _find_repeats(warehouse, table, spans)]
     spans = SequenceSpans.from_sequences(pa.chunked_array([spans.list_sequences(), *repeats]))
     windows = _find_windows(warehouse, spans) if WITHOUT_TENANT else {}
     return EraseScope(tenant=scope.tenant, before=scope.before, progress=scope.progress, base=scope.base, spans=spans, windows=windows)
+
+
+def _drop_events(warehouse: Warehouse, sequences: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return those sequences that are no event, nor one again: bronze's messages that no table of events has."""
+    spans, events = SequenceSpans.from_sequences(sequences), [pa.array([], pa.int64())]
+    for table in OF_EVENTS:
+        for file in warehouse.tables[table].list_files():
+            if spans.touch(file.min_seq, file.max_seq):
+                events += read_rows(warehouse.storage, table, file, ["seq"])["seq"].chunks
+    return sequences.filter(pc.invert(pc.is_in(sequences, pa.concat_arrays(events))))
 
 
 def count_rows(warehouse: Warehouse, scope: EraseScope) -> dict[str, int]:

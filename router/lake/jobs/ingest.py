@@ -147,14 +147,22 @@ def _make_options(job: IngestJob, parallelism: int) -> dict[str, str]:
 
 
 def _find_start(warehouse: Warehouse, facts: StreamState, *, fails_on_loss: bool) -> int:
-    """Return the sequence after the last one in silver."""
-    read = warehouse.last_progress()
-    if read is not None and (read.stream, read.created) != (facts.stream, facts.created):
-        raise Misconfigured("warehouse", f"it holds {read.stream}, made {read.created}; this is {facts.stream}, made {facts.created}")
+    """Return the sequence after the last one in silver. Raises Misconfigured for another stream's tables; DataLoss."""
+    _refuse_another_stream(warehouse, facts)
     last = warehouse.last_sequence(facts.stream, facts.created)
     if 0 < last < facts.first - 1 and fails_on_loss:
         raise DataLoss(f"{facts.stream} begins at {facts.first} now: sequences from {last + 1} on are gone")
     return max(last + 1, facts.first)
+
+
+def _refuse_another_stream(warehouse: Warehouse, facts: StreamState) -> None:
+    """Raises Misconfigured if a cut names another stream, or if a batch that has no cut yet is of another one."""
+    read, own = warehouse.last_progress(), f"this is {facts.stream}, made {facts.created}"
+    if read is not None and (read.stream, read.created) != (facts.stream, facts.created):
+        raise Misconfigured("warehouse", f"it holds {read.stream}, made {read.created}; {own}")
+    bronze = warehouse.tables["bronze"]
+    if read is None and bronze.list_files() and bronze.progress_of(name_application(facts.stream, facts.created)) is None:
+        raise Misconfigured("warehouse", f"it holds messages of another stream, or of one made before; {own}")
 
 
 def _complete_last_batch(warehouse: Warehouse, facts: StreamState) -> None:

@@ -54,7 +54,7 @@ def vacuum(
     removed: list[str] = []
     for lake_table in (*warehouse.tables.values(), warehouse.cut_table):
         on_table(name := lake_table.name)
-        if (table := lake_table.load()) is not None:
+        if (table := lake_table.load() if dry_run else lake_table.load_for_maintenance()) is not None:
             versions = sorted({cut.versions[name] for cut in kept if name in cut.versions})
             hours = int(older_than.total_seconds() // 3600)
             found = table.vacuum(hours, dry_run=dry_run, enforce_retention_duration=False, full=True, keep_versions=versions)
@@ -64,11 +64,9 @@ def vacuum(
 
 def _compact_table(lake_table: LakeTable) -> Compaction:
     for _ in range(TRIES):
-        table = lake_table.load()
-        if table is None:
-            return Compaction(0, 0)
         try:
-            return _optimize(table)
+            table = lake_table.load_for_maintenance()
+            return Compaction(0, 0) if table is None else _optimize(table)
         except CommitFailedError:  # another job replaced files meanwhile
             continue
     raise Conflict(f"{lake_table.name}: other jobs replaced files during each of {TRIES} tries")

@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from msgspec import Struct
 
@@ -43,21 +44,20 @@ def drop_old_days(warehouse: Warehouse, before: date, *, has_unsealed: bool = Fa
     sealed = {str(day) for day in list_sealed_days(warehouse.seals())}
     old = sorted({file.day for file in warehouse.tables["bronze"].list_files() if file.day is not None and file.day < str(before)})
     unsealed = [day for day in old if day not in sealed]
-    days = old if has_unsealed else [day for day in old if day in sealed]
-    spans = {day: _read_sequences(warehouse, day) for day in days}
+    chosen = old if has_unsealed else [day for day in old if day in sealed]
+    last = _find_last(warehouse) if chosen else 0
+    spans = {day: found for day in chosen if len(found := _read_sequences(warehouse, day, last))}
+    days = list(spans)
     messages = sum(map(len, spans.values()))
     left = [] if has_unsealed else unsealed
     if dry_run or not days:
         return RetentionResult(days=days, unsealed=left, messages=messages)
-    progress = warehouse.last_progress()
-    if progress is None:
-        raise Misconfigured("--warehouse", f"{warehouse.location} has no batch of an ingest")
-    removal = Removal(id=uuid4().hex, kind="retention", at=datetime.now(UTC), sequence=progress.last, before=str(before))
+    removal = Removal(id=uuid4().hex, kind="retention", at=datetime.now(UTC), sequence=last, before=str(before))
     warehouse.removals.append(removal, spans)
     whole = SequenceSpans.from_sequences(pa.chunked_array([one.list_sequences() for one in spans.values()]))
     for table in TABLES:
         warehouse.tables[table].rewrite(_make_change(warehouse, table, whole))
-    resealed = move_seals(warehouse, append_whole_cut(warehouse, progress.application))
+    resealed = move_seals(warehouse, append_whole_cut(warehouse))
     deleted = len(vacuum(warehouse, older_than=SPARED))
     gone_after = datetime.now(UTC) + SPARED
     return RetentionResult(days=days, unsealed=left, messages=messages, resealed=resealed, deleted=deleted, gone_after=gone_after)
@@ -68,10 +68,19 @@ def choose_first_day(keep: timedelta, now: datetime | None = None) -> date:
     return ((now or datetime.now(UTC)) - keep).date()
 
 
-def _read_sequences(warehouse: Warehouse, day: str) -> SequenceSpans:
+def _find_last(warehouse: Warehouse) -> int:
+    """Return the last sequence of the last batch that all tables have. Raises Misconfigured if there is none."""
+    if (progress := warehouse.last_progress()) is None:
+        raise Misconfigured("--warehouse", f"{warehouse.location} has no batch of an ingest")
+    return progress.last
+
+
+def _read_sequences(warehouse: Warehouse, day: str, last: int) -> SequenceSpans:
+    """Read the sequences of the day up to this one: gold needs what a later batch brings."""
     files = [file for file in warehouse.tables["bronze"].list_files() if file.day == day]
     chunks = [chunk for file in files for chunk in read_rows(warehouse.storage, "bronze", file, ["seq"])["seq"].chunks]
-    return SequenceSpans.from_sequences(pa.chunked_array(chunks, pa.int64()))
+    found = pa.chunked_array(chunks, pa.int64())
+    return SequenceSpans.from_sequences(found.filter(pc.less_equal(found, last)))
 
 
 def _make_change(

@@ -21,11 +21,11 @@ from msgspec import Struct
 
 from router.core.errors import Conflict, Misconfigured
 from router.lake.files import read_columns
-from router.lake.tables.gold import merge_sums
+from router.lake.tables.gold import GOLD_KEYS, merge_sums
 from router.lake.tables.gold_columns import AMOUNTS, FIGURES
 from router.lake.tables.gold_tables import GOLD_DIMENSIONS
 from router.lake.tables.late import list_days, list_sealed_days
-from router.lake.warehouse import Cut, Seal, Warehouse
+from router.lake.warehouse import Cut, DataFile, Seal, Warehouse
 from router.lake.warehouse.seals import name_mark
 
 DAYS = "gold_day"
@@ -60,16 +60,27 @@ def _find_whole_cut(warehouse: Warehouse) -> Cut:
     for _ in range(round(PATIENCE_S * 10)):
         cut = warehouse.cut()
         days = warehouse.tables[DAYS].load()
-        if cut is not None and days is not None and _has_same_files(warehouse, cut.versions[DAYS]):
+        if cut is not None and days is not None and _has_same_sums(warehouse, cut.versions[DAYS]):
             return msgspec.structs.replace(cut, versions={**cut.versions, DAYS: days.version()})
         time.sleep(0.1)
-    raise Conflict(f"{DAYS} has a batch without its cut: run `router usage ingest`, which completes it")
+    raise Conflict(
+        f"{DAYS} has a batch or a backfill without its cut: run `router usage ingest`, or that backfill again, which completes it"
+    )
 
 
-def _has_same_files(warehouse: Warehouse, version: int) -> bool:
-    """Whether no batch was committed since: a mark of a seal adds no rows."""
+def _has_same_sums(warehouse: Warehouse, version: int) -> bool:
+    """Whether the table of days holds what it held at this version: marks and compactions change nothing of it."""
     table = warehouse.tables[DAYS]
-    return sum(file.rows for file in table.list_files(version)) == sum(file.rows for file in table.list_files())
+    then, now = ({file.path: file for file in table.list_files(one)} for one in (version, None))
+    gone, come = ([files[path] for path in files if path not in others] for files, others in ((then, now), (now, then)))
+    if sum(file.rows for file in gone) != sum(file.rows for file in come):
+        return False
+    return bool(_sum_files(warehouse, gone).equals(_sum_files(warehouse, come)))
+
+
+def _sum_files(warehouse: Warehouse, files: Sequence[DataFile]) -> pa.Table:
+    """Sum all rows of these files, in order of their keys."""
+    return merge_sums(read_columns(warehouse, DAYS, files, (*GOLD_KEYS, *FIGURES)), GOLD_KEYS, "day")
 
 
 def _mark(warehouse: Warehouse, made: Seal, version: int) -> int | None:

@@ -3,7 +3,8 @@
     a body that can be decoded     its `tenant_id`
     any other                      every `"tenant_id": "…"` in its text, or the header
 
-An erasure must find more than what was metered.
+An erasure must find more than what was metered. Where a body names one tenant and the header another, the message is the body's if it is an
+event, because it is in that tenant's bill; the header's as well if it is none, which only the tables know.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from router.lake.tables.body import LAST_TIMESTAMP_MS
 
@@ -31,27 +33,37 @@ class NamedBody(msgspec.Struct):
 _decode = msgspec.json.Decoder(NamedBody).decode
 
 
-def find_messages_of(messages: pa.RecordBatch, tenant: str, before_ms: int | None) -> pa.Array:
-    """Return the sequences of the messages (seq, time, headers, data) that name the tenant, and are of before that time.
+class NamingMessages(msgspec.Struct, frozen=True):
+    """Sequences (int64) of messages that name a tenant."""
+
+    own: pa.Array
+    by_header: pa.Array  # whose header alone does, beside a body that names another
+
+
+def find_messages_of(messages: pa.RecordBatch, tenant: str, before_ms: int | None) -> NamingMessages:
+    """Find the messages (seq, time, headers, data) that name the tenant, and are of before that time.
 
     A message is of its own timestamp, or of the time of its storing if it has none. Milliseconds since the epoch; None: of any time."""
     rows = zip(
         messages["seq"].to_pylist(),
         messages["time"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_pylist(),
-        messages["headers"],
+        pc.map_lookup(messages["headers"], _HEADER, "first").to_pylist(),
         messages["data"].to_pylist(),
         strict=True,
     )
-    return pa.array(
-        [seq for seq, stored, headers, data in rows if _is_of(data, headers, tenant) and _is_before(data, stored, before_ms)], pa.int64()
-    )
+    found: dict[str, list[int]] = {"own": [], "by_header": []}
+    for seq, stored, header, data in rows:
+        if (naming := _find_naming(data, header, tenant)) is not None and _is_before(data, stored, before_ms):
+            found[naming].append(seq)
+    return NamingMessages(pa.array(found["own"], pa.int64()), pa.array(found["by_header"], pa.int64()))
 
 
-def _is_of(data: bytes, headers: pa.MapScalar, tenant: str) -> bool:
-    body = _read_body(data)
-    if isinstance(body.tenant_id, str):
-        return bool(body.tenant_id == tenant)
-    return tenant in _list_names(data) or dict(headers.as_py() or ()).get(_HEADER) == tenant
+def _find_naming(data: bytes, header: str | None, tenant: str) -> str | None:
+    """Return the field of NamingMessages that the message belongs to; None: it does not name the tenant."""
+    told = _read_body(data).tenant_id
+    if isinstance(told, str) and told != tenant:
+        return "by_header" if header == tenant else None
+    return "own" if tenant in (told, header) or tenant in _list_names(data) else None
 
 
 def _is_before(data: bytes, stored: int, before_ms: int | None) -> bool:

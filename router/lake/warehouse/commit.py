@@ -54,6 +54,14 @@ class Progress(Struct, frozen=True, kw_only=True):
         """The id of Delta's application transactions: their version is the last sequence."""
         return name_application(self.stream, self.created)
 
+    def find_rest(self, last: int) -> Progress | None:
+        """Return the part of the stream after this one, up to a sequence; None: there is none."""
+        return Progress(stream=self.stream, created=self.created, first=self.last + 1, last=last) if last > self.last else None
+
+    def is_after(self, other: Progress | None) -> bool:
+        """Whether it holds more than a part that is known. None: none is."""
+        return other is None or (self.application == other.application and self.last > other.last)
+
 
 class Cut(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Versions of the tables that belong together. `number` rises by one with each cut."""

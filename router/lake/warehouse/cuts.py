@@ -55,6 +55,13 @@ class Cuts:
             self._read[number] = found
         return self._read.get(number)
 
+    def last_progress(self) -> Progress | None:
+        """Return the newest progress that a cut names; None: no cut names any."""
+        cut = self.read(self.head())
+        while cut is not None and cut.progress is None:
+            cut = self.read(cut.number - 1)
+        return None if cut is None else cut.progress
+
     def _find(self, number: int) -> Cut | None:
         holding = [file for file in self.table.list_files() if (file.min_seq or 0) <= number <= (file.max_seq or 0)]
         rows = [row for file in holding for row in self._read_file(file, number)]
@@ -63,14 +70,14 @@ class Cuts:
     def append(
         self, kind: CutKind, versions: dict[str, int], progress: Progress | None = None, counts: dict[str, int] | None = None
     ) -> Cut | None:
-        """Write the next cut. None: the newest one is of later versions already, because another writer was faster.
+        """Write the next cut. None: it would say nothing new, because another writer was faster.
 
         No table goes back: a writer that stood still between its commits and its cut would else hide what came after them.
         """
         while True:
             newest = self.read(number := self.head())
             both = _take_later(versions, newest)
-            if newest is not None and both == newest.versions:
+            if newest is not None and both == newest.versions and (progress is None or not progress.is_after(self.last_progress())):
                 return None
             number += 1
             cut = Cut(number=number, kind=kind, at=datetime.now(UTC).isoformat(), versions=both, progress=progress, counts=counts or {})

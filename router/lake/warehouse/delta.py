@@ -16,12 +16,13 @@ from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Field, PostCommitHookProperties, Transaction
+from deltalake import CommitProperties, DeltaTable, Field, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from router.core.errors import Conflict
 from router.lake.warehouse.commit import DataFile
+from router.lake.warehouse.kept_log import AFTER_COMMIT, KEPT_LOG, keep_log
 from router.lake.warehouse.storage import Storage
 
 CHECKPOINT_INTERVAL = "20"  # commits
@@ -57,6 +58,13 @@ class LakeTable:
         else:
             self._table.update_incremental()
         return self._table
+
+    def load_for_maintenance(self) -> DeltaTable | None:
+        """Return a snapshot of now whose log the library does not cut. None: nothing was ever committed."""
+        table = self.load()
+        if table is not None:
+            keep_log(table)
+        return table
 
     def list_files(self, version: int | None = None) -> list[DataFile]:
         """Return the table's files, in the order in which they were written."""
@@ -135,7 +143,7 @@ class LakeTable:
                 commit_properties=CommitProperties(
                     custom_metadata={COMMIT_ID: commit_id}, max_commit_retries=NO_REBASE, app_transactions=list(carried)
                 ),
-                post_commithook_properties=PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
+                post_commithook_properties=AFTER_COMMIT,
             )
         except CommitFailedError as exc:
             table.update_incremental()
@@ -148,7 +156,7 @@ class LakeTable:
         table = self.load() or self._create()
         missing = [field for field in self._schema if field.name not in {one.name for one in table.schema().fields}]
         if missing:
-            table.alter.add_columns([Field.from_arrow(field) for field in missing])
+            table.alter.add_columns([Field.from_arrow(field) for field in missing], post_commithook_properties=AFTER_COMMIT)
             table.update_incremental()
         return table
 
@@ -159,7 +167,7 @@ class LakeTable:
             self._schema,
             mode="ignore",
             partition_by=self._partitions,
-            configuration={"delta.checkpointInterval": CHECKPOINT_INTERVAL, **self._make_index_options()},
+            configuration={"delta.checkpointInterval": CHECKPOINT_INTERVAL, **KEPT_LOG, **self._make_index_options()},
         )
         return self._table
 

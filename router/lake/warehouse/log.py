@@ -73,11 +73,8 @@ class Warehouse:
         return self._seals.read(days)
 
     def last_progress(self) -> Progress | None:
-        """Return the part of the stream that the newest cut's ingest read. Progress itself is silver's: `last_sequence`."""
-        cut = self.cut()
-        while cut is not None and cut.progress is None:
-            cut = self.cut(cut.number - 1)
-        return None if cut is None else cut.progress
+        """Return the part of the stream that the last named batch holds. Progress itself is silver's: `last_sequence`."""
+        return self._cuts.last_progress()
 
     def last_sequence(self, stream: str, created: str) -> int:
         """Return the last sequence of the stream in silver, which is the truth of progress; 0: none."""
@@ -86,7 +83,7 @@ class Warehouse:
     def append_cut(
         self, kind: CutKind, versions: dict[str, int], progress: Progress | None = None, counts: dict[str, int] | None = None
     ) -> Cut | None:
-        """Write the next cut. None: the newest one is of later versions already."""
+        """Write the next cut. None: the newest one is of later versions already, and the progress is named."""
         return self._cuts.append(kind, versions, progress, counts)
 
     def write_seal(self, seal: Seal) -> None:

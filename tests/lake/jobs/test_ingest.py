@@ -10,7 +10,8 @@ from router.lake.jobs.ingest import IngestJob, _find_start, _make_options
 from router.lake.source import DataLoss
 from router.lake.warehouse import Progress, Warehouse
 from tests.support.lake_commits import add_files
-from tests.support.lake_jobs import FACTS
+from tests.support.lake_crashes import die, happens_at
+from tests.support.lake_jobs import FACTS, Lake, a_body
 
 HUNDRED = replace(FACTS, last=100, messages=100)
 
@@ -46,6 +47,20 @@ def test_another_stream_s_messages_are_not_added_whatever_may_be_lost(ten: Wareh
     """UL-18, UL-28."""
     with pytest.raises(Misconfigured, match="it holds ROUTER_USAGE, made 2026-11-01"):
         _find_start(ten, replace(HUNDRED, **other), fails_on_loss=False)
+
+
+@pytest.mark.parametrize("point", ["lake_after_bronze", "lake_after_silver", "lake_after_gold"])
+@pytest.mark.parametrize("other", [{"created": "2026-11-02T00:00:00Z"}, {"stream": "OTHER"}])
+def test_another_stream_s_messages_are_not_added_to_a_first_batch_without_its_cut(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, point: str, other: dict[str, str]
+) -> None:
+    """UL-18, UL-28."""
+    happens_at(monkeypatch, point, die)
+    with pytest.raises(MemoryError):
+        lake.take(a_body("r-1"))
+    with pytest.raises(Misconfigured, match="it holds messages of another stream, or of one made before; this is"):
+        _find_start(lake.warehouse, replace(HUNDRED, **other), fails_on_loss=False)
+    assert _find_start(lake.warehouse, HUNDRED, fails_on_loss=True) == (1 if point == "lake_after_bronze" else 2)
 
 
 @pytest.mark.parametrize(("wanted", "ranges"), [(None, "8"), (3, "3")])

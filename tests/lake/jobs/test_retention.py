@@ -1,18 +1,22 @@
 """Old event days go from bronze and silver, sealed ones first, and what is left still agrees."""
 
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from router.core.errors import Misconfigured
+from router.core.errors import Conflict, Misconfigured
+from router.lake.jobs import erase
 from router.lake.jobs.backfill import Backfill
+from router.lake.jobs.ingest import _complete_last_batch
 from router.lake.jobs.maintenance import vacuum
 from router.lake.jobs.retention import drop_old_days
 from router.lake.jobs.seal import is_unchanged, seal
 from router.lake.reconcile import reconcile
-from tests.support.lake_jobs import NOON, Lake, a_body
+from tests.support.lake_crashes import die, happens_at
+from tests.support.lake_jobs import FACTS, NOON, Lake, a_body, messages
 
 DAY = NOON.date()
 NEXT, THIRD = DAY + timedelta(days=1), DAY + timedelta(days=2)
@@ -69,3 +73,24 @@ def test_a_dry_run_of_the_retention_changes_nothing(days: Lake) -> None:
     assert drop_old_days(days.warehouse, THIRD, dry_run=True).days == [str(DAY)]
     assert (days.warehouse.head(), sorted(Path(days.home).rglob("*"))) == (head, files)
     assert drop_old_days(days.warehouse, DAY).days == []
+
+
+@pytest.mark.parametrize("point", ["lake_after_bronze", "lake_after_silver", "lake_after_gold"])
+def test_messages_of_a_batch_whose_ingest_died_stay_until_it_is_completed(days: Lake, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    """UL-38."""
+    late = messages([a_body("r-9", cost="8.0")], first=8, came=NOON + timedelta(days=2))
+    with monkeypatch.context() as patched:
+        happens_at(patched, point, die)
+        with pytest.raises(MemoryError):
+            days.batch(late)
+    monkeypatch.setattr(erase, "PATIENCE_S", 0.1)
+    with suppress(Conflict):
+        drop_old_days(days.warehouse, THIRD)
+    after = Lake(days.spark, days.home)
+    _complete_last_batch(after.warehouse, FACTS)
+    after.batch(late)
+    assert not differing(after)
+    drop_old_days(after.warehouse, THIRD)
+    assert str(DAY) not in {file.day for table in ("bronze", "silver") for file in after.warehouse.files(table)}
+    assert not differing(after)
+    assert sum(row["cost"] for row in after.rows("gold_day") if row["corrects_window"] is not None) == 4 + 8
