@@ -17,6 +17,7 @@ from typing import Self
 from msgspec import Struct
 
 from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
+from router.delivery.calls.request_reply import TooLarge
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 
@@ -51,7 +52,7 @@ class Stream:
         self._news: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Ask. Raises BrokerUnavailable, RouterError for a request that the server would not take."""
+        """Ask. Raises BrokerUnavailable, TooLarge: nothing was sent."""
         if not self._connection.is_connected:
             raise BrokerUnavailable("not connected")
         subject, data, head = self._question
@@ -113,9 +114,9 @@ class Stream:
 
 
 def require_fit(connection: Connection, head: bytes, data: bytes) -> None:
-    """Raises RouterError: for a request above its limit, the server would close the connection."""
+    """Raises TooLarge: for a request above its limit, the server would close the connection."""
     if (size := len(head) + len(data)) > connection.max_payload:
-        raise RouterError(f"a request of {size} bytes is above the server's limit of {connection.max_payload}")
+        raise TooLarge(f"a request of {size} bytes is above the server's limit of {connection.max_payload}")
 
 
 def _cut() -> BrokerUnavailable:

@@ -2,7 +2,7 @@
 
     extension_timeout       status timeout     no answer in time
     extension_unavailable   status error       no responders, its breaker open, the broker unavailable
-    extension_error         status error       metadata.fault: request (its 4xx), service (its 5xx), answer (no such answer)
+    extension_error         status error       metadata.fault: request (its 4xx, or too large), service (its 5xx), answer (no such answer)
     extension_not_found     status error       not in the registry, or not for this tenant
 
 Codes and classes are those of every extension (`failure`, `invoke`); here are the ways that only a stream has to fail.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from router.contracts.extension import SERVICE_ERROR, SERVICE_ERROR_CODE
+from router.contracts.extension import SERVICE_ERROR, SERVICE_ERROR_CODE, InvalidExtensionMessage
 from router.contracts.provider import ERROR, TIMEOUT, ProviderResponse, refuse
 from router.contracts.provider_request import ProviderRequest
 from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
@@ -49,8 +49,10 @@ def failure_of(exc: RouterError) -> ExtensionFailure:
             return ExtensionFailure(EXTENSION_UNAVAILABLE, "no service listens on its subject", "unavailable", is_passing=True)
         case BrokerUnavailable():
             return ExtensionFailure(EXTENSION_UNAVAILABLE, str(exc), "unavailable", is_passing=True, is_callees=False)
-        case _:
+        case InvalidExtensionMessage():
             return ExtensionFailure(EXTENSION_ERROR, str(exc), "error")
+        case _:  # a request that the server does not take: the asker's fault, or every tenant could close a provider to all
+            return ExtensionFailure(EXTENSION_ERROR, str(exc), "refused", is_callees=False)
 
 
 def check_refused(headers: Mapping[str, str]) -> None:

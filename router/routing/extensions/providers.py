@@ -44,7 +44,8 @@ class StreamOpener(Protocol):
     def __call__(
         self, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float
     ) -> AbstractAsyncContextManager[AsyncIterable[ProviderMessage]]:
-        """The pieces of one stream, at most `silence_s` apart. Reading raises CallTimeout, NoResponders, BrokerUnavailable."""
+        """The pieces of one stream, at most `silence_s` apart. Asking raises BrokerUnavailable, or Poison for what the broker would never take;
+        reading raises CallTimeout, NoResponders, BrokerUnavailable."""
 
 
 class ProviderInvoker:

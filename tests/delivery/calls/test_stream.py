@@ -7,6 +7,7 @@ import pytest
 
 from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders
 from router.delivery.calls.reply_streams import ReplyStreams
+from router.delivery.calls.request_reply import TooLarge
 from router.delivery.calls.stream import Stream, StreamOverrun
 from router.delivery.connection import Connection
 from tests.support.broker import Broker
@@ -90,6 +91,15 @@ async def test_without_a_listener_the_call_fails_at_once(place, prefix: str) -> 
     async with Stream(place[0], f"{prefix}.unserved", b"", silence_s=60) as pieces:
         with pytest.raises(NoResponders):
             await asyncio.wait_for(anext(pieces), 30)
+
+
+async def test_a_request_above_the_servers_limit_is_not_sent(place, prefix: str) -> None:
+    ours, sender, _ = place
+    await sender.at(prefix)
+    with pytest.raises(TooLarge):
+        await Stream(ours, prefix, b"x" * (ours.max_payload + 1), silence_s=5).__aenter__()
+    await ours.flush()
+    assert (ours.is_connected, sender.asked.qsize()) == (True, 0)
 
 
 async def test_a_reader_that_is_far_behind_is_told_what_it_missed(place, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
-from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
+from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison, RouterError
 from router.routing.extensions.failure import ExtensionFailure
 from router.routing.extensions.relay import StreamRelay
 
@@ -51,7 +51,9 @@ async def test_what_comes_after_the_last_chunk_is_not_passed_on() -> None:
         (CallTimeout("silent"), ("timeout", "extension_timeout", None, True)),
         (NoResponders("no service"), ("error", "extension_unavailable", None, True)),
         (BrokerUnavailable("lost"), ("error", "extension_unavailable", None, False)),
+        (Poison("a request too large for the server"), ("error", "extension_error", "request", False)),
         (b"garbage", ("error", "extension_error", "answer", True)),
+        (b'{"output": "x", "provider_id": "other"}', ("error", "extension_error", "answer", True)),
         (Piece(b"", {"Nats-Service-Error-Code": "404"}), ("error", "extension_error", "request", False)),
         (Piece(b"", {"Nats-Service-Error-Code": "503"}), ("error", "extension_error", "service", True)),
         (Piece(b"", {"Nats-Service-Error": "no number"}), ("error", "extension_error", "service", True)),

@@ -1,0 +1,62 @@
+"""What is larger than the server takes, asked of a provider or answered by it: the requester learns it, and nobody else notices."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from nats.aio.client import Client as Nats
+
+from router import Client
+from router.contracts.pb.beamline.provider.v1 import provider_pb2
+from router.contracts.provider import INVOKE, INVOKE_STREAM
+from tests.support.broker import Broker
+from tests.support.providers import an_entry, answers, register, serve_provider
+from tests.support.service import Running, a_router, settings_for
+from tests.support.stories import Json
+
+MAX_PAYLOAD = 1024 * 1024  # a server's own default
+GROWS = b"\x01" * 500_000  # six times as long in JSON
+FAILURES = 5  # in a row that open a breaker
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    broker = Broker(max_payload=MAX_PAYLOAD).start()
+    yield broker
+    broker.remove()
+
+
+@pytest.fixture
+async def router(nats_url: str, prefix: str) -> AsyncIterator[Running]:
+    async with a_router(settings_for(nats_url, prefix)) as router:
+        await register(router, an_entry())
+        yield router
+
+
+@pytest.fixture
+async def client(router: Running, nats_url: str) -> AsyncIterator[Client]:
+    async with Client(nats_url) as client:
+        yield client
+
+
+async def ask_too_much(nc: Nats, subject: str, number: int) -> Json:
+    """The only answer to a request that the router cannot pass on."""
+    asked = provider_pb2.ProviderRequest(provider_id="echo", tenant_id="hog", message_id=f"r-{number}", body=GROWS)
+    answer: Json = json.loads((await nc.request(subject, asked.SerializeToString(), timeout=60)).data)
+    return answer
+
+
+async def test_streams_that_ask_too_much_close_a_provider_to_nobody(nc: Nats, router: Running, client: Client) -> None:
+    async with serve_provider(nc, answers) as asked:
+        told = [(await ask_too_much(nc, INVOKE_STREAM, number))["metadata"] for number in range(FAILURES)]
+        assert {(one["error_code"], one["fault"]) for one in told} == {("extension_error", "request")}
+        assert (await client.invoke(tenant_id="quiet", provider_id="echo", prompt="hello")).ok
+    assert len(asked) == 1
+
+
+async def test_invocations_that_ask_too_much_close_a_provider_to_nobody(nc: Nats, router: Running, client: Client) -> None:
+    async with serve_provider(nc, answers) as asked:
+        told = [await ask_too_much(nc, INVOKE, number) for number in range(FAILURES)]
+        assert {(one["error_code"], one["metadata"]["fault"]) for one in told} == {("extension_error", "request")}
+        assert (await client.invoke(tenant_id="quiet", provider_id="echo", prompt="hello")).ok
+    assert len(asked) == 1
