@@ -134,11 +134,12 @@ class ProviderServer(RequestServer[ProviderInvocation]):
         """The metered response."""
         begun = steady()
         try:
-            response = await self._providers.invoke(request, left_s)
+            end = await self._providers.invoke(request, left_s)
         except asyncio.CancelledError:
             await self._metering.store(request, InvocationOutcome(status=CANCELLED), steady() - begun)
             raise
-        outcome = InvocationOutcome(status=response.status, cost=response.cost, error_code=response.error_code)
+        response = end.response
+        outcome = InvocationOutcome(status=response.status, cost=response.cost, was_sent=end.was_sent)
         if await self._metering.store(request, outcome, steady() - begun):
             return response
         return refuse(request.request_id, *NOT_METERED)
@@ -146,6 +147,7 @@ class ProviderServer(RequestServer[ProviderInvocation]):
     async def _stream(self, invocation: ProviderInvocation, left_s: float | None) -> None:
         task, request, begun, receipt = asyncio.current_task(), invocation.request, steady(), StreamReceipt()
         assert task is not None  # noqa: S101 - a coroutine runs in a task
+        was_sent = True  # as long as it is not known
         with self._streams.open(invocation.reply, task.cancel, _build_headers(request)) as stream:
 
             def send(chunk: StreamChunk) -> None:
@@ -154,9 +156,9 @@ class ProviderServer(RequestServer[ProviderInvocation]):
                     stream.send(chunk_bytes(chunk, protobuf=request.wants_protobuf))
 
             try:
-                await self._providers.stream(request, send, left_s)
+                was_sent = await self._providers.stream(request, send, left_s)
             finally:  # also of one that is cut: its reader left, or the router stops
-                is_metered = await self._metering.store(request, receipt.conclude(), steady() - begun, is_stream=True)
+                is_metered = await self._metering.store(request, receipt.conclude(was_sent=was_sent), steady() - begun, is_stream=True)
             last = receipt.last if is_metered else last_chunk(refuse(request.request_id, *NOT_METERED))
             if last is not None:
                 stream.send(chunk_bytes(last, protobuf=request.wants_protobuf))

@@ -10,7 +10,8 @@ from router import Client
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import INVOKE, INVOKE_STREAM
 from tests.support.broker import Broker
-from tests.support.providers import an_entry, answers, register, serve_provider
+from tests.support.providers import an_entry, answers, register, says_no, serve_provider
+from tests.support.router_streams import read_usage
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Json
 
@@ -52,6 +53,17 @@ async def test_streams_that_ask_too_much_close_a_provider_to_nobody(nc: Nats, ro
         assert {(one["error_code"], one["fault"]) for one in told} == {("extension_error", "request")}
         assert (await client.invoke(tenant_id="quiet", provider_id="echo", prompt="hello")).ok
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("subject", [INVOKE, INVOKE_STREAM])
+async def test_what_was_not_sent_is_not_metered(nc: Nats, router: Running, client: Client, subject: str) -> None:
+    """Nor does it take the place of what fails at the provider under its id."""
+    asked = {"tenant_id": "hog", "provider_id": "echo", "prompt": "hello", "request_id": "r-1"}
+    await ask_too_much(nc, subject, 1)
+    assert await read_usage(nc, router.settings) == []
+    async with serve_provider(nc, says_no(400)):
+        assert (await client.invoke(**asked)).status == "error"
+    assert [event["request_id"] for event in await read_usage(nc, router.settings)] == ["r-1"]
 
 
 async def test_invocations_that_ask_too_much_close_a_provider_to_nobody(nc: Nats, router: Running, client: Client) -> None:

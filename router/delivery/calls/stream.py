@@ -16,7 +16,7 @@ from typing import Self
 
 from msgspec import Struct
 
-from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
+from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, RouterError
 from router.delivery.calls.request_reply import TooLarge
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
@@ -70,7 +70,7 @@ class Stream:
         return self
 
     async def __anext__(self) -> StreamPiece:
-        """The next piece. Raises CallTimeout, NoResponders, BrokerUnavailable, StreamOverrun; it never ends by itself."""
+        """The next piece. Raises CallTimeout, NoResponders, ConnectionLost, StreamOverrun; it never ends by itself."""
         if not self._waiting and self._broken is None:
             await self._wait_for_news()
         if self._waiting:
@@ -119,5 +119,5 @@ def require_fit(connection: Connection, head: bytes, data: bytes) -> None:
         raise TooLarge(f"a request of {size} bytes is above the server's limit of {connection.max_payload}")
 
 
-def _cut() -> BrokerUnavailable:
-    return BrokerUnavailable("the connection was lost while the stream ran")
+def _cut() -> ConnectionLost:
+    return ConnectionLost("the connection was lost while the stream ran")

@@ -98,9 +98,7 @@ CANARY_ENDED: Final = "canary.ended"
 INVOCATION_NOT_METERED: Final = "invocation.not_metered"
 BUDGET_BROKEN: Final = "budget.broken"
 BUDGET_UNAVAILABLE: Final = "budget.unavailable"  # its bucket, or the usage stream: reservations wait
-USAGE_REPLACED: Final = (
-    "usage.replaced"  # another usage stream, or one that lost its end: settled on after the last settled event
-)
+USAGE_REPLACED: Final = "usage.replaced"  # another usage stream, or one that lost its end: settled on after the last settled event
 RATE_LIMITS_ALONE: Final = "rate_limits.alone"  # their bucket is unavailable: this instance counts by itself
 RESULT_FORGED: Final = "result.forged"
 RESULT_CONFLICT: Final = "result.conflict"

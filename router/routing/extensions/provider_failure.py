@@ -15,13 +15,15 @@ from collections.abc import Mapping
 from router.contracts.extension import SERVICE_ERROR, SERVICE_ERROR_CODE, InvalidExtensionMessage
 from router.contracts.provider import ERROR, TIMEOUT, ProviderResponse, refuse
 from router.contracts.provider_request import ProviderRequest
-from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
+from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison, RouterError
 from router.routing.extensions.failure import (
     EXTENSION_ERROR,
     EXTENSION_NOT_FOUND,
     EXTENSION_TIMED_OUT,
     EXTENSION_UNAVAILABLE,
     ExtensionFailure,
+    no_service_failure,
+    was_sent,
 )
 
 REQUESTS, SERVICES, ANSWERS = "request", "service", "answer"  # metadata.fault of an extension_error
@@ -29,7 +31,11 @@ REQUESTS, SERVICES, ANSWERS = "request", "service", "answer"  # metadata.fault o
 
 def make_not_found(request: ProviderRequest) -> ExtensionFailure:
     return ExtensionFailure(
-        EXTENSION_NOT_FOUND, f"no provider {request.provider_id} is registered for this tenant", "refused", is_callees=False
+        EXTENSION_NOT_FOUND,
+        f"no provider {request.provider_id} is registered for this tenant",
+        "refused",
+        is_callees=False,
+        was_sent=False,
     )
 
 
@@ -46,13 +52,15 @@ def failure_of(exc: RouterError) -> ExtensionFailure:
         case CallTimeout():
             return ExtensionFailure(EXTENSION_TIMED_OUT, str(exc), "timeout", is_passing=True)
         case NoResponders():
-            return ExtensionFailure(EXTENSION_UNAVAILABLE, "no service listens on its subject", "unavailable", is_passing=True)
+            return no_service_failure()
         case BrokerUnavailable():
-            return ExtensionFailure(EXTENSION_UNAVAILABLE, str(exc), "unavailable", is_passing=True, is_callees=False)
+            return ExtensionFailure(
+                EXTENSION_UNAVAILABLE, str(exc), "unavailable", is_passing=True, is_callees=False, was_sent=was_sent(exc)
+            )
         case InvalidExtensionMessage():
             return ExtensionFailure(EXTENSION_ERROR, str(exc), "error")
         case _:  # a request that the server does not take: the asker's fault, or every tenant could close a provider to all
-            return ExtensionFailure(EXTENSION_ERROR, str(exc), "refused", is_callees=False)
+            return ExtensionFailure(EXTENSION_ERROR, str(exc), "refused", is_callees=False, was_sent=not isinstance(exc, Poison))
 
 
 def check_refused(headers: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
-from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison, RouterError
+from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, Poison, RouterError
 from router.routing.extensions.failure import ExtensionFailure
 from router.routing.extensions.relay import StreamRelay
 
@@ -69,3 +69,23 @@ async def test_a_stream_that_fails_ends_with_a_chunk_that_says_whose_fault_it_wa
     assert failure is not None
     assert (last.done, last.metadata["chunks"]) == (True, "2")
     assert (last.metadata["status"], last.metadata["error_code"], last.metadata.get("fault"), failure.is_callees) == told
+
+
+@pytest.mark.parametrize(
+    ("end", "is_sent"),
+    [
+        (NoResponders("no service"), False),
+        (BrokerUnavailable("not connected"), False),
+        (Poison("a request too large for the server"), False),
+        (ConnectionLost("lost"), True),
+        (CallTimeout("silent"), True),
+        (b"garbage", True),
+        (Piece(b"", {"Nats-Service-Error-Code": "404"}), True),
+    ],
+)
+async def test_a_stream_that_fails_before_its_first_piece_says_whether_it_was_asked_for(
+    end: bytes | Piece | RouterError, is_sent: bool
+) -> None:
+    _, failure = await relayed(end)
+    assert failure is not None
+    assert failure.was_sent == is_sent
