@@ -1,10 +1,12 @@
 """What is larger than the server takes, asked of a provider or answered by it: the requester learns it, and nobody else notices."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from nats.aio.client import Client as Nats
+from nats.aio.msg import Msg
 
 from router import Client
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
@@ -17,6 +19,8 @@ from tests.support.stories import Json
 
 MAX_PAYLOAD = 1024 * 1024  # a server's own default
 GROWS = b"\x01" * 500_000  # six times as long in JSON
+GREW = json.dumps({"output": ["a"] * 220_000, "cost": 0.5}, separators=(",", ":")).encode()  # half as long again as JSON in JSON
+FILLS = b'{"done":false,"metadata":{"cost":0.5},"data":"%b"}' % (b"x" * (MAX_PAYLOAD - 100))  # the router adds the request's id
 FAILURES = 5  # in a row that open a breaker
 
 
@@ -38,6 +42,19 @@ async def router(nats_url: str, prefix: str) -> AsyncIterator[Running]:
 async def client(router: Running, nats_url: str) -> AsyncIterator[Client]:
     async with Client(nats_url) as client:
         yield client
+
+
+class Held:
+    """A provider of streams that sends one piece, and the last one when it may."""
+
+    def __init__(self, nc: Nats) -> None:
+        self._nc = nc
+        self.may_end = asyncio.Event()
+
+    async def __call__(self, message: Msg) -> None:
+        await message.respond(b'{"data": "1", "done": false}')
+        await self.may_end.wait()
+        await message.respond(b'{"data": "2", "done": true}')
 
 
 async def ask_too_much(nc: Nats, subject: str, number: int) -> Json:
@@ -72,3 +89,27 @@ async def test_invocations_that_ask_too_much_close_a_provider_to_nobody(nc: Nats
         assert {(one["error_code"], one["metadata"]["fault"]) for one in told} == {("extension_error", "request")}
         assert (await client.invoke(tenant_id="quiet", provider_id="echo", prompt="hello")).ok
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(("subject", "answer"), [(INVOKE, GREW), (INVOKE_STREAM, GREW), (INVOKE_STREAM, FILLS)])
+async def test_an_answer_that_grew_too_large_is_refused_and_cuts_off_no_other(
+    nc: Nats, router: Running, client: Client, subject: str, answer: bytes
+) -> None:
+    await register(router, an_entry("held"))
+    body = json.dumps({"provider_id": "echo", "tenant_id": "hog", "message_id": "r" * 128, "body": "hello"}).encode()
+    held = Held(nc)
+
+    async def answers_much(message: Msg) -> None:
+        await nc.publish(message.reply, answer)  # `respond` would add the request's headers
+
+    async with serve_provider(nc, held, "beamline.provider.held.v1"), serve_provider(nc, answers_much):
+        chunks = client.invoke_stream(tenant_id="quiet", provider_id="held", prompt="hello", request_id="r-1")
+        assert (await anext(chunks)).data == "1"
+        told = json.loads((await nc.request(subject, body, timeout=60)).data)
+        told |= told["metadata"]
+        assert (told["status"], told["error_code"], told["fault"]) == ("error", "extension_error", "request")
+        assert "larger than the server takes" in told["error_message"]
+        (event,) = await read_usage(nc, router.settings)
+        assert (event["request_id"], event["status"], event["cost"]) == ("r" * 128, "error", 0.5)
+        held.may_end.set()
+        assert [chunk.data async for chunk in chunks] == ["2"]

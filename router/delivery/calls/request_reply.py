@@ -63,7 +63,7 @@ class RequestReplyClient:
     def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Awaitable[ServiceReply]:
         """The answer. Raises CallTimeout, NoResponders, ConnectionLost; BrokerUnavailable, TooLarge: nothing was sent.
 
-        The subject is trusted. Its headers say how long it waits. A future, once there is an inbox: a coroutine around it would cost as much again.
+        The subject is trusted. Its headers say how long it waits. A future, once there is an inbox: a coroutine would cost as much again.
         """
         loop = self._loop
         if loop is None:

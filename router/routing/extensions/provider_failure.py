@@ -2,7 +2,7 @@
 
     extension_timeout       status timeout     no answer in time
     extension_unavailable   status error       no responders, its breaker open, the broker unavailable
-    extension_error         status error       metadata.fault: request (its 4xx, or too large), service (its 5xx), answer (no such answer)
+    extension_error         status error       metadata.fault: request (its 4xx; it or its answer is too large), service (its 5xx), answer (no such answer)
     extension_not_found     status error       not in the registry, or not for this tenant
 
 Codes and classes are those of every extension (`failure`, `invoke`); here are the ways that only a stream has to fail.
@@ -44,6 +44,11 @@ def caller_deadline_failure(left_s: float) -> ExtensionFailure:
     return ExtensionFailure(EXTENSION_TIMED_OUT, f"no answer within the {left_s * 1000:.0f} ms that were left", "late", is_callees=False)
 
 
+def make_too_large() -> ExtensionFailure:
+    """An answer fits, and what the router makes of it does not: a tenant may ask for one, so it is not the provider's failure."""
+    return ExtensionFailure(EXTENSION_ERROR, "the answer is larger than the server takes", "refused", is_callees=False)
+
+
 def failure_of(exc: RouterError) -> ExtensionFailure:
     """The failure that an error of a stream or a call means."""
     match exc:
@@ -68,7 +73,7 @@ def check_refused(headers: Mapping[str, str]) -> None:
     told = headers.get(SERVICE_ERROR_CODE)
     if told is None and SERVICE_ERROR not in headers:
         return
-    message = f"it answered {told}: {headers.get(SERVICE_ERROR, '')[:200]}"
+    message = f"it answered {told}: {headers.get(SERVICE_ERROR, '')}"[:200]
     raise _failure_from_error(message, is_requests=told is not None and len(told) == 3 and told.startswith("4"))
 
 

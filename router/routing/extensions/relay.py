@@ -37,7 +37,7 @@ class ProviderMessage(Protocol):
 
 
 class StreamRelay:
-    """One stream on its way. `send` takes each chunk at once and never waits."""
+    """One stream on its way. `send` takes each chunk at once and never waits; for one that it cannot send it raises ExtensionFailure."""
 
     def __init__(self, request: ProviderRequest, send: Send, now: Clock = steady) -> None:
         self._request = request
@@ -80,5 +80,5 @@ class StreamRelay:
         self._pass_on(replace(chunk, metadata=summary))
 
     def _pass_on(self, chunk: StreamChunk) -> None:
-        self._count += 1
         self._send(replace(chunk, request_id=self._request.request_id))
+        self._count += 1

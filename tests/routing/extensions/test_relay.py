@@ -9,6 +9,7 @@ from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
 from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, Poison, RouterError
 from router.routing.extensions.failure import ExtensionFailure
+from router.routing.extensions.provider_failure import make_too_large
 from router.routing.extensions.relay import StreamRelay
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
@@ -69,6 +70,21 @@ async def test_a_stream_that_fails_ends_with_a_chunk_that_says_whose_fault_it_wa
     assert failure is not None
     assert (last.done, last.metadata["chunks"]) == (True, "2")
     assert (last.metadata["status"], last.metadata["error_code"], last.metadata.get("fault"), failure.is_callees) == told
+
+
+@pytest.mark.parametrize("done", [b"false", b"true"])
+async def test_a_piece_that_cannot_be_sent_ends_the_stream_and_is_not_counted(done: bytes) -> None:
+    chunks: list[StreamChunk] = []
+
+    def send(chunk: StreamChunk) -> None:
+        if chunk.data == "large":
+            raise make_too_large()
+        chunks.append(chunk)
+
+    failure = await StreamRelay(REQUEST, send).run(heard(b'{"data": "a", "done": false}', b'{"data": "large", "done": %b}' % done))
+    assert failure is not None
+    assert [(chunk.data, chunk.done) for chunk in chunks] == [("a", False), ("", True)]
+    assert (chunks[-1].metadata["error_code"], chunks[-1].metadata["chunks"], failure.is_callees) == ("extension_error", "2", False)
 
 
 @pytest.mark.parametrize(
