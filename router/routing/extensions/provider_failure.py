@@ -2,7 +2,8 @@
 
     extension_timeout       status timeout     no answer in time
     extension_unavailable   status error       no responders, its breaker open, the broker unavailable
-    extension_error         status error       metadata.fault: request (its 4xx; it or its answer is too large), service (its 5xx), answer (no such answer)
+    extension_error         status error       metadata.fault: request (its 4xx; it or its answer is too large), service (its 5xx),
+                                               answer (no such answer)
     extension_not_found     status error       not in the registry, or not for this tenant
 
 Codes and classes are those of every extension (`failure`, `invoke`); here are the ways that only a stream has to fail.

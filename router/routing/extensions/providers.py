@@ -24,15 +24,16 @@ from router.contracts.provider_call import STREAM_HEADER, ProviderAnswer, call_b
 from router.contracts.provider_request import ProviderRequest
 from router.core.clock import Clock, now_ms, steady
 from router.core.errors import RouterError
-from router.routing.breakers import BreakerRegistry, CallPermit, CircuitBreaker
+from router.routing.breakers import BreakerRegistry
 from router.routing.extensions.entry import PROVIDER
 from router.routing.extensions.failure import EXTENSION_UNAVAILABLE, ExtensionFailure
 from router.routing.extensions.health import HealthTracker
-from router.routing.extensions.invoke import ExtensionCall, Invoker
+from router.routing.extensions.invoke import PERMIT_GRACE_S, ExtensionCall, Invoker
 from router.routing.extensions.ports import NULL_METER, ExtensionMeter
 from router.routing.extensions.provider_failure import caller_deadline_failure, failed_response, failure_of, make_not_found
 from router.routing.extensions.registry import ExtensionRegistry, Route
 from router.routing.extensions.relay import ProviderMessage, Send, StreamRelay
+from router.routing.extensions.stream_outcome import StreamOutcome
 
 USUAL_S = 60.0  # for an answer, where the caller names no time
 USUAL_STREAM_S = 600.0
@@ -113,44 +114,44 @@ class ProviderInvoker:
         if route is None:
             relay.fail(make_not_found(request))
             return False
-        breaker = self._breakers.get(route.extension_id)
-        permit = breaker.acquire(left_s)
-        if permit is None:
-            self._meter.on_call(route.extension_id, PROVIDER, "open", 0.0)
+        outcome = self._begin_stream(route, left_s)
+        if outcome is None:
             relay.fail(ExtensionFailure(EXTENSION_UNAVAILABLE, "its circuit breaker is open", "open"))
             return False
         try:
-            failure = await self._relay(relay, route, request, left_s)
-        except BaseException:  # cancelled: counted neither as success nor as failure
-            breaker.release(permit)
+            failure = await self._relay(relay, route, request, left_s, outcome)
+        except BaseException:
+            outcome.cancel()
             raise
         was_sent = failure is None or failure.was_sent
         if failure is not None and relay.latency_ms >= (left_s - CALLER_SLACK_S) * 1000:
             failure = caller_deadline_failure(left_s)  # the provider saw the caller's deadline pass before this router did
-        self._note(breaker, permit, failure, relay.latency_ms)
+        outcome.end(failure, relay.latency_ms)
         return was_sent
 
-    async def _relay(self, relay: StreamRelay, route: Route, request: ProviderRequest, left_s: float) -> ExtensionFailure | None:
+    def _begin_stream(self, route: Route, left_s: float) -> StreamOutcome | None:
+        """None: the breaker is open. A probe has the time of its first piece, as a plain call has that of its answer."""
+        breaker = self._breakers.get(route.extension_id)
+        permit = breaker.acquire(min(route.timeout_ms / 1000, left_s) + PERMIT_GRACE_S)
+        if permit is None:
+            self._meter.on_call(route.extension_id, PROVIDER, "open", 0.0)
+            return None
+        return StreamOutcome(breaker, permit, self._health, self._meter, self._now)
+
+    async def _relay(
+        self, relay: StreamRelay, route: Route, request: ProviderRequest, left_s: float, outcome: StreamOutcome
+    ) -> ExtensionFailure | None:
         headers = {**call_headers(request), STREAM_HEADER: "true", DEADLINE: str(int(left_s * 1000))}
         try:
             async with asyncio.timeout(left_s):
                 async with self._streams(route.subject, call_bytes(request, route.config), headers, route.timeout_ms / 1000) as pieces:
-                    return await relay.run(pieces)
+                    return await relay.run(pieces, outcome.on_first_piece)
         except TimeoutError:
             failure = caller_deadline_failure(left_s)
         except RouterError as exc:
             failure = failure_of(exc)
         relay.fail(failure)
         return failure
-
-    def _note(self, breaker: CircuitBreaker, permit: CallPermit, failure: ExtensionFailure | None, latency_ms: float) -> None:
-        self._meter.on_call(breaker.name, PROVIDER, "ok" if failure is None else failure.status, latency_ms / 1000)
-        if failure is None or failure.is_callees or failure.is_answer:
-            self._health.observe(breaker.name, ok=failure is None or failure.is_answer, latency_ms=latency_ms)
-        if failure is None:
-            breaker.record_success(permit, latency_ms)
-        else:
-            (breaker.record_failure if failure.is_callees else breaker.release)(permit)
 
     def _route(self, request: ProviderRequest) -> Route | None:
         policy_id = request.metadata.get("policy_id")
