@@ -138,3 +138,9 @@ class NoResponders(Transient):
     """No subscriber listens on the called subject; the server answers that at once."""
 
     code = "extension_unavailable"
+
+
+class StreamOverrun(RouterError):
+    """A stream came faster than its reader read it, and pieces were dropped."""
+
+    code = "stream_overrun"

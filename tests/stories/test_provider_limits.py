@@ -113,3 +113,21 @@ async def test_an_answer_that_grew_too_large_is_refused_and_cuts_off_no_other(
         assert (event["request_id"], event["status"], event["cost"]) == ("r" * 128, "error", 0.5)
         held.may_end.set()
         assert [chunk.data async for chunk in chunks] == ["2"]
+
+
+async def test_a_stream_that_comes_faster_than_it_is_read_ends_with_its_code(
+    nc: Nats, router: Running, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("router.delivery.calls.stream.MAX_BUFFERED_BYTES", 10)
+
+    async def floods(message: Msg) -> None:
+        await nc.publish(message.reply, b'{"data": "more than may wait", "done": false}')
+
+    async with serve_provider(nc, floods) as asked:
+        for _ in range(FAILURES):
+            heard = await nc.request(INVOKE_STREAM, b'{"provider_id": "echo", "tenant_id": "hog", "body": "hello"}', timeout=60)
+            assert json.loads(heard.data)["metadata"]["error_code"] == "stream_overrun"
+        monkeypatch.undo()
+        assert len(asked) == FAILURES
+    async with serve_provider(nc, answers):
+        assert (await client.invoke(tenant_id="quiet", provider_id="echo", prompt="hello")).ok

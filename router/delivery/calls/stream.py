@@ -16,7 +16,7 @@ from typing import Self
 
 from msgspec import Struct
 
-from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, RouterError
+from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, RouterError, StreamOverrun
 from router.delivery.calls.request_reply import TooLarge
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
@@ -24,12 +24,6 @@ from router.delivery.frame_parser import Headers
 CONNECTION_CHECK_S = 0.25  # how soon a lost connection is noticed by who waits for a piece
 MAX_BUFFERED_BYTES = 8 * 1024 * 1024  # bytes that a reader may be behind
 NO_HEADERS: Headers = {}
-
-
-class StreamOverrun(RouterError):
-    """The reader was too slow, and pieces were dropped."""
-
-    code = "stream_overrun"
 
 
 class StreamPiece(Struct, frozen=True):

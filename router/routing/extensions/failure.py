@@ -12,7 +12,7 @@ DEADLINE_EXCEEDED_FAILURE = "deadline_exceeded"  # the pipeline's own time was o
 
 
 class ExtensionFailure(RouterError):
-    """`code` is one of the above. `status` goes to the meter; `is_passing`: the same call may succeed soon.
+    """`code` is one of the above, or `stream_overrun`. `status` goes to the meter; `is_passing`: the same call may succeed soon.
 
     `is_answer`: the service worked, and its answer was an error of the request (4xx). Health counts that as a success; a failure
     that is neither the extension's fault nor an answer is not counted at all. `was_sent`: an attempt may have reached the service.

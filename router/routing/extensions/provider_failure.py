@@ -4,6 +4,7 @@
     extension_unavailable   status error       no responders, its breaker open, the broker unavailable
     extension_error         status error       metadata.fault: request (its 4xx; it or its answer is too large), service (its 5xx),
                                                answer (no such answer)
+    stream_overrun          status error       the stream came faster than this router read it
     extension_not_found     status error       not in the registry, or not for this tenant
 
 Codes and classes are those of every extension (`failure`, `invoke`); here are the ways that only a stream has to fail.
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from router.contracts.extension import SERVICE_ERROR, SERVICE_ERROR_CODE, InvalidExtensionMessage
 from router.contracts.provider import ERROR, TIMEOUT, ProviderResponse, refuse
 from router.contracts.provider_request import ProviderRequest
-from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison, RouterError
+from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison, RouterError, StreamOverrun
 from router.routing.extensions.failure import (
     EXTENSION_ERROR,
     EXTENSION_NOT_FOUND,
@@ -63,6 +64,8 @@ def failure_of(exc: RouterError) -> ExtensionFailure:
             return ExtensionFailure(
                 EXTENSION_UNAVAILABLE, str(exc), "unavailable", is_passing=True, is_callees=False, was_sent=was_sent(exc)
             )
+        case StreamOverrun():
+            return ExtensionFailure(exc.code, str(exc), "overrun", is_callees=False)
         case InvalidExtensionMessage():
             return ExtensionFailure(EXTENSION_ERROR, str(exc), "error")
         case _:  # a request that the server does not take: the asker's fault, or every tenant could close a provider to all

@@ -5,10 +5,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from router.core.errors import CallTimeout, ConnectionLost, NoResponders
+from router.core.errors import CallTimeout, ConnectionLost, NoResponders, StreamOverrun
 from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.calls.request_reply import TooLarge
-from router.delivery.calls.stream import Stream, StreamOverrun
+from router.delivery.calls.stream import Stream
 from router.delivery.connection import Connection
 from tests.support.broker import Broker
 from tests.support.delivery import connected

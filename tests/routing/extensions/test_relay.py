@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
-from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, Poison, RouterError
+from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, Poison, RouterError, StreamOverrun
 from router.routing.extensions.failure import ExtensionFailure
 from router.routing.extensions.provider_failure import make_too_large
 from router.routing.extensions.relay import StreamRelay
@@ -59,6 +59,7 @@ async def test_what_comes_after_the_last_chunk_is_not_passed_on() -> None:
         (Piece(b"", {"Nats-Service-Error-Code": "503"}), ("error", "extension_error", "service", True)),
         (Piece(b"", {"Nats-Service-Error": "no number"}), ("error", "extension_error", "service", True)),
         (b'{"done": true, "metadata": {"status": "error", "error_code": "boom"}}', ("error", "extension_error", "service", True)),
+        (StreamOverrun("8 MiB behind"), ("error", "stream_overrun", None, False)),
         (b'{"done": true, "metadata": {"status": "error", "fault": "request"}}', ("error", "extension_error", "request", False)),
     ],
 )
