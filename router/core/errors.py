@@ -51,6 +51,10 @@ class BrokerUnavailable(Transient):
     code = "broker_unavailable"
 
 
+class ConnectionLost(BrokerUnavailable):
+    """The connection was lost after a request was sent: it may have arrived."""
+
+
 class NoLeader(BrokerUnavailable):
     """JetStream does not answer: the cluster, a stream or a consumer has no leader now. Waiting helps, no setting is wrong."""
 
@@ -134,3 +138,9 @@ class NoResponders(Transient):
     """No subscriber listens on the called subject; the server answers that at once."""
 
     code = "extension_unavailable"
+
+
+class StreamOverrun(RouterError):
+    """A stream came faster than its reader read it, and pieces were dropped."""
+
+    code = "stream_overrun"

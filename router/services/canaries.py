@@ -165,10 +165,11 @@ class SharedCanaries(SharedRecords[CanaryCounts]):
 
     async def _forget(self, policy: Policy) -> None:
         """Delete what was counted of a canary that has ended; what stays is dropped by the bucket's time."""
-        keys = [key for key, (_, record) in self._others.items() if record is not None and _is_of(record, policy)]
+        entries = [(key, revision) for key, (revision, record) in self._others.items() if record is not None and _is_of(record, policy)]
         with suppress(RouterError):
-            for key in keys:
-                await self._documents.delete(key, revision=self._others[key][0])
+            for key, revision in entries:
+                with suppress(Conflict):  # another instance has deleted it, or its own has counted on
+                    await self._documents.delete(key, revision=revision)
 
 
 def _is_of(record: CanaryRecord, policy: Policy) -> bool:

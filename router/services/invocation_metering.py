@@ -26,7 +26,6 @@ from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
 from router.operations.observability import LogRateLimit, events, logs
-from router.routing.extensions.failure import EXTENSION_NOT_FOUND, EXTENSION_UNAVAILABLE
 from router.routing.reports.assignments import AssignmentLookup
 from router.routing.reports.metering import make_usage_effect
 
@@ -34,21 +33,15 @@ log = logs.logger(__name__)
 
 INVOKED, STREAMED = "provider.invoke", "provider.invoke.stream"  # types of their events
 CANCELLED: Final = "cancelled"
-UNREACHED = frozenset({EXTENSION_NOT_FOUND, EXTENSION_UNAVAILABLE})  # no provider was asked: there is nothing to meter
 PAUSE_S = 1.0  # after an event that could not be stored
 
 
 class InvocationOutcome(Struct, frozen=True, kw_only=True):
-    """How an invocation ended. `cost`: as the provider told it."""
+    """How an invocation ended. `cost`: as the provider told it. Without `was_sent` there is nothing to meter: it reached no provider."""
 
     status: str  # success | error | timeout | cancelled
     cost: float = 0.0
-    error_code: str | None = None
-    is_begun: bool = False  # something was received: it is metered even if the provider cannot be reached any more
-
-    @property
-    def is_metered(self) -> bool:
-        return self.is_begun or self.error_code not in UNREACHED
+    was_sent: bool = True
 
 
 class StreamReceipt:
@@ -69,10 +62,10 @@ class StreamReceipt:
         else:
             self.has_chunks = True
 
-    def conclude(self) -> InvocationOutcome:
+    def conclude(self, *, was_sent: bool) -> InvocationOutcome:
         """Without a last chunk it was cut."""
         told: Mapping[str, str] = self.last.metadata if self.last is not None else {"status": CANCELLED}
-        return InvocationOutcome(status=told["status"], cost=self.cost, error_code=told.get("error_code"), is_begun=self.has_chunks)
+        return InvocationOutcome(status=told["status"], cost=self.cost, was_sent=was_sent or self.has_chunks)
 
 
 class InvocationMetering:
@@ -103,7 +96,7 @@ class InvocationMetering:
 
     async def store(self, request: ProviderRequest, outcome: InvocationOutcome, latency_s: float, *, is_stream: bool = False) -> bool:
         """Whether the event is stored, or none is due. It goes on being stored when the caller is cancelled."""
-        if not self._is_on or not outcome.is_metered:
+        if not self._is_on or not outcome.was_sent:
             return True
         event = self._make_event(request, outcome, latency_s, STREAMED if is_stream else INVOKED)
         storing = asyncio.create_task(self._store(request, event))

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.config import Settings
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
@@ -41,6 +42,7 @@ from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import Headers
 from router.delivery.request_server import ReplyAddresses, RequestServer
 from router.operations.observability import events, logs
+from router.routing.extensions.provider_failure import failed_response, make_too_large
 from router.routing.extensions.providers import ProviderInvoker
 from router.services.invocation_metering import CANCELLED, InvocationMetering, InvocationOutcome, StreamReceipt
 
@@ -126,37 +128,46 @@ class ProviderServer(RequestServer[ProviderInvocation]):
         if request.is_stream:
             await self._stream(request, left_s)
             return
-        response = await self._invoke(asked, left_s)
-        data = response_bytes(response, protobuf=asked.wants_protobuf)
-        self._connection.publish_nowait(request.reply, data, "", head_of(_build_headers(asked)))
+        head = head_of(_build_headers(asked))
+        data = await self._invoke(asked, left_s, self._connection.max_payload - len(head))
+        self._connection.publish_nowait(request.reply, data, "", head)
 
-    async def _invoke(self, request: ProviderRequest, left_s: float | None) -> ProviderResponse:
-        """The metered response."""
+    async def _invoke(self, request: ProviderRequest, left_s: float | None, max_bytes: int) -> bytes:
+        """The metered response; where it is above `max_bytes`, one that says so in its place."""
         begun = steady()
         try:
-            response = await self._providers.invoke(request, left_s)
+            end = await self._providers.invoke(request, left_s)
         except asyncio.CancelledError:
             await self._metering.store(request, InvocationOutcome(status=CANCELLED), steady() - begun)
             raise
-        outcome = InvocationOutcome(status=response.status, cost=response.cost, error_code=response.error_code)
+        response, data = end.response, response_bytes(end.response, protobuf=request.wants_protobuf)
+        if len(data) > max_bytes:
+            response = replace(failed_response(request, make_too_large(), response.latency_ms), cost=response.cost)
+            data = response_bytes(response, protobuf=request.wants_protobuf)
+        outcome = InvocationOutcome(status=response.status, cost=response.cost, was_sent=end.was_sent)
         if await self._metering.store(request, outcome, steady() - begun):
-            return response
-        return refuse(request.request_id, *NOT_METERED)
+            return data
+        return response_bytes(refuse(request.request_id, *NOT_METERED), protobuf=request.wants_protobuf)
 
     async def _stream(self, invocation: ProviderInvocation, left_s: float | None) -> None:
         task, request, begun, receipt = asyncio.current_task(), invocation.request, steady(), StreamReceipt()
         assert task is not None  # noqa: S101 - a coroutine runs in a task
-        with self._streams.open(invocation.reply, task.cancel, _build_headers(request)) as stream:
+        headers, was_sent = _build_headers(request), True  # as long as it is not known
+        max_bytes = self._connection.max_payload - len(head_of(headers))
+        with self._streams.open(invocation.reply, task.cancel, headers) as stream:
 
             def send(chunk: StreamChunk) -> None:
                 receipt.take(chunk)
+                data = chunk_bytes(chunk, protobuf=request.wants_protobuf)
+                if len(data) > max_bytes:  # the server would close the connection for it
+                    raise make_too_large()
                 if not chunk.done:
-                    stream.send(chunk_bytes(chunk, protobuf=request.wants_protobuf))
+                    stream.send(data)
 
             try:
-                await self._providers.stream(request, send, left_s)
+                was_sent = await self._providers.stream(request, send, left_s)
             finally:  # also of one that is cut: its reader left, or the router stops
-                is_metered = await self._metering.store(request, receipt.conclude(), steady() - begun, is_stream=True)
+                is_metered = await self._metering.store(request, receipt.conclude(was_sent=was_sent), steady() - begun, is_stream=True)
             last = receipt.last if is_metered else last_chunk(refuse(request.request_id, *NOT_METERED))
             if last is not None:
                 stream.send(chunk_bytes(last, protobuf=request.wants_protobuf))

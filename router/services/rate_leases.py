@@ -50,6 +50,8 @@ class RateLeases:
 
     async def run(self) -> None:
         """A child of the tree: until cancelled."""
+        if self._asked:  # before it was started again
+            self._wake.set()
         while True:
             await self._wake.wait()
             self._wake.clear()

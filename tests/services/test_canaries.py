@@ -220,6 +220,33 @@ async def test_what_no_router_wrote_is_left_out(buckets: Buckets) -> None:
         assert one.count() == (0, 1)
 
 
+@pytest.mark.parametrize("other", ["mirrored", "deleted", "written"])
+async def test_counts_of_an_ended_canary_go(buckets: Buckets, monkeypatch: pytest.MonkeyPatch, other: str) -> None:
+    """While this instance deletes them its mirror reads that they are gone; or another one deletes the first, or writes it again."""
+    await buckets.begin()
+    documents = buckets.canaries.documents
+    for life in ("one", "two", "three"):
+        record = CanaryRecord(tenant_id=NAME[0], policy_id=NAME[1], version=2, node="n", life=life)
+        await documents.put(canary_key(*NAME, life), canary_record_bytes(record), revision=None)
+    async with buckets.an_instance() as one:
+        policy = one.table.find(*NAME)
+        assert policy is not None
+        await until(lambda: len(one.shared._others) == 3)
+        delete, keys = one.shared._documents.delete, list(one.shared._others)
+
+        async def delete_beside_another(key: str, *, revision: int) -> None:
+            if (key, other) == (keys[0], "deleted"):
+                await delete(key, revision=revision)
+            elif (key, other) == (keys[0], "written"):
+                await documents.put(key, (await documents.read_all())[key].value, revision=revision)
+            await delete(key, revision=revision)
+            one.shared.on_change({})
+
+        monkeypatch.setattr(one.shared._documents, "delete", delete_beside_another)
+        await one.shared._forget(policy)
+    assert set(await documents.read_all()) == ({keys[0]} if other == "written" else set())
+
+
 def test_a_record_under_the_key_of_another_policy_is_poison() -> None:
     record = CanaryRecord(tenant_id="acme", policy_id="default", version=2, node="n", life="one")
     assert read_canary_record(canary_key(*NAME, "one"), canary_record_bytes(record)) == record

@@ -105,6 +105,16 @@ async def test_what_reaches_no_provider_is_not(nc: Nats, router: Running, client
     assert await read_usage(nc, router.settings) == []
 
 
+async def test_an_invocation_that_one_attempt_brought_to_its_provider_is_metered(nc: Nats, router: Running, client: Client) -> None:
+    await register(router, an_entry("leaving", timeout_ms=1_000, retry=1))
+    heard = await nc.subscribe("beamline.provider.leaving.v1")
+    await heard.unsubscribe(limit=1)  # the server hands it one request, and has no responder for the next
+    await nc.flush()
+    assert (await client.invoke(**{**ASKED, "provider_id": "leaving"})).error_code == "extension_unavailable"
+    event = await read_one(nc, router)
+    assert (event["status"], event["cost"]) == ("error", 0.0)
+
+
 async def test_a_stream_is_metered_before_its_last_chunk_goes_out(nc: Nats, router: Running, client: Client) -> None:
     async with serve_provider(nc, PricedStream(nc, ends=True)):
         async for chunk in client.invoke_stream(**ASKED, request_id="r-1"):

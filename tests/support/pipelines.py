@@ -7,11 +7,12 @@ import orjson
 from msgspec import Struct
 
 from router.contracts.decision import Decision, Refusal
-from router.contracts.extension import DEADLINE
+from router.contracts.extension import DEADLINE, read_validator_answer
 from router.contracts.request import RouteRequest
-from router.core.errors import CallTimeout
+from router.core.errors import CallTimeout, RouterError
 from router.routing.breakers import BreakerRegistry
 from router.routing.extensions import ExtensionRegistry, HealthTracker, Invoker, PipelineResult, PipelineRunner, parse_entry
+from router.routing.extensions.invoke import ExtensionCall
 from router.routing.policy import Policy, evaluate
 from tests.support.policy import a_policy, a_request
 
@@ -61,12 +62,25 @@ class FakeExtensions:
         return self
 
     def extensions(self, **more: Any) -> PipelineRunner:
-        invoker = Invoker(self, self.breakers, self.health, self, now=self.clock, sleep=self._sleep)
-        return PipelineRunner(self.registry, invoker, meter=self, now=self.clock, **more)
+        return PipelineRunner(self.registry, self._invoker(), meter=self, now=self.clock, **more)
+
+    def _invoker(self) -> Invoker:
+        return Invoker(self, self.breakers, self.health, self, now=self.clock, sleep=self._sleep)
 
     async def run(self, policy: Policy, request: RouteRequest | None = None, *, deadline: float = 30.0) -> PipelineResult:
         decide: Callable[[RouteRequest], Decision | Refusal] = lambda changed: evaluate(policy, changed, now=0.0)  # noqa: E731
         return await self.extensions().run(policy, request or a_request(), decide, deadline=deadline)
+
+    async def fail(self, extension_id: str, *, retry: int = 0) -> RouterError:
+        """What a validator's call raises, outside of a pipeline."""
+        route = self.registry.find(extension_id, kind="validator", tenant_id="acme", policy_id="default", environment=None, key="r-1")
+        assert route is not None
+        call = ExtensionCall(route, b"{}", self.head({}), timeout_s=route.timeout_ms / 1000, retry=retry, deadline=self.now + 30)
+        try:
+            answer = await self._invoker().invoke(call, read_validator_answer)
+        except RouterError as failure:
+            return failure
+        raise AssertionError(f"it did not fail: {answer}")
 
     # -- the ports
 

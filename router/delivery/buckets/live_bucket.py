@@ -118,9 +118,9 @@ class LiveBucket(ABC, Generic[T]):
 
     async def _run_reader(self) -> None:
         while True:
+            await self._read_large()  # at first what an earlier run has left
             await self._wake.wait()
             self._wake.clear()
-            await self._read_large()
 
     async def _read_large(self) -> None:
         while self._large:

@@ -15,7 +15,7 @@ from time import monotonic
 from msgspec import Struct
 
 from router.contracts.extension import DEADLINE
-from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison
+from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, Poison
 from router.core.ids import random_tokens
 from router.core.message import NO_HEADERS
 from router.delivery.connection import Connection, open_head_of
@@ -61,9 +61,9 @@ class RequestReplyClient:
         return open_head_of(headers)
 
     def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Awaitable[ServiceReply]:
-        """The answer. Raises CallTimeout, NoResponders, BrokerUnavailable, TooLarge. The subject is trusted.
+        """The answer. Raises CallTimeout, NoResponders, ConnectionLost; BrokerUnavailable, TooLarge: nothing was sent.
 
-        Its headers say how long it waits. A future, once there is an inbox: a coroutine around it would cost as much again.
+        The subject is trusted. Its headers say how long it waits. A future, once there is an inbox: a coroutine would cost as much again.
         """
         loop = self._loop
         if loop is None:
@@ -139,7 +139,7 @@ class RequestReplyClient:
             if waiting.done():
                 continue
             if self._connection.reconnect_count != reconnects or not self._connection.is_connected:
-                waiting.set_exception(BrokerUnavailable("the connection was lost while the call was under way"))
+                waiting.set_exception(ConnectionLost("the connection was lost while the call was under way"))
             else:
                 waiting.set_exception(CallTimeout("no answer in time"))
 

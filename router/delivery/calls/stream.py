@@ -16,19 +16,14 @@ from typing import Self
 
 from msgspec import Struct
 
-from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
+from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, RouterError, StreamOverrun
+from router.delivery.calls.request_reply import TooLarge
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 
 CONNECTION_CHECK_S = 0.25  # how soon a lost connection is noticed by who waits for a piece
 MAX_BUFFERED_BYTES = 8 * 1024 * 1024  # bytes that a reader may be behind
 NO_HEADERS: Headers = {}
-
-
-class StreamOverrun(RouterError):
-    """The reader was too slow, and pieces were dropped."""
-
-    code = "stream_overrun"
 
 
 class StreamPiece(Struct, frozen=True):
@@ -51,7 +46,7 @@ class Stream:
         self._news: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Ask. Raises BrokerUnavailable, RouterError for a request that the server would not take."""
+        """Ask. Raises BrokerUnavailable, TooLarge: nothing was sent."""
         if not self._connection.is_connected:
             raise BrokerUnavailable("not connected")
         subject, data, head = self._question
@@ -69,7 +64,7 @@ class Stream:
         return self
 
     async def __anext__(self) -> StreamPiece:
-        """The next piece. Raises CallTimeout, NoResponders, BrokerUnavailable, StreamOverrun; it never ends by itself."""
+        """The next piece. Raises CallTimeout, NoResponders, ConnectionLost, StreamOverrun; it never ends by itself."""
         if not self._waiting and self._broken is None:
             await self._wait_for_news()
         if self._waiting:
@@ -113,10 +108,10 @@ class Stream:
 
 
 def require_fit(connection: Connection, head: bytes, data: bytes) -> None:
-    """Raises RouterError: for a request above its limit, the server would close the connection."""
+    """Raises TooLarge: for a request above its limit, the server would close the connection."""
     if (size := len(head) + len(data)) > connection.max_payload:
-        raise RouterError(f"a request of {size} bytes is above the server's limit of {connection.max_payload}")
+        raise TooLarge(f"a request of {size} bytes is above the server's limit of {connection.max_payload}")
 
 
-def _cut() -> BrokerUnavailable:
-    return BrokerUnavailable("the connection was lost while the stream ran")
+def _cut() -> ConnectionLost:
+    return ConnectionLost("the connection was lost while the stream ran")

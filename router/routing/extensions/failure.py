@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.core.errors import RouterError
+from router.core.errors import BrokerUnavailable, ConnectionLost, RouterError
 
 EXTENSION_NOT_FOUND = "extension_not_found"  # not registered, disabled, or no version for this request
 EXTENSION_TIMED_OUT = "extension_timeout"
@@ -12,14 +12,22 @@ DEADLINE_EXCEEDED_FAILURE = "deadline_exceeded"  # the pipeline's own time was o
 
 
 class ExtensionFailure(RouterError):
-    """`code` is one of the above. `status` goes to the meter; `is_passing`: the same call may succeed soon.
+    """`code` is one of the above, or `stream_overrun`. `status` goes to the meter; `is_passing`: the same call may succeed soon.
 
     `is_answer`: the service worked, and its answer was an error of the request (4xx). Health counts that as a success; a failure
-    that is neither the extension's fault nor an answer is not counted at all.
+    that is neither the extension's fault nor an answer is not counted at all. `was_sent`: an attempt may have reached the service.
     """
 
     def __init__(
-        self, code: str, message: str, status: str, *, is_passing: bool = False, is_callees: bool = True, is_answer: bool = False
+        self,
+        code: str,
+        message: str,
+        status: str,
+        *,
+        is_passing: bool = False,
+        is_callees: bool = True,
+        is_answer: bool = False,
+        was_sent: bool = True,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -27,10 +35,30 @@ class ExtensionFailure(RouterError):
         self.is_passing = is_passing
         self.is_callees = is_callees  # the extension's fault: its breaker and its health count it
         self.is_answer = is_answer
+        self.was_sent = was_sent
 
 
 class ServiceDeadlineExceeded(ExtensionFailure):
     """The service answered 504: the time that it was given was over, and it stopped."""
+
+
+def was_sent(exc: ExtensionFailure | BrokerUnavailable) -> bool:
+    """Whether the call that raised this may have reached its service."""
+    return exc.was_sent if isinstance(exc, ExtensionFailure) else isinstance(exc, ConnectionLost)
+
+
+def as_sent(exc: ExtensionFailure | BrokerUnavailable) -> ExtensionFailure | BrokerUnavailable:
+    """The same failure, of a call whose earlier attempt was sent."""
+    if not isinstance(exc, ExtensionFailure):
+        return ConnectionLost(str(exc))
+    exc.was_sent = True
+    return exc
+
+
+def no_service_failure() -> ExtensionFailure:
+    """The server answered that there are no responders."""
+    message = "no service listens on its subject"
+    return ExtensionFailure(EXTENSION_UNAVAILABLE, message, "unavailable", is_passing=True, was_sent=False)
 
 
 def short_timeout_failure(given_s: float) -> ExtensionFailure:

@@ -27,7 +27,10 @@ from router.routing.extensions.failure import (
     EXTENSION_UNAVAILABLE,
     ExtensionFailure,
     ServiceDeadlineExceeded,
+    as_sent,
+    no_service_failure,
     short_timeout_failure,
+    was_sent,
 )
 from router.routing.extensions.health import HealthTracker
 from router.routing.extensions.ports import NULL_METER, ExtensionCaller, ExtensionMeter, ExtensionReply
@@ -86,16 +89,18 @@ class Invoker:
         return self._retry(call, read) if call.retry else self._attempt(call, read)
 
     async def _retry(self, call: ExtensionCall, read: Callable[[bytes], T]) -> T:
-        pause_s = RETRY_PAUSE_S
-        for _ in range(call.retry):
+        pause_s, left, is_sent = RETRY_PAUSE_S, call.retry, False
+        while True:
             try:
                 return await self._attempt(call, read)
             except (ExtensionFailure, BrokerUnavailable) as exc:
-                if not _is_passing(exc) or self._now() + pause_s >= call.deadline:
+                is_sent = is_sent or was_sent(exc)
+                if not left or not _is_passing(exc) or self._now() + pause_s >= call.deadline:
+                    if is_sent and not was_sent(exc):
+                        raise as_sent(exc) from exc.__cause__
                     raise
             await self._sleep(pause_s)
-            pause_s *= 2
-        return await self._attempt(call, read)
+            pause_s, left = pause_s * 2, left - 1
 
     async def _attempt(self, call: ExtensionCall, read: Callable[[bytes], T]) -> T:
         """One attempt. A single coroutine around the call: the steps before and after it do not wait."""
@@ -123,12 +128,14 @@ class Invoker:
     def _acquire(self, route: Route, timeout_s: float) -> tuple[AnyBreaker, CallPermit]:
         """The right to call. Raises ExtensionFailure."""
         if timeout_s <= 0:
-            raise ExtensionFailure(DEADLINE_EXCEEDED_FAILURE, "the time of the whole pipeline is over", "late", is_callees=False)
+            raise ExtensionFailure(
+                DEADLINE_EXCEEDED_FAILURE, "the time of the whole pipeline is over", "late", is_callees=False, was_sent=False
+            )
         breaker = self._breakers.get(route.extension_id) if self._breakers is not None else NULL_BREAKER
         permit = breaker.acquire(timeout_s + PERMIT_GRACE_S)
         if permit is None:
             self._meter.on_call(route.extension_id, route.kind, "open", 0.0)
-            raise ExtensionFailure(EXTENSION_UNAVAILABLE, "its circuit breaker is open", "open")
+            raise ExtensionFailure(EXTENSION_UNAVAILABLE, "its circuit breaker is open", "open", was_sent=False)
         return breaker, permit
 
     def _report_failure(
@@ -182,9 +189,9 @@ def _failure_of(exc: Exception, call: ExtensionCall, timeout_s: float) -> Extens
         case CallTimeout():
             return ExtensionFailure(EXTENSION_TIMED_OUT, f"no answer within {timeout_s * 1000:.0f} ms", "timeout", is_passing=True)
         case NoResponders():
-            return ExtensionFailure(EXTENSION_UNAVAILABLE, "no service listens on its subject", "unavailable", is_passing=True)
+            return no_service_failure()
         case Poison():
-            return ExtensionFailure(EXTENSION_ERROR, str(exc), "refused", is_callees=False)
+            return ExtensionFailure(EXTENSION_ERROR, str(exc), "refused", is_callees=False, was_sent=False)
         case _:
             return None
 

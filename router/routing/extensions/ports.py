@@ -39,7 +39,7 @@ class ExtensionMeter(Protocol):
 
     def on_call(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
         """One attempt ended. `status`: ok | refused | error | timeout | unavailable, open (its breaker: nothing was sent),
-        late (the caller gave less time than the registry allows)."""
+        late (the caller gave less time than the registry allows), overrun (its stream came faster than it was read)."""
 
     def on_tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:
         """It failed, or rejected, and its mode says `warn`."""

@@ -2,7 +2,9 @@
 
     extension_timeout       status timeout     no answer in time
     extension_unavailable   status error       no responders, its breaker open, the broker unavailable
-    extension_error         status error       metadata.fault: request (its 4xx), service (its 5xx), answer (no such answer)
+    extension_error         status error       metadata.fault: request (its 4xx; it or its answer is too large), service (its 5xx),
+                                               answer (no such answer)
+    stream_overrun          status error       the stream came faster than this router read it
     extension_not_found     status error       not in the registry, or not for this tenant
 
 Codes and classes are those of every extension (`failure`, `invoke`); here are the ways that only a stream has to fail.
@@ -12,16 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from router.contracts.extension import SERVICE_ERROR, SERVICE_ERROR_CODE
+from router.contracts.extension import SERVICE_ERROR, SERVICE_ERROR_CODE, InvalidExtensionMessage
 from router.contracts.provider import ERROR, TIMEOUT, ProviderResponse, refuse
 from router.contracts.provider_request import ProviderRequest
-from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
+from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison, RouterError, StreamOverrun
 from router.routing.extensions.failure import (
     EXTENSION_ERROR,
     EXTENSION_NOT_FOUND,
     EXTENSION_TIMED_OUT,
     EXTENSION_UNAVAILABLE,
     ExtensionFailure,
+    no_service_failure,
+    was_sent,
 )
 
 REQUESTS, SERVICES, ANSWERS = "request", "service", "answer"  # metadata.fault of an extension_error
@@ -29,13 +33,22 @@ REQUESTS, SERVICES, ANSWERS = "request", "service", "answer"  # metadata.fault o
 
 def make_not_found(request: ProviderRequest) -> ExtensionFailure:
     return ExtensionFailure(
-        EXTENSION_NOT_FOUND, f"no provider {request.provider_id} is registered for this tenant", "refused", is_callees=False
+        EXTENSION_NOT_FOUND,
+        f"no provider {request.provider_id} is registered for this tenant",
+        "refused",
+        is_callees=False,
+        was_sent=False,
     )
 
 
 def caller_deadline_failure(left_s: float) -> ExtensionFailure:
     """The caller's time was over: not the provider's fault."""
     return ExtensionFailure(EXTENSION_TIMED_OUT, f"no answer within the {left_s * 1000:.0f} ms that were left", "late", is_callees=False)
+
+
+def make_too_large() -> ExtensionFailure:
+    """An answer fits, and what the router makes of it does not: a tenant may ask for one, so it is not the provider's failure."""
+    return ExtensionFailure(EXTENSION_ERROR, "the answer is larger than the server takes", "refused", is_callees=False)
 
 
 def failure_of(exc: RouterError) -> ExtensionFailure:
@@ -46,11 +59,17 @@ def failure_of(exc: RouterError) -> ExtensionFailure:
         case CallTimeout():
             return ExtensionFailure(EXTENSION_TIMED_OUT, str(exc), "timeout", is_passing=True)
         case NoResponders():
-            return ExtensionFailure(EXTENSION_UNAVAILABLE, "no service listens on its subject", "unavailable", is_passing=True)
+            return no_service_failure()
         case BrokerUnavailable():
-            return ExtensionFailure(EXTENSION_UNAVAILABLE, str(exc), "unavailable", is_passing=True, is_callees=False)
-        case _:
+            return ExtensionFailure(
+                EXTENSION_UNAVAILABLE, str(exc), "unavailable", is_passing=True, is_callees=False, was_sent=was_sent(exc)
+            )
+        case StreamOverrun():
+            return ExtensionFailure(exc.code, str(exc), "overrun", is_callees=False)
+        case InvalidExtensionMessage():
             return ExtensionFailure(EXTENSION_ERROR, str(exc), "error")
+        case _:  # a request that the server does not take: the asker's fault, or every tenant could close a provider to all
+            return ExtensionFailure(EXTENSION_ERROR, str(exc), "refused", is_callees=False, was_sent=not isinstance(exc, Poison))
 
 
 def check_refused(headers: Mapping[str, str]) -> None:
@@ -58,7 +77,7 @@ def check_refused(headers: Mapping[str, str]) -> None:
     told = headers.get(SERVICE_ERROR_CODE)
     if told is None and SERVICE_ERROR not in headers:
         return
-    message = f"it answered {told}: {headers.get(SERVICE_ERROR, '')[:200]}"
+    message = f"it answered {told}: {headers.get(SERVICE_ERROR, '')}"[:200]
     raise _failure_from_error(message, is_requests=told is not None and len(told) == 3 and told.startswith("4"))
 
 

@@ -16,21 +16,24 @@ from collections.abc import AsyncIterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from msgspec import Struct
+
 from router.contracts.extension import DEADLINE
 from router.contracts.provider import SUCCESS, ProviderResponse
-from router.contracts.provider_call import STREAM_HEADER, call_bytes, call_headers, read_answer
+from router.contracts.provider_call import STREAM_HEADER, ProviderAnswer, call_bytes, call_headers, read_answer
 from router.contracts.provider_request import ProviderRequest
 from router.core.clock import Clock, now_ms, steady
 from router.core.errors import RouterError
-from router.routing.breakers import BreakerRegistry, CallPermit, CircuitBreaker
+from router.routing.breakers import BreakerRegistry
 from router.routing.extensions.entry import PROVIDER
 from router.routing.extensions.failure import EXTENSION_UNAVAILABLE, ExtensionFailure
 from router.routing.extensions.health import HealthTracker
-from router.routing.extensions.invoke import ExtensionCall, Invoker
+from router.routing.extensions.invoke import PERMIT_GRACE_S, ExtensionCall, Invoker
 from router.routing.extensions.ports import NULL_METER, ExtensionMeter
 from router.routing.extensions.provider_failure import caller_deadline_failure, failed_response, failure_of, make_not_found
 from router.routing.extensions.registry import ExtensionRegistry, Route
 from router.routing.extensions.relay import ProviderMessage, Send, StreamRelay
+from router.routing.extensions.stream_outcome import StreamOutcome
 
 USUAL_S = 60.0  # for an answer, where the caller names no time
 USUAL_STREAM_S = 600.0
@@ -44,7 +47,17 @@ class StreamOpener(Protocol):
     def __call__(
         self, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float
     ) -> AbstractAsyncContextManager[AsyncIterable[ProviderMessage]]:
-        """The pieces of one stream, at most `silence_s` apart. Reading raises CallTimeout, NoResponders, BrokerUnavailable."""
+        """The pieces of one stream, at most `silence_s` apart.
+
+        Asking raises BrokerUnavailable, or Poison for what the broker would never take; reading CallTimeout, NoResponders, ConnectionLost.
+        """
+
+
+class InvocationEnd(Struct, frozen=True):
+    """What came of an invocation. `was_sent`: its request may have reached the provider."""
+
+    response: ProviderResponse
+    was_sent: bool = True
 
 
 class ProviderInvoker:
@@ -75,74 +88,70 @@ class ProviderInvoker:
         self._longest_s = longest_s
         self._now = now
 
-    async def invoke(self, request: ProviderRequest, left_s: float | None = None) -> ProviderResponse:
+    async def invoke(self, request: ProviderRequest, left_s: float | None = None) -> InvocationEnd:
         """The provider's answer, or a response that says why there is none. `left_s`: seconds that the caller still waits."""
         begun, left_s = self._now(), min(USUAL_S if left_s is None else left_s, self._longest_s)
         route = self._route(request)
         if route is None:
-            return failed_response(request, make_not_found(request), 0.0)
+            return _fail(request, make_not_found(request), 0.0)
         try:
             async with asyncio.timeout(left_s):
                 call = _call(route, request, self._invoker.head(call_headers(request)), begun + left_s + CALLER_SLACK_S)
                 answer = await self._invoker.invoke(call, lambda data: read_answer(data, request.provider_id))
         except TimeoutError:
-            return failed_response(request, caller_deadline_failure(left_s), self._ms_since(begun))
+            return _fail(request, caller_deadline_failure(left_s), self._ms_since(begun))
         except RouterError as exc:
-            return failed_response(request, failure_of(exc), self._ms_since(begun))
-        return ProviderResponse(
-            request_id=request.request_id,
-            status=SUCCESS,
-            body=answer.body,
-            metadata=answer.metadata,
-            cost=answer.cost,
-            latency_ms=round(self._ms_since(begun)),
-            timestamp_ms=now_ms(),
-        )
+            return _fail(request, failure_of(exc), self._ms_since(begun))
+        return InvocationEnd(_succeed(request, answer, self._ms_since(begun)))
 
-    async def stream(self, request: ProviderRequest, send: Send, left_s: float | None = None) -> None:
-        """Pass the provider's chunks to `send`, up to a last one that says how it ended. The app cancels it when no reader is left."""
+    async def stream(self, request: ProviderRequest, send: Send, left_s: float | None = None) -> bool:
+        """Pass the provider's chunks to `send`, up to a last one that says how it ended. The app cancels it when no reader is left.
+
+        Returns whether the request may have reached the provider."""
         relay = StreamRelay(request, send, self._now)
         left_s = min(USUAL_STREAM_S if left_s is None else left_s, self._longest_s)
         route = self._route(request)
         if route is None:
             relay.fail(make_not_found(request))
-            return
-        breaker = self._breakers.get(route.extension_id)
-        permit = breaker.acquire(left_s)
-        if permit is None:
-            self._meter.on_call(route.extension_id, PROVIDER, "open", 0.0)
+            return False
+        outcome = self._begin_stream(route, left_s)
+        if outcome is None:
             relay.fail(ExtensionFailure(EXTENSION_UNAVAILABLE, "its circuit breaker is open", "open"))
-            return
+            return False
         try:
-            failure = await self._relay(relay, route, request, left_s)
-        except BaseException:  # cancelled: counted neither as success nor as failure
-            breaker.release(permit)
+            failure = await self._relay(relay, route, request, left_s, outcome)
+        except BaseException:
+            outcome.cancel()
             raise
+        was_sent = failure is None or failure.was_sent
         if failure is not None and relay.latency_ms >= (left_s - CALLER_SLACK_S) * 1000:
             failure = caller_deadline_failure(left_s)  # the provider saw the caller's deadline pass before this router did
-        self._note(breaker, permit, failure, relay.latency_ms)
+        outcome.end(failure, relay.latency_ms)
+        return was_sent
 
-    async def _relay(self, relay: StreamRelay, route: Route, request: ProviderRequest, left_s: float) -> ExtensionFailure | None:
+    def _begin_stream(self, route: Route, left_s: float) -> StreamOutcome | None:
+        """None: the breaker is open. A probe has the time of its first piece, as a plain call has that of its answer."""
+        breaker = self._breakers.get(route.extension_id)
+        permit = breaker.acquire(min(route.timeout_ms / 1000, left_s) + PERMIT_GRACE_S)
+        if permit is None:
+            self._meter.on_call(route.extension_id, PROVIDER, "open", 0.0)
+            return None
+        return StreamOutcome(breaker, permit, self._health, self._meter, self._now)
+
+    async def _relay(
+        self, relay: StreamRelay, route: Route, request: ProviderRequest, left_s: float, outcome: StreamOutcome
+    ) -> ExtensionFailure | None:
         headers = {**call_headers(request), STREAM_HEADER: "true", DEADLINE: str(int(left_s * 1000))}
         try:
             async with asyncio.timeout(left_s):
                 async with self._streams(route.subject, call_bytes(request, route.config), headers, route.timeout_ms / 1000) as pieces:
-                    return await relay.run(pieces)
+                    return await relay.run(pieces, outcome.on_first_piece)
         except TimeoutError:
             failure = caller_deadline_failure(left_s)
         except RouterError as exc:
             failure = failure_of(exc)
         relay.fail(failure)
         return failure
-
-    def _note(self, breaker: CircuitBreaker, permit: CallPermit, failure: ExtensionFailure | None, latency_ms: float) -> None:
-        self._meter.on_call(breaker.name, PROVIDER, "ok" if failure is None else failure.status, latency_ms / 1000)
-        if failure is None or failure.is_callees or failure.is_answer:
-            self._health.observe(breaker.name, ok=failure is None or failure.is_answer, latency_ms=latency_ms)
-        if failure is None:
-            breaker.record_success(permit, latency_ms)
-        else:
-            (breaker.record_failure if failure.is_callees else breaker.release)(permit)
 
     def _route(self, request: ProviderRequest) -> Route | None:
         policy_id = request.metadata.get("policy_id")
@@ -157,6 +166,22 @@ class ProviderInvoker:
 
     def _ms_since(self, begun: float) -> float:
         return (self._now() - begun) * 1000
+
+
+def _succeed(request: ProviderRequest, answer: ProviderAnswer, latency_ms: float) -> ProviderResponse:
+    return ProviderResponse(
+        request_id=request.request_id,
+        status=SUCCESS,
+        body=answer.body,
+        metadata=answer.metadata,
+        cost=answer.cost,
+        latency_ms=round(latency_ms),
+        timestamp_ms=now_ms(),
+    )
+
+
+def _fail(request: ProviderRequest, failure: ExtensionFailure, latency_ms: float) -> InvocationEnd:
+    return InvocationEnd(failed_response(request, failure, latency_ms), failure.was_sent)
 
 
 def _call(route: Route, request: ProviderRequest, head: bytes, deadline: float) -> ExtensionCall:

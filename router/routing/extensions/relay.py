@@ -37,7 +37,7 @@ class ProviderMessage(Protocol):
 
 
 class StreamRelay:
-    """One stream on its way. `send` takes each chunk at once and never waits."""
+    """One stream on its way. `send` takes each chunk at once and never waits; for one that it cannot send it raises ExtensionFailure."""
 
     def __init__(self, request: ProviderRequest, send: Send, now: Clock = steady) -> None:
         self._request = request
@@ -46,14 +46,20 @@ class StreamRelay:
         self._begun = now()
         self._count = 0
 
-    async def run(self, pieces: AsyncIterable[ProviderMessage]) -> ExtensionFailure | None:
-        """Pass pieces on until the last one. Returns the failure, if there was one."""
+    async def run(
+        self, pieces: AsyncIterable[ProviderMessage], on_first_piece: Callable[[], object] = lambda: None
+    ) -> ExtensionFailure | None:
+        """Pass pieces on until the last one. Returns the failure, if there was one.
+
+        `on_first_piece` is called at the first piece that is good and not the last."""
         try:
             async for piece in pieces:
                 check_refused(piece.headers)
                 chunk = read_piece(piece.data, self._request.provider_id)
                 if chunk.done:
                     return self._finish(chunk)
+                if not self._count:
+                    on_first_piece()
                 self._pass_on(chunk)
         except RouterError as exc:
             failure = failure_of(exc)
@@ -80,5 +86,5 @@ class StreamRelay:
         self._pass_on(replace(chunk, metadata=summary))
 
     def _pass_on(self, chunk: StreamChunk) -> None:
-        self._count += 1
         self._send(replace(chunk, request_id=self._request.request_id))
+        self._count += 1

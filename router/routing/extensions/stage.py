@@ -121,7 +121,7 @@ class PipelineRun(Struct, frozen=True, gc=False):
         except ExtensionFailure as failure:
             came = failure
         except InvalidExtensionMessage as exc:
-            came = ExtensionFailure(EXTENSION_ERROR, f"it cannot be asked: {exc}", "refused")
+            came = ExtensionFailure(EXTENSION_ERROR, f"it cannot be asked: {exc}", "refused", was_sent=False)
         self.executed.append(ExecutedExtension(kind, use.id, status_of(use, came), (now() - began) * 1000))
         return came
 
@@ -132,7 +132,7 @@ class PipelineRun(Struct, frozen=True, gc=False):
             use.id, kind=kind, tenant_id=request.tenant_id, policy_id=policy_id, environment=means.environment, key=request.request_key
         )
         if route is None:
-            raise ExtensionFailure(EXTENSION_NOT_FOUND, "it is not registered, or not for a request like this", "not_found")
+            raise ExtensionFailure(EXTENSION_NOT_FOUND, "it is not registered, or not for a request like this", "not_found", was_sent=False)
         timeout_ms = route.timeout_ms if use.timeout_ms is None else use.timeout_ms
         retry = route.retry if use.retry is None else use.retry
         config = {**route.config, **use.config} if route.config else use.config  # the registry's, and over it the policy's

@@ -16,6 +16,7 @@ from router.delivery.connection import Connection
 from router.operations.observability import events
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.observability import capture_log
+from tests.support.supervision import run_children
 from tests.support.waiting import until
 
 NUMBERS = itertools.count(1)
@@ -102,6 +103,14 @@ async def test_large_entries_are_read_in_a_thread_while_the_previous_value_serve
             await until(lambda count=count: len(live.read_in) > count and not live._large)  # type: ignore[misc]
             assert live.values == [value]
     assert live.read_in == ["event loop", "thread", "thread", "thread"]
+
+
+async def test_a_large_entry_whose_reading_was_cut_off_is_read_when_the_child_runs_again() -> None:
+    live = LiveTexts()
+    live.show(a=LARGE)
+    live._wake.clear()  # the reader had begun with it
+    async with run_children(live._run_reader):
+        await until(lambda: live.values == ["xxxxxxxx"])
 
 
 async def test_a_load_ends_when_the_large_entries_are_read_too(bucket: Bucket) -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from nats.aio.msg import Msg
 
-from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders
+from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders
 from router.delivery.calls.request_reply import RequestReplyClient, TooLarge
 from router.delivery.connection import Connection, open_head_of
 from tests.support.broker import Broker
@@ -121,10 +121,11 @@ async def test_a_lost_connection_is_the_brokers_fault_and_calls_work_again_after
             await until(lambda: len(calls) == 1)
             broker.kill()
             await until(lambda: not ours.is_connected)
-            with pytest.raises(BrokerUnavailable):
+            with pytest.raises(ConnectionLost):
                 await running
-            with pytest.raises(BrokerUnavailable):
+            with pytest.raises(BrokerUnavailable) as away:
                 await calls.call("echo", b"", HEAD, 5)
+            assert not isinstance(away.value, ConnectionLost)  # nothing was sent
             broker.start()
             await until(lambda: ours.is_connected)
             assert (await calls.call("echo", b"again", HEAD, 5)).data == b"again"

@@ -5,9 +5,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders
+from router.core.errors import CallTimeout, ConnectionLost, NoResponders, StreamOverrun
 from router.delivery.calls.reply_streams import ReplyStreams
-from router.delivery.calls.stream import Stream, StreamOverrun
+from router.delivery.calls.request_reply import TooLarge
+from router.delivery.calls.stream import Stream
 from router.delivery.connection import Connection
 from tests.support.broker import Broker
 from tests.support.delivery import connected
@@ -92,6 +93,15 @@ async def test_without_a_listener_the_call_fails_at_once(place, prefix: str) -> 
             await asyncio.wait_for(anext(pieces), 30)
 
 
+async def test_a_request_above_the_servers_limit_is_not_sent(place, prefix: str) -> None:
+    ours, sender, _ = place
+    await sender.at(prefix)
+    with pytest.raises(TooLarge):
+        await Stream(ours, prefix, b"x" * (ours.max_payload + 1), silence_s=5).__aenter__()
+    await ours.flush()
+    assert (ours.is_connected, sender.asked.qsize()) == (True, 0)
+
+
 async def test_a_reader_that_is_far_behind_is_told_what_it_missed(place, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("router.delivery.calls.stream.MAX_BUFFERED_BYTES", 10)
     ours, sender, _ = place
@@ -120,7 +130,7 @@ async def test_a_lost_connection_breaks_the_stream_long_before_silence_would(com
                 if comes_back:
                     broker.start()
                     await until(lambda: ours.is_connected)
-                with pytest.raises(BrokerUnavailable):
+                with pytest.raises(ConnectionLost):
                     await asyncio.wait_for(reading, 60)
     finally:
         broker.remove()
@@ -132,7 +142,7 @@ async def test_what_comes_after_a_lost_connection_is_not_taken_for_the_next_piec
         async with connected(broker.url) as ours, Stream(ours, "lost", b"", silence_s=5) as pieces:
             ours.stats["reconnects"] += 1
             pieces._on_message("", "", b"3", None)
-            with pytest.raises(BrokerUnavailable):
+            with pytest.raises(ConnectionLost):
                 await anext(pieces)
     finally:
         broker.remove()

@@ -7,8 +7,9 @@ from msgspec import Struct
 
 from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
-from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
+from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, Poison, RouterError, StreamOverrun
 from router.routing.extensions.failure import ExtensionFailure
+from router.routing.extensions.provider_failure import make_too_large
 from router.routing.extensions.relay import StreamRelay
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
@@ -51,11 +52,14 @@ async def test_what_comes_after_the_last_chunk_is_not_passed_on() -> None:
         (CallTimeout("silent"), ("timeout", "extension_timeout", None, True)),
         (NoResponders("no service"), ("error", "extension_unavailable", None, True)),
         (BrokerUnavailable("lost"), ("error", "extension_unavailable", None, False)),
+        (Poison("a request too large for the server"), ("error", "extension_error", "request", False)),
         (b"garbage", ("error", "extension_error", "answer", True)),
+        (b'{"output": "x", "provider_id": "other"}', ("error", "extension_error", "answer", True)),
         (Piece(b"", {"Nats-Service-Error-Code": "404"}), ("error", "extension_error", "request", False)),
         (Piece(b"", {"Nats-Service-Error-Code": "503"}), ("error", "extension_error", "service", True)),
         (Piece(b"", {"Nats-Service-Error": "no number"}), ("error", "extension_error", "service", True)),
         (b'{"done": true, "metadata": {"status": "error", "error_code": "boom"}}', ("error", "extension_error", "service", True)),
+        (StreamOverrun("8 MiB behind"), ("error", "stream_overrun", None, False)),
         (b'{"done": true, "metadata": {"status": "error", "fault": "request"}}', ("error", "extension_error", "request", False)),
     ],
 )
@@ -67,3 +71,38 @@ async def test_a_stream_that_fails_ends_with_a_chunk_that_says_whose_fault_it_wa
     assert failure is not None
     assert (last.done, last.metadata["chunks"]) == (True, "2")
     assert (last.metadata["status"], last.metadata["error_code"], last.metadata.get("fault"), failure.is_callees) == told
+
+
+@pytest.mark.parametrize("done", [b"false", b"true"])
+async def test_a_piece_that_cannot_be_sent_ends_the_stream_and_is_not_counted(done: bytes) -> None:
+    chunks: list[StreamChunk] = []
+
+    def send(chunk: StreamChunk) -> None:
+        if chunk.data == "large":
+            raise make_too_large()
+        chunks.append(chunk)
+
+    failure = await StreamRelay(REQUEST, send).run(heard(b'{"data": "a", "done": false}', b'{"data": "large", "done": %b}' % done))
+    assert failure is not None
+    assert [(chunk.data, chunk.done) for chunk in chunks] == [("a", False), ("", True)]
+    assert (chunks[-1].metadata["error_code"], chunks[-1].metadata["chunks"], failure.is_callees) == ("extension_error", "2", False)
+
+
+@pytest.mark.parametrize(
+    ("end", "is_sent"),
+    [
+        (NoResponders("no service"), False),
+        (BrokerUnavailable("not connected"), False),
+        (Poison("a request too large for the server"), False),
+        (ConnectionLost("lost"), True),
+        (CallTimeout("silent"), True),
+        (b"garbage", True),
+        (Piece(b"", {"Nats-Service-Error-Code": "404"}), True),
+    ],
+)
+async def test_a_stream_that_fails_before_its_first_piece_says_whether_it_was_asked_for(
+    end: bytes | Piece | RouterError, is_sent: bool
+) -> None:
+    _, failure = await relayed(end)
+    assert failure is not None
+    assert failure.was_sent == is_sent
