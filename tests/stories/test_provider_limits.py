@@ -1,4 +1,4 @@
-"""What is larger than the server takes, asked of a provider or answered by it: the requester learns it, and nobody else notices."""
+"""What is larger than the server takes, asked of a provider or answered by it: the requester is told, and no other one is cut off."""
 
 import asyncio
 import json
@@ -64,7 +64,7 @@ async def ask_too_much(nc: Nats, subject: str, number: int) -> Json:
     return answer
 
 
-async def test_streams_that_ask_too_much_close_a_provider_to_nobody(nc: Nats, router: Running, client: Client) -> None:
+async def test_streams_that_ask_too_much_leave_a_provider_open(nc: Nats, router: Running, client: Client) -> None:
     async with serve_provider(nc, answers) as asked:
         told = [(await ask_too_much(nc, INVOKE_STREAM, number))["metadata"] for number in range(FAILURES)]
         assert {(one["error_code"], one["fault"]) for one in told} == {("extension_error", "request")}
@@ -83,7 +83,7 @@ async def test_what_was_not_sent_is_not_metered(nc: Nats, router: Running, clien
     assert [event["request_id"] for event in await read_usage(nc, router.settings)] == ["r-1"]
 
 
-async def test_invocations_that_ask_too_much_close_a_provider_to_nobody(nc: Nats, router: Running, client: Client) -> None:
+async def test_invocations_that_ask_too_much_leave_a_provider_open(nc: Nats, router: Running, client: Client) -> None:
     async with serve_provider(nc, answers) as asked:
         told = [await ask_too_much(nc, INVOKE, number) for number in range(FAILURES)]
         assert {(one["error_code"], one["metadata"]["fault"]) for one in told} == {("extension_error", "request")}

@@ -42,12 +42,12 @@ class ServiceDeadlineExceeded(ExtensionFailure):
     """The service answered 504: the time that it was given was over, and it stopped."""
 
 
-def was_sent(exc: ExtensionFailure | BrokerUnavailable) -> bool:
+def is_sent(exc: ExtensionFailure | BrokerUnavailable) -> bool:
     """Whether the call that raised this may have reached its service."""
     return exc.was_sent if isinstance(exc, ExtensionFailure) else isinstance(exc, ConnectionLost)
 
 
-def as_sent(exc: ExtensionFailure | BrokerUnavailable) -> ExtensionFailure | BrokerUnavailable:
+def mark_sent(exc: ExtensionFailure | BrokerUnavailable) -> ExtensionFailure | BrokerUnavailable:
     """The same failure, of a call whose earlier attempt was sent."""
     if not isinstance(exc, ExtensionFailure):
         return ConnectionLost(str(exc))
@@ -55,7 +55,7 @@ def as_sent(exc: ExtensionFailure | BrokerUnavailable) -> ExtensionFailure | Bro
     return exc
 
 
-def no_service_failure() -> ExtensionFailure:
+def make_unavailable() -> ExtensionFailure:
     """The server answered that there are no responders."""
     message = "no service listens on its subject"
     return ExtensionFailure(EXTENSION_UNAVAILABLE, message, "unavailable", is_passing=True, was_sent=False)

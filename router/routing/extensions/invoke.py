@@ -27,10 +27,10 @@ from router.routing.extensions.failure import (
     EXTENSION_UNAVAILABLE,
     ExtensionFailure,
     ServiceDeadlineExceeded,
-    as_sent,
-    no_service_failure,
+    is_sent,
+    make_unavailable,
+    mark_sent,
     short_timeout_failure,
-    was_sent,
 )
 from router.routing.extensions.health import HealthTracker
 from router.routing.extensions.ports import NULL_METER, ExtensionCaller, ExtensionMeter, ExtensionReply
@@ -89,15 +89,15 @@ class Invoker:
         return self._retry(call, read) if call.retry else self._attempt(call, read)
 
     async def _retry(self, call: ExtensionCall, read: Callable[[bytes], T]) -> T:
-        pause_s, left, is_sent = RETRY_PAUSE_S, call.retry, False
+        pause_s, left, any_sent = RETRY_PAUSE_S, call.retry, False
         while True:
             try:
                 return await self._attempt(call, read)
             except (ExtensionFailure, BrokerUnavailable) as exc:
-                is_sent = is_sent or was_sent(exc)
+                any_sent = any_sent or is_sent(exc)
                 if not left or not _is_passing(exc) or self._now() + pause_s >= call.deadline:
-                    if is_sent and not was_sent(exc):
-                        raise as_sent(exc) from exc.__cause__
+                    if any_sent and not is_sent(exc):
+                        raise mark_sent(exc) from exc.__cause__
                     raise
             await self._sleep(pause_s)
             pause_s, left = pause_s * 2, left - 1
@@ -189,7 +189,7 @@ def _failure_of(exc: Exception, call: ExtensionCall, timeout_s: float) -> Extens
         case CallTimeout():
             return ExtensionFailure(EXTENSION_TIMED_OUT, f"no answer within {timeout_s * 1000:.0f} ms", "timeout", is_passing=True)
         case NoResponders():
-            return no_service_failure()
+            return make_unavailable()
         case Poison():
             return ExtensionFailure(EXTENSION_ERROR, str(exc), "refused", is_callees=False, was_sent=False)
         case _:

@@ -24,8 +24,8 @@ from router.routing.extensions.failure import (
     EXTENSION_TIMED_OUT,
     EXTENSION_UNAVAILABLE,
     ExtensionFailure,
-    no_service_failure,
-    was_sent,
+    is_sent,
+    make_unavailable,
 )
 
 REQUESTS, SERVICES, ANSWERS = "request", "service", "answer"  # metadata.fault of an extension_error
@@ -59,10 +59,10 @@ def failure_of(exc: RouterError) -> ExtensionFailure:
         case CallTimeout():
             return ExtensionFailure(EXTENSION_TIMED_OUT, str(exc), "timeout", is_passing=True)
         case NoResponders():
-            return no_service_failure()
+            return make_unavailable()
         case BrokerUnavailable():
             return ExtensionFailure(
-                EXTENSION_UNAVAILABLE, str(exc), "unavailable", is_passing=True, is_callees=False, was_sent=was_sent(exc)
+                EXTENSION_UNAVAILABLE, str(exc), "unavailable", is_passing=True, is_callees=False, was_sent=is_sent(exc)
             )
         case StreamOverrun():
             return ExtensionFailure(exc.code, str(exc), "overrun", is_callees=False)

@@ -102,7 +102,7 @@ class ProviderInvoker:
             return _fail(request, caller_deadline_failure(left_s), self._ms_since(begun))
         except RouterError as exc:
             return _fail(request, failure_of(exc), self._ms_since(begun))
-        return InvocationEnd(_succeed(request, answer, self._ms_since(begun)))
+        return InvocationEnd(_build_response(request, answer, self._ms_since(begun)))
 
     async def stream(self, request: ProviderRequest, send: Send, left_s: float | None = None) -> bool:
         """Pass the provider's chunks to `send`, up to a last one that says how it ended. The app cancels it when no reader is left.
@@ -168,7 +168,7 @@ class ProviderInvoker:
         return (self._now() - begun) * 1000
 
 
-def _succeed(request: ProviderRequest, answer: ProviderAnswer, latency_ms: float) -> ProviderResponse:
+def _build_response(request: ProviderRequest, answer: ProviderAnswer, latency_ms: float) -> ProviderResponse:
     return ProviderResponse(
         request_id=request.request_id,
         status=SUCCESS,

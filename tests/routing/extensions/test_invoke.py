@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from router.core.errors import BrokerUnavailable, ConnectionLost, NoResponders, Poison
-from router.routing.extensions.failure import was_sent
+from router.routing.extensions.failure import is_sent
 from tests.support.pipelines import Answers, FakeExtensions, FakeReply, decision, in_turn, late, ok, piped_policy, refusal, statuses
 from tests.support.waiting import until
 
@@ -76,7 +76,7 @@ async def test_a_retry_that_would_begin_after_the_deadline_is_not_waited_for() -
 
 
 @pytest.mark.parametrize(
-    ("came", "is_sent"),
+    ("came", "any_sent"),
     [
         ([late], True),
         ([FakeReply(b"", 503, "busy")], True),
@@ -90,14 +90,14 @@ async def test_a_retry_that_would_begin_after_the_deadline_is_not_waited_for() -
         ([NoResponders("no service"), BrokerUnavailable("away")], False),
     ],
 )
-async def test_a_failure_says_whether_any_attempt_was_sent(came: list[object], is_sent: bool) -> None:
+async def test_a_failure_says_whether_any_attempt_is_sent(came: list[object], any_sent: bool) -> None:
     world, _ = guarded(in_turn(*came))
-    assert was_sent(await world.fail("guard", retry=len(came) - 1)) == is_sent
+    assert is_sent(await world.fail("guard", retry=len(came) - 1)) == any_sent
 
 
-async def test_a_call_of_an_open_breaker_says_that_nothing_was_sent() -> None:
+async def test_a_call_of_an_open_breaker_says_that_nothing_is_sent() -> None:
     world, _ = guarded(lambda _: FakeReply(b"", 500, "oops"))
-    assert [was_sent(await world.fail("guard")) for _ in range(6)] == [True] * 5 + [False]
+    assert [is_sent(await world.fail("guard")) for _ in range(6)] == [True] * 5 + [False]
 
 
 async def test_the_entrys_timeout_and_retry_hold_where_the_policy_says_nothing() -> None:
