@@ -5,6 +5,7 @@ processors and ten tasks that wait for them each of these ends now and then, and
 that means a deadline names it.
 """
 
+import asyncio
 from typing import Any
 
 from nats.aio.client import Client
@@ -16,6 +17,13 @@ PATIENCE_S = 60
 
 class PatientClient(Client):
     """A plain nats-py client, as an author of a gateway uses it, but for its defaults."""
+
+    async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
+        """nats-py writes the PING past its own buffer, so a flush would confirm no SUB that waits there."""
+        if self._pending and self.is_connected and self._transport is not None:
+            self._transport.writelines(self._pending[:])
+            self._pending, self._pending_data_size = [], 0
+        await super()._send_ping(future)
 
     async def flush(self, timeout: int = 2 * PATIENCE_S) -> None:  # noqa: ASYNC109 - nats-py's own parameter
         await super().flush(timeout)

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from nats.aio.client import Client
+from nats.errors import Error as NatsError
 
 from router.app.recovery_order import list_in_order
 from router.config import Settings, load
@@ -20,6 +21,7 @@ from tests.support.cli import CommandResult, call_command_async
 from tests.support.cluster import Cluster, started_cluster, wait_for_cluster
 from tests.support.patient_client import connect_patiently
 from tests.support.ports import free_port
+from tests.support.waiting import until
 
 PAGE = Path("docs/how-to/two-places.md").read_text()
 CONNECTION = Path("deploy/nats/second-place.conf").read_text()
@@ -54,12 +56,23 @@ async def two_places(*, domain: str = SECOND, is_cluster: bool = False, denies: 
         stack.push_async_callback(way.close)
         connection = CONNECTION if denies else "leafnodes { remotes [ { url: $HUB_LEAF_URL } ] }"
         lines = (f"HUB_LEAF_URL: {json.dumps(way.url)}", connection)
-        if not is_cluster:
-            yield Places(hub, _start(stack, domain, *lines), way)
-            return
-        cluster = stack.enter_context(started_cluster(lines=lines, domain=domain))
-        await wait_for_cluster(cluster)
-        yield Places(hub, cluster, way)
+        if is_cluster:
+            cluster = stack.enter_context(started_cluster(lines=lines, domain=domain))
+            await wait_for_cluster(cluster)
+            second: Place = cluster
+        else:
+            second = _start(stack, domain, *lines)
+        async with client_at(second) as client:
+            await until(lambda: _reaches_hub(client), what="the second place has joined the hub")
+        yield Places(hub, second, way)
+
+
+async def _reaches_hub(client: Client) -> bool:
+    try:
+        await client.request(f"$JS.{HUB}.API.INFO", timeout=1)
+    except NatsError:
+        return False
+    return True
 
 
 def settings_at(place: Place, **overrides: object) -> Settings:
