@@ -94,7 +94,7 @@ class DaemonThreads:
         name = f"{self._name}_{self._started + 1}"
         try:
             threading.Thread(target=self._work, args=(loop,), name=name, daemon=True).start()
-        except BaseException:  # the system has no thread, or no memory, to give
+        except (RuntimeError, MemoryError):  # the system has no thread, or no memory, to give
             self._release()
             raise
         self._started += 1

@@ -34,6 +34,7 @@ log = logs.logger(__name__)
 
 START_S = 0.05  # between two looks whether the consumer has started
 PRESENCE_S = 15.0  # between two records of a standby that it is there
+GIVE_UP_TRIES = 3
 
 
 class LeaseRules(Struct, frozen=True):
@@ -72,29 +73,36 @@ class OwnerLease:
 
     async def run(self) -> None:
         """Renew until cancelled, then give the lease up. A renewal that fails costs nothing but a takeover that was not needed."""
-        revision = 0
         try:
             while True:
                 if not self._is_taking():
                     await asyncio.sleep(START_S)
                     continue
-                revision = await self._renew(revision)
+                await self._renew()
                 await asyncio.sleep(self._rules.every)
         finally:
-            if revision:
-                await self._give_up(revision)
+            with contextlib.suppress(RouterError):
+                await self._give_up()
 
-    async def _renew(self, revision: int) -> int:
+    async def _renew(self) -> None:
         try:
-            return await self._bucket.renew(lease_key(self._rules.partition), self._record)
+            await self._bucket.renew(lease_key(self._rules.partition), self._record)
         except RouterError as exc:
             _report_failure(self._lines, self._rules.partition, exc)
-            return revision
 
-    async def _give_up(self, revision: int) -> None:
-        """A standby need not wait for the end of the lease. The lease stays if another owner has renewed it since."""
-        with contextlib.suppress(RouterError):
-            await self._bucket.delete(lease_key(self._rules.partition), revision=revision)
+    async def _give_up(self) -> None:
+        """A standby need not wait for the end of the lease. The lease stays if another owner has renewed it since.
+
+        It is read first: whether the last renewal was stored is not known if the end came within it. Raises RouterError.
+        """
+        key = lease_key(self._rules.partition)
+        for _ in range(GIVE_UP_TRIES):
+            newest = await self._bucket.read_newest(key)
+            if not isinstance(newest, BucketEntry) or newest.value != self._record:
+                return
+            with contextlib.suppress(Conflict):  # that renewal was stored after it was read
+                await self._bucket.delete(key, revision=newest.revision)
+                return
 
 
 class StandbyLease:

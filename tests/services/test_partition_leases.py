@@ -8,6 +8,7 @@ import pytest
 
 from router.core.clock import Clock, steady
 from router.delivery.api import JetStream
+from router.delivery.buckets.entries import DeletedKey
 from router.delivery.buckets.lease import LeaseBucket
 from router.services.partition_leases import LeaseRules, OwnerLease, StandbyLease
 from tests.support.app import ManualClock
@@ -104,6 +105,29 @@ async def test_an_owner_that_ends_gives_the_lease_up(nats_url: str, prefix: str)
             async with running(an_owner(bucket.jetstream, prefix)):
                 await until(lambda: standby.lease.holder == "owner")
             await until(lambda: standby.lease.has_lease)
+
+
+class SlowToHear(LeaseBucket):
+    """Its second renewal is stored, and the answer does not come."""
+
+    def __init__(self, jetstream: JetStream, bucket: str) -> None:
+        super().__init__(jetstream, bucket)
+        self.renewals = 0
+
+    async def renew(self, key: str, value: bytes) -> int:
+        revision = await super().renew(key, value)
+        self.renewals += 1
+        if self.renewals == 2:
+            await asyncio.Event().wait()
+        return revision
+
+
+async def test_an_owner_that_ends_within_a_renewal_gives_the_lease_up(nats_url: str, prefix: str) -> None:
+    async with a_bucket(nats_url, prefix) as bucket:
+        leases = SlowToHear(bucket.jetstream, prefix)
+        async with running(OwnerLease(leases, LeaseRules("0", "owner", SPAN_S), lambda: True)):
+            await until(lambda: leases.renewals == 2)
+        assert isinstance(await leases.read_newest("0"), DeletedKey)
 
 
 async def test_an_owner_that_ends_leaves_the_lease_that_another_owner_has_renewed(nats_url: str, prefix: str) -> None:

@@ -178,8 +178,8 @@ async def test_what_came_after_our_own_write_but_was_heard_before_its_publish_ac
     writing.cancel()
 
 
-async def test_what_came_before_our_own_write_is_overruled_by_it() -> None:
-    some, bucket = SomeProviders(), OneKey()
+async def write_own_opening(some: SomeProviders, bucket: OneKey) -> SharedBreakers:
+    """Their first opening is written, and has not come back."""
     shared = a_sharing(some)
     shared._documents = shared._mirror = bucket  # type: ignore[assignment]
     some.report(3)
@@ -187,6 +187,12 @@ async def test_what_came_before_our_own_write_is_overruled_by_it() -> None:
     writing = asyncio.create_task(shared.write())
     await until(lambda: not shared._unwritten)
     writing.cancel()
+    return shared
+
+
+async def test_what_came_before_our_own_write_is_overruled_by_it() -> None:
+    some, bucket = SomeProviders(), OneKey()
+    shared = await write_own_opening(some, bucket)
     shared.on_change({KEY: entry_of(4, state="closed")})
     assert some.state() == OPEN
 
@@ -213,13 +219,7 @@ async def test_what_has_left_the_bucket_is_forgotten(bucket: Bucket, nats_url: s
 
 async def test_what_was_written_here_is_known_until_it_comes_back_whatever_else_changes() -> None:
     some, bucket = SomeProviders(), OneKey()
-    shared = a_sharing(some)
-    shared._documents = shared._mirror = bucket  # type: ignore[assignment]
-    some.report(3)
-    shared.note(some.transitions[0])
-    writing = asyncio.create_task(shared.write())
-    await until(lambda: not shared._unwritten)
-    writing.cancel()
+    shared = await write_own_opening(some, bucket)
     other = breaker_key("acme", "anthropic")
     for revision in (2, 3):
         shared.on_change({other: BucketEntry(other, b"", revision, 0)})
@@ -233,13 +233,7 @@ async def test_what_was_written_here_is_known_until_it_comes_back_whatever_else_
 async def test_our_own_word_is_never_news_to_us() -> None:
     """Half open is not written: an own opening, listed again, must not undo what the probes have shown."""
     some, bucket = SomeProviders(), OneKey()
-    shared = a_sharing(some)
-    shared._documents = shared._mirror = bucket  # type: ignore[assignment]
-    some.report(3)
-    shared.note(some.transitions[0])
-    writing = asyncio.create_task(shared.write())
-    await until(lambda: not shared._unwritten)
-    writing.cancel()
+    shared = await write_own_opening(some, bucket)
     some.clock.at = 10.0
     some.succeed(1)
     for revision in (9, 7):  # another bucket, as far as revisions tell

@@ -151,7 +151,7 @@ class TransactionalStrategy:
         """If the block is cancelled, or raises, what no handler has seen waits again: the end of the run takes its attempt back."""
         try:
             yield deliveries
-        except BaseException:
+        except BaseException:  # a cancellation too: a stop must spend no attempt
             for delivery in deliveries:
                 if not delivery.was_begun:
                     self._queue.add(delivery)

@@ -107,7 +107,8 @@ class ProviderInvoker:
     async def stream(self, request: ProviderRequest, send: Send, left_s: float | None = None) -> bool:
         """Pass the provider's chunks to `send`, up to a last one that says how it ended. The app cancels it when no reader is left.
 
-        Returns whether the request may have reached the provider."""
+        Returns whether the request may have reached the provider.
+        """
         relay = StreamRelay(request, send, self._now)
         left_s = min(USUAL_STREAM_S if left_s is None else left_s, self._longest_s)
         route = self._route(request)
@@ -120,7 +121,7 @@ class ProviderInvoker:
             return False
         try:
             failure = await self._relay(relay, route, request, left_s, outcome)
-        except BaseException:
+        except BaseException:  # also a cancellation, when no reader is left: it frees the probe's place
             outcome.cancel()
             raise
         was_sent = failure is None or failure.was_sent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -29,15 +29,6 @@ from tests.support.waiting import until
 
 COUNT = 5
 ALL = {f"r-{number}": 1 for number in range(COUNT)}
-
-
-@pytest.fixture
-def servers() -> Iterator[tuple[Broker, Broker]]:
-    """One that is saved, and an empty one."""
-    one, other = Broker().start(), Broker().start()
-    yield one, other
-    one.remove()
-    other.remove()
 
 
 async def test_a_message_that_is_handled_between_two_snapshots_has_its_effect_once(servers: tuple[Broker, Broker], tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """A replay that was killed before the backup is finished after the restore, and nothing is sent twice."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,15 +13,6 @@ from tests.support.broker import Broker
 from tests.support.dead_letters import DeadLetterStreams, interrupt_replay
 from tests.support.delivery import connected
 from tests.support.service import settings_for
-
-
-@pytest.fixture
-def servers() -> Iterator[tuple[Broker, Broker]]:
-    """One that is saved, and an empty one."""
-    one, other = Broker().start(), Broker().start()
-    yield one, other
-    one.remove()
-    other.remove()
 
 
 @pytest.mark.parametrize("is_named", [False, True], ids=["the router's", "those of an inbox"])
