@@ -99,9 +99,11 @@ class StrandedSweep:
     async def _publish_advisories(self, stranded: int, last: int) -> None:
         """Publish the advisories that the server should have sent; none while it is not known which `stranded` messages they are."""
         subject = advisory_subject(self._subscription.stream, self._subscription.durable)
-        lost = [one async for one in self._list_not_in_hand(last)]
-        if len(lost) > stranded:
-            return
+        lost: list[tuple[int, int]] = []
+        async for one in self._list_not_in_hand(last):
+            if len(lost) == stranded:
+                return
+            lost.append(one)
         for sequence, stored_ns in lost:
             body = {"stream": self._subscription.stream, "consumer": self._subscription.durable, "stream_seq": sequence}
             # The stream's time: in a re-created stream the same sequence is another message.

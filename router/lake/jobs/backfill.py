@@ -80,7 +80,8 @@ class Backfill:
     def apply(self) -> None:
         """Replace the days' files, then show them in a cut. Whatever dies on the way, the same backfill again mends.
 
-        Raises Conflict if another job has committed since this object was created."""
+        Raises Conflict if another job has committed since this object was created.
+        """
         added = merge_files(one.added for one in self._run(is_written=True))
         for table in MADE_AGAIN:
             self._warehouse.tables[table].replace(self._files[table], added.get(table, []), after=self._versions[table])
@@ -127,7 +128,8 @@ def _add_exactly(amounts: Iterable[Decimal]) -> Decimal:
 def _find_whole(warehouse: Warehouse) -> tuple[dict[str, int], Progress | None]:
     """Return the versions of all tables that end with the same batch, and its progress if no cut names it.
 
-    Raises Misconfigured; Conflict beside a half-written batch, which the next ingest would count again if its days were made again now."""
+    Raises Misconfigured; Conflict beside a half-written batch, which the next ingest would count again if its days were made again now.
+    """
     if missing := [table for table in MADE_AGAIN if warehouse.tables[table].load() is None]:
         raise Misconfigured("--warehouse", f"{warehouse.location} has no {missing[0]}")
     if (whole := find_whole(warehouse)) is None:

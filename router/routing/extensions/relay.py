@@ -51,7 +51,8 @@ class StreamRelay:
     ) -> ExtensionFailure | None:
         """Pass pieces on until the last one. Returns the failure, if there was one.
 
-        `on_first_piece` is called at the first piece that is good and not the last."""
+        `on_first_piece` is called at the first piece that is good and not the last.
+        """
         try:
             async for piece in pieces:
                 check_refused(piece.headers)
