@@ -68,13 +68,14 @@ async def fill_console(jetstream: JetStream, settings: Settings, data: ConsoleDa
 
 
 async def _publish(jetstream: JetStream, messages: Iterable[tuple[str, bytes, dict[str, str]]]) -> None:
-    """Without an answer each; what was stored is counted by the server, and `flush` waits until it has read all."""
-    connection = jetstream.connection
-    for number, (subject, data, headers) in enumerate(messages):
-        connection.publish_nowait(subject, data, head=head_of(headers))
+    """The last one waits for its publish ack: a flush alone says that the server has read them, not that their stream has stored them."""
+    everything = list(messages)
+    for number, (subject, data, headers) in enumerate(everything[:-1]):
+        jetstream.connection.publish_nowait(subject, data, head=head_of(headers))
         if number % AT_ONCE == 0:
-            await connection.flush(60)
-    await connection.flush(60)
+            await jetstream.connection.flush(60)
+    for last in everything[-1:]:
+        await jetstream.publish(*last)
 
 
 def _make_letters(settings: Settings, data: ConsoleData) -> Iterable[tuple[str, bytes, dict[str, str]]]:

@@ -14,6 +14,7 @@ from router.delivery.stream_reader import open_reader
 from router.operations.deadletters import ReplayReport, read_by_filter, read_by_sequence, replay
 from router.operations.deadletters.journal import ReplayJournal
 from router.operations.deadletters.original import REPLAY_RUN
+from tests.support.waiting import until
 
 STORED = "2026-01-02T03:04:05.123456789Z"
 
@@ -97,5 +98,10 @@ async def interrupt_replay(house: DeadLetterStreams, *letters: int, run: str = "
         effects = [Effect(house.subject, b"?", f"replay:{at}:1", {REPLAY_RUN: run or journal.run}) for at in letters]
         for effect in effects:
             await house.jetstream.connection.publish(effect.subject, effect.data, headers={**effect.headers, "Nats-Msg-Id": effect.id})
-        await house.jetstream.connection.flush()
+
+        async def stored() -> bool:
+            now = await house.jetstream.stream(house.stream)
+            return now is not None and bool(now["state"]["last_seq"] >= info["state"]["last_seq"] + len(effects))
+
+        await until(stored)  # a stream without acks says nothing of what it stores
         await journal.close()
