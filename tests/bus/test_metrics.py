@@ -52,10 +52,9 @@ async def test_each_message_is_counted_by_what_became_of_it(nats_url: str, prefi
     async with a_bus(nats_url, prefix) as bus:
         for number in (1, 2, 3):
             await bus.publisher.event(an_envelope(number))
-        connection, subject = bus.jetstream.connection, f"{prefix}.events.loop"
-        await connection.publish(subject, b"no JSON")
-        await connection.publish(subject, (await bus.jetstream.message(f"{prefix}-events", 1)).data)  # type: ignore[union-attr]
-        await connection.flush()
+        subject = f"{prefix}.events.loop"
+        await bus.jetstream.publish(subject, b"no JSON", {})
+        await bus.jetstream.publish(subject, (await bus.jetstream.message(f"{prefix}-events", 1)).data, {})  # type: ignore[union-attr]
         mine = await consumed(bus, metrics, handle)
     seen = parse_scrape(metrics.registry)
     (name, durable) = mine[0]

@@ -7,6 +7,7 @@ import pytest
 
 from router import Client
 from router.core.errors import BrokerUnavailable, RouterError, Unanswered
+from router.delivery.api import JetStream
 from router.delivery.connection import Connection
 from router.delivery.first_connection import connect
 from router.sdk.bus import Bus
@@ -39,9 +40,14 @@ async def own_broker() -> AsyncIterator[Broker]:
 
 @pytest.fixture
 async def heard(own_broker: Broker) -> AsyncIterator[list[str]]:
-    """The subjects of the requests that arrive, before and after the broker was away."""
+    """The subjects of the requests that arrive, before and after the broker was away.
+
+    Their stream is there, as a router makes it: a client that is back before who answers it hears of no absent subscriber, and asks
+    again.
+    """
     heard: list[str] = []
     connection = await connect({"servers": [own_broker.url]})
+    await JetStream(connection).ask("STREAM.CREATE.DECIDE", {"name": "DECIDE", "subjects": ["beamline.router.v1.decide"], "no_ack": True})
 
     def hear(subject: str, inbox: str, _data: bytes, headers: object) -> None:
         heard.append(subject)

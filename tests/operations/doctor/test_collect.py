@@ -1,5 +1,7 @@
 """The facts, from real servers."""
 
+from functools import partial
+
 from router.app import declare_topology
 from router.config import Settings
 from router.delivery.api import JetStream
@@ -8,6 +10,7 @@ from router.delivery.topology import create
 from router.operations.doctor import Facts, SyncMode, collect
 from tests.support.broker import Broker
 from tests.support.service import settings_for
+from tests.support.waiting import until
 
 ACCOUNTS = (
     "accounts { SYS { users [{user: sys, password: p}] }, A { jetstream: enabled, users [{user: a, password: p}] } }",
@@ -22,10 +25,16 @@ async def _facts(settings: Settings, *, made: bool = True, **login: str) -> Fact
         if made:
             await create(jetstream, declare_topology(settings))
             await connection.publish(settings.decide.subject, b"one")
-            await connection.flush()
+            await until(partial(_waits, jetstream, settings))
         return await collect(jetstream, declare_topology(settings), letters=settings.streams.dlq.name, max_request=1)
     finally:
         await connection.close()
+
+
+async def _waits(jetstream: JetStream, settings: Settings) -> bool:
+    """Its stream says nothing of what it stores, and its consumer hears of it a little later."""
+    consumer = await jetstream.consumer(settings.streams.decide.name, settings.decide.durable)
+    return consumer is not None and bool(consumer["num_pending"])
 
 
 async def test_an_empty_server_lacks_everything_and_can_be_looked_at(nats_url: str, prefix: str) -> None:
