@@ -145,7 +145,7 @@ async def test_an_extension_is_switched_and_removed(registry: Registry) -> None:
 
 
 async def test_an_extension_is_called_as_a_router_calls_it(registry: Registry) -> None:
-    await registry.holds(an_entry("norm", "pre", config={"a": 1}))
+    await registry.holds(an_entry("norm", "pre", config={"a": 1}, timeout_ms=20_000))
     async with answering(registry.url, "beamline.ext.pre.norm.v1", {"payload": "hi", "metadata": {}}) as asked:
         called = await registry("call", "norm", "--payload", "HI", "--tenant", "acme", "--metadata", '{"lang": "en"}', "--json")
     assert (called.status, called.json["answer"], called.json["version"]) == (0, {"payload": "hi", "metadata": {}}, "v1")
@@ -157,7 +157,7 @@ async def test_an_extension_is_called_as_a_router_calls_it(registry: Registry) -
 
 
 async def test_a_provider_is_called_with_a_prompt(registry: Registry) -> None:
-    await registry.holds(an_entry("crm", "provider"))
+    await registry.holds(an_entry("crm", "provider", timeout_ms=20_000))
     async with answering(registry.url, "beamline.provider.crm.v1", {"provider_id": "crm", "output": "ok"}) as asked:
         called = await registry("call", "crm", "--payload", "say hello")
         await registry("call", "crm", "--payload", "42")

@@ -18,6 +18,7 @@ from router.core.errors import Misconfigured
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, call_command, clean_environment, table_words
 
+PATIENTLY = ("--timeout-ms", "20000")
 MINE = """
 from router.sdk.extension import Refused, pre, validator, reject
 
@@ -160,7 +161,7 @@ def samples(broker: Broker) -> Iterator["tuple[subprocess.Popen[str], Any]"]:
 
 @pytest.mark.parametrize("place", range(5))
 def test_every_sample_keeps_the_contract(place: int, samples: "tuple[subprocess.Popen[str], Any]", nats_url: str) -> None:
-    ended = call_command("extension", "check", samples[1]["subjects"][place], "--strict", "--json", "--nats-url", nats_url)
+    ended = call_command("extension", "check", samples[1]["subjects"][place], "--strict", "--json", *PATIENTLY, "--nats-url", nats_url)
     assert [check for check in ended.json["checks"] if check["verdict"] != "ok"] == []
     assert ended.status == 0
 
@@ -168,7 +169,7 @@ def test_every_sample_keeps_the_contract(place: int, samples: "tuple[subprocess.
 def test_a_file_is_served_until_it_is_told_to_stop(mine: str, nats_url: str) -> None:
     with running(*COMMAND, "extension", "serve", f"{mine}:short", "--instance", "blue=30", "--nats-url", nats_url) as (process, ready):
         assert ready["subjects"] == ["beamline.ext.validate.short.v1"]
-        assert call_command("extension", "check", "beamline.ext.validate.short.v1.blue", "--nats-url", nats_url).status == 0
+        assert call_command("extension", "check", "beamline.ext.validate.short.v1.blue", *PATIENTLY, "--nats-url", nats_url).status == 0
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
 
@@ -176,7 +177,7 @@ def test_a_file_is_served_until_it_is_told_to_stop(mine: str, nats_url: str) -> 
 def test_a_file_that_serves_itself_ends_well_when_it_is_told(nats_url: str, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OWN)
     with running(COMMAND[0], str(tmp_path / "own.py"), nats_url) as (process, _):
-        assert call_command("extension", "check", "beamline.ext.pre.own.v1", "--strict", "--nats-url", nats_url).status == 0
+        assert call_command("extension", "check", "beamline.ext.pre.own.v1", "--strict", *PATIENTLY, "--nats-url", nats_url).status == 0
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
 
@@ -184,8 +185,8 @@ def test_a_file_that_serves_itself_ends_well_when_it_is_told(nats_url: str, tmp_
 def test_one_in_any_language_that_breaks_the_contract_is_told_why(nats_url: str, tmp_path: Path) -> None:
     (tmp_path / "sloppy.py").write_text(SLOPPY)
     with running(COMMAND[0], str(tmp_path / "sloppy.py"), nats_url):
-        told = call_command("extension", "check", "beamline.ext.validate.sloppy.v1", "--nats-url", nats_url)
-        found = call_command("extension", "check", "beamline.ext.validate.sloppy.v1", "--json", "--nats-url", nats_url)
+        told = call_command("extension", "check", "beamline.ext.validate.sloppy.v1", *PATIENTLY, "--nats-url", nats_url)
+        found = call_command("extension", "check", "beamline.ext.validate.sloppy.v1", "--json", *PATIENTLY, "--nats-url", nats_url)
     assert (told.status, found.status, found.json["ok"]) == (1, 1, False)
     verdicts = {check["check"]: (check["verdict"], check["why"]) for check in found.json["checks"]}
     assert verdicts["answers a request"] == ("fail", "a validator answers with a status of ok or reject")

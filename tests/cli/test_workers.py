@@ -63,7 +63,9 @@ def pushed(url: str, *request_ids: str, tenant: str = "acme") -> None:
     async def ask() -> None:
         async with Client(url) as client:
             for request_id in request_ids:
-                answer = await client.decide(tenant_id=tenant, message_type="chat", payload="hello", request_id=request_id, push=True)
+                answer = await client.decide(
+                    tenant_id=tenant, message_type="chat", payload="hello", request_id=request_id, push=True, timeout=60.0
+                )
                 assert answer.ok
 
     asyncio.run(ask())

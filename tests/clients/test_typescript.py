@@ -75,7 +75,9 @@ def test_the_extension_of_the_page_keeps_the_contract_of_extensions(environ: Map
     with node_process("build/examples/extension.js", environ["NATS_URL"]) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "listening on beamline.ext.validate.short_text.v1\n"
-        checked = call_command("extension", "check", "beamline.ext.validate.short_text.v1", "--strict", environ=environ)
+        checked = call_command(
+            "extension", "check", "beamline.ext.validate.short_text.v1", "--strict", "--timeout-ms", "20000", environ=environ
+        )
         assert checked.status == 0, checked.out
         program.terminate()
         assert program.wait(60) == 0

@@ -41,7 +41,19 @@ def read_page(address: str) -> str:
 async def test_it_prints_its_address_shows_the_router_and_ends_with_it(tmp_path: Path) -> None:
     with serve_router("--embedded", "--console", *ANY_PORTS, cwd=tmp_path, environ=ANY_PORT) as served:
         address, children = read_console(served), served.list_children()
-        asked = ("decide", "--nats-url", served.ready["nats_url"], "--tenant", "acme", "--type", "chat", "--payload", "hi")
+        asked = (
+            "decide",
+            "--nats-url",
+            served.ready["nats_url"],
+            "--tenant",
+            "acme",
+            "--type",
+            "chat",
+            "--payload",
+            "hi",
+            "--timeout",
+            "60",
+        )
         assert router(*asked).status == 0
         await until(lambda: "pulls" in read_page(address))
         assert "was not read" not in read_page(address)  # it has the router's own port of /metrics

@@ -11,6 +11,7 @@ from router import Client
 from router.app import declare_topology
 from router.app.connect import connect_by
 from router.config import Settings
+from router.console import scrape
 from router.console.pages import decisions
 from router.contracts.violation import violation_bytes, violation_subject
 from router.delivery.api import JetStream
@@ -200,6 +201,7 @@ async def test_live_pages_are_bounded_and_each_sample_reaches_them(settings: Set
 async def test_a_real_router_s_decisions_are_counted_and_explained(
     settings: Settings, jetstream: JetStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(scrape, "WITHIN_S", 60.0)
     monkeypatch.setattr(decisions, "WITHIN_S", 60.0)  # a router that is there may be slow; it is waited for no longer than it takes
     router = console_settings(
         settings.nats.url[0], recorder__tenants="acme", metrics__tenant_label_allowlist="acme", policies__dir=POLICIES
@@ -210,8 +212,8 @@ async def test_a_real_router_s_decisions_are_counted_and_explained(
             await until(lambda: is_connected(console))
             await until(lambda: has_sample(console))
             for number in range(3):
-                await client.decide(tenant_id="acme", message_type="chat", payload="hello", request_id=f"r-{number}")
-            refused = await client.decide(tenant_id="acme", message_type="chat", payload="hello", policy_id="nowhere")
+                await client.decide(tenant_id="acme", message_type="chat", payload="hello", request_id=f"r-{number}", timeout=60.0)
+            refused = await client.decide(tenant_id="acme", message_type="chat", payload="hello", policy_id="nowhere", timeout=60.0)
             await console.server.sampler.take_sample()
             now, page = await console.read("/"), await console.read("/decisions?tenant=acme&request_id=r-1")
             answers = {one["worst"]: one for one in await console.export("/now/answers") if "worst" in one}

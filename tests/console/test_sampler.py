@@ -36,6 +36,7 @@ class Watched:
 @asynccontextmanager
 async def a_sampler(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
     monkeypatch.setattr(module, "SAMPLE_EVERY_S", 0.005)
+    monkeypatch.setattr(module, "FIRST_WITHIN_S", 60.0)
     watched = Watched()
     task = asyncio.create_task(watched.sampler.run())
     try:

@@ -84,13 +84,13 @@ async def test_an_info_without_an_answer_is_asked_for_again_before_the_timeout(p
 
     async def answer_the_second(message: Msg) -> None:
         asked.append(message.reply)
-        if len(asked) == 2:
+        if len(asked) >= 2:
             await message.respond(b'{"config": {}}')
 
     await place.connection.subscribe("$JS.elected.API.STREAM.INFO.S", cb=answer_the_second)
     jetstream = JetStream(place.connection, "elected", timeout_s=60.0)
     assert await asyncio.wait_for(jetstream.stream("S"), 30) == {"config": {}}
-    assert len(asked) == 2
+    assert len(asked) >= 2
 
 
 async def test_without_any_answer_an_info_ends_with_the_timeout(place: WorkStreams) -> None:

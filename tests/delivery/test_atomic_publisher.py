@@ -23,7 +23,7 @@ async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
 async def batches(place: WorkStreams, prefix: str) -> AsyncIterator[AtomicPublisher]:
     config = {"name": f"{prefix}A", "subjects": [f"{prefix}.a.>"], "allow_atomic": True, "max_msg_size": 1000, "storage": "file"}
     await place.jetstream.ask(f"STREAM.CREATE.{prefix}A", config)
-    batches = AtomicPublisher(place.jetstream, timeout_s=2.0)
+    batches = AtomicPublisher(place.jetstream, timeout_s=60.0)
     await batches.open()
     yield batches
     await batches.close()

@@ -25,7 +25,7 @@ async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
 
 @pytest.fixture
 async def publisher(place: WorkStreams) -> AsyncIterator[AckedPublisher]:
-    publisher = AckedPublisher(place.jetstream, timeout_s=1.0)
+    publisher = AckedPublisher(place.jetstream, timeout_s=60.0)
     await publisher.open()
     yield publisher
     await publisher.close()

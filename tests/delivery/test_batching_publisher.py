@@ -55,7 +55,7 @@ async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
 
 @asynccontextmanager
 async def together_on(
-    jetstream: JetStream, publisher: AckedPublisher, stream_of: StreamOf, timeout_s: float = 2.0
+    jetstream: JetStream, publisher: AckedPublisher, stream_of: StreamOf, timeout_s: float = 60.0
 ) -> AsyncIterator[BatchingPublisher]:
     async with asyncio.TaskGroup() as tasks:
         together = BatchingPublisher(jetstream, publisher, stream_of=stream_of, tasks=tasks, timeout_s=timeout_s)
@@ -162,6 +162,7 @@ async def test_one_message_for_two_streams_goes_in_its_order_and_in_no_batch(
     await asked.all_heard()
     found = [[publish_ack.sequence for publish_ack in cast(PublishAcks, heard[0])] for heard in asked.heard.values()]
     assert found == [[2 * n + 1, n + 1, 2 * n + 2] for n in range(MANY)]
+    await place.connection.flush()
     assert len(published) == 2 * MANY
 
 

@@ -285,7 +285,7 @@ async def test_a_consumer_without_a_reason_to_pull_leaves_a_server_that_says_not
 ) -> None:
     """All its slots are taken, so no heartbeat is due: the silence of the server must be noticed in another way."""
     monkeypatch.setattr(consumers, "NOT_PULLING_CHECK_S", 0.2)
-    monkeypatch.setattr(consumers, "LEAVE_AFTER_S", 0.4)
+    monkeypatch.setattr(consumers, "LEAVE_AFTER_S", 2.0)
     begun: list[bytes] = []
 
     async def hang(message: Message) -> Outcome:
@@ -300,7 +300,7 @@ async def test_a_consumer_without_a_reason_to_pull_leaves_a_server_that_says_not
         )
         consumer = Consumer(
             subscription,
-            JetStream(connection, timeout_s=0.2),
+            JetStream(connection, timeout_s=1.0),
             attempts_bucket=place.bucket,
             deadlines=Deadlines(soft=0.0, hard=0.1),
         )
@@ -310,7 +310,7 @@ async def test_a_consumer_without_a_reason_to_pull_leaves_a_server_that_says_not
             await until(lambda: begun and consumer.puller is not None and not consumer.puller.outstanding)
             path.is_cut.set()
             await until(lambda: "no answer" in consumer.health.detail)
-            await until(lambda: connection.reconnect_count == 1)
+            await until(lambda: connection.reconnect_count >= 1)
             await until(lambda: consumer.health.is_ready)
         finally:
             task.cancel()

@@ -46,11 +46,20 @@ class Work:
         inbox = client.new_inbox()
         heard = await client.subscribe(inbox)
         next_subject = f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{durable}"
+        await until(lambda: self._is_pending(durable))
         await client.publish(next_subject, b'{"batch": 1000, "no_wait": true}', reply=inbox)
         while (message := await heard.next_msg(60)).subject != inbox:
             if int(message.reply.split(".")[5]) in sequences:
-                await client.publish(message.reply, b"+ACK")
-        await client.flush()
+                await client.request(message.reply, b"+ACK", timeout=60)
+
+    async def _is_pending(self, durable: str) -> bool:
+        """Whether the durable counts all that is stored for it; right after its publish ack a message may not be."""
+        consumer = await self.jetstream.consumer(self.stream, durable)
+        assert consumer is not None
+        subject = consumer["config"]["filter_subject"]
+        stream = await self.jetstream.ask(f"STREAM.INFO.{self.stream}", {"subjects_filter": subject})
+        assert stream is not None
+        return bool(consumer["num_pending"] >= stream["state"].get("subjects", {}).get(subject, 0))
 
     async def state(self) -> dict[str, int]:
         info = await self.jetstream.stream(self.stream)

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nats.aio.client import Client
@@ -101,7 +102,7 @@ async def test_a_second_gateway_does_not_hear_the_first_ones_answers() -> None:
             async with a_router(deployed.settings("router", http__port=0)) as running:
                 assert await is_ready(running.ready.http)
                 async with Gateway(deployed.settings("gateway").nats) as first, Gateway(deployed.settings("gateway.two").nats) as other:
-                    asked = {"tenant_id": "acme", "message_type": "chat", "payload": "hello"}
+                    asked: dict[str, Any] = {"tenant_id": "acme", "message_type": "chat", "payload": "hello", "timeout": 60.0}
                     answers = await asyncio.gather(first.decide(**asked), other.decide(**asked))
                 await until(lambda: len(heard) >= 1)  # its own prefix is heard
         finally:

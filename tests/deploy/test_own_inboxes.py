@@ -57,7 +57,7 @@ async def test_a_gateway_cannot_have_an_answer_sent_to_a_call_of_the_router(depl
                 await attacker.publish("beamline.router.v1.decide", json.dumps(a_body(request_id=f"a-{n}")).encode(), headers=headers)
             await attacker.flush()
             await until(lambda: _has_refused(running.ready.http, len(following) + 2))
-            answer = await gateway.decide(tenant_id="victim", message_type="chat", payload="hi", policy_id="guarded_inboxes")
+            answer = await gateway.decide(tenant_id="victim", message_type="chat", payload="hi", policy_id="guarded_inboxes", timeout=60.0)
             await attacker.close()
     assert answer.decision is not None
     assert [message.subject for message in answered_there] == []
@@ -112,7 +112,7 @@ def test_tokens_are_drawn_for_ever_and_fit_into_a_subject() -> None:
 async def _guard(deployed: Deployed) -> None:
     operator = await deployed.connect("operator")
     policy = {"version": "1.0", "providers": [{"name": "first", "weight": 1}], "validators": [{"id": "pii_guard"}]}
-    entry = {"id": "pii_guard", "type": "validator", "subject": pii_guard.subject}
+    entry = {"id": "pii_guard", "type": "validator", "subject": pii_guard.subject, "timeout_ms": 20_000}
     for service, body in (
         ("put_extension", entry),
         ("put_policy", {"tenant_id": "victim", "policy_id": "guarded_inboxes", "policy": policy}),
@@ -122,7 +122,7 @@ async def _guard(deployed: Deployed) -> None:
 
 
 async def _is_guarded(gateway: Gateway, called: list[str]) -> bool:
-    await gateway.decide(tenant_id="victim", message_type="chat", payload="hi", policy_id="guarded_inboxes")
+    await gateway.decide(tenant_id="victim", message_type="chat", payload="hi", policy_id="guarded_inboxes", timeout=60.0)
     return bool(called)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 from nats.aio.client import Client as Nats
@@ -130,7 +131,7 @@ async def test_the_roles_of_a_partitioned_server_do_their_work() -> None:
             Client(gateway) as client,
             Client(gateway, subject=f"{SUBJECT}.by.acme") as named,
         ):
-            asked = {"tenant_id": "acme", "message_type": "chat", "payload": "hello"}
+            asked: dict[str, Any] = {"tenant_id": "acme", "message_type": "chat", "payload": "hello", "timeout": 60.0}
             answers = [await client.decide(**asked, request_id=f"r-{n}") for n in range(20)]
             answers += [await named.decide(**asked, request_id=f"n-{n}") for n in range(5)]
             await client.decide(**{**asked, "tenant_id": "evil"}, request_id="refused")

@@ -46,7 +46,7 @@ async def test_the_whole_circle_and_nothing_is_refused(deployed: Deployed, tmp_p
         assert await is_ready(running.ready.http)
         await _operate(deployed, tmp_path)
         async with Client(deployed.settings("gateway").nats) as client:
-            asked = {"tenant_id": "acme", "message_type": "chat", "policy_id": "guarded"}
+            asked: dict[str, Any] = {"tenant_id": "acme", "message_type": "chat", "policy_id": "guarded", "timeout": 60.0}
             answer = await client.decide(**asked, payload="hello", push=True, request_id="r-1")
             blocked = await client.decide(**asked, payload=SECRET)
         rows = await until_usage(deployed)
@@ -74,7 +74,7 @@ async def test_what_fails_is_tried_again_kept_and_thrown_away_and_nothing_is_ref
     metered = await _stored(witness, "ROUTER_USAGE")
     async with a_router(router), run_workers(done):
         async with Client(deployed.settings("gateway").nats) as client:
-            asked = {"tenant_id": "acme", "message_type": "chat", "payload": "hello", "push": True}
+            asked = {"tenant_id": "acme", "message_type": "chat", "payload": "hello", "push": True, "timeout": 60.0}
             answers = [await client.decide(**asked, request_id=f"again-{n}") for n in range(3)]
             await client.decide(**{**asked, "tenant_id": "evil"}, request_id="refused")
         reporter = await deployed.connect("worker")
@@ -134,7 +134,7 @@ async def _operate(deployed: Deployed, tmp_path: Path) -> None:
     """What an operator does from the command line."""
     policy = tmp_path / "guarded.json"
     policy.write_text(json.dumps(POLICY))
-    entry = {"id": "pii_guard", "type": "validator", "subject": pii_guard.subject}
+    entry = {"id": "pii_guard", "type": "validator", "subject": pii_guard.subject, "timeout_ms": 20_000}
     registered = tmp_path / "pii_guard.json"
     registered.write_text(json.dumps(entry))
     operator = deployed.environ("operator")

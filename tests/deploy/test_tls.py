@@ -65,7 +65,7 @@ async def test_a_router_a_gateway_and_an_operator_work_over_tls(shipped: Shipped
     finally:
         await connection.close()
     async with a_router(shipped.settings("router")), Client(shipped.settings("gateway").nats) as client:
-        answer = await client.decide(tenant_id="acme", message_type="chat", payload="hello", policy_id="fast")
+        answer = await client.decide(tenant_id="acme", message_type="chat", payload="hello", policy_id="fast", timeout=60.0)
     assert answer.decision is not None
 
 

@@ -55,8 +55,11 @@ async def _fed(nc: Client, broker: Broker, prefix: str, *, messages: int, seed: 
             await until(lambda consumer=consumer: _is_settled(nc, settings, consumer), within_s=300, what=f"{consumer} settled")
         assert (await ask(nc, settings, a_request("next")))["ok"] is True
         await until(lambda: all(check.ok for check in router.service.readiness().values()), what="a router that is ready")
-        told = await nc.jetstream().stream_info(settings.streams.dlq.name)
-        assert told.state.messages > messages / 10  # it was damage, and it was told
+        await until(lambda: _has_letters(nc, settings, messages / 10))  # it was damage, and it was told
+
+
+async def _has_letters(nc: Client, settings: Settings, more_than: float) -> bool:
+    return (await nc.jetstream().stream_info(settings.streams.dlq.name)).state.messages > more_than
 
 
 def _send(connection: Connection, settings: Settings, rng: random.Random) -> None:

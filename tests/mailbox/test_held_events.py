@@ -54,7 +54,7 @@ async def test_after_a_restart_one_that_is_throttled_keeps_no_other_waiting(brok
         service.answer = lambda message_id: 429 if message_id in throttled else 200
         async with an_inbox(broker.url, dsn, url, ack_wait=60.0):
             await until(lambda: _are_processed(dsn, 1, 2, 3))
-            assert await row_of(dsn, 0) == (False, 0, "not served: 429")
+            await until(lambda: _is_held(dsn, 0))
             throttled.clear()
             await until(lambda: is_settled(nc))
     assert await read_dead_letters(nc) == []
@@ -101,6 +101,10 @@ async def _are_processed(dsn: str, *numbers: int) -> bool:
     return all(row and row[0] for row in rows)
 
 
+async def _is_held(dsn: str, number: int) -> bool:
+    return await row_of(dsn, number) == (False, 0, "not served: 429")
+
+
 async def test_an_event_that_an_inbox_stops_before_has_all_of_its_attempts(broker: Broker, nc: Client, dsn: str) -> None:
     """It waited for its turn behind a slow one; on its only delivery it became a dead letter that no handler had seen."""
     begun = asyncio.Event()
@@ -117,7 +121,8 @@ async def test_an_event_that_an_inbox_stops_before_has_all_of_its_attempts(broke
     assert ((await row_of(dsn, 0))[1], (await row_of(dsn, 1))[1]) == (1, 0)
     async with an_inbox(broker.url, dsn, record, max_deliver=1, ack_wait=1.0) as running:
         await until(lambda: _are_processed(dsn, 0, 1))
-        assert (running.inbox.observer.codes["processed"], running.inbox.observer.codes["stranded"]) == (1, 1)
+        codes = running.inbox.observer.codes
+        await until(lambda: (codes["processed"], codes["stranded"]) == (1, 1))
     assert (await effects(dsn), [letter["message_id"] for letter in await read_dead_letters(nc)]) == ([an_id(1)], [an_id(0)])
 
 

@@ -128,7 +128,7 @@ async def test_an_inbox_is_not_ready_while_its_database_is_away_though_nothing_a
     ready = asyncio.Event()
     async with at_work(service.run(lambda _: ready.set())):
         await ready.wait()
-        assert service.readiness()["database"].ok
+        await until(lambda: service.readiness()["database"].ok)
         mortal.kill()
         await until(lambda: not service.readiness()["database"].ok, within_s=20)
         await asyncio.to_thread(mortal.start)

@@ -46,7 +46,7 @@ async def heard(own_broker: Broker) -> AsyncIterator[list[str]]:
     again.
     """
     heard: list[str] = []
-    connection = await connect({"servers": [own_broker.url]})
+    connection = await connect({"servers": [own_broker.url], "reconnect_time_wait": 0.01})
     await JetStream(connection).ask("STREAM.CREATE.DECIDE", {"name": "DECIDE", "subjects": ["beamline.router.v1.decide"], "no_ack": True})
 
     def hear(subject: str, inbox: str, _data: bytes, headers: object) -> None:

@@ -97,7 +97,7 @@ def test_a_step_that_is_none_is_refused_where_it_is_made(wrong: dict[str, object
 
 
 async def test_plain_functions_answer_too_side_by_side_and_hold_no_other_up(place: WorkerStreams) -> None:
-    both = threading.Barrier(2, timeout=5)
+    both = threading.Barrier(2, timeout=60)
 
     def meets(assignment: ExecAssignment) -> StepResult:
         both.wait()

@@ -74,7 +74,7 @@ async def test_a_partition_without_a_router_is_told_and_its_backlog_counted(
     async with monitored(nats_url, prefix) as seen:
         await until(lambda: seen.gauge("attended", "1") == 0)
         await until(lambda: seen.gauge("attended", "0") == 1)
-        assert (seen.gauge("pending", "0"), seen.gauge("pending", "1")) == (0, 1)
+        await until(lambda: (seen.gauge("pending", "0"), seen.gauge("pending", "1")) == (0, 1))
         assert "partition_unattended:1" in seen.told.causes
         await seen.leases.renew("1", b"{}")
         await until(lambda: "partition_attended:1" in seen.told.causes)

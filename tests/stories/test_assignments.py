@@ -9,11 +9,11 @@ from tests.support.stories import (
     Inboxes,
     a_request,
     ask,
+    has_attempt_records,
     is_ready,
     is_settled,
     make_topology,
     read_acks,
-    read_attempt_records,
     read_dead_letters,
     read_metric,
     read_page,
@@ -104,7 +104,8 @@ async def _all_ends_well(nc: Client, settings: Settings, router: Running, inboxe
     await until(lambda: is_settled(nc, settings))
     await until(lambda: len(inboxes.subjects) == count)
     assert all(b'"ok":true' in answer for answers in inboxes.heard.values() for answer in answers)
-    assert (await read_dead_letters(nc, settings), await read_attempt_records(nc, settings)) == ([], [])
+    await until(lambda: has_attempt_records(nc, settings, 0))
+    assert await read_dead_letters(nc, settings) == []
 
 
 WAITING = ("router_consumer_paused", "router_storage_waiting", "router_bucket_waiting")

@@ -44,7 +44,7 @@ async def test_after_a_kill_of_the_broker_it_pulls_again_and_nothing_acked_is_lo
         await until(lambda: is_settled(nc, settings))
         assert all(len(set(answers)) == 1 for answers in inboxes.heard.values())
         assert await read_dead_letters(nc, settings) == []
-        assert all(check.ok for check in router.service.readiness().values())
+        await until(lambda: all(check.ok for check in router.service.readiness().values()))
 
 
 async def _load(nc: Client, settings: Settings, inboxes: Inboxes, acked: set[int], over: asyncio.Event) -> None:

@@ -29,7 +29,7 @@ async def test_requests_that_are_pushed_out_of_a_full_stream_are_counted_logged_
                 await nc.publish(settings.decide.subject, a_request(number))
             await until(lambda: _is_stored(nc, settings, 201))
             await until(lambda: _has_dropped(router.ready.http, 90))
-            assert f"unread_dropped:{settings.decide.durable}" in alarms.causes("critical")
+            await until(lambda: f"unread_dropped:{settings.decide.durable}" in alarms.causes("critical"))
 
             await make_topology(settings)
             await until(lambda: is_ready(router.ready.http))

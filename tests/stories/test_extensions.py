@@ -216,7 +216,7 @@ async def test_a_broker_that_dies_during_a_pipeline_is_not_the_extensions_fault(
     """Issue 4, story 1: the request waits for the broker and is decided then; the extension's breaker hears nothing of it."""
     guard = await Extension(nc, "validator", "guard", hangs).start()
     inboxes = await Inboxes.under(nc, at.prefix)
-    async with a_pipeline(at, PATIENT, _policies(timeout_ms=3000), effects__retry_ms=50) as (router, settings):
+    async with a_pipeline(at, PATIENT, _policies(timeout_ms=3000), effects__retry_ms=1000) as (router, settings):
         await inboxes.publish_named(nc, settings, 1, _asks(1, "block"))
         await until(lambda: guard.asked)
         broker.kill()

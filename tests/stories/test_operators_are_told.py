@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 
 from nats.aio.client import Client
+from nats.js.errors import NotFoundError
 
 from router.config import Settings
 from router.contracts.assignment_record import assignment_ack_key, read_assignment_ack
@@ -75,7 +76,7 @@ async def test_a_rejected_assignment_is_alerted_and_stands_beside_its_record(nc:
         await until(lambda: alarms.causes("warning"))
         assert alarms.causes("warning") == ["assignment_rejected"]
         assert await read_metric(router.ready.http, "router_acks_total") == 1
-        assert await _state(nc, settings, assigned) == ("rejected", "full")
+        await until(lambda: _is_stored(nc, settings, assigned, ("rejected", "full")))
 
 
 async def test_a_broker_that_was_away_is_told_once_it_is_back(broker: Broker, nats_url: str, prefix: str) -> None:
@@ -105,10 +106,15 @@ def _listen_before_all_others(port: int) -> Callable[[], bytes]:
     return more
 
 
-async def _state(nc: Client, settings: Settings, assigned: Json) -> tuple[str, str | None]:
+async def _is_stored(nc: Client, settings: Settings, assigned: Json, status: tuple[str, str]) -> bool:
+    """It is stored without an ack, so its alert may be heard before."""
     bucket = await nc.jetstream().key_value(settings.buckets.assignments_known.name)
-    state = read_assignment_ack((await bucket.get(assignment_ack_key(assigned["assignment_id"]))).value or b"")
-    return state.status, state.message
+    try:
+        entry = await bucket.get(assignment_ack_key(assigned["assignment_id"]))
+    except NotFoundError:
+        return False
+    state = read_assignment_ack(entry.value or b"")
+    return (state.status, state.message) == status
 
 
 async def _alive(http: str, count: int) -> bool:

@@ -28,7 +28,7 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
 
 async def a_router_with(stack: AsyncExitStack, nats_url: str, prefix: str, **settings: int) -> Running:
     router = await stack.enter_async_context(a_router(settings_for(nats_url, prefix, providers__at_once=PLACES, **settings)))
-    await register(router, an_entry(timeout_ms=5000), an_entry("patient", timeout_ms=10_000))
+    await register(router, an_entry(), an_entry("patient", timeout_ms=10_000))
     return router
 
 

@@ -186,7 +186,7 @@ async def test_the_relay_that_stands_by_takes_over_from_one_that_is_killed(postg
 async def test_a_relay_that_hangs_in_a_round_loses_it_to_the_one_that_stands_by(postgres: Postgres) -> None:
     """Its transaction is ended by the server, so what it does when it wakes up marks nothing."""
     async with a_database_and_stream(postgres) as (dsn, place, _):
-        quick, slow = DatabaseConfig(dsn), DatabaseConfig(dsn, idle_in_transaction=1.0)
+        quick, slow = DatabaseConfig(dsn), DatabaseConfig(dsn, idle_in_transaction=3.0)
         async with Database(slow) as hanging, Database(quick) as standing_by:
             await fill_outbox(dsn, 100)
             async with hanging.transaction() as session:

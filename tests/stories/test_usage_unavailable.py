@@ -7,7 +7,15 @@ from router.app import declare_topology
 from router.config import Settings
 from tests.support.router_streams import FAST, AlertRecorder, a_result, publish_result, read_usage, results_are_settled
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import is_ready, make_topology, read_acks, read_attempt_records, read_dead_letters, read_metric
+from tests.support.stories import (
+    has_attempt_records,
+    is_ready,
+    make_topology,
+    read_acks,
+    read_attempt_records,
+    read_dead_letters,
+    read_metric,
+)
 from tests.support.waiting import until
 
 COUNT = 20
@@ -78,7 +86,8 @@ async def _all_is_metered(nc: Client, settings: Settings, router: Running) -> No
     await until(lambda: results_are_settled(nc, settings))
     metered = sorted(event["assignment_id"] for event in await read_usage(nc, settings))
     assert metered == sorted(f"a-{number}" for number in range(COUNT))
-    assert (await read_dead_letters(nc, settings), await read_attempt_records(nc, settings)) == ([], [])
+    await until(lambda: has_attempt_records(nc, settings, 0))
+    assert await read_dead_letters(nc, settings) == []
 
 
 async def _tells(router: Running, gauge: str) -> bool:

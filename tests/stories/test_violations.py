@@ -101,7 +101,7 @@ async def test_two_tenants_on_three_routers_with_retries_and_a_restart_between(
         if not wave:
             await routers.restart_first()
     assert await routers.count() == {"acme": ACME, "beta": BETA}
-    assert "contract_violations:" + settings.decide.subject in alarms.causes("warning")
+    await until(lambda: "contract_violations:" + settings.decide.subject in alarms.causes("warning"))
     for running in routers.running:
         await running.stop()
     events = await read_events(nc, settings)

@@ -101,7 +101,12 @@ class Deployed:
     async def connect(self, role: str, **options: Any) -> Client:
         """A NATS client with this role's key; ours, for its flush says truly that a subscription is there."""
         client = Connection()
-        given = {"nkeys_seed": str(self.keys / f"{role}.nk"), "inbox_prefix": inbox_of(role), "allow_reconnect": False}
+        given = {
+            "nkeys_seed": str(self.keys / f"{role}.nk"),
+            "inbox_prefix": inbox_of(role),
+            "allow_reconnect": False,
+            "connect_timeout": 60,
+        }
         await client.connect(self.broker.url, **{**given, **options})
         return client
 

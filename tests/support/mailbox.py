@@ -92,10 +92,11 @@ async def count_unpublished(dsn: str) -> int:
 
 
 class OutboxStream:
-    """A broker with the stream of the context `sea`, and our connection to it."""
+    """A broker with the stream of the context `sea`, and our connection to it. `patient`: for what a test asks itself."""
 
     def __init__(self, jetstream: JetStream) -> None:
         self.jetstream = jetstream
+        self.patient = JetStream(jetstream.connection, timeout_s=60.0)
 
     @property
     def connection(self) -> Connection:
@@ -103,7 +104,7 @@ class OutboxStream:
 
     async def make_stream(self, **fields: object) -> None:
         spec = events_stream("sea", **fields)  # type: ignore[arg-type]
-        await topology.create(self.jetstream, Topology(streams=(spec,)))
+        await topology.create(self.patient, Topology(streams=(spec,)))
 
     async def back(self) -> None:
         """The broker was started again: until it answers us."""
@@ -117,11 +118,11 @@ class OutboxStream:
 
     async def holds(self, count: int) -> bool:
         """Whether the stream has so many events."""
-        return ((await self.jetstream.stream(STREAM)) or {})["state"]["messages"] >= count  # type: ignore[no-any-return]
+        return ((await self.patient.stream(STREAM)) or {})["state"]["messages"] >= count  # type: ignore[no-any-return]
 
     async def events(self) -> list[StoredMessage]:
         """All that the stream holds."""
-        async with open_reader(self.jetstream, STREAM) as reader:
+        async with open_reader(self.patient, STREAM) as reader:
             found: list[StoredMessage] = []
             while some := await reader.read(1000):
                 found += some

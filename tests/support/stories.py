@@ -12,6 +12,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.errors import NoKeysError, NotFoundError
+from nats.js.kv import KeyValue
 from prometheus_client.parser import text_string_to_metric_families
 
 from router.app import decide_subscription, declare_topology
@@ -168,8 +169,21 @@ async def read_attempt_records(nc: Client, settings: Settings) -> list[str]:
         keys = await bucket.keys()
     except NoKeysError:
         return []
-    entries = await asyncio.gather(*(bucket.get(key) for key in keys))
-    return [entry.key for entry in entries if not (entry.value or b"").startswith(b"0")]
+    entries = await asyncio.gather(*(_read_entry(bucket, key) for key in keys))
+    return [entry.key for entry in entries if entry is not None and not (entry.value or b"").startswith(b"0")]
+
+
+async def _read_entry(bucket: KeyValue, key: str) -> KeyValue.Entry | None:
+    """None: it was forgotten since it was listed."""
+    try:
+        return await bucket.get(key)
+    except NotFoundError:
+        return None
+
+
+async def has_attempt_records(nc: Client, settings: Settings, count: int) -> bool:
+    """A record is forgotten without an ack, so its bucket stores that a moment later."""
+    return len(await read_attempt_records(nc, settings)) == count
 
 
 # -- the dead letters' view --------------------------------------------------------------------------------------

@@ -96,6 +96,7 @@ async def test_a_broker_that_stands_still_ends_each_create_in_time() -> None:
                     async with asyncio.timeout(30):
                         await one
             broker.unpause()
+            creator._timeout_s = 60.0
             assert await creator.create("k", b"another") == b"record"  # it was stored: only its publish ack came late
     finally:
         broker.remove()

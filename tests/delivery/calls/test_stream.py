@@ -80,9 +80,10 @@ async def test_a_reader_that_dies_ends_the_stream(place, prefix: str) -> None:
 async def test_silence_between_pieces_is_a_timeout(place, prefix: str) -> None:
     ours, sender, _ = place
     await sender.at(prefix)
-    async with Stream(ours, prefix, b"", silence_s=0.05) as pieces:
+    async with Stream(ours, prefix, b"", silence_s=60) as pieces:
         (await sender.begin()).send(b"1")
         await anext(pieces)
+        pieces._silence_s = 0.05
         with pytest.raises(CallTimeout):
             await anext(pieces)
 

@@ -48,7 +48,7 @@ def test_tls_with_a_client_certificate(tmp_path: Path) -> None:
     listening = 'tls {{ cert_file: "{server}", key_file: "{server-key}", ca_file: "{ca}", verify: true }}'.format_map(files)
     broker = Broker(listening).start()
     try:
-        url = {"url": broker.url.replace("nats:", "tls:"), "stream": "NONE", "timeoutMs": "3000"}
+        url = {"url": broker.url.replace("nats:", "tls:"), "stream": "NONE", "timeoutMs": "20000"}
         login = {"tlsCa": str(files["ca"]), "tlsCert": str(files["client"]), "tlsKey": str(files["client-key"]), "tlsHostname": "localhost"}
         with pytest.raises(Misconfigured, match="no stream NONE"):  # it was let in, and looked
             read_facts(read_options({**url, **login}))

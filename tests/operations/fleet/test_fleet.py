@@ -186,9 +186,9 @@ async def test_a_replacement_that_hangs_before_it_is_ready_refuses_the_reload_an
             old = await wait_for_pids(fleet)
             ways.are("mute")
             fleet.reload()
-            await until(lambda: lines.all() and lines.all()[-1]["event"] == "reload.refused")
+            await until(lambda: lines.of("reload.refused"))
             assert await wait_for_pids(fleet) == old
-            assert "it was not ready within" in str(lines.all()[-1]["error"])
+            assert "it was not ready within" in str(lines.of("reload.refused")[0]["error"])
 
 
 async def test_a_reload_for_which_no_process_can_be_started_is_refused_and_forgotten(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,7 +98,7 @@ async def test_half_open_connections_keep_no_client_out_and_are_not_logged(monke
 
 async def test_an_answer_that_is_not_taken_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_protocol, "REQUEST_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(http_protocol, "RESPONSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(http_protocol, "RESPONSE_TIMEOUT_S", 1.0)
     made: list[OpenConnections] = []
     monkeypatch.setattr(http, "OpenConnections", lambda: made.append(OpenConnections()) or made[-1])
     async with serve_http(Much()) as port:  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ async def test_an_answer_that_is_not_taken_has_an_end(monkeypatch: pytest.Monkey
 
 
 async def test_a_request_that_does_not_come_and_a_connection_that_is_kept_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_protocol, "REQUEST_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(http_protocol, "REQUEST_TIMEOUT_S", 0.5)
     async with serve_http(MetricRegistry()) as port, half_open(port, 1) as held, asyncio.timeout(30):
         assert await held[0][0].read() == b""
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

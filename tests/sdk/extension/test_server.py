@@ -144,7 +144,7 @@ async def test_one_that_waits_does_not_hold_up_the_next(nats_url: str, asker: Ex
 
 
 async def test_a_blocking_function_runs_in_a_thread(nats_url: str, asker: ExtensionClient) -> None:
-    both = threading.Barrier(2, timeout=5)
+    both = threading.Barrier(2, timeout=60)
     one = pre(an_id(), blocking=True)(lambda _: both.wait() and None)
     async with serve_extension(nats_url, one):
         heard = await asyncio.gather(asker.ask(one.subject, a_request()), asker.ask(one.subject, a_request()))
