@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 LONGEST_S = 20  # ten are too many on a quiet machine; a busy one takes longer, by as much as its work waits for a processor
 
 # How long an example takes depends on how busy the machine is, so there is no deadline; a test that means a time measures it.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The examples are the same in each run; `--hypothesis-profile search` looks for others.
+settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("any machine", settings.get_profile("search"), derandomize=True)
 settings.load_profile("any machine")
 
 # A script that starts the suite in its background has Ctrl-C ignored, and every program under test would inherit that.
@@ -96,7 +98,7 @@ def postgres_of() -> Iterator[Callable[[int], "Postgres"]]:
 
     def server_of(major: int) -> Postgres:
         if major not in servers:
-            servers[major] = Postgres(major).start()
+            servers[major] = Postgres(major, "autovacuum = off").start()  # the tests of plans speak of a table without statistics
         return servers[major]
 
     yield server_of

@@ -59,13 +59,13 @@ def test_an_answer_is_indented_on_a_terminal_but_for_programs(url: str, asked: t
 
 
 def _read_screen(terminal: int) -> bytes:
-    """Until the end, which Linux tells as an error; one read may be a part of it."""
-    told = b""
+    """Read until the end of the terminal, which Linux reports as an OSError."""
+    screen = b""
     with suppress(OSError):
-        while some := os.read(terminal, 65_536):
-            told += some
+        while chunk := os.read(terminal, 65_536):
+            screen += chunk
     os.close(terminal)
-    return told
+    return screen
 
 
 def test_the_context_reaches_the_policy(url: str) -> None:

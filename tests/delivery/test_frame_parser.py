@@ -1,5 +1,6 @@
 """The parser of message frames: wherever a chunk is cut, the same messages are heard; whatever a header block holds, it does not raise."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
@@ -13,6 +14,7 @@ from router.delivery.connection import head_of
 from router.delivery.frame_parser import FrameParser, PlainFrames, _parse_odd_head, parse_head
 
 PLAIN = b"NATS/1.0\r\nNats-Msg-Id: %b\r\n\r\n"
+is_plain = re.compile(rb"NATS/1\.0\r\nNats-Msg-Id: [\x21-\x7e]+\r\n\r\n").fullmatch
 Heard = tuple[int, bytes, bytes, bytes, bytes | None]
 
 
@@ -77,7 +79,7 @@ async def test_wherever_a_chunk_is_cut_plain_frames_can_be_taken_out_of_it(sent:
     stream = b"".join(frame(*one) for one in sent)
     places = sorted({min(cut, len(stream)) for cut in cuts} | {0, len(stream)})
     listening = await heard(*(stream[start:end] for start, end in pairwise(places)), takes=True)
-    are_taken = [sid == 1 and (head is None or head == PLAIN % b"m-1") for sid, *_, head in sent]
+    are_taken = [sid == 1 and (head is None or bool(is_plain(head))) for sid, *_, head in sent]
     assert [not subject for _, subject, *_ in listening.heard] == are_taken
     assert [(sid, *rest) for sid, _, *rest in listening.heard] == [(sid, *rest) for sid, _, *rest in sent]
 

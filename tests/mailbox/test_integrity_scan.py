@@ -205,10 +205,10 @@ async def _publishes_while_the_scrub_fails(dsn: str, database: Database, place: 
         rests.append(seconds)
         await asyncio.sleep(0)
 
-    async with a_relay(database, place) as relay:
+    async with a_relay(database, place, store_timeout=60.0) as relay:
         relay.integrity_scan._sleep = rest
         await until(lambda: len(rests) >= 2)
         await fill_outbox(dsn, 5)
         await all_published(dsn)
-        await until(lambda: relay.trouble is None)
+        assert relay.trouble is None
     assert (set(rests), len(place.connection.callbacks)) == ({SCAN_RETRY_S}, heard), "a reader that was refused left something behind"

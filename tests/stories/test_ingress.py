@@ -80,8 +80,9 @@ async def test_a_receipt_goes_to_an_inbox_and_nowhere_else(nc: Client, nats_url:
         await nc.publish(INGRESS_SUBJECT, json.dumps(a_message(1)).encode(), reply="beamline.victim")
         assert (await send(nc, 2))["status"] == "accepted"
         assert await read_last_sequence(nc, settings) >= 2
-        assert victim.pending_msgs == 0
         await until(lambda: _is(read_metric(router.ready.http, "router_reply_refused_total"), 1))
+        await nc.flush()
+        assert victim.pending_msgs == 0
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from nats.js.kv import KeyValue
 
 from tests.support.leaf import HUB, a_leaf
 from tests.support.patient_client import connect_patiently
-from tests.support.places import reaches_hub
+from tests.support.places import can_reach_hub
 from tests.support.router_streams import a_result, headers_of, read_assignments, read_usage
 from tests.support.service import a_router, settings_for
 from tests.support.stories import a_request, ask, read_dead_letters
@@ -21,7 +21,7 @@ async def test_what_a_request_and_its_results_store_is_in_the_hub(prefix: str, s
     with a_leaf(stores=stores) as (hub, leaf):
         settings = settings_for(leaf.url, prefix, nats__js_domain=HUB, **QUICK)
         worker, operator = await connect_patiently(leaf.url), await connect_patiently(hub.url)
-        await until(lambda: reaches_hub(worker), what="the leaf has joined the hub")
+        await until(lambda: can_reach_hub(worker), what="the leaf has joined the hub")
         async with a_router(settings):
             answer = await ask(worker, settings, a_request("push", push_assignment=True))
             assert answer["ok"] is True

@@ -103,6 +103,11 @@ class ServedRouter:
         tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
         return [int(child) for path in tasks for child in path.read_text().split()]
 
+    def is_pending(self, number: signal.Signals) -> bool:
+        """Whether the process has not taken this signal yet."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return bool(int(status.split("ShdPnd:")[1].split()[0], 16) >> (number - 1) & 1)
+
     def told(self, number: signal.Signals, *, within_s: float = ENDED_WITHIN_S) -> int:
         """Send a signal, and wait for the exit status."""
         self.process.send_signal(number)

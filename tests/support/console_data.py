@@ -75,7 +75,7 @@ async def _publish(jetstream: JetStream, messages: Iterable[tuple[str, bytes, di
         if number % AT_ONCE == 0:
             await jetstream.connection.flush(60)
     for last in everything[-1:]:
-        await jetstream.publish(*last)
+        await JetStream(jetstream.connection, timeout_s=60.0).publish(*last)
 
 
 def _make_letters(settings: Settings, data: ConsoleData) -> Iterable[tuple[str, bytes, dict[str, str]]]:

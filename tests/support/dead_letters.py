@@ -99,9 +99,9 @@ async def interrupt_replay(house: DeadLetterStreams, *letters: int, run: str = "
         for effect in effects:
             await house.jetstream.connection.publish(effect.subject, effect.data, headers={**effect.headers, "Nats-Msg-Id": effect.id})
 
-        async def stored() -> bool:
+        async def has_stored_all() -> bool:
             now = await house.jetstream.stream(house.stream)
             return now is not None and bool(now["state"]["last_seq"] >= info["state"]["last_seq"] + len(effects))
 
-        await until(stored)  # a stream without acks says nothing of what it stores
+        await until(has_stored_all)  # a stream without acks says nothing of what it stores
         await journal.close()

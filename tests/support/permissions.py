@@ -18,7 +18,7 @@ from tests.support.extension_author import serve_extension
 from tests.support.service import a_router
 
 ALLOWED, REFUSED = "allowed", "refused"
-WAIT_S = 60.0
+WAIT_S = 20.0
 
 Verdicts = dict[tuple[str, str], str]  # (what an action does, role) -> allowed, refused, or what went wrong
 

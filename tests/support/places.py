@@ -63,11 +63,11 @@ async def two_places(*, domain: str = SECOND, is_cluster: bool = False, denies: 
         else:
             second = _start(stack, domain, *lines)
         async with client_at(second) as client:
-            await until(lambda: reaches_hub(client), what="the second place has joined the hub")
+            await until(lambda: can_reach_hub(client), what="the second place has joined the hub")
         yield Places(hub, second, way)
 
 
-async def reaches_hub(client: Client) -> bool:
+async def can_reach_hub(client: Client) -> bool:
     try:
         await client.request(f"$JS.{HUB}.API.INFO", timeout=1)
     except NatsError:

@@ -36,7 +36,6 @@ max_connections = 60
 shared_buffers = 128MB
 max_wal_size = 1GB
 logging_collector = off
-autovacuum = off
 """
 
 

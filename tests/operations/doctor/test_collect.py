@@ -25,14 +25,14 @@ async def _facts(settings: Settings, *, made: bool = True, **login: str) -> Fact
         if made:
             await create(jetstream, declare_topology(settings))
             await connection.publish(settings.decide.subject, b"one")
-            await until(partial(_waits, jetstream, settings))
+            await until(partial(_has_pending, jetstream, settings))
         return await collect(jetstream, declare_topology(settings), letters=settings.streams.dlq.name, max_request=1)
     finally:
         await connection.close()
 
 
-async def _waits(jetstream: JetStream, settings: Settings) -> bool:
-    """Its stream says nothing of what it stores, and its consumer hears of it a little later."""
+async def _has_pending(jetstream: JetStream, settings: Settings) -> bool:
+    """Whether the consumer counts a message; its stream sends no publish ack."""
     consumer = await jetstream.consumer(settings.streams.decide.name, settings.decide.durable)
     return consumer is not None and bool(consumer["num_pending"])
 
@@ -45,7 +45,7 @@ async def test_an_empty_server_lacks_everything_and_can_be_looked_at(nats_url: s
     assert facts.server.version >= (2, 11, 0)
 
 
-async def test_what_waits_is_found_with_its_age(nats_url: str, prefix: str) -> None:
+async def test_what_has_pending_is_found_with_its_age(nats_url: str, prefix: str) -> None:
     facts = await _facts(settings_for(nats_url, prefix))
     consumer = facts.consumers[0]
     assert (consumer.pending, consumer.oldest_sequence) == (1, 1)

@@ -97,7 +97,7 @@ async def test_half_open_connections_keep_no_client_out_and_are_not_logged(monke
 
 
 async def test_an_answer_that_is_not_taken_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_protocol, "REQUEST_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(http_protocol, "REQUEST_TIMEOUT_S", 0.5)
     monkeypatch.setattr(http_protocol, "RESPONSE_TIMEOUT_S", 1.0)
     made: list[OpenConnections] = []
     monkeypatch.setattr(http, "OpenConnections", lambda: made.append(OpenConnections()) or made[-1])

@@ -34,6 +34,7 @@ def test_a_level_below_the_wanted_one_writes_nothing() -> None:
 
 def test_a_library_hands_its_lines_to_logging_where_logs_are_not_configured(caplog: pytest.LogCaptureFixture) -> None:
     structlog.reset_defaults()
+    caplog.set_level(logging.WARNING)  # Python's own default; a command that another test calls in this process may have set one
     quiet = logger("router.x")
     for say in (quiet.debug, quiet.info, quiet.warning):
         say("a.b", subject="s", token="t", address="nats://u:p@host", line="two\nlines\x1b")
