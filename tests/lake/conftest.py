@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
+from router.lake.jobs import ingest
 from router.lake.session import create_session
 from tests.lake.without_jvm import WithoutJvm
 from tests.support.distribution import unit_of
@@ -30,8 +31,9 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def quiet_spark(spark: SparkSession) -> Iterator[SparkSession]:
-    """For who makes queries fail: what Spark logs then is a page each."""
+def quiet_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
+    """For who makes queries fail: what Spark logs then is a page each. A query is started as often as a busy machine needs."""
+    monkeypatch.setattr(ingest, "MOST_STARTS", 20)
     spark.sparkContext.setLogLevel("OFF")
     yield spark
     spark.sparkContext.setLogLevel("ERROR")

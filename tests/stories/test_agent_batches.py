@@ -108,7 +108,7 @@ async def test_a_broker_that_dies_and_comes_back_has_every_message_once(tmp_path
             await until(lambda: agent.stats.applied > 20)
             await asyncio.to_thread(broker.kill)
             await asyncio.to_thread(broker.start)
-            await _all_once(JetStream(connection), store)
+            await _all_once(JetStream(connection, timeout_s=60), store)
     finally:
         await nc.close()
         broker.remove()

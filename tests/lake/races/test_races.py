@@ -10,7 +10,7 @@ from tests.support.s3 import an_s3_server
 
 SAME = "two writers, the same batch"
 
-pytestmark = pytest.mark.slow  # processes that import Arrow, Spark and delta-rs
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # processes that import Arrow, Spark and delta-rs
 
 
 @pytest.mark.parametrize("kind", KINDS)

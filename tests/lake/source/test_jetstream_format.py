@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tests.support.broker import Broker
 from tests.support.lake import Feed, a_feed
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.usefixtures("quiet_spark")]  # queries start processes
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.usefixtures("quiet_spark")]  # queries start processes
 _numbers = count()
 
 

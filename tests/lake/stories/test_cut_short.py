@@ -20,7 +20,7 @@ from tests.support.lake_crashes import die, happens_at
 from tests.support.lake_driver import POINTS, count_in_tables, fill_usage_stream, run_ingest
 from tests.support.lake_jobs import Lake, a_body
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # micro-batches of many small Spark jobs each
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # micro-batches of many small Spark jobs each
 
 EVENTS, BATCH = 1_600, 400
 # How far the newest cut is after each of them: a batch before silver's commit is read again, one after it is completed by the next run.
