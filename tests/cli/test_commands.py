@@ -15,11 +15,10 @@ import pytest
 
 from router.delivery.first_connection import connect
 from tests.support.broker import Broker
-from tests.support.cli import COMMAND, CommandResult, call_command, clean_environment, router, serve_router, table_words
+from tests.support.cli import ASK, COMMAND, CommandResult, call_command, clean_environment, router, serve_router, table_words
 from tests.support.commands import every_command, examples_in, find_wrong_commands
 
 IMPATIENT = {"ROUTER_NATS__CONNECT_TIMEOUT_MS": "100"}
-ASK = ("decide", "--tenant", "acme", "--type", "chat", "--timeout", "60")
 
 
 @pytest.fixture(scope="module")

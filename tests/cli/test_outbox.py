@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
 
 import pytest
 
@@ -12,7 +11,7 @@ from tests.support.cli import CommandResult, call_command_async, router
 from tests.support.mailbox import OutboxStream, add_events, all_published, an_event, an_outbox_stream, fill_outbox, run_rounds
 from tests.support.postgres import Postgres, rows
 from tests.support.relay import Relay, names_for
-from tests.support.stories import read_metric, read_page
+from tests.support.stories import has_metric, read_page
 from tests.support.waiting import until
 
 
@@ -98,10 +97,6 @@ async def test_a_relay_refuses_tables_that_are_not_there(postgres: Postgres, bro
     assert (ended.status, "router mailbox migrate" in ended.err) == (2, True)
 
 
-async def _has_counted(relay: Relay, count: int) -> bool:
-    return await read_metric(relay.ready["http"], "router_outbox_published_total") == count
-
-
 @pytest.mark.slow  # a process
 async def test_a_relay_publishes_shows_its_gauges_and_ends_with_0(dsn: str, broker: Broker, place: OutboxStream) -> None:
     """SD-17, SD-19: the event of publishing is a figure."""
@@ -111,7 +106,8 @@ async def test_a_relay_publishes_shows_its_gauges_and_ends_with_0(dsn: str, brok
         assert (relay.ready["context"], relay.ready["stream"]) == ("sea", "SEA_EVENTS")
         await fill_outbox(dsn, 30)
         await all_published(dsn)
-        await until(partial(_has_counted, relay, 30))  # what the database has marked is counted a moment later
+        http = relay.ready["http"]
+        await until(lambda: has_metric(http, "router_outbox_published_total", 30))  # what the database has marked is counted a moment later
         status, text = await read_page(relay.ready["http"], "/metrics")
         assert (status, (await read_page(relay.ready["http"], "/readyz"))[0]) == (200, 200)
         assert 'router_outbox_published_total{event_type="order_paid"} 30.0' in text

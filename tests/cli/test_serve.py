@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,13 @@ from typing import Any
 import pytest
 
 from tests.support.broker import Broker
-from tests.support.cli import call_command, router, serve_router
+from tests.support.cli import ASK, call_command, router, serve_router
 from tests.support.fleet import is_there
 from tests.support.policy_buckets import a_policy_of
+from tests.support.waiting import until
 
 ANY_PORTS = ("--http-port", "0", "--nats-port", "0")
 LONG_DRAIN = {"ROUTER_DRAIN__SOFT_DEADLINE_MS": "500000", "ROUTER_DRAIN__HARD_DEADLINE_MS": "600000"}
-ASKED = ("--tenant", "acme", "--type", "chat", "--payload", "hi", "--timeout", "60")
 
 
 def test_an_embedded_router_is_ready_and_ends_with_0(tmp_path: Path) -> None:
@@ -28,7 +27,7 @@ def test_an_embedded_router_is_ready_and_ends_with_0(tmp_path: Path) -> None:
         assert (ready["event"], ready["policies"]) == ("router.ready", "samples")
         assert urllib.request.urlopen(f"{ready['http']}/readyz").status == 200
         assert read_contract(ready["http"])["channels"]["decide"]["address"] == "beamline.router.v1.decide"
-        decided = router("decide", "--nats-url", ready["nats_url"], *ASKED)
+        decided = router(*ASK, "--payload", "hi", "--nats-url", ready["nats_url"])
         assert (decided.status, decided.json["ok"]) == (0, True)
         assert call_command("contract", "check", "-", "--as", "answer", given=decided.out.encode()).status == 0
         assert served.told(signal.SIGTERM) == 0
@@ -53,7 +52,7 @@ def test_ctrl_c_ends_with_0_and_leaves_no_broker_behind(tmp_path: Path) -> None:
 def test_two_workers_on_an_embedded_broker_are_ready_once_and_end_with_0(tmp_path: Path) -> None:
     with serve_router("--embedded", "--processes", "2", *ANY_PORTS, "--store", str(tmp_path / "s")) as served:
         assert (served.ready["event"], served.ready["processes"], served.ready["policies"]) == ("router.ready", 2, "samples")
-        decided = router("decide", "--nats-url", served.ready["nats_url"], *ASKED)
+        decided = router(*ASK, "--payload", "hi", "--nats-url", served.ready["nats_url"])
         assert (decided.status, decided.json["ok"]) == (0, True)
         assert read_contract(served.ready["http"])["asyncapi"] == "3.0.0"
         children = served.list_children()
@@ -62,15 +61,14 @@ def test_two_workers_on_an_embedded_broker_are_ready_once_and_end_with_0(tmp_pat
     assert not any(map(is_there, children))
 
 
-def test_a_second_signal_does_not_wait_for_the_drain(tmp_path: Path) -> None:
+async def test_a_second_signal_does_not_wait_for_the_drain(tmp_path: Path) -> None:
     broker = Broker().start()
     try:
         with serve_router("--nats-url", broker.url, "--http-port", "0", "--policies", str(tmp_path), environ=LONG_DRAIN) as served:
             broker.pause()  # the drain waits for a server that is silent
             with pytest.raises(subprocess.TimeoutExpired):
                 served.told(signal.SIGTERM, within_s=0.5)
-            while served.is_pending(signal.SIGTERM):  # the kernel would make one of two
-                time.sleep(0.02)
+            await until(lambda: not served.is_pending(signal.SIGTERM))  # the kernel would make one of two
             assert served.told(signal.SIGTERM, within_s=60) == 130
     finally:
         broker.unpause()
@@ -97,10 +95,8 @@ def test_an_embedded_broker_that_is_killed_comes_back(tmp_path: Path) -> None:
     with serve_router("--embedded", *ANY_PORTS, "--store", str(tmp_path / "s")) as served:
         (child,) = served.list_children()
         os.kill(child, signal.SIGKILL)
-        assert (
-            router("decide", "--nats-url", served.ready["nats_url"], *ASKED, environ={"ROUTER_NATS__CONNECT_TIMEOUT_MS": "30000"}).status
-            == 0
-        )
+        patiently = {"ROUTER_NATS__CONNECT_TIMEOUT_MS": "30000"}
+        assert router(*ASK, "--payload", "hi", "--nats-url", served.ready["nats_url"], environ=patiently).status == 0
         assert served.told(signal.SIGTERM) == 0
 
 

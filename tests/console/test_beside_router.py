@@ -11,7 +11,7 @@ from queue import SimpleQueue
 import pytest
 
 from router.cli.open_browser import DISPLAYS, open_browser
-from tests.support.cli import ServedRouter, router, serve_router
+from tests.support.cli import ASK, ServedRouter, router, serve_router
 from tests.support.fleet import is_there
 from tests.support.waiting import until
 
@@ -41,20 +41,7 @@ def read_page(address: str) -> str:
 async def test_it_prints_its_address_shows_the_router_and_ends_with_it(tmp_path: Path) -> None:
     with serve_router("--embedded", "--console", *ANY_PORTS, cwd=tmp_path, environ=ANY_PORT) as served:
         address, children = read_console(served), served.list_children()
-        asked = (
-            "decide",
-            "--nats-url",
-            served.ready["nats_url"],
-            "--tenant",
-            "acme",
-            "--type",
-            "chat",
-            "--payload",
-            "hi",
-            "--timeout",
-            "60",
-        )
-        assert router(*asked).status == 0
+        assert router(*ASK, "--payload", "hi", "--nats-url", served.ready["nats_url"]).status == 0
         await until(lambda: "pulls" in read_page(address))
         assert "was not read" not in read_page(address)  # it has the router's own port of /metrics
         assert len(children) == 2  # the broker, the console

@@ -41,7 +41,7 @@ class Work:
         await create(self.jetstream, Topology((), (ConsumerSpec(stream=self.stream, durable=name, filter_subject=subject),)))
 
     async def settle(self, durable: str, *sequences: int) -> None:
-        """Take all that is there, acknowledge some."""
+        """Take all that is there, acknowledge some. Once for each durable."""
         client = self.jetstream.connection
         inbox = client.new_inbox()
         heard = await client.subscribe(inbox)

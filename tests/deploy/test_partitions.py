@@ -16,7 +16,7 @@ from tests.support.cli import call_command_async
 from tests.support.deployed import DEPLOY, Deployed
 from tests.support.router_streams import read_stream
 from tests.support.service import a_router
-from tests.support.stories import SILENCE_S, Inboxes, MessageRecorder, a_request, read_dead_letters
+from tests.support.stories import SILENCE_S, Inboxes, MessageRecorder, a_request, has_messages, read_dead_letters
 from tests.support.waiting import until
 
 SUBJECT = "beamline.router.v1.decide"
@@ -100,12 +100,8 @@ async def test_the_server_s_mapping_gives_the_stored_and_the_heard_copy_one_part
     await until(lambda: len(heard) == 200)
     for partition in range(2):
         bodies = heard.heard[f"{SUBJECT}.p.{partition}"]
-        await until(partial(_holds, nc, f"COPY_{partition}", len(bodies)))
+        await until(partial(has_messages, nc, f"COPY_{partition}", len(bodies)))
         assert [data for _, data, _ in await read_stream(nc, f"COPY_{partition}")] == bodies
-
-
-async def _holds(nc: Nats, stream: str, count: int) -> bool:
-    return (await nc.jetstream().stream_info(stream)).state.messages >= count
 
 
 async def test_the_roles_of_a_partitioned_server_do_their_work() -> None:

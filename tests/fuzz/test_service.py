@@ -13,7 +13,7 @@ from tests.fuzz.mutants import blind, mutant, odd_headers
 from tests.support.broker import Broker
 from tests.support.requests import GOOD_HEADERS, every_form
 from tests.support.service import a_router, settings_for
-from tests.support.stories import a_request, ask, has_acked_all
+from tests.support.stories import a_request, ask, has_acked_all, has_messages
 from tests.support.waiting import until
 from tests.support.workers import NOW_MS, an_ack, in_every_form
 
@@ -55,11 +55,7 @@ async def _fed(nc: Client, broker: Broker, prefix: str, *, messages: int, seed: 
             await until(lambda consumer=consumer: _is_settled(nc, settings, consumer), within_s=300, what=f"{consumer} settled")
         assert (await ask(nc, settings, a_request("next")))["ok"] is True
         await until(lambda: all(check.ok for check in router.service.readiness().values()), what="a router that is ready")
-        await until(lambda: _has_letters(nc, settings, messages / 10))  # it was damage, and it was told
-
-
-async def _has_letters(nc: Client, settings: Settings, more_than: float) -> bool:
-    return (await nc.jetstream().stream_info(settings.streams.dlq.name)).state.messages > more_than
+        await until(lambda: has_messages(nc, settings.streams.dlq.name, messages / 10))  # it was damage, and it was told
 
 
 def _send(connection: Connection, settings: Settings, rng: random.Random) -> None:

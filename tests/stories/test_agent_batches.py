@@ -20,7 +20,7 @@ from tests.support.waiting import until
 
 EVENTS = "MESHFORGE_EVENTS"
 MANY = 150
-KNOWN = f"k-{MANY - 10}"
+KNOWN = [f"k-{number}" for number in range(0, MANY, MIN_BATCH // 2)]  # so that any batch has one
 
 
 async def _batched(jetstream: JetStream) -> int:
@@ -67,8 +67,9 @@ async def test_an_id_that_stands_there_refuses_its_batch_and_is_not_stored_again
     """MF-7: 10201; an earlier life's message whose publish ack was lost."""
     store = tmp_path / "w.db"
     await _streams(broker.url, store)
-    known, _ = derive_ids("outgoing", "witness", KNOWN, "0")
-    await nc.jetstream().publish(COUNTED, json.dumps({"payload": {"key": KNOWN}}).encode(), headers={"Nats-Msg-Id": known})
+    for key in KNOWN:
+        known, _ = derive_ids("outgoing", "witness", key, "0")
+        await nc.jetstream().publish(COUNTED, json.dumps({"payload": {"key": key}}).encode(), headers={"Nats-Msg-Id": known})
     await publish_commands(nc, range(MANY))
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)

@@ -7,7 +7,7 @@ from router.services import topology_monitor
 from tests.support.observability import capture_log
 from tests.support.router_streams import FAST, AlertRecorder
 from tests.support.service import a_router, settings_for
-from tests.support.stories import a_request, is_ready, is_settled, make_topology, read_last_sequence, read_metric
+from tests.support.stories import a_request, has_metric, is_ready, is_settled, make_topology, read_last_sequence, read_metric
 from tests.support.waiting import until
 
 
@@ -24,7 +24,7 @@ async def test_requests_that_are_pushed_out_of_a_full_stream_are_counted_logged_
         async with a_router(settings) as router:
             await nc.jetstream().delete_stream(settings.streams.dlq.name)
             await nc.publish(settings.decide.subject, b"its dead letter cannot be stored")
-            await until(lambda: _is(router.ready.http, "router_consumer_paused", 1))
+            await until(lambda: has_metric(router.ready.http, "router_consumer_paused", 1))
             for number in range(200):
                 await nc.publish(settings.decide.subject, a_request(number))
             await until(lambda: _is_stored(nc, settings, 201))
@@ -42,10 +42,6 @@ async def test_requests_that_are_pushed_out_of_a_full_stream_are_counted_logged_
 
 async def _has_dropped(http: str, more_than: int) -> bool:
     return await read_metric(http, "router_unread_dropped_total") > more_than
-
-
-async def _is(http: str, name: str, value: float) -> bool:
-    return await read_metric(http, name) == value
 
 
 async def _is_stored(nc: Client, settings: object, count: int) -> bool:

@@ -28,6 +28,7 @@ from tests.support.extension_pipeline import (
     passes,
     rejects,
 )
+from tests.support.patient_client import connect_patiently
 from tests.support.requests import a_body
 from tests.support.router_streams import read_assignments
 from tests.support.stories import Inboxes, a_request, ask, is_settled, read_metric
@@ -212,8 +213,9 @@ async def test_a_breaker_opens_probes_and_closes(nc: Client, at: PipelinePlace) 
         assert context.breakers.extension_states()["guard"]["state"] == "closed"
 
 
-async def test_a_broker_that_dies_during_a_pipeline_is_not_the_extensions_fault(nc: Client, broker: Broker, at: PipelinePlace) -> None:
+async def test_a_broker_that_dies_during_a_pipeline_is_not_the_extensions_fault(broker: Broker, at: PipelinePlace) -> None:
     """Issue 4, story 1: the request waits for the broker and is decided then; the extension's breaker hears nothing of it."""
+    nc = await connect_patiently(broker.url, reconnect_time_wait=0.01)  # back before the router, which waits a second before it tries again
     guard = await Extension(nc, "validator", "guard", hangs).start()
     inboxes = await Inboxes.under(nc, at.prefix)
     async with a_pipeline(at, PATIENT, _policies(timeout_ms=3000), effects__retry_ms=1000) as (router, settings):
@@ -228,6 +230,7 @@ async def test_a_broker_that_dies_during_a_pipeline_is_not_the_extensions_fault(
         context = router.service._context
         assert context is not None
         assert (context.health.figures("guard").failure_count, await read_metric(router.ready.http, "router_dlq_total")) == (0, 0)
+    await nc.close()
 
 
 async def test_what_a_client_says_in_its_metadata_switches_nothing_off(nc: Client, at: PipelinePlace) -> None:

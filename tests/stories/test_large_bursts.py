@@ -16,7 +16,7 @@ from tests.support.broker import Broker
 from tests.support.patient_client import connect_patiently
 from tests.support.router_streams import AlertRecorder
 from tests.support.service import RouterProcess, names_for, settings_for
-from tests.support.stories import Inboxes, a_request, ask, read_metric
+from tests.support.stories import Inboxes, a_request, ask, has_metric, read_metric
 from tests.support.waiting import until
 
 CONF = Path(__file__).parents[2] / "deploy" / "nats" / "nats-server.conf"
@@ -74,15 +74,11 @@ async def test_what_is_poured_into_heartbeats_cuts_off_those_who_hear_them_alone
             async with _still(router):
                 await _burst(sockets, HEARTBEAT_SUBJECTS[0], bytes(MIB))
             assert (await ask(nc, settings, a_request("plain")))["ok"] is True
-            await until(lambda: _is(router.ready["http"], "router_nats_reconnects_total", 1))
+            await until(lambda: has_metric(router.ready["http"], "router_nats_reconnects_total", 1))
             assert (broker.logged(SLOW), lost.causes("critical")) == (1, [])
     finally:
         await nc.close()
         broker.remove()
-
-
-async def _is(http: str, name: str, value: float) -> bool:
-    return await read_metric(http, name) == value
 
 
 @asynccontextmanager

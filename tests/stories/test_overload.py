@@ -16,7 +16,7 @@ from router.core.outcome import Handler, Outcome
 from router.delivery.read_ahead import MAX_OF_TENANT
 from tests.support.policy import a_document
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Inboxes, a_request, ask, is_settled, make_topology, read_metric, wrap_decide_handler
+from tests.support.stories import Inboxes, a_request, ask, has_metric, is_settled, make_topology, read_metric, wrap_decide_handler
 from tests.support.waiting import until
 
 BACKLOG, MORE = 700, 700
@@ -68,7 +68,7 @@ class Flood:
 
         async def look() -> bool:
             await self.grow(max(0, BACKLOG - self.unanswered))
-            return all([await metric_is(http, "router_overloaded", 1) for http in https])
+            return all([await has_metric(http, "router_overloaded", 1) for http in https])
 
         await until(look)
 
@@ -95,7 +95,7 @@ async def test_a_tenant_that_floods_is_told_so_and_the_others_are_answered_befor
         assert max(len(answers) for answers in inboxes.heard.values()) == 1
         refused = [json.loads(data) for answers in inboxes.heard.values() for data in answers if b"overloaded" in data]
         assert all(answer["error"]["details"]["retry_after_ms"] >= 100 and answer["context"]["request_id"] for answer in refused)
-        await until(lambda: metric_is(router.ready.http, "router_overloaded", 0))
+        await until(lambda: has_metric(router.ready.http, "router_overloaded", 0))
         assert (await ask(nc, settings, a_request("flood-later", tenant_id="flood")))["ok"]
 
 
@@ -166,7 +166,3 @@ async def test_a_request_whose_requester_left_is_answered_without_work_unless_it
     asked, pushed = (json.loads(inboxes.answers(name)[0]) for name in ("asked", "pushed"))
     assert asked["error"]["code"] == "expired"
     assert pushed["ok"]
-
-
-async def metric_is(http: str, name: str, value: float) -> bool:
-    return await read_metric(http, name) == value

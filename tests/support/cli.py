@@ -19,6 +19,7 @@ from router.cli.app import app
 from tests.support.observability import restore_logging
 
 COMMAND = (sys.executable, "-m", "router.cli")
+ASK = ("decide", "--tenant", "acme", "--type", "chat", "--timeout", "60")
 ENDED_WITHIN_S = 60  # it hangs
 
 

@@ -70,12 +70,13 @@ async def fill_console(jetstream: JetStream, settings: Settings, data: ConsoleDa
 async def _publish(jetstream: JetStream, messages: Iterable[tuple[str, bytes, dict[str, str]]]) -> None:
     """The last one waits for its publish ack: a flush alone says that the server has read them, not that their stream has stored them."""
     everything = list(messages)
+    if not everything:
+        return
     for number, (subject, data, headers) in enumerate(everything[:-1]):
         jetstream.connection.publish_nowait(subject, data, head=head_of(headers))
         if number % AT_ONCE == 0:
             await jetstream.connection.flush(60)
-    for last in everything[-1:]:
-        await JetStream(jetstream.connection, timeout_s=60.0).publish(*last)
+    await JetStream(jetstream.connection, timeout_s=60.0).publish(*everything[-1])
 
 
 def _make_letters(settings: Settings, data: ConsoleData) -> Iterable[tuple[str, bytes, dict[str, str]]]:

@@ -181,6 +181,11 @@ async def _read_entry(bucket: KeyValue, key: str) -> KeyValue.Entry | None:
         return None
 
 
+async def has_messages(nc: Client, stream: str, least: float) -> bool:
+    """Whether a stream holds at least so many: what has no publish ack is stored a moment after it was sent."""
+    return (await nc.jsm().stream_info(stream)).state.messages >= least
+
+
 async def has_attempt_records(nc: Client, settings: Settings, count: int) -> bool:
     """A record is forgotten without an ack, so its bucket stores that a moment later."""
     return len(await read_attempt_records(nc, settings)) == count
@@ -220,6 +225,10 @@ def _get(url: str) -> tuple[int, str]:
 
 async def is_ready(http: str) -> bool:
     return (await read_page(http, "/readyz"))[0] == 200
+
+
+async def has_metric(http: str, name: str, value: float, **labels: str) -> bool:
+    return await read_metric(http, name, **labels) == value
 
 
 async def read_metric(http: str, name: str, **labels: str) -> float:

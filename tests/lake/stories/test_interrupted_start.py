@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.waiting import until
 
 START = """
@@ -50,6 +52,7 @@ def is_there(pid: int) -> bool:
         return False
 
 
+@pytest.mark.timeout(900)
 async def test_an_interrupt_while_spark_starts_leaves_no_java_behind() -> None:
     process = starting()
     java: list[int] = []

@@ -45,7 +45,7 @@ async def test_an_empty_server_lacks_everything_and_can_be_looked_at(nats_url: s
     assert facts.server.version >= (2, 11, 0)
 
 
-async def test_what_has_pending_is_found_with_its_age(nats_url: str, prefix: str) -> None:
+async def test_what_waits_is_found_with_its_age(nats_url: str, prefix: str) -> None:
     facts = await _facts(settings_for(nats_url, prefix))
     consumer = facts.consumers[0]
     assert (consumer.pending, consumer.oldest_sequence) == (1, 1)

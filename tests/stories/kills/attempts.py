@@ -18,7 +18,7 @@ from tests.support.failing_router import BEGUN, VIOLATED, FailingRouter, seen
 from tests.support.kills import AT_RANDOM_S, KillCount, KillPlan, a_server
 from tests.support.router_streams import a_result, headers_of
 from tests.support.service import names_for, settings_for
-from tests.support.stories import Inboxes, a_request, has_acked_all, make_topology, read_dead_letters
+from tests.support.stories import Inboxes, a_request, has_acked_all, has_messages, make_topology, read_dead_letters
 from tests.support.waiting import until
 
 CONSUMERS = ("decide", "results", "acks")
@@ -86,7 +86,7 @@ async def _kill(nc: Client, settings: Settings, routers: list[FailingRouter], pl
     kills = len(plan.ends)
     for number in range(kills):
         least = plan.messages * number // (kills + 1)
-        await until(lambda least=least: _has_dead_letters(nc, settings, least), within_s=120)
+        await until(lambda least=least: has_messages(nc, settings.streams.dlq.name, least), within_s=120)
         await asyncio.sleep(random.uniform(0, AT_RANDOM_S))  # the kill hits any point of the work, not always the one behind the condition
         router = routers[number % len(routers)]
         router.kill()
@@ -99,7 +99,7 @@ async def _publish(nc: Client, settings: Settings, inboxes: Inboxes, consumer: s
         for number in range(first, min(first + AT_ONCE, messages)):
             await _publish_one(nc, settings, inboxes, consumer, number)
         await nc.flush()
-        await until(lambda first=first: _has_dead_letters(nc, settings, first), within_s=120)
+        await until(lambda first=first: has_messages(nc, settings.streams.dlq.name, first), within_s=120)
 
 
 async def _publish_one(nc: Client, settings: Settings, inboxes: Inboxes, consumer: str, number: int) -> None:
@@ -111,11 +111,7 @@ async def _publish_one(nc: Client, settings: Settings, inboxes: Inboxes, consume
     await nc.jetstream().publish(getattr(settings, consumer).subject, body, headers=headers_of(number, tenant_id="other", trace_id=""))
 
 
-async def _has_dead_letters(nc: Client, settings: Settings, least: int) -> bool:
-    return (await nc.jsm().stream_info(settings.streams.dlq.name)).state.messages >= least
-
-
 async def _is_given_up(nc: Client, settings: Settings, consumer: str, messages: int) -> bool:
     """Every message has its dead letter, and is acked."""
     is_settled = await has_acked_all(nc, getattr(settings.streams, consumer).name, getattr(settings, consumer).durable)
-    return is_settled and await _has_dead_letters(nc, settings, messages)
+    return is_settled and await has_messages(nc, settings.streams.dlq.name, messages)

@@ -8,7 +8,7 @@ from router.config import Settings
 from tests.support.kills import KillCount, KilledProcess, KillPlan, a_server, count_ids, kill_and_restart
 from tests.support.router_streams import a_result, headers_of, publish_result, read_usage, results_are_settled
 from tests.support.service import names_for, settings_for
-from tests.support.stories import make_topology, read_dead_letters
+from tests.support.stories import has_messages, make_topology, read_dead_letters
 from tests.support.waiting import until
 
 ACK_WAIT_MS = 500
@@ -36,7 +36,7 @@ async def _count(plan: KillPlan, process: type[KilledProcess]) -> list[KillCount
             await kill_and_restart(router, plan, lambda share: _publish(nc, settings, share))
             await until(lambda: results_are_settled(nc, settings), within_s=30)
             if process is AckFirstConsumer:  # it does not wait for its last event to be stored
-                await until(lambda: _has_stored(nc, settings, plan.messages - len(plan.ends)))
+                await until(lambda: has_messages(nc, settings.streams.usage.name, plan.messages - len(plan.ends)))
         finally:
             router.remove()
         metered = [str(event["assignment_id"]) for event in await read_usage(nc, settings)]
@@ -46,7 +46,3 @@ async def _count(plan: KillPlan, process: type[KilledProcess]) -> list[KillCount
 
 async def _publish(nc: Client, settings: Settings, share: range) -> None:
     await asyncio.gather(*(publish_result(nc, settings, a_result(number), headers_of(number)) for number in share))
-
-
-async def _has_stored(nc: Client, settings: Settings, count: int) -> bool:
-    return (await nc.jsm().stream_info(settings.streams.usage.name)).state.messages >= count
