@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from router.contracts.headers import MESSAGE_ID
 from router.core.errors import BrokerRefused, BrokerUnavailable
 from router.operations.observability import Metrics
 from router.services import violation_events
@@ -30,7 +31,7 @@ class Stored(Struct):
 
 
 class FakeStream:
-    """Stores what is published; `fails` are raised first."""
+    """Stores what is published, once for each message id, as a stream does; `fails` are raised first."""
 
     def __init__(self, *fails: Exception) -> None:
         self.fails = list(fails)
@@ -39,7 +40,8 @@ class FakeStream:
     async def publish(self, subject: str, data: bytes, headers: dict[str, str]) -> None:
         if self.fails:
             raise self.fails.pop(0)
-        self.stored.append(Stored(subject, json.loads(data), headers))
+        if headers[MESSAGE_ID] not in (one.headers[MESSAGE_ID] for one in self.stored):
+            self.stored.append(Stored(subject, json.loads(data), headers))
 
 
 async def store(events: ViolationEvents, stream: FakeStream | None = None) -> list[dict[str, Any]]:
